@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.learning.credit import Batch, CreditConfig, Stage, batch, credit_of
+from assay.learning.credit import Batch, CreditConfig, MaskStage, compute_credit, make_batch
 from assay.learning.credit.echo import echo_weights
 from assay.learning.credit.importance import importance_weights
 from benchmarks._measure import cost_of, median_of, own_process
@@ -26,7 +26,7 @@ from benchmarks._report import Report, Target, options
 COLUMNS = ("method", "cpu_s", "wall_s", "times_copy", "peak_mib", "left_mib")
 MOST_S, MOST_LEFT_MIB = 5.0, 1.0
 COPY = "copy of the batch (limit)"
-MASKS = (Stage("first-error"), Stage("entropy"), Stage("fresh", {"now": 9, "most": 4}))
+MASKS = (MaskStage("first-error"), MaskStage("entropy"), MaskStage("fresh", {"now": 9, "most": 4}))
 ESTIMATORS = ("grpo", "dr-grpo", "rloo", "reinforce++", "gae", "gigpo", "mc-grpo", "step-returns", "m-grpo", "xrpo",
               "sweet-spot", "leave-one-out", "progress", "hindsight")  # fmt: skip
 METHODS = {name: CreditConfig(name) for name in ESTIMATORS}
@@ -42,7 +42,7 @@ def made(turns: int, groups: int) -> Batch:
     attempt = np.repeat(np.arange(attempts), sizes)[:turns]
     turns = len(attempt)
     passed = draw.random(attempts) < draw.random(groups).repeat(10)
-    return batch(
+    return make_batch(
         group=np.arange(attempts) // 10,
         reward=passed.astype(np.float64),
         attempt=attempt,
@@ -82,7 +82,7 @@ def _act(name: str, turns: int, groups: int) -> Callable[[], object]:
     held = made(turns, groups)
     if name == COPY:
         return lambda: _copied(held)
-    return lambda: credit_of(held, METHODS[name])
+    return lambda: compute_credit(held, METHODS[name])
 
 
 def measured(name: str, turns: int, groups: int) -> dict[str, Any]:

@@ -30,18 +30,18 @@ MOST_OVER_LIMIT = 6.0
 
 def policy_of(model: dict[str, Any]) -> Any:
     from assay.learning.trainer.options import ModelOptions
-    from assay.learning.trainer.policy import Policy, make_model
+    from assay.learning.trainer.policy import TrainedPolicy, make_model
 
     given = ModelOptions(**model, feed_forward=3 * model["hidden"], thinking=False)
     with tempfile.TemporaryDirectory() as folder:
         make_model(Path(folder), ["go up, go down, go left, go right"], given, seed=0)
-        return Policy.open(Path(folder), given)
+        return TrainedPolicy.open(Path(folder), given)
 
 
 def rows_of(policy: Any, count: int, length: int) -> list[Any]:
     """Rows as a step of rollouts gives them: a fifth of the tokens is trained."""
     from assay.learning.rows import TrainingRow, TurnSpan
-    from assay.learning.trainer.policy_gradient import recompute
+    from assay.learning.trainer.policy_gradient import recompute_logprobs
 
     draw = np.random.default_rng(0)
     sampling = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
@@ -65,7 +65,7 @@ def rows_of(policy: Any, count: int, length: int) -> list[Any]:
         )  # fmt: skip
     import msgspec
 
-    known = recompute(policy.model, rows, 4096, policy.device)
+    known = recompute_logprobs(policy.model, rows, 4096, policy.device)
     return [
         msgspec.structs.replace(row, logprobs=np.where(row.loss_mask, given, 0).astype(np.float32))
         for row, given in zip(rows, known, strict=True)
@@ -100,18 +100,18 @@ def measured(what: str, model: dict[str, Any], count: int, length: int) -> dict[
 
 def _training(policy: Any, what: str, count: int, length: int) -> tuple[Any, int]:
     from assay.learning.trainer.optimise import Optimiser
-    from assay.learning.trainer.options import Optimise, PolicyGradientOptions
-    from assay.learning.trainer.policy_gradient import recompute, update
+    from assay.learning.trainer.options import OptimiserOptions, PolicyGradientOptions
+    from assay.learning.trainer.policy_gradient import recompute_logprobs, update_policy
     from assay.learning.trainer.sft import sft_step
 
     rows = rows_of(policy, count, length)
     # A rate so small that the weights stay those that the log-probabilities are of.
-    optimiser = Optimiser(policy.model, Optimise(learning_rate=1e-12), 1)
+    optimiser = Optimiser(policy.model, OptimiserOptions(learning_rate=1e-12), 1)
     given = PolicyGradientOptions(most_gap=10.0)
     acts = {
-        "forward alone": lambda: recompute(policy.model, rows, 4096, policy.device),
+        "forward alone": lambda: recompute_logprobs(policy.model, rows, 4096, policy.device),
         "supervised step": lambda: sft_step(policy, optimiser, rows),
-        "policy gradient step": lambda: update(policy, optimiser, rows, given),
+        "policy gradient step": lambda: update_policy(policy, optimiser, rows, given),
     }
     return acts[what], count * length
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from assay.learning.curation.config import CurateConfig
 from assay.learning.curation.curate import curate
-from assay.learning.curation.interface import Candidate, Decision
+from assay.learning.curation.interface import AttemptCandidate, Selection
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 
 
-def few_acts(candidates: Sequence[Candidate], *, at_most: int = 4) -> list[Decision]:
+def few_acts(candidates: Sequence[AttemptCandidate], *, at_most: int = 4) -> list[Selection]:
     """Keeps attempts of at most so many acts."""
-    return [Decision(one.acts <= at_most, f"{one.acts} acts, wanted at most {at_most}") for one in candidates]
+    return [Selection(one.acts <= at_most, f"{one.acts} acts, wanted at most {at_most}") for one in candidates]
 
 
 async def attempts(settings: Settings) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.learning.credit import Batch, Credit, CreditConfig, Stage, batch, credit_of
+from assay.learning.credit import Batch, Credit, CreditConfig, MaskStage, compute_credit, make_batch
 
 
 def brevity(batch: Batch, *, worth: float = 0.5) -> Credit:
@@ -20,7 +20,7 @@ def brevity(batch: Batch, *, worth: float = 0.5) -> Credit:
 
 if __name__ == "__main__":
     # Four attempts at one task, of 1, 3, 2 and 2 turns. All but the third say that they passed; the fourth cheated.
-    attempts = batch(
+    attempts = make_batch(
         group=[0, 0, 0, 0],
         reward=[1, 1, 0, 1],
         attempt=[0, 1, 1, 1, 2, 2, 3, 3],
@@ -30,8 +30,8 @@ if __name__ == "__main__":
     )
     own = f"{Path(__file__)}:brevity"
     for config in (CreditConfig("rloo"), CreditConfig(own), CreditConfig(own, evidence="ignore")):
-        found = credit_of(attempts, config)
+        found = compute_credit(attempts, config)
         told = [f"{advantage:+.2f}" for advantage in found.advantage]
         print(f"{config.method.rpartition(':')[2]:8}{config.evidence:7}", *told)
-    fresh = credit_of(attempts, CreditConfig("rloo", masks=(Stage("fresh", {"now": 8, "most": 3}),)))
+    fresh = compute_credit(attempts, CreditConfig("rloo", masks=(MaskStage("fresh", {"now": 8, "most": 3}),)))
     print(fresh.mask.tolist(), fresh.reasons)

@@ -15,8 +15,14 @@ import msgspec
 import numpy as np
 
 from assay.learning.improve import ImproveReport, improve
-from assay.learning.trainer.options import ModelOptions, Optimise, SftOptions
-from assay.learning.trainer.recipe import Evaluate, Gate, ImproveRecipe, Rollout, Teach
+from assay.learning.trainer.options import ModelOptions, OptimiserOptions, SftOptions
+from assay.learning.trainer.recipe import (
+    DemonstrationOptions,
+    EvaluationOptions,
+    GateOptions,
+    ImproveRecipe,
+    RolloutOptions,
+)
 from assay.settings import Settings
 from assay.statistics import hierarchical_bootstrap, holm
 
@@ -108,21 +114,21 @@ def tell(text: str) -> None:
 
 async def base(place: Place, seed: int, world: str, *, noise: float) -> ImproveReport:
     """The weights that all arms of a seed begin with: made and taught here, or found as they were left."""
-    optimise = Optimise(learning_rate=2e-3, warmup=5, schedule="cosine")
+    optimise = OptimiserOptions(learning_rate=2e-3, warmup=5, schedule="cosine")
     recipe = ImproveRecipe(
         name="base",
         seed=seed,
         folder=str(place.folder / "trained"),
         model=MODEL,
-        teach=Teach(
+        teach=DemonstrationOptions(
             tasks=(f"{world},part=train,n=300,seed={1000 + seed}",),
             agent_options={"noise": noise},
             sft=SftOptions(steps=TEACH_STEPS, batch=16, optimise=optimise),
         ),
         steps=0,
-        rollout=Rollout(tasks=(f"{world},part=train",), agent_options=AGENT, concurrency=CONCURRENCY),
-        evaluate=Evaluate(tasks=(f"{world},part=test,n=10,seed=5",)),
-        gate=Gate(better=False),
+        rollout=RolloutOptions(tasks=(f"{world},part=train",), agent_options=AGENT, concurrency=CONCURRENCY),
+        evaluate=EvaluationOptions(tasks=(f"{world},part=test,n=10,seed=5",)),
+        gate=GateOptions(better=False),
     )
     return await improve(recipe, place.settings)
 

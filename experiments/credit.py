@@ -12,8 +12,14 @@ from typing import Any
 
 from assay.learning.credit.compose import CreditConfig
 from assay.learning.improve import improve
-from assay.learning.trainer.options import ModelOptions, Optimise, PolicyGradientOptions
-from assay.learning.trainer.recipe import Evaluate, Gate, ImproveRecipe, Rollout, Teach
+from assay.learning.trainer.options import ModelOptions, OptimiserOptions, PolicyGradientOptions
+from assay.learning.trainer.recipe import (
+    DemonstrationOptions,
+    EvaluationOptions,
+    GateOptions,
+    ImproveRecipe,
+    RolloutOptions,
+)
 from assay.store import RunStore, final_rows
 from assay.tasks import find_tasks
 
@@ -50,9 +56,9 @@ def recipe_of(arm: str, seed: int, place: Place, model: str) -> ImproveRecipe:
         seed=seed,
         folder=str(place.folder / "trained"),
         model=ModelOptions(path=model, thinking=False, threads=2),
-        teach=Teach(),
+        teach=DemonstrationOptions(),
         steps=STEPS,
-        rollout=Rollout(
+        rollout=RolloutOptions(
             tasks=(f"{WORLD},part=train",),
             agent_options=AGENT,
             groups=GROUPS,
@@ -61,12 +67,12 @@ def recipe_of(arm: str, seed: int, place: Place, model: str) -> ImproveRecipe:
         ),
         credit=CreditConfig(method=LOST, options=options, evidence="ignore"),
         policy_gradient=PolicyGradientOptions(
-            optimise=Optimise(learning_rate=5e-4),
+            optimise=OptimiserOptions(learning_rate=5e-4),
             observation_weight=0.1 if arm == "echo" else 0.0,
             observation_warmup=10,
         ),
-        evaluate=Evaluate(tasks=(HELD_OUT,), attempts=TRIES),
-        gate=Gate(better=False),
+        evaluate=EvaluationOptions(tasks=(HELD_OUT,), attempts=TRIES),
+        gate=GateOptions(better=False),
         checkpoint_every=5,
     )
 

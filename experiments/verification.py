@@ -15,12 +15,12 @@ import msgspec
 from assay.admission.battery import admit
 from assay.admission.config import AdmitConfig
 from assay.learning.rows import TrainingRow
-from assay.learning.trainer.batches import attempts_of
+from assay.learning.trainer.batches import attempt_numbers
 from assay.learning.trainer.optimise import Optimiser
-from assay.learning.trainer.options import Optimise
-from assay.learning.trainer.policy import Policy
-from assay.learning.trainer.rollouts import finished_run, rows_of
-from assay.learning.trainer.sft import drawn, sft_step
+from assay.learning.trainer.options import OptimiserOptions
+from assay.learning.trainer.policy import TrainedPolicy
+from assay.learning.trainer.rollouts import complete_run, read_training_rows
+from assay.learning.trainer.sft import draw_batch, sft_step
 from assay.records import Limits
 from assay.rollout.admitted import certificates
 from assay.rollout.config import RunConfig
@@ -55,7 +55,7 @@ HALF = 48
 TOKENS = 16_000
 """Trained tokens of a round."""
 BATCH = 16
-OPTIMISE = Optimise(learning_rate=1e-3, warmup=5, schedule="constant")
+OPTIMISE = OptimiserOptions(learning_rate=1e-3, warmup=5, schedule="constant")
 HONEST = str(Path(__file__).with_name("honest.toml"))
 BASE = "base"
 
@@ -64,7 +64,7 @@ async def run_one(place: Place, arm: str, seed: int) -> Cell:
     """One arm in one seed."""
     report = await base(place, seed, WORLD, noise=NOISE)
     measured: dict[str, float] = {}
-    policy = Policy.open(Path(report.model), MODEL)
+    policy = TrainedPolicy.open(Path(report.model), MODEL)
     if arm != BASE:
         tasks = await _tasks(place, arm, seed)
         for number in range(1, ROUNDS + 1):
@@ -97,10 +97,10 @@ def _is_admitted(certificate: Any) -> bool:
 async def _round(
     place: Place,
     cell: tuple[str, int, int],
-    policy: Policy,
+    policy: TrainedPolicy,
     tasks: Sequence[LoadedTask],
     measured: dict[str, float],
-) -> Policy:
+) -> TrainedPolicy:
     """Tries, keeps, trains; the policy after it."""
     arm, seed, number = cell
     # In the first round all arms that try all tasks begin with the same weights, so their attempts are the same.
@@ -108,7 +108,7 @@ async def _round(
     run = f"{who}-{seed}-round-{number}"
     await _run(place, run, seed * 10 + number, policy, tasks, ATTEMPTS)
     tell(f"    round {number}: tried")
-    rows = rows_of(place.settings, run, policy)
+    rows = read_training_rows(place.settings, run, policy)
     kept = _kept(arm, rows)
     false = _false_passes(place, run)
     chains = {row.chain for row in kept}
@@ -124,10 +124,12 @@ async def _round(
         fresh.rename(folder)
     tell(f"    round {number}: trained")
     measured[f"tokens_{number}"] = float((folder / "tokens").read_text())
-    return Policy.open(folder, MODEL)
+    return TrainedPolicy.open(folder, MODEL)
 
 
-async def _run(place: Place, run: str, seed: int, policy: Policy, tasks: Sequence[LoadedTask], attempts: int) -> None:
+async def _run(
+    place: Place, run: str, seed: int, policy: TrainedPolicy, tasks: Sequence[LoadedTask], attempts: int
+) -> None:
     import torch
 
     torch.set_num_threads(1)
@@ -149,7 +151,7 @@ async def _run(place: Place, run: str, seed: int, policy: Policy, tasks: Sequenc
         config = msgspec.structs.replace(config, attempts=attempts // len(tasks), budget=None)
     backend = policy.backend("local:policy")
     try:
-        await finished_run(config, place.settings, backend, tuple(tasks))
+        await complete_run(config, place.settings, backend, tuple(tasks))
     finally:
         await backend.close()
     torch.set_num_threads(MODEL.threads)
@@ -164,19 +166,19 @@ def _kept(arm: str, rows: Sequence[TrainingRow]) -> list[TrainingRow]:
     return [row for row in rows if row.outcome == "pass"]
 
 
-def train_tokens(policy: Policy, rows: Sequence[TrainingRow], budget: int, seed: int) -> int:
+def train_tokens(policy: TrainedPolicy, rows: Sequence[TrainingRow], budget: int, seed: int) -> int:
     """Trains on attempts of `rows` until `budget` of their own tokens are trained; how many were, to within one
     attempt. Without rows nothing is trained."""
     if not rows:
         return 0
-    attempts = attempts_of(rows)
+    attempts = attempt_numbers(rows)
     members: list[list[TrainingRow]] = [[] for _ in range(int(attempts.max()) + 1)]
     for row, attempt in zip(rows, attempts, strict=True):
         members[attempt].append(row)
     optimiser, trained = Optimiser(policy.model, OPTIMISE, 1), 0
     while trained < budget:
         chosen: list[TrainingRow] = []
-        for place in drawn(len(members), BATCH, optimiser.taken, seed):
+        for place in draw_batch(len(members), BATCH, optimiser.steps_taken, seed):
             if trained >= budget:
                 break
             chosen += members[place]
@@ -196,7 +198,7 @@ def _false_passes(place: Place, run: str) -> set[str]:
     return found
 
 
-async def _evaluated(place: Place, arm: str, seed: int, policy: Policy, measured: dict[str, float]) -> Cell:
+async def _evaluated(place: Place, arm: str, seed: int, policy: TrainedPolicy, measured: dict[str, float]) -> Cell:
     """True success on the held-out tasks."""
     tasks = find_tasks([HELD_OUT])
     run = f"{arm}-{seed}-held-out"

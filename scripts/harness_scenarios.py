@@ -18,8 +18,8 @@ from assay.agents.interface import Agent
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
 from assay.errors import ProviderError
 from assay.gateway.backends.scripted import Reply, ScriptedBackend, ScriptedCall
-from assay.gateway.dialects._pieces import deltas_of
-from assay.gateway.forest import text_of
+from assay.gateway.call_tree import content_text
+from assay.gateway.dialects._deltas import split_reply
 from assay.gateway.interface import Delta, Exchange, ModelReply, ModelRequest, OnDeltas
 from assay.gateway.model import PlainModel
 from assay.plugins import load
@@ -176,7 +176,7 @@ class Player:
         return await self._say(request, reply, on_deltas, full)
 
     def _is_sub(self, request: ModelRequest) -> bool:
-        said = [text_of(m.get("content")) for m in request.messages if m.get("role") == "user"]
+        said = [content_text(m.get("content")) for m in request.messages if m.get("role") == "user"]
         return any(SUBTASK in text for text in said)
 
     def _sub_turn(self) -> Reply:
@@ -236,14 +236,14 @@ class Player:
 
 
 def _asks_for_a_summary(request: ModelRequest) -> bool:
-    last = text_of(request.messages[-1].get("content")) if request.messages else ""
+    last = content_text(request.messages[-1].get("content")) if request.messages else ""
     return "Respond with TEXT ONLY" in last or "CONTEXT CHECKPOINT" in last
 
 
 def _pieces(reply: ModelReply) -> list[Delta]:
     """An answer in pieces of a few characters, as a server streams it."""
     found: list[Delta] = []
-    for whole in deltas_of(reply):
+    for whole in split_reply(reply):
         if whole.index is not None:
             found.append(msgspec.structs.replace(whole, arguments=""))
             found += [Delta(index=whole.index, arguments=part) for part in _parts(whole.arguments)]

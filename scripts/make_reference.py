@@ -57,12 +57,19 @@ from assay.formats.registry import load_formats
 from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing
-from assay.learning.credit.compose import CreditConfig, Stage
-from assay.learning.improve import ImproveReport, Point
-from assay.learning.service import BatchRequest, PolicyAsked, RolloutServiceConfig
+from assay.learning.credit.compose import CreditConfig, MaskStage
+from assay.learning.improve import EvaluationPoint, ImproveReport
+from assay.learning.service import BatchRequest, PolicyRequest, RolloutServiceConfig
 from assay.learning.train import TrainReport
-from assay.learning.trainer.options import DpoOptions, ModelOptions, Optimise, PolicyGradientOptions, SftOptions
-from assay.learning.trainer.recipe import Evaluate, Gate, ImproveRecipe, Rollout, Teach, TrainRecipe
+from assay.learning.trainer.options import DpoOptions, ModelOptions, OptimiserOptions, PolicyGradientOptions, SftOptions
+from assay.learning.trainer.recipe import (
+    DemonstrationOptions,
+    EvaluationOptions,
+    GateOptions,
+    ImproveRecipe,
+    RolloutOptions,
+    TrainRecipe,
+)
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -178,7 +185,7 @@ WALLS = {
     "Secrets in records": "assay.rollout.recording.redaction",
     "Recording without a sandbox": "assay.rollout.exchange.standalone_gateway",
     "Model servers": "assay.gateway.backends._client",
-    "Text in prompts": "assay.gateway.tokens.guard",
+    "Text in prompts": "assay.gateway.tokens.text_escape",
     "Source archives": "assay.synthesis._archive",
     "Other people's files": "assay.formats.shared.json_stream",
     "Other people's archives": "assay.formats.shared.archives",
@@ -321,7 +328,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "agents install": ({"installed": "list of Installed"}, (Installed,)),
     "train": ({"(the whole)": "a TrainReport"}, (TrainReport,)),
-    "improve": ({"(the whole)": "an ImproveReport"}, (ImproveReport, Point)),
+    "improve": ({"(the whole)": "an ImproveReport"}, (ImproveReport, EvaluationPoint)),
     "synth repository": (
         {
             "(the whole)": "a SynthesisReport, and beside its fields:",
@@ -397,10 +404,10 @@ def recipes_page() -> str:
     )
     made += struct_section(ImproveRecipe, "`assay improve`")
     for struct, title in (
-        (Teach, "`[teach]`"),
-        (Rollout, "`[rollout]`"),
-        (Evaluate, "`[evaluate]`"),
-        (Gate, "`[gate]`"),
+        (DemonstrationOptions, "`[teach]`"),
+        (RolloutOptions, "`[rollout]`"),
+        (EvaluationOptions, "`[evaluate]`"),
+        (GateOptions, "`[gate]`"),
     ):
         made += "\n" + struct_section(struct, title, "###")
     made += "\n" + struct_section(TrainRecipe, "`assay train`")
@@ -409,9 +416,9 @@ def recipes_page() -> str:
         (SftOptions, "`[sft]`, `[teach.sft]`"),
         (DpoOptions, "`[dpo]`"),
         (PolicyGradientOptions, "`[policy_gradient]`"),
-        (Optimise, "`[... .optimise]`"),
+        (OptimiserOptions, "`[... .optimise]`"),
         (CreditConfig, "`[credit]`"),
-        (Stage, "`[[credit.masks]]`"),
+        (MaskStage, "`[[credit.masks]]`"),
         (Limits, "`[rollout.limits]`"),
     ):
         made += "\n" + struct_section(options, title)
@@ -465,7 +472,7 @@ def configuration_page() -> str:
     made += "\n" + struct_section(RecordConfig, "One command: `assay record`")
     made += "\n" + struct_section(RolloutServiceConfig, "Rollouts for trainers: `assay serve`")
     made += "\n" + struct_section(BatchRequest, "A batch: the body of `POST /v1/batches`", "###")
-    made += "\n" + struct_section(PolicyAsked, "Its policy", "###")
+    made += "\n" + struct_section(PolicyRequest, "Its policy", "###")
     made += "\n" + struct_section(ImportConfig, "Other people's runs: `assay import`")
     made += "\n" + struct_section(ExportConfig, "Writing a run in another format: `assay export`")
     made += "\n" + struct_section(SynthesisConfig, "Making tasks: `assay synth repository`")

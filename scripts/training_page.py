@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from assay.learning.export.config import TARGETS, WriteConfig
-from assay.learning.export.exporting import target_named
+from assay.learning.export.exporting import load_target
 from assay.learning.packing import Pack
 from assay.learning.row_files import SCHEMA, arrow_schema
 from assay.learning.rows import ROLES, TrainingRow, TurnSpan
@@ -64,7 +64,7 @@ left out and why.
 def training_rows_page(section: Callable[..., str], options: Callable[[type], str]) -> str:
     """The page. `section` makes a heading, the docstring and the fields of a struct; `options` the fields alone."""
     columns = "".join(f"| `{field.name}` | `{_plain(str(field.type))}` |\n" for field in arrow_schema())
-    found = [target_named(name) for name in TARGETS]
+    found = [load_target(name) for name in TARGETS]
     table = "".join(
         f"| `{t.name}` | {t.title} | {t.include} | {'yes' if t.credit else 'no'} | {'yes' if t.sampled else 'no'} |\n"
         for t in found

@@ -14,7 +14,7 @@ from pathlib import Path
 from gateway_addresses import address, announce
 
 from assay.gateway.backends.openai_chat import OpenAIChatBackend
-from assay.gateway.model import model_of
+from assay.gateway.model import open_session_model
 from assay.gateway.server import Gateway
 from assay.records import AttemptStarted, Limits
 from assay.rollout.attempt.endpoint import Traffic, WatchedModel
@@ -41,7 +41,7 @@ async def main() -> None:
                     AttemptStarted("benchmark", f"a{number}", "t", "", "external", "mock", 0, number, at=time.time())
                 )
                 meter = Meter(Limits(tokens=10**12, wall_s=10**6))
-                model = WatchedModel(model_of(backend), places, meter)
+                model = WatchedModel(open_session_model(backend), places, meter)
                 session = gateway.open(model, Traffic(recorder, meter, unseen))
                 recorder.redactor.add("session_key", session.key)
                 found.append(address(port, f"/s/{session.id}/v1/chat/completions", session.key))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from assay.learning.credit.interface import FAIL, PASS, batch
+from assay.learning.credit.interface import FAIL, PASS, make_batch
 from experiments import _cells as cells
 from experiments import credit, verification
 from experiments.lost_verdicts import lost, which_are_lost
@@ -75,7 +75,7 @@ def attempts(number: int) -> object:
     draw = np.random.default_rng(1)
     outcome = np.where(draw.random(number) < 0.5, PASS, FAIL)
     turns = np.repeat(np.arange(number), 2)
-    return batch(
+    return make_batch(
         group=np.arange(number) // 8,
         reward=(outcome == PASS).astype(float),
         attempt=turns,

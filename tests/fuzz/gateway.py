@@ -23,10 +23,10 @@ with atheris.instrument_imports(include=["assay.gateway"]):
     from assay.gateway.backends._anthropic_reply import MessageStream, read_message
     from assay.gateway.backends._chat_body import chat_body
     from assay.gateway.backends._chat_stream import ChatStream
-    from assay.gateway.backends._client import Events
+    from assay.gateway.backends._client import EventStreamParser
     from assay.gateway.backends._reply import read_completion
-    from assay.gateway.dialects import DIALECTS, BadRequest, Dialect, Target
-    from assay.gateway.forest import Forest
+    from assay.gateway.call_tree import CallTree
+    from assay.gateway.dialects import DIALECTS, BadRequest, Dialect, RequestTarget
 
 from tests.fuzz import seeds
 from tests.gateway.dialects.shapes import WORDS, answer, streamed
@@ -34,7 +34,7 @@ from tests.gateway.dialects.shapes import WORDS, answer, streamed
 NAMED = {dialect.name: dialect for dialect in DIALECTS}
 
 
-def request(dialect: Dialect, target: Target) -> Callable[[bytes], None]:
+def request(dialect: Dialect, target: RequestTarget) -> Callable[[bytes], None]:
     """Reads bytes as a request body of a dialect."""
 
     def one(data: bytes) -> None:
@@ -53,9 +53,9 @@ def request(dialect: Dialect, target: Target) -> Callable[[bytes], None]:
         streamed(dialect, parsed, answer(), 1000)
         chat_body(parsed.request, "m")
         anthropic_body(parsed.request, "m")
-        forest = Forest()
-        forest.add("c", forest.place(parsed.request), parsed.request, answer().message)
-        forest.place(parsed.request)
+        forest = CallTree()
+        forest.add("c", forest.locate(parsed.request), parsed.request, answer().message)
+        forest.locate(parsed.request)
 
     return one
 
@@ -64,11 +64,11 @@ def stream(make: Callable[[str], Any], read: Callable[[bytes, str], Any]) -> Cal
     """Reads bytes as a server's event stream."""
 
     def one(data: bytes) -> None:
-        events, growing = Events(), make("here")
+        events, growing = EventStreamParser(), make("here")
         try:
             for piece in (data[: len(data) // 2], data[len(data) // 2 :]):
                 growing.feed(events.feed(piece))
-            read(json.dumps(growing.whole()).encode(), "here")
+            read(json.dumps(growing.assemble()).encode(), "here")
         except ProviderError:
             return
 

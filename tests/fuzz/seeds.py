@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from assay.gateway.dialects import Target
+from assay.gateway.dialects import RequestTarget
 from tests.gateway import test_anthropic, test_streamed_replies
 from tests.gateway.dialects import test_anthropic_messages, test_gemini, test_openai_chat, test_openai_responses
 
-TARGETS: dict[str, Target] = {
+TARGETS: dict[str, RequestTarget] = {
     "anthropic-messages": test_anthropic_messages.MESSAGES,
     "openai-responses": test_openai_responses.RESPONSES,
     "gemini": test_gemini.STREAM,

@@ -192,12 +192,12 @@ async def test_an_overloaded_server_is_asked_again(upstream: Any, kinds: Any, cl
     ("pieces", "text"),
     [
         (STREAM[:-1], "before the answer was complete"),
-        ((b"data: nonsense\n\n",), "no event"),
+        ((b"data: nonsense\n\n",), "invalid event"),
         ((event("content_block_delta", delta={"type": "text_delta", "text": "x"}),), "outside of any block"),
         ((event("content_block_stop"),), "not begun"),
         ((event("content_block_start", content_block={"text": "x"}),), "a block without a type"),
         ((event("content_block_start", content_block={"type": "tool_use", "id": 3}),), "without a name or an id"),
-        ((grown(0, {"type": "text"}), event("message_stop"), b""), "no message"),
+        ((grown(0, {"type": "text"}), event("message_stop"), b""), "not a message"),
         ((event("error", error={"type": "invalid_request_error", "message": "nope"}),), "nope"),
     ],
 )

@@ -33,7 +33,7 @@ def settings(**given: str) -> Settings:
         ("scripted:", {}, "expected openai:NAME"),
         ("scripted:file.txt", {}, "expected a .json, .toml or .yaml file"),
         ("scripted:none.json", {}, "check the path"),
-        ("scripted:assay.errors:__name__", {}, "no function but a str"),
+        ("scripted:assay.errors:__name__", {}, "expected a function, got str"),
         ("http://localhost/v1#m", {"ASSAY_PRICES": "none.toml"}, "correct ASSAY_PRICES"),
     ],
 )

@@ -158,7 +158,7 @@ async def test_a_hanging_server_times_out(upstream: Any, kinds: Any) -> None:
         (b"<html>gateway</html>", "not JSON"),
         (b"\xff\xfe", "not JSON"),
         pytest.param(b"[" * 100_000, "not JSON", id="deep"),
-        (b"[]", "no JSON object"),
+        (b"[]", "not a JSON object"),
         pytest.param(b'{"a":' + b"[" * 800 + b"]" * 800 + b"}", "nested too deeply", id="depth"),
         ({}, "missing required field `choices`"),
         ({"choices": []}, "$.choices"),
@@ -288,7 +288,7 @@ async def test_a_server_that_is_down_is_named() -> None:
 
 
 async def test_streaming_is_refused(client: OpenAIChatBackend) -> None:
-    with pytest.raises(UserError, match="no sampling option"):
+    with pytest.raises(UserError, match="not a sampling option"):
         await client.complete(msgspec.structs.replace(HELLO, sampling={"stream": True}))
 
 

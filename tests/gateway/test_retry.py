@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.gateway.backends._retry import ClientOptions, back_off, retry_after, worth_retrying
+from assay.gateway.backends._retry import ClientOptions, backoff_delay, is_retryable, retry_after
 
 pytestmark = pytest.mark.quick
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.quick
 @given(tries=st.integers(1, 10_000), seed=st.integers(0, 1000))
 def test_a_wait_is_bounded_and_repeatable(tries: int, seed: int) -> None:
     options = ClientOptions(back_off_s=0.5, back_off_max_s=8)
-    first, again = (back_off(options, tries, None, random.Random(seed)) for _ in range(2))
+    first, again = (backoff_delay(options, tries, None, random.Random(seed)) for _ in range(2))
     assert first == again
     assert 0.25 <= first <= 8
 
@@ -27,12 +27,12 @@ def test_waits_double() -> None:
             return 1.0
 
     options = ClientOptions(back_off_s=1, back_off_max_s=10)
-    assert [back_off(options, n, None, Half()) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 8, 10]
+    assert [backoff_delay(options, n, None, Half()) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 8, 10]
 
 
 @given(asked=st.floats(0, 1000), seed=st.integers(0, 100))
 def test_never_sooner_than_asked(asked: float, seed: int) -> None:
-    assert back_off(ClientOptions(), 1, asked, random.Random(seed)) >= asked
+    assert backoff_delay(ClientOptions(), 1, asked, random.Random(seed)) >= asked
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_retry_after_as_a_date() -> None:
     [(429, "", True), (429, "insufficient_quota", False), (503, "", True), (501, "", False), (400, "", False)],
 )
 def test_what_is_worth_another_try(status: int, code: str, again: bool) -> None:
-    assert worth_retrying(status, code) is again
+    assert is_retryable(status, code) is again

@@ -9,11 +9,11 @@ import pytest
 from assay.errors import ProviderError, UserError
 from assay.gateway.backends.scripted import (
     Reply,
-    Rule,
     Script,
     ScriptedBackend,
     ScriptedCall,
     ScriptedError,
+    ScriptedRule,
     load_script,
 )
 from assay.gateway.interface import ModelBackend, ModelRequest
@@ -45,7 +45,7 @@ async def test_a_used_up_script_is_an_error() -> None:
 
 
 async def test_rules_look_at_the_last_message() -> None:
-    script = Script(rules=(Rule("err|fail", "stop"), Rule("^ok$", Reply(content="next"))), default="hm")
+    script = Script(rules=(ScriptedRule("err|fail", "stop"), ScriptedRule("^ok$", Reply(content="next"))), default="hm")
     backend = ScriptedBackend(script)
     said = [(await backend.complete(asked("fail", text))).message["content"] for text in ("ok", "a failure", "else")]
     assert said == ["next", "stop", "hm"]
@@ -53,7 +53,7 @@ async def test_rules_look_at_the_last_message() -> None:
 
 async def test_no_rule_and_no_default_is_an_error() -> None:
     with pytest.raises(ProviderError, match="no rule of the script matches"):
-        await ScriptedBackend(Script(rules=(Rule("a", "b"),))).complete(asked("zzz"))
+        await ScriptedBackend(Script(rules=(ScriptedRule("a", "b"),))).complete(asked("zzz"))
 
 
 async def test_a_function_may_answer_in_any_form() -> None:
@@ -111,7 +111,7 @@ def test_script_files(tmp_path: Path, name: str, text: str) -> None:
         ("s.json", "{", "s.json"),
         ("s.json", "{}", "either `replies` or `rules`"),
         ("s.json", "[3]", r"\$\.replies\[0\]"),
-        ("s.json", '{"rules": [{"match": "(", "reply": "x"}]}', "no regular expression"),
+        ("s.json", '{"rules": [{"match": "(", "reply": "x"}]}', "not a regular expression"),
         ("s.toml", "reply = 3", "unknown field `reply`"),
         pytest.param("s.json", "[" * 100_000, "s.json", id="deep"),
     ],

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from assay.errors import ProviderError
 from assay.gateway.backends._chat_stream import ChatStream
-from assay.gateway.backends._client import Events
+from assay.gateway.backends._client import EventStreamParser
 from assay.gateway.backends.openai_chat import ClientOptions, OpenAIChatBackend
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
 
@@ -118,7 +118,7 @@ async def test_after_the_first_piece_nothing_is_retried(upstream: Any, kinds: An
 @pytest.mark.parametrize(
     ("pieces", "text"),
     [
-        ((b"data: {\n\n",), "no chat completion"),
+        ((b"data: {\n\n",), "invalid chat completion chunk"),
         ((b'data: {"choices": 3}\n\n',), "$.choices"),
         ((chunk({"content": 3}),), "$.choices[0].delta.content"),
         ((b'data: {"error": {"message": "boom", "code": 422}}\n\n',), "boom"),
@@ -197,7 +197,7 @@ async def test_another_dialects_messages_are_brought_to_what_servers_take(
 def test_events_are_the_same_however_the_bytes_are_cut(cuts: list[int], end: bytes) -> None:
     whole = end.join([b"event: x", b"data: one", b"", b": comment", b"data:two", b"data: three", b"", b"data: unended"])
     places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
-    events = Events()
+    events = EventStreamParser()
     found = [data for a, b in pairwise(places) for data in events.feed(whole[a:b])]
     assert [data.replace(b"\r", b"") for data in found] == [b" one", b"two\n three"]
 
@@ -207,6 +207,6 @@ def test_any_event_is_read_or_refused(data: bytes) -> None:
     stream = ChatStream("here")
     try:
         stream.feed([data])
-        assert stream.whole()["choices"]
+        assert stream.assemble()["choices"]
     except ProviderError:
         return

@@ -77,7 +77,7 @@ class Script:
         kind, _, key = move.partition(":")
         arguments = {"key": key, "n": 1} if key else {"direction": kind}
         name = "press" if key else "move"
-        return list(self._renderer.said(says("", json.dumps(arguments), name=name)))
+        return list(self._renderer.render_reply(says("", json.dumps(arguments), name=name)))
 
     async def play(self) -> list[dict[str, Any]]:
         """All turns, each answered by its tool; the messages."""

@@ -15,7 +15,7 @@ from assay.errors import UserError
 from assay.learning.curation.config import CurateConfig
 from assay.learning.curation.curate import curate
 from assay.learning.rows import TrainingRow
-from assay.learning.sampled import about
+from assay.learning.sampled import attempt_fields
 from assay.learning.trainer.rollouts import meets_requirement
 from assay.records import VerdictGiven
 from assay.settings import Settings
@@ -66,9 +66,9 @@ def test_curation_decides_by_the_required_grade_first(root: Path, tmp_path: Path
 
 def test_training_row_below_the_required_grade_says_why(root: Path) -> None:
     plain = trajectory(verdict(grade="same-user"))
-    assert about(plain)["doubt"] is None
-    assert about(plain, "separate")["doubt"] == "its separation is same-user, and separate is required"
-    assert about(plain)["separation"] == "same-user"
+    assert attempt_fields(plain)["doubt"] is None
+    assert attempt_fields(plain, "separate")["doubt"] == "its separation is same-user, and separate is required"
+    assert attempt_fields(plain)["separation"] == "same-user"
 
 
 @pytest.mark.parametrize(("outcome", "grade", "learned"), [("pass", "separate", True), ("pass", "unknown", False),

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from assay.analysis.card import card_of
 from assay.analysis.columns import counted
 from assay.cli.app import build_app
-from assay.learning.sampled import about
+from assay.learning.sampled import attempt_fields
 from assay.records import Trajectory, Verdict, VerdictGiven
 from assay.rollout.exchange.exporting import stands_of, whole
 from assay.store import RunStore, annotate, final_rows, later_events, load_current_verdicts, seal
@@ -46,7 +46,7 @@ def listed(root: Path) -> tuple[str, str, str]:
 
 
 def trained_word(trajectory: Trajectory) -> str:
-    row: dict[str, Any] = about(trajectory)
+    row: dict[str, Any] = attempt_fields(trajectory)
     if row["outcome"] is None:
         return "error" if row["broke"] else "unknown"
     return "doubt" if row["doubt"] is not None else row["outcome"]

@@ -40,7 +40,7 @@ class NoSandbox:
 async def judge(tmp_path: Path, *kinds: str, repetitions: int = 1) -> list[Any]:
     path = tmp_path / "checks.py"
     path.write_text(CHECKS)
-    checks = tuple(Check(kind, kind if kind == "unheard-of" else f"{path}:{kind}") for kind in kinds)
+    checks = tuple(Check(kind, kind if kind == "discard_deltas-of" else f"{path}:{kind}") for kind in kinds)
     task = Task("t", "", EnvironmentSpec("workspace"), checks, "blake3:t")
     state = Snapshot("blake3:s", Image())
     nowhere: Any = None
@@ -55,7 +55,7 @@ async def test_one_result_a_check_in_order(tmp_path: Path) -> None:
 
 
 async def test_errors_name_whose_they_are(tmp_path: Path) -> None:
-    raises, no_sandbox, unknown = await judge(tmp_path, "Raises", "NoSandbox", "unheard-of")
+    raises, no_sandbox, unknown = await judge(tmp_path, "Raises", "NoSandbox", "discard_deltas-of")
     assert raises.verdict.reason == "verifier: check 'Raises': ZeroDivisionError: by nothing"
     assert no_sandbox.verdict.reason == "environment: the sandbox is gone"
     assert (unknown.verdict.status, unknown.verdict.score) == ("error", None)

@@ -10,7 +10,7 @@ from .options import takes_config
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
-    from assay.learning.service import Served
+    from assay.learning.service import ServiceAddress
 
 __all__ = ["serve"]
 
@@ -47,7 +47,7 @@ def serve(config: RolloutServiceConfig, store: StoreOption = None, as_json: Json
     asyncio.run(until_told())
 
 
-def _show(served: Served, *, as_json: bool) -> None:
+def _show(served: ServiceAddress, *, as_json: bool) -> None:
     import sys
 
     from .output import console, emit_json

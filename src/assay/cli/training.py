@@ -10,7 +10,7 @@ import typer
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
-    from assay.learning.improve import ImproveReport, Point
+    from assay.learning.improve import EvaluationPoint, ImproveReport
     from assay.learning.train import TrainReport
 
 __all__ = ["improve", "train"]
@@ -121,5 +121,5 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _interval(point: Point) -> str:
+def _interval(point: EvaluationPoint) -> str:
     return f"{_share(point.low)} to {_share(point.high)}"

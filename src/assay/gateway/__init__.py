@@ -1,1 +1,1 @@
-"""Model clients and, later, the recording proxy. It writes no store and knows no environment."""
+"""Recording gateway in front of model servers: API dialects in, one canonical model call, backends out."""

@@ -1,12 +1,12 @@
-"""The one canonical model call, what answers it, and what the gateway asks of whoever runs it.
+"""The canonical model call, the backend interfaces, and the hooks of the gateway's owner.
 
-A request is in the shape of OpenAI Chat Completions whatever dialect a client spoke: roles `system`, `user`,
-`assistant` (with `reasoning_content` and `tool_calls`) and `tool` (with `tool_call_id`); content is text, or a list of
-parts `{"type": "text", "text": ...}` and `{"type": "image_url", "image_url": {"url": ...}}`; tools are function tools.
+A request has the shape of OpenAI Chat Completions whatever dialect the client uses: roles `system`, `user`, `assistant`
+(with `reasoning_content` and `tool_calls`) and `tool` (with `tool_call_id`); content is text, or a list of parts
+`{"type": "text", "text": ...}` and `{"type": "image_url", "image_url": {"url": ...}}`; tools are function tools.
 
-Keys of messages that Chat Completions does not have, kept because their dialect needs them again: `thinking_blocks`
-(signed reasoning), `encrypted_content` (sealed reasoning), `is_error` (of a tool's message), `extra_content` (of a tool
-call: a thought's signature). Parts of unknown `type` stand in a content as their client sent them.
+Message keys beyond Chat Completions, kept for their dialect: `thinking_blocks` (signed reasoning), `encrypted_content`
+(sealed reasoning), `is_error` (tool messages), `extra_content` (tool calls: a thought's signature). Parts of unknown
+`type` are kept as sent.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     sampling: dict[str, Any] = {}
     """temperature, top_p, max_tokens, seed, stop, tool_choice, response_format, ...: passed on as they are."""
     dialect: str = "openai-chat"
-    """What the client spoke."""
+    """The client's dialect."""
     passthrough: dict[str, Any] = {}
     """Fields of the client's dialect that have no canonical form; given to a server of the same dialect, and kept."""
 
 
 class Delta(msgspec.Struct, frozen=True, gc=False):
-    """A piece of an answer while it is generated. One of a tool call has `index`; its first has `id` and `name`.
+    """A delta of a streamed reply. Deltas of a tool call have `index`; the first also has `id` and `name`.
 
-    Pieces of one kind come in order; a piece of another kind, or of another call, ends the one before.
+    Deltas of one kind arrive in order; a delta of another kind, or of another call, ends the one before.
     """
 
     text: str = ""
@@ -57,25 +57,25 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
     name: str | None = None
     arguments: str = ""
     prompt_tokens: int | None = None
-    """Of a first piece, where it is known already: how many tokens the prompt has."""
+    """Prompt tokens, in the first delta if known by then."""
     sealed: dict[str, Any] | None = None
-    """Something that only servers and clients of one dialect understand (a `signature` of the reasoning before it, or
-    a whole block with its `type`); writers of other dialects leave it out."""
+    """Data that only one dialect understands (a `signature` of the reasoning before it, or a whole block with its
+    `type`); other dialects drop it."""
 
 
 OnDeltas = Callable[[Sequence[Delta]], Awaitable[None]]
 
 
 class ModelReply(msgspec.Struct, frozen=True, gc=False):
-    """An answer. `message` is the assistant message as the server gave it, `raw` its whole body."""
+    """A reply. `message` is the assistant message as the server sent it, `raw` the whole body."""
 
     message: dict[str, Any]
     finish_reason: str | None
-    """`stop`, `length`, `tool_calls`, `content_filter`, or what the server said; None where it said nothing."""
+    """`stop`, `length`, `tool_calls`, `content_filter`, or the server's own value; None if it gave none."""
     usage: Usage
     raw: dict[str, Any]
     request: dict[str, Any]
-    """The exact body that was sent, without credentials."""
+    """The exact request body, without credentials."""
     model: str
     tries: int = 1
     cost_usd: float | None = None
@@ -90,10 +90,10 @@ class ModelBackend(Protocol):
     """A model server, or a stand-in for one. Retries live here and nowhere else."""
 
     name: str
-    """What a record calls the model, for example `openai:gpt-x` or `scripted:cases.yaml`."""
+    """Name in records, for example `openai:gpt-x` or `scripted:cases.yaml`."""
 
     async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
-        """Asks once (retrying what is worth retrying).
+        """Sends the request, with retries.
 
         Args:
             request: What to ask.
@@ -112,8 +112,8 @@ class ModelBackend(Protocol):
 
 
 class TokenReply(msgspec.Struct, frozen=True):
-    """What was sampled. `logprobs[i]` is the log-probability of `token_ids[i]` under the sampling distribution; NaN
-    nowhere: a backend that has none gives an empty tuple."""
+    """Sampled tokens. `logprobs[i]` is the log-probability of `token_ids[i]` under the sampling distribution; empty if
+    unknown, never NaN."""
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -122,12 +122,12 @@ class TokenReply(msgspec.Struct, frozen=True):
     weight_version: str | None = None
     tries: int = 1
     cached_tokens: int | None = None
-    """How many leading tokens of the prompt the backend had read before; None where it does not say."""
+    """Prompt tokens found in the backend's cache; None if unknown."""
 
 
 @runtime_checkable
 class TokenBackend(Protocol):
-    """A model that takes token prompts and says exactly what it sampled."""
+    """A model that takes token prompts and returns the sampled tokens."""
 
     name: str
 
@@ -157,18 +157,18 @@ class TokenBackend(Protocol):
 
 
 class Exchange(msgspec.Struct, frozen=True, gc=False):
-    """One finished exchange with a client, as it is handed to whoever records. Nothing in it is redacted yet."""
+    """A finished exchange with a client, handed to the recorder unredacted."""
 
     id: str
     request: ModelRequest
     reply: ModelReply | None
-    """None where no answer came."""
+    """None if there was no reply."""
     error: str | None
     model: str
     raw_request: bytes
-    """What the client sent, byte for byte."""
+    """The request body, byte for byte."""
     raw_response: bytes
-    """What the client was sent: a JSON body, or the whole event stream."""
+    """The response: a JSON body, or the whole event stream."""
     started: float
     ended: float
     delivered: bool
@@ -183,13 +183,13 @@ class Exchange(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallHooks(Protocol):
-    """What the gateway tells whoever runs it, in this order for each call. Exceptions refuse the call.
+    """Hooks called in this order for each call; exceptions reject the call.
 
     `LimitReached` is answered with the dialect's error for a spent budget; `StoreError` ends the session.
     """
 
     async def before(self, request: ModelRequest, parent: str | None) -> str:
-        """A call is about to be made; its id. What came before it is committed before the client is answered.
+        """Called before a call; returns its id. Earlier events are committed before the client is answered.
 
         Raises:
             LimitReached: Nothing is left of what the session may use.
@@ -197,5 +197,6 @@ class CallHooks(Protocol):
         ...
 
     async def after(self, exchange: Exchange) -> None:
-        """A call has ended, well or not; it is committed when this returns, and the client gets its end only then."""
+        """Called after a call, successful or not; the record is committed on return, before the client gets the end of
+        its response."""
         ...

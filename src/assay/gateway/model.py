@@ -1,7 +1,7 @@
-"""Asks the model behind a session: places the call among those before it, asks, and says what is known of the answer.
+"""The model behind a session: sends a placed call and reports what is known of the reply's tokens.
 
-A plain backend renders prompts itself, so nothing is certified unless its reply carries tokens. A backend that takes
-tokens is asked through `assay.gateway.tokens`, which owns the rendering.
+A plain backend renders prompts itself, so its replies are certified only if they carry tokens. A token backend is used
+through `assay.gateway.tokens`, which renders the prompts.
 """
 
 from __future__ import annotations
@@ -13,63 +13,59 @@ import msgspec
 
 from assay.records import BranchCause, Certificate
 
-from .dialects import answerable
-from .forest import Placement
+from .call_tree import Placement
+from .dialects import normalize_tool_calls
 from .interface import Delta, ModelBackend, ModelReply, ModelRequest, OnDeltas
 
-__all__ = ["Answered", "HasSessions", "Model", "PlainModel", "model_of", "unheard"]
+__all__ = ["Model", "ModelAnswer", "PlainModel", "SessionBackend", "discard_deltas", "open_session_model"]
 
 
-async def unheard(_: Sequence[Delta]) -> None:
-    """Takes pieces for a client that wants its answer whole: nobody need stream for it."""
+async def discard_deltas(_: Sequence[Delta]) -> None:
+    """Discards deltas, for clients that do not stream."""
 
 
-class Answered(msgspec.Struct, frozen=True, gc=False):
-    """An answer and what it means for the tokens of its branch."""
+class ModelAnswer(msgspec.Struct, frozen=True, gc=False):
+    """A reply and its effect on the tokens of its branch."""
 
     reply: ModelReply
     cause: BranchCause | None
-    """The placement's, or a cause that only the tokens show."""
+    """The placement's cause, or one found by comparing tokens."""
     differs_at: int | None = None
     shared_tokens: int = 0
     certificate: Certificate | None = None
 
 
 class Model(Protocol):
-    """What a session asks. One object serves one session; `name` is what a record calls the model."""
+    """The model of one session; `name` is its name in records."""
 
     name: str
 
-    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
-        """Asks once; `on_deltas` is `unheard` where the client wants its answer whole.
-
-        Raises:
-            ProviderError: As `ModelBackend.complete`.
-        """
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
+        """Sends one call; `on_deltas` is `discard_deltas` if the client does not stream."""
         ...
 
 
 class PlainModel:
-    """A backend that is told messages."""
+    """A backend that takes messages."""
 
     def __init__(self, backend: ModelBackend) -> None:
         self.name = backend.name
         self._backend = backend
 
-    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
-        reply = await self._backend.complete(request, None if on_deltas is unheard else on_deltas)
-        return Answered(answerable(reply, call_id), placement.cause, placement.differs_at)
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
+        reply = await self._backend.complete(request, None if on_deltas is discard_deltas else on_deltas)
+        return ModelAnswer(normalize_tool_calls(reply, call_id), placement.cause, placement.differs_at)
 
 
 @runtime_checkable
-class HasSessions(Protocol):
-    """A backend that knows each conversation: one that keeps its tokens, or serves a recorded one."""
+class SessionBackend(Protocol):
+    """A backend with state for each session: its tokens, or a recorded conversation."""
 
     def session(self) -> Model:
-        """The model of one session."""
+        """Opens the model of one session."""
         ...
 
 
-def model_of(backend: ModelBackend) -> Model:
-    """What one session asks."""
-    return backend.session() if isinstance(backend, HasSessions) else PlainModel(backend)
+def open_session_model(backend: ModelBackend) -> Model:
+    """Opens a session's model."""
+    return backend.session() if isinstance(backend, SessionBackend) else PlainModel(backend)

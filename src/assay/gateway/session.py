@@ -1,12 +1,11 @@
-"""One client's conversation with the gateway: who it is, what it may use, and its calls one by one.
+"""One client's session: its key, its limits, and its calls.
 
-Invariant: a call is recorded before the client gets the end of its answer, and whatever happens to the client a call
-that was begun is recorded as ended.
+Invariant: a call is recorded before the client gets the end of its response, and each started call is recorded as
+ended, whatever happens to the client.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import secrets
 import time
@@ -17,129 +16,126 @@ from msgspec.structs import replace
 
 from assay.errors import AssayError, LimitReached, ProviderError
 
-from .dialects import Parsed, Problem
-from .forest import Forest, Placement
+from .call_tree import CallTree, Placement
+from .dialects import ApiProblem, ParsedRequest
 from .interface import CallHooks, Exchange, OnDeltas
-from .model import Answered, Model
+from .model import Model, ModelAnswer
 
-__all__ = ["Begun", "Refused", "Session"]
+__all__ = ["CallRefused", "GatewaySession", "PendingCall"]
 
 ID_BYTES, KEY_BYTES = 9, 24
-MOST_AT_ONCE = 64
-"""Calls of one session under way at once; further ones are told to come back."""
+MAX_CONCURRENT_CALLS = 64
+"""Maximum concurrent calls of a session; further ones get 429."""
 
 
-class Refused(AssayError):
-    """The call is not made, or failed; `problem` is what the client is told."""
+class CallRefused(AssayError):
+    """The call was rejected or failed; `problem` is returned to the client."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: ApiProblem) -> None:
         super().__init__(problem.message)
         self.problem = problem
 
 
-class Begun(msgspec.Struct, frozen=True, gc=False):
-    """A call under way."""
+class PendingCall(msgspec.Struct, frozen=True, gc=False):
+    """A running call."""
 
     id: str
-    parsed: Parsed
+    parsed: ParsedRequest
     raw: bytes
     placement: Placement
     started: float
 
 
-class Session:
-    """A client that may call.
+class GatewaySession:
+    """A client's session."""
 
-    Args:
-        model: What answers.
-        hooks: Who records and limits.
-        gate: Set while traffic flows; calls wait for it.
-    """
-
-    def __init__(self, model: Model, hooks: CallHooks, gate: asyncio.Event) -> None:
+    def __init__(self, model: Model, hooks: CallHooks) -> None:
         self.id = secrets.token_urlsafe(ID_BYTES)
         self.key = secrets.token_urlsafe(KEY_BYTES)
         self._key_bytes = self.key.encode()
         self.model = model
-        self.forest = Forest()
+        self.call_tree = CallTree()
         self.open = True
         self.busy = 0
         self._hooks = hooks
-        self._gate = gate
 
-    def admits(self, key: str | None) -> bool:
-        """Whether this is the session's key, compared in constant time."""
+    def accepts_key(self, key: str | None) -> bool:
+        """Returns whether this is the session's key, in constant time."""
         return key is not None and self.open and hmac.compare_digest(key.encode(), self._key_bytes)
 
-    async def begin(self, parsed: Parsed, raw: bytes, lineage: Mapping[str, str]) -> Begun:
-        """Takes a place for a call. Raises `Refused`."""
-        if self.busy >= MOST_AT_ONCE:
-            message = f"{MOST_AT_ONCE} calls of this session are under way; wait for one to end"
-            raise Refused(Problem("rate_limited", message, retry_after_s=1.0))
+    async def begin(self, parsed: ParsedRequest, raw: bytes, lineage: Mapping[str, str]) -> PendingCall:
+        """Starts a call. Raises `CallRefused`."""
+        if self.busy >= MAX_CONCURRENT_CALLS:
+            message = f"{MAX_CONCURRENT_CALLS} calls of this session are under way; wait for one to end"
+            raise CallRefused(ApiProblem("rate_limited", message, retry_after_s=1.0))
         self.busy += 1
         try:
-            if not self._gate.is_set():
-                await self._gate.wait()
-            placement = self.forest.place(parsed.request, lineage)
+            placement = self.call_tree.locate(parsed.request, lineage)
             parent = placement.parent.id if placement.parent is not None else None
             call_id = await self._hooks.before(parsed.request, parent)
         except LimitReached as exc:
             self.busy -= 1
-            raise Refused(Problem("spent", f"nothing is left of this attempt's budget: {exc}")) from exc
+            raise CallRefused(ApiProblem("spent", f"nothing is left of this attempt's budget: {exc}")) from exc
         except BaseException:
             self.busy -= 1
             raise
-        return Begun(call_id, parsed, raw, placement, time.time())
+        return PendingCall(call_id, parsed, raw, placement, time.time())
 
-    async def ask(self, begun: Begun, on_deltas: OnDeltas) -> Answered:
-        """Asks the model. Raises `Refused` after the failure was recorded."""
+    async def ask(self, call: PendingCall, on_deltas: OnDeltas) -> ModelAnswer:
+        """Sends the call to the model. Raises `CallRefused` after recording a failure."""
         try:
-            return await self.model.ask(begun.id, begun.parsed.request, begun.placement, on_deltas)
+            return await self.model.ask(call.id, call.parsed.request, call.placement, on_deltas)
         except ProviderError as exc:
-            problem = _problem(exc)
-            await self.fail(begun, str(exc))
-            raise Refused(problem) from exc
+            problem = _problem_of(exc)
+            await self.fail(call, str(exc))
+            raise CallRefused(problem) from exc
         except BaseException as exc:
-            await self.fail(begun, f"{type(exc).__name__}: {exc}")
+            await self.fail(call, f"{type(exc).__name__}: {exc}")
             raise
 
-    async def finish(self, begun: Begun, answered: Answered, raw_response: bytes, *, delivered: bool) -> None:
-        """Records a call that was answered."""
+    async def finish(self, call: PendingCall, answered: ModelAnswer, raw_response: bytes, *, delivered: bool) -> None:
+        """Records a successful call."""
         self.busy -= 1
-        placement = self.forest.settle(begun.placement, begun.parsed.request)
-        if placement is not begun.placement:
+        placement = self.call_tree.settle(call.placement, call.parsed.request)
+        if placement is not call.placement:
             answered = replace(answered, cause=placement.cause, differs_at=answered.differs_at or placement.differs_at)
         elif answered.cause is not None and placement.cause is None:
             # Only the tokens showed that the call does not go on with its parent's branch.
             placement = replace(placement, branch=None, cause=answered.cause)
-        begun = replace(begun, placement=placement)
-        self.forest.add(begun.id, begun.placement, begun.parsed.request, answered.reply.message)
-        await self._hooks.after(self._exchange(begun, answered, None, raw_response, delivered=delivered))
+        call = replace(call, placement=placement)
+        self.call_tree.add(call.id, call.placement, call.parsed.request, answered.reply.message)
+        await self._hooks.after(self._exchange(call, answered, None, raw_response, delivered=delivered))
 
-    async def fail(self, begun: Begun, error: str) -> None:
-        """Records a call that got no answer."""
+    async def fail(self, call: PendingCall, error: str) -> None:
+        """Records a failed call."""
         self.busy -= 1
-        begun = replace(begun, placement=self.forest.settle(begun.placement, begun.parsed.request))
-        self.forest.add(begun.id, begun.placement, begun.parsed.request, None)
-        await self._hooks.after(self._exchange(begun, None, error, b"", delivered=False))
+        call = replace(call, placement=self.call_tree.settle(call.placement, call.parsed.request))
+        self.call_tree.add(call.id, call.placement, call.parsed.request, None)
+        await self._hooks.after(self._exchange(call, None, error, b"", delivered=False))
 
     def _exchange(
-        self, begun: Begun, answered: Answered | None, error: str | None, raw_response: bytes, *, delivered: bool
+        self,
+        call: PendingCall,
+        answered: ModelAnswer | None,
+        error: str | None,
+        raw_response: bytes,
+        *,
+        delivered: bool,
     ) -> Exchange:
-        placement = begun.placement
+        placement = call.placement
         return Exchange(
-            id=begun.id,
-            request=begun.parsed.request,
+            id=call.id,
+            request=call.parsed.request,
             reply=answered.reply if answered else None,
             error=error,
             model=self.model.name,
-            raw_request=begun.raw,
+            raw_request=call.raw,
             raw_response=raw_response,
-            started=begun.started,
+            started=call.started,
             ended=time.time(),
             delivered=delivered,
             parent=placement.parent.id if placement.parent is not None else None,
-            branch=placement.branch or begun.id,
+            branch=placement.branch or call.id,
             cause=answered.cause if answered else placement.cause,
             differs_at=answered.differs_at if answered else placement.differs_at,
             shared_messages=placement.shared_messages,
@@ -149,11 +145,11 @@ class Session:
         )
 
 
-def _problem(exc: ProviderError) -> Problem:
+def _problem_of(exc: ProviderError) -> ApiProblem:
     if exc.status == 400 and "context_length_exceeded" in str(exc):
-        return Problem("context_length", str(exc))
+        return ApiProblem("context_length", str(exc))
     if exc.status == 429:
-        return Problem("rate_limited", str(exc), retry_after_s=exc.retry_after_s or 1.0)
+        return ApiProblem("rate_limited", str(exc), retry_after_s=exc.retry_after_s or 1.0)
     if exc.status is not None and 400 <= exc.status < 500:
-        return Problem("bad_request", str(exc))
-    return Problem("upstream", str(exc), retry_after_s=exc.retry_after_s)
+        return ApiProblem("bad_request", str(exc))
+    return ApiProblem("upstream", str(exc), retry_after_s=exc.retry_after_s)

@@ -1,1 +1,1 @@
-"""From evidence to better agents: curation, credit, training rows and their exports, the built-in trainer."""
+"""Training from verified attempts: curation, credit assignment, training rows, exports, and the built-in trainer."""

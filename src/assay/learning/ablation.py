@@ -1,8 +1,7 @@
-"""What an attempt comes to without one of its steps: each is left out in turn, and the rest done again and judged.
+"""Leave-one-out ablation: replays an attempt without each of its steps and judges the result.
 
-For credit by leaving one out (`assay.learning.credit.leave_one_out`). Every replay is an ordinary, judged attempt of an
-ordinary run. Later steps are done as they were recorded, so where one would have said something else without the step
-that is left out, that is not seen: it measures the step's effect on the state, not on the agent.
+For the credit method `leave_one_out`. Every replay is an ordinary, judged attempt of an ordinary run. Later steps are
+replayed as recorded, so the ablation measures a step's effect on the state, not on the agent's later decisions.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from assay import __version__
 from assay.agents.replay import ReplayAgent
 from assay.errors import UserError
-from assay.learning.credit.batch import Batched
+from assay.learning.credit.batch import RowBatch
 from assay.learning.credit.interface import Floats
 from assay.learning.rows import TrainingRow
 from assay.records import Step
@@ -27,26 +26,26 @@ from assay.rollout.runs import new_run_name, opened_means, run_attempts
 from assay.settings import Settings
 from assay.store import RunStore
 
-__all__ = ["Ablated", "by_step", "left_out"]
+__all__ = ["AblationResult", "ablate_steps", "ablation_column"]
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 
 
-class Ablated(msgspec.Struct, frozen=True):
-    """What one attempt came to without each of its steps."""
+class AblationResult(msgspec.Struct, frozen=True):
+    """Result of an ablation."""
 
     run: str
     chain: str
     replays: str
-    """The run that the replays are."""
+    """Run of the replays."""
     rewards: dict[int, float]
-    """`Step.index` to 1 for a pass and 0 for a fail of what is left; without steps whose replay was not judged."""
+    """`Step.index` to the reward without that step: 1 for a pass, 0 for a fail; unjudged replays are omitted."""
 
 
-async def left_out(
+async def ablate_steps(
     attempt: str, settings: Settings, config: ReplayConfig | None = None, progress: Progress | None = None
-) -> Ablated:
-    """Replays an attempt without each of its agent's steps.
+) -> AblationResult:
+    """Replays an attempt once without each of its agent's steps.
 
     Args:
         attempt: `RUN:ATTEMPT`.
@@ -59,62 +58,60 @@ async def left_out(
         StoreError: The run is damaged, or nothing can be written.
     """
     run, _, name = attempt.partition(":")
-    asked = msgspec.structs.replace(config or ReplayConfig(), attempts=(name,), run=run)
-    with RunStore.open(settings.store, run) as store, PastTasks(store, asked.check_version, asked.tasks) as tasks:
-        (row,) = chosen(store, asked)
+    replay_config = msgspec.structs.replace(config or ReplayConfig(), attempts=(name,), run=run)
+    with (
+        RunStore.open(settings.store, run) as store,
+        PastTasks(store, replay_config.check_version, replay_config.tasks) as tasks,
+    ):
+        (row,) = chosen(store, replay_config)
         trajectory = store.trajectory(row.chain)
         problem = unreplayable(trajectory)
-        whole = None if problem else replayed_attempt(store, row, tasks.of(trajectory), asked)
+        whole = None if problem else replayed_attempt(store, row, tasks.of(trajectory), replay_config)
         if whole is None or len(whole.prior) != 1:
             raise UserError(
                 f"{row.attempt} cannot be replayed without its steps: {problem or 'it is of several parts'}"
             )
         plans = _plans(whole)
-        made_with = msgspec.structs.replace(past_config(store, asked), concurrency=asked.concurrency)
+        run_settings = msgspec.structs.replace(past_config(store, replay_config), concurrency=replay_config.concurrency)
         manifest = {
             "agent": "replay",
             "assay_version": __version__,
-            "config": {"base": made_with.base},
+            "config": {"base": run_settings.base},
             "replay": {"run": run, "without_each_step_of": row.chain},
             "tasks": {whole.loaded.task.id: whole.loaded.task.digest},
         }
         replays = new_run_name("without")
-        async with opened_means(made_with, settings, [whole.loaded], ReplayAgent()) as means:
+        async with opened_means(run_settings, settings, [whole.loaded], ReplayAgent()) as means:
             with RunStore.create(settings.store, replays, manifest) as made:
                 await run_attempts(made, means, list(plans.values()), progress or Tally())
-                came = {step: made.find(plan.id).outcome for step, plan in plans.items()}
-    rewards = {step: float(outcome == "pass") for step, outcome in came.items() if outcome in ("pass", "fail")}
-    return Ablated(run, row.chain, replays, rewards)
+                outcomes = {step: made.find(plan.id).outcome for step, plan in plans.items()}
+    rewards = {step: float(outcome == "pass") for step, outcome in outcomes.items() if outcome in ("pass", "fail")}
+    return AblationResult(run, row.chain, replays, rewards)
 
 
 def _plans(whole: PlannedAttempt) -> dict[int, PlannedAttempt]:
-    """By step, the plan of the replay without it."""
     prior = whole.prior[0]
-    acting = [place for place, act in enumerate(prior.acts) if isinstance(act, Step) and act.actor == "agent"]
-    if len(acting) > MOST_STEPS:
-        raise UserError(f"{whole.id!r} has {len(acting)} steps; at most {MOST_STEPS} are left out in turn")
+    agent_positions = [
+        position for position, act in enumerate(prior.acts) if isinstance(act, Step) and act.actor == "agent"
+    ]
+    if len(agent_positions) > MAX_STEPS:
+        raise UserError(f"{whole.id!r} has {len(agent_positions)} steps; at most {MAX_STEPS} are left out in turn")
     found = {}
-    for place in acting:
-        step = prior.acts[place]
+    for position in agent_positions:
+        step = prior.acts[position]
         assert isinstance(step, Step)
-        rest = prior._replace(acts=(*prior.acts[:place], *prior.acts[place + 1 :]))
+        rest = prior._replace(acts=(*prior.acts[:position], *prior.acts[position + 1 :]))
         told = {**whole.told, "without": step.index}
         found[step.index] = whole._replace(id=f"{whole.id}+without-{step.index}", prior=(rest,), told=told)
     return found
 
 
-def by_step(
-    rows: Sequence[TrainingRow], held: Batched, values: Mapping[tuple[str, str], Mapping[int, float]]
+def ablation_column(
+    rows: Sequence[TrainingRow], row_batch: RowBatch, values: Mapping[tuple[str, str], Mapping[int, float]]
 ) -> Floats:
-    """A column [T] from values by step, for `Batch._replace(without=...)`; NaN for turns of which nothing is known.
-
-    Args:
-        rows: That the batch was made of.
-        held: The batch.
-        values: Run and chain to `Step.index` to value, as `Ablated.rewards`.
-    """
-    found = np.full(len(held.places), np.nan)
-    for turn, (number, position) in enumerate(held.places):
+    """Returns a column [T] for `Batch._replace(without=...)`; NaN for turns without a value."""
+    found = np.full(len(row_batch.positions), np.nan)
+    for turn, (number, position) in enumerate(row_batch.positions):
         row = rows[number]
         step = row.turns[position].step
         known = values.get((row.run, row.chain), {})

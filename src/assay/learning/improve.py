@@ -1,11 +1,10 @@
-"""The loop closes: demonstrate, try, verify, give credit, train, evaluate on held-out tasks, gate, and again.
+"""The improvement loop: demonstrate, attempt, verify, assign credit, train, evaluate on held-out tasks, gate.
 
-Everything that is tried is an ordinary run: same store, same records, same verification. What a step learns from is
-read out of the store with its chains checked, and what it measured goes into the record of the training.
+All attempts are ordinary runs: same store, same records, same verification. A step reads its rows from the store after
+verifying the hash chains, and its metrics are recorded in a run of the training.
 
-Invariant: killed at any moment and called again, the same recipe ends with the same weights. Every draw follows from
-the seed and the number of the step; finished attempts are never made again; and the gradient rests on the tokens that
-were sampled and on nothing that depends on which requests ran beside which.
+Invariant: a recipe that is killed and resumed ends with the same weights. Every random draw follows from the seed and
+the step number; finished attempts are not repeated; and the gradient does not depend on how requests were batched.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import msgspec
 
 from assay.errors import UserError
 from assay.gateway.tokens import RenderedBackend
-from assay.learning.credit.batch import credited
+from assay.learning.credit.batch import assign_credit
 from assay.learning.rows import TrainingRow
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
@@ -29,34 +28,34 @@ from assay.statistics import Estimate, PairedComparison, compare_paired, estimat
 from assay.store import AttemptRow
 from assay.tasks import LoadedTask, find_tasks
 
-from .trainer.checkpoint import Checkpoints, Progress
-from .trainer.metrics import Metrics, Tell
+from .trainer.checkpoint import Checkpoints, TrainingProgress
+from .trainer.metrics import Metrics, OnProgress
 from .trainer.optimise import Optimiser
-from .trainer.policy import Policy, make_model, require_torch
-from .trainer.policy_gradient import fresh, update
-from .trainer.recipe import ImproveRecipe, place_of
+from .trainer.policy import TrainedPolicy, make_model, require_torch
+from .trainer.policy_gradient import drop_stale, update_policy
+from .trainer.recipe import ImproveRecipe, model_folder
 from .trainer.rollouts import (
-    Tasks,
+    TaskSelection,
     TrainingStoppedError,
-    finished_run,
-    kept,
-    longest_loss,
-    lost,
+    complete_run,
+    count_outcomes,
+    filter_rows,
+    find_lost,
+    longest_lost_streak,
     meets_requirement,
+    read_training_rows,
     require_moving,
-    rows_of,
     tasks_of_step,
-    tries_of,
 )
 from .trainer.sft import train_sft
 
-__all__ = ["ImproveReport", "Point", "improve"]
+__all__ = ["EvaluationPoint", "ImproveReport", "improve"]
 
 _SFT, _RL = "sft", "policy_gradient"
 
 
-class Point(msgspec.Struct, frozen=True):
-    """Success on the held-out tasks after so many steps."""
+class EvaluationPoint(msgspec.Struct, frozen=True):
+    """Held-out success after a number of steps."""
 
     step: int
     success: float | None
@@ -67,36 +66,31 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class ImproveReport(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """Result of a training."""
 
     name: str
     seed: int
-    before: Point
+    before: EvaluationPoint
     """After the demonstrations, before the first step."""
-    after: Point
+    after: EvaluationPoint
     difference: Estimate
     """After minus before, task by task."""
-    curve: tuple[Point, ...]
+    curve: tuple[EvaluationPoint, ...]
     accepted: bool
-    """Whether the gate lets the model pass."""
+    """True if the gate accepts the model."""
     why: str
     model: str
     """Folder of the last checkpoint, as `local:FOLDER` takes it."""
     version: str
-    """Of its weights."""
+    """Version of its weights."""
     attempts: int
-    """That were learned from or could have been: all of the steps."""
+    """Attempts of all steps, including dropped ones."""
     seconds: float
-    """Of this call; a resumed training's earlier time is not in it."""
+    """Duration of this call, without earlier calls of a resumed training."""
 
 
-async def improve(recipe: ImproveRecipe, settings: Settings, tell: Tell | None = None) -> ImproveReport:
-    """Runs a recipe to its end, or goes on where it was cut.
-
-    Args:
-        recipe: What to do.
-        settings: Where the store is.
-        tell: Hears of each step.
+async def improve(recipe: ImproveRecipe, settings: Settings, on_progress: OnProgress | None = None) -> ImproveReport:
+    """Runs or resumes a recipe.
 
     Raises:
         UserError: The recipe cannot work, or is another one than the runs and checkpoints of its name were made by.
@@ -104,50 +98,49 @@ async def improve(recipe: ImproveRecipe, settings: Settings, tell: Tell | None =
         StoreError: A record or a checkpoint cannot be written or read.
     """
     require_torch()
-    began = time.monotonic()
+    started = time.monotonic()
     with ExitStack() as stack:
-        this = _Improvement(recipe, settings, tell or _unheard, stack)
-        await this.demonstrate()
-        policy = this.open_policy()
-        this.teach(policy)
+        improvement = _ImprovementRun(recipe, settings, on_progress or _ignore_progress, stack)
+        await improvement.run_demonstrations()
+        policy = improvement.open_policy()
+        improvement.teach(policy)
         backend = policy.backend(f"local:{recipe.name}")
         try:
-            await this.climb(policy, backend)
+            await improvement.train_steps(policy, backend)
         finally:
             await backend.close()
-        return this.report(policy, time.monotonic() - began)
+        return improvement.report(policy, time.monotonic() - started)
 
 
-class _Improvement:
-    """One recipe under way; its methods are its phases, in order."""
+class _ImprovementRun:
+    """A running recipe; its methods are its phases, in order."""
 
-    def __init__(self, recipe: ImproveRecipe, settings: Settings, tell: Tell, stack: ExitStack) -> None:
+    def __init__(self, recipe: ImproveRecipe, settings: Settings, on_progress: OnProgress, stack: ExitStack) -> None:
         self.recipe = recipe
         self.settings = settings
-        self.tell = tell
-        self.folder = place_of(recipe)
+        self.on_progress = on_progress
+        self.folder = model_folder(recipe)
         self.name = f"{recipe.name}-{recipe.seed}"
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
-        self.held_out = Tasks(recipe.evaluate.tasks, find_tasks(recipe.evaluate.tasks))
+        self.held_out = TaskSelection(recipe.evaluate.tasks, find_tasks(recipe.evaluate.tasks))
         board = self.folder / "tensorboard" if recipe.tensorboard else None
         plain = msgspec.to_builtins(recipe)
         self.metrics = stack.enter_context(
             Metrics(settings.store, f"{self.name}-training", plain, seed=recipe.seed, tensorboard=board)
         )
         self.history: list[str] = []
-        """Versions of the weights, by steps done."""
-        self.curve: list[Point] = []
-        self._answered: list[str] = []
-        """The newest version behind each step's replies."""
-        self._lost_before: list[Any] = []
+        """Weight versions by completed steps."""
+        self.curve: list[EvaluationPoint] = []
+        self._answered_versions: list[str] = []
+        """Newest version behind each step's replies."""
 
-    async def demonstrate(self) -> None:
-        """Makes the run of demonstrations."""
+    async def run_demonstrations(self) -> None:
+        """Runs the demonstrations."""
         teach = self.recipe.teach
         if not teach.tasks:
             return
         self._require_apart(find_tasks(teach.tasks))
-        await finished_run(
+        await complete_run(
             RunConfig(
                 tasks=teach.tasks,
                 agent=teach.agent,
@@ -160,18 +153,18 @@ class _Improvement:
             self.settings,
         )
 
-    def open_policy(self) -> Policy:
-        """The model as it begins: the one that is named, or one that is made from the demonstrations' own text."""
+    def open_policy(self) -> TrainedPolicy:
+        """Opens the configured model, or creates one with a tokenizer trained on the demonstrations."""
         options = self.recipe.model
         if options.path is not None:
-            return Policy.open(Path(options.path), options)
+            return TrainedPolicy.open(Path(options.path), options)
         folder = self.folder / "made"
         if not (folder / "model.safetensors").is_file():
             make_model(folder, self._texts(folder), options, self.recipe.seed)
-        return Policy.open(folder, options)
+        return TrainedPolicy.open(folder, options)
 
-    def teach(self, policy: Policy) -> None:
-        """Supervised fine-tuning on the demonstrations."""
+    def teach(self, policy: TrainedPolicy) -> None:
+        """Fine-tunes on the demonstrations."""
         teach = self.recipe.teach
         self.use_threads()
         if teach.tasks and teach.sft.steps:
@@ -179,8 +172,8 @@ class _Improvement:
             known = self.checkpoints.newest(_SFT)
             if known is not None:
                 self.checkpoints.load(policy, optimiser, known)
-            if optimiser.taken < teach.sft.steps:
-                rows = rows_of(
+            if optimiser.steps_taken < teach.sft.steps:
+                rows = read_training_rows(
                     self.settings,
                     f"{self.name}-demonstrations",
                     policy,
@@ -188,27 +181,29 @@ class _Improvement:
                     system=self.recipe.rollout.agent_options.get("system"),
                 )
                 rows = [row for row in rows if meets_requirement(row, self.recipe.rollout.require)]
-                train_sft(policy, kept(rows, teach.keep), teach.sft, seed=self.recipe.seed, optimiser=optimiser,
-                          done=lambda step, measured: self._taught(policy, optimiser, step, measured))  # fmt: skip
+                train_sft(policy, filter_rows(rows, teach.keep), teach.sft, seed=self.recipe.seed, optimiser=optimiser,
+                          done=lambda step, data: self._record_teaching(policy, optimiser, step, data))  # fmt: skip
         self.history = [policy.version]
 
-    def _taught(self, policy: Policy, optimiser: Optimiser, step: int, measured: dict[str, float]) -> None:
+    def _record_teaching(
+        self, policy: TrainedPolicy, optimiser: Optimiser, step: int, measured: dict[str, float]
+    ) -> None:
         last = step == self.recipe.teach.sft.steps
         if step % 20 == 0 or last:
             self.metrics.add(f"{_SFT} {step}", measured)
-            self.tell(f"teaching {step}: loss {measured['loss']:.3f}")
+            self.on_progress(f"teaching {step}: loss {measured['loss']:.3f}")
         if last or step % 40 == 0:
-            self.checkpoints.write(policy, optimiser, Progress(stage=_SFT, step=step, version=policy.version))
+            self.checkpoints.write(policy, optimiser, TrainingProgress(stage=_SFT, step=step, version=policy.version))
 
-    async def climb(self, policy: Policy, backend: RenderedBackend) -> None:
-        """Evaluates, and takes the steps that are left."""
+    async def train_steps(self, policy: TrainedPolicy, backend: RenderedBackend) -> None:
+        """Evaluates, and runs the remaining steps."""
         recipe = self.recipe
         options = recipe.policy_gradient
         reference = copy.deepcopy(policy.model) if options.reference_pull else None
         steps = recipe.steps * options.epochs * options.minibatches
         optimiser = Optimiser(policy.model, options.optimise, steps)
-        done = self._go_on(policy, optimiser)
-        await self._swap(policy, backend)
+        done = self._resume(policy, optimiser)
+        await self._load_weights(policy, backend)
         for step in range(recipe.steps + 1):
             if step > done:
                 await self.step(step, policy, backend, optimiser, reference)
@@ -216,116 +211,121 @@ class _Improvement:
             if step in (0, recipe.steps) or (every and step % every == 0):
                 await self.evaluate(step, backend if step >= done else None)
 
-    def _go_on(self, policy: Policy, optimiser: Optimiser) -> int:
-        """Loads the newest checkpoint; how many steps are done."""
+    def _resume(self, policy: TrainedPolicy, optimiser: Optimiser) -> int:
+        """Loads the newest checkpoint; returns the number of completed steps."""
         known = self.checkpoints.newest(_RL)
         if known is None:
             return 0
         self.checkpoints.load(policy, optimiser, known)
         self.history = list(known.told["history"])
-        self._answered = list(known.told["answered"])
-        self.tell(f"going on after step {known.step}")
+        self._answered_versions = list(known.told["answered"])
+        self.on_progress(f"going on after step {known.step}")
         return known.step
 
-    async def _swap(self, policy: Policy, backend: RenderedBackend) -> None:
+    async def _load_weights(self, policy: TrainedPolicy, backend: RenderedBackend) -> None:
         load = getattr(backend.tokens, "load", None)
         if load is not None:
             await load(policy.weights(), policy.version)
 
     async def step(
-        self, step: int, policy: Policy, backend: RenderedBackend, optimiser: Optimiser, reference: Any
+        self, step: int, policy: TrainedPolicy, backend: RenderedBackend, optimiser: Optimiser, reference: Any
     ) -> None:
-        """Tries, gives credit, and trains once."""
-        began = time.monotonic()
-        run, counts = await self.try_tasks(step, backend)
-        tried = time.monotonic() - began
-        rows = self.fresh_rows(run, policy, counts)
-        given = credited(rows, self.recipe.credit)
+        """Runs attempts, assigns credit, and trains once."""
+        started = time.monotonic()
+        run, counts = await self.run_attempts(step, backend)
+        tried = time.monotonic() - started
+        rows = self.select_rows(run, policy, counts)
+        credited = assign_credit(rows, self.recipe.credit)
         self.use_threads()
         measured: dict[str, Any] = {}
-        if given.rows:
-            measured = update(
-                policy, optimiser, given.rows, self.recipe.policy_gradient, reference=reference, seed=self.recipe.seed
+        if credited.rows:
+            measured = update_policy(
+                policy,
+                optimiser,
+                credited.rows,
+                self.recipe.policy_gradient,
+                reference=reference,
+                seed=self.recipe.seed,
             )
-        await self._swap(policy, backend)
+        await self._load_weights(policy, backend)
         self.history.append(policy.version)
         measured |= {
             **counts,
-            "success": _success(given.rows),
-            "mixed_groups": _mixed(given.rows),
-            "masked": dict(given.credit.reasons),
+            "success": _success(credited.rows),
+            "mixed_groups": _mixed(credited.rows),
+            "masked": dict(credited.credit.reasons),
             "rollout": run,
             "version": policy.version,
             "seconds_rollout": round(tried, 3),
-            "seconds_training": round(time.monotonic() - began - tried, 3),
+            "seconds_training": round(time.monotonic() - started - tried, 3),
         }
-        self._keep(step, policy, optimiser, measured)
+        self._record_step(step, policy, optimiser, measured)
 
-    def _keep(self, step: int, policy: Policy, optimiser: Optimiser, measured: dict[str, Any]) -> None:
+    def _record_step(self, step: int, policy: TrainedPolicy, optimiser: Optimiser, measured: dict[str, Any]) -> None:
         self.metrics.add(f"{_RL} {step}", measured)
-        told = {"history": self.history, "answered": self._answered}
+        state_fields = {"history": self.history, "answered": self._answered_versions}
         if step % self.recipe.checkpoint_every == 0 or step == self.recipe.steps:
-            progress = Progress(stage=_RL, step=step, version=policy.version, told=told)
+            progress = TrainingProgress(stage=_RL, step=step, version=policy.version, told=state_fields)
             self.checkpoints.write(policy, optimiser, progress)
-        self.tell(
+        self.on_progress(
             f"step {step}: success {measured['success']:.3f}, mixed groups {measured['mixed_groups']}, "
             f"log-probability gap {measured.get('gap_most', 0.0):.1e}, "
             f"{measured['seconds_rollout']:.1f} s tried, {measured['seconds_training']:.1f} s trained"
         )
 
-    async def try_tasks(self, step: int, backend: RenderedBackend) -> tuple[str, dict[str, Any]]:
-        """Makes the run of one step; its name, and what became of its attempts."""
+    async def run_attempts(self, step: int, backend: RenderedBackend) -> tuple[str, dict[str, Any]]:
+        """Runs the attempts of one step; returns the run and the counts of its attempts."""
         rollout = self.recipe.rollout
         tasks = tasks_of_step(rollout.tasks, rollout.groups, step, self.recipe.seed)
         self._require_apart(tasks.loaded)
         run = f"{self.name}-step-{step:04d}"
         rows = await self._run(run, tasks, rollout.attempts, step, backend)
-        gone = lost(rows)
-        worst = longest_loss(rows)
-        if len(worst) >= rollout.most_lost_in_a_row:
+        lost = find_lost(rows)
+        streak = longest_lost_streak(rows)
+        if len(streak) >= rollout.most_lost_in_a_row:
             raise TrainingStoppedError(
-                f"{len(worst)} attempts of run {run} in a row were lost (the last: {worst[-1].attempt}, "
-                f"{worst[-1].reason}): see `assay ls --run {run}`. Training stops rather than learn from the rest"
+                f"{len(streak)} attempts of run {run} in a row were lost (the last: {streak[-1].attempt}, "
+                f"{streak[-1].reason}): see `assay ls --run {run}`. Training stops rather than learn from the rest"
             )
         reasons: dict[str, int] = {}
-        for one in gone:
+        for one in lost:
             reasons[one.reason] = reasons.get(one.reason, 0) + 1
         return run, {"attempts": len(rows), "dropped": reasons}
 
-    def fresh_rows(self, run: str, policy: Policy, counts: dict[str, Any]) -> list[TrainingRow]:
-        """The rows that a step learns from; adds to `counts` what was dropped and why."""
+    def select_rows(self, run: str, policy: TrainedPolicy, counts: dict[str, Any]) -> list[TrainingRow]:
+        """Returns the rows of a step; adds dropped rows and reasons to `counts`."""
         recipe = self.recipe
-        rows = rows_of(self.settings, run, policy, roles=recipe.policy_gradient.observation_weight > 0)
+        rows = read_training_rows(self.settings, run, policy, roles=recipe.policy_gradient.observation_weight > 0)
         hung = {row.chain for row in rows if row.broke is not None or row.stopped == "wall_s"}
-        rows = kept(
+        rows = filter_rows(
             [row for row in rows if row.chain not in hung and meets_requirement(row, recipe.rollout.require)],
             recipe.rollout.keep,
         )
-        newest = max((version for row in rows for version in row.weight_versions), default="", key=self._place)
+        newest = max((version for row in rows for version in row.weight_versions), default="", key=self._history_index)
         if newest:
-            self._answered.append(newest)
-            require_moving(self._answered, self.history)
-        found, stale = fresh(rows, self.history, recipe.policy_gradient.most_lag)
+            self._answered_versions.append(newest)
+            require_moving(self._answered_versions, self.history)
+        found, stale = drop_stale(rows, self.history, recipe.policy_gradient.most_lag)
         for reason, number in stale.items():
             counts["dropped"][reason] = counts["dropped"].get(reason, 0) + number
         return found
 
-    def _place(self, version: str) -> int:
+    def _history_index(self, version: str) -> int:
         return self.history.index(version) if version in self.history else -1
 
     async def evaluate(self, step: int, backend: RenderedBackend | None) -> None:
-        """Tries the held-out tasks; without a backend only looks up what came of it."""
+        """Evaluates the held-out tasks; without a backend only reads the stored result."""
         run = f"{self.name}-evaluation-{step:04d}"
         # Every evaluation has the same seeds, so that two differ by their weights alone.
         await self._run(run, self.held_out, self.recipe.evaluate.attempts, -1, backend)
-        estimate = estimate_pass_rate(tries_of(self.settings, run))
-        point = Point(step, estimate.value, estimate.low, estimate.high, estimate.n, run)
+        estimate = estimate_pass_rate(count_outcomes(self.settings, run))
+        point = EvaluationPoint(step, estimate.value, estimate.low, estimate.high, estimate.n, run)
         self.curve.append(point)
         self.metrics.add(f"evaluation {step}", msgspec.to_builtins(point))
-        self.tell(f"held-out success after step {step}: {_shown(point)}")
+        self.on_progress(f"held-out success after step {step}: {_format_point(point)}")
 
     async def _run(
-        self, run: str, tasks: Tasks, attempts: int, step: int, backend: RenderedBackend | None
+        self, run: str, tasks: TaskSelection, attempts: int, step: int, backend: RenderedBackend | None
     ) -> list[AttemptRow]:
         rollout = self.recipe.rollout
         if backend is not None:
@@ -342,10 +342,10 @@ class _Improvement:
             seed=self.recipe.seed * 1_000_003 + step + 1,
             run=run,
         )
-        return await finished_run(config, self.settings, backend, tasks.loaded)
+        return await complete_run(config, self.settings, backend, tasks.loaded)
 
-    def report(self, policy: Policy, seconds: float) -> ImproveReport:
-        """What came of it all, and whether the gate lets it pass."""
+    def report(self, policy: TrainedPolicy, seconds: float) -> ImproveReport:
+        """Returns the report with the gate's decision."""
         before, after = self.curve[0], self.curve[-1]
         difference = self._compared(before, after).difference
         accepted, why = self._gate(after, difference)
@@ -371,16 +371,16 @@ class _Improvement:
     def _last_step(self) -> int:
         return self.recipe.steps or self.recipe.teach.sft.steps
 
-    def _compared(self, before: Point, after: Point) -> PairedComparison:
-        return compare_paired(tries_of(self.settings, before.run), tries_of(self.settings, after.run))
+    def _compared(self, before: EvaluationPoint, after: EvaluationPoint) -> PairedComparison:
+        return compare_paired(count_outcomes(self.settings, before.run), count_outcomes(self.settings, after.run))
 
-    def _gate(self, after: Point, difference: Estimate) -> tuple[bool, str]:
+    def _gate(self, after: EvaluationPoint, difference: Estimate) -> tuple[bool, str]:
         gate = self.recipe.gate
         if after.success is None or after.success < gate.least:
-            return False, f"held-out success is {_shown(after)}, and the gate asks for {gate.least:g}"
+            return False, f"held-out success is {_format_point(after)}, and the gate asks for {gate.least:g}"
         if gate.better and (difference.low is None or difference.low <= 0):
             return False, "it is not shown to be better than before: the interval of the difference holds 0"
-        return True, f"held-out success is {_shown(after)}"
+        return True, f"held-out success is {_format_point(after)}"
 
     def _require_apart(self, tasks: Sequence[LoadedTask]) -> None:
         """Raises `UserError` where a task is both trained on and held out."""
@@ -393,18 +393,17 @@ class _Improvement:
             )
 
     def _texts(self, folder: Path) -> list[str]:
-        """The demonstrations as they will be told to the model, special tokens included."""
         from assay.gateway.backends.tiny import write_domain_tokenizer
 
         letters = folder.with_name("letters")
         write_domain_tokenizer(letters, [], 300)
         plain = _Letters(letters, self.recipe)
         system = self.recipe.rollout.agent_options.get("system")
-        rows = rows_of(self.settings, f"{self.name}-demonstrations", plain, rendered=True, system=system)  # type: ignore[arg-type]
+        rows = read_training_rows(self.settings, f"{self.name}-demonstrations", plain, rendered=True, system=system)  # type: ignore[arg-type]
         return [plain.renderer.text(row.token_ids.tolist()) for row in rows]
 
     def use_threads(self) -> None:
-        """As many threads as the recipe says, for training."""
+        """Sets the recipe's number of training threads."""
         import torch
 
         if self.recipe.model.threads:
@@ -412,7 +411,7 @@ class _Improvement:
 
 
 class _Letters:
-    """A policy without a model, whose tokens are bytes: to see what text the template makes."""
+    """A policy without a model and with byte tokens, to render text."""
 
     def __init__(self, folder: Path, recipe: ImproveRecipe) -> None:
         from assay.gateway.tokens.library import open_renderer
@@ -423,13 +422,13 @@ class _Letters:
 
 
 def _success(rows: Sequence[TrainingRow]) -> float:
-    """Share of attempts that passed, of those that were judged."""
+    """Returns the share of judged attempts that passed."""
     judged = {(row.run, row.chain): row.outcome == "pass" for row in rows if row.outcome in ("pass", "fail")}
     return sum(judged.values()) / max(1, len(judged))
 
 
 def _mixed(rows: Sequence[TrainingRow]) -> int:
-    """Groups in which some passed and some failed: only those have a gradient."""
+    """Counts groups with passes and failures, the only ones with a gradient."""
     outcomes: dict[str, set[str]] = {}
     for row in rows:
         if row.outcome in ("pass", "fail"):
@@ -437,18 +436,18 @@ def _mixed(rows: Sequence[TrainingRow]) -> int:
     return sum(len(seen) == 2 for seen in outcomes.values())
 
 
-def _shown(point: Point) -> str:
+def _format_point(point: EvaluationPoint) -> str:
     if point.success is None:
         return "unknown: nothing was judged"
     return f"{point.success:.3f} [{point.low:.3f}, {point.high:.3f}] of {point.attempts}"
 
 
 def _one_thread() -> None:
-    """Generation of a small model is slower with more, and far slower on a busy machine."""
+    """Limits PyTorch to one thread: generation of a small model is slower with more."""
     import torch
 
     torch.set_num_threads(1)
 
 
-def _unheard(_: str) -> None:
-    """Nobody listens."""
+def _ignore_progress(_: str) -> None:
+    """Ignores progress."""

@@ -1,7 +1,7 @@
-"""What a model would have been told at the beginning of a task: so that who acted without one can be learnt from.
+"""Builds the opening of a task for agents without a model, so that their attempts can be trained on.
 
-It is what the agent `loop` tells: system prompt, instruction, the environment's tools, and `finish` where the
-environment has none of its own. An expert's record and a model's own attempts then read alike.
+The opening equals that of the agent `loop`: system prompt, instruction, the environment's tools, and `finish` if the
+environment has no such tool. So an expert's record has the same form as a model's.
 """
 
 from __future__ import annotations
@@ -17,15 +17,11 @@ from assay.records import Task
 
 from .conversation import Opening
 
-__all__ = ["opening_of", "tools_of"]
+__all__ = ["build_opening", "task_tools"]
 
 
-def opening_of(task: Task, *, system: str | None = None) -> Opening:
-    """What the agent `loop` would tell its model first.
-
-    Args:
-        task: The task.
-        system: The system prompt; None is the agent's own, empty is none.
+def build_opening(task: Task, *, system: str | None = None) -> Opening:
+    """Returns the messages and tools with which the agent `loop` starts.
 
     Raises:
         UserError: The task's tools are not known without opening a sandbox.
@@ -36,13 +32,13 @@ def opening_of(task: Task, *, system: str | None = None) -> Opening:
         messages.append({"role": "user", "content": task.instruction})
     else:
         messages += [{"role": message.role, "content": message.content} for message in task.instruction]
-    specs = tools_of(task)
+    specs = task_tools(task)
     offered = specs if any(spec.name == FINISH.name for spec in specs) else (*specs, FINISH)
     return Opening(messages, tool_definitions(offered))
 
 
-def tools_of(task: Task) -> tuple[ToolSpec, ...]:
-    """The tools of a task's in-process world; nothing is done in it."""
+def task_tools(task: Task) -> tuple[ToolSpec, ...]:
+    """Returns the tools of a task's in-process world."""
     kind = task.environment.kind
     if kind == "workspace":
         raise UserError(

@@ -1,7 +1,7 @@
-"""Options of a function that was named in words: known, and of the type that it says.
+"""Validates options of a function that is configured by name.
 
-For functions whose options are keyword-only. What a recipe or a command line says is checked against the annotations
-before anything is computed, so that a misspelt choice is an error and never a silent default.
+For functions with keyword-only options. Values from a recipe or a command line are checked against the annotations
+before anything runs, so that a misspelt choice is an error instead of a silent default.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["checked"]
+__all__ = ["convert_options"]
 
 
-def checked(
+def convert_options(
     what: str, function: Callable[..., Any], options: Mapping[str, Any], *, handed: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """The options as the function takes them.
+    """Converts options to the types of the function's keyword-only parameters.
 
     Args:
         what: What the function is called, for messages: `stage 'density'`.
         function: Its keyword-only parameters are the options.
         options: As they were said.
-        handed: Parameters that are no options: the caller hands them.
+        handed: Parameters passed by the caller, which are not options.
 
     Raises:
         UserError: An option does not exist, or is of another type.
@@ -48,7 +48,7 @@ def checked(
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Types by name; of a stranger's function whose annotations cannot be read, none."""
+    """Returns types by name; none if the annotations cannot be evaluated."""
     try:
         return typing.get_type_hints(function)
     except (NameError, TypeError, AttributeError):

@@ -1,7 +1,7 @@
-"""Puts rows of unequal length into sequences of one length, for trainers that take such.
+"""Packs rows of unequal length into sequences of one length.
 
-A row is never cut and never split over two packs: its tokens were sampled under all that stands before them. Each goes,
-in order of falling length, into the fullest pack that has room for it.
+A row is never cut or split over two packs, because its tokens depend on all tokens before them. Rows are placed by
+falling length into the fullest pack with enough room.
 """
 
 from __future__ import annotations
@@ -21,33 +21,28 @@ __all__ = ["Pack", "pack"]
 
 
 class Pack(NamedTuple):
-    """Rows one after the other. L is the length asked for."""
+    """Consecutive rows. L is the packed length."""
 
     rows: tuple[TrainingRow, ...]
     token_ids: NDArray[np.int32]
-    """[L] 0 where nothing stands."""
+    """[L] 0 for padding."""
     positions: NDArray[np.int32]
-    """[L] place of a token in its row: begins anew with each row."""
+    """[L] position in the row."""
     segments: NDArray[np.int32]
-    """[L] number of the row in this pack, from 1; 0 where nothing stands. A token may see its own segment alone."""
+    """[L] row number in this pack, from 1; 0 for padding. A token attends to its own segment only."""
     loss_mask: NDArray[np.bool_]
     """[L]"""
     starts: tuple[int, ...]
-    """Where each row begins, and where the last one ends."""
+    """Start of each row, and end of the last one."""
 
 
 def pack(rows: Sequence[TrainingRow], length: int, *, most: int | None = None) -> list[Pack]:
-    """Packs of `length` tokens that hold every row once.
-
-    Args:
-        rows: Any number of rows.
-        length: Tokens of a pack.
-        most: Rows of one pack at most.
+    """Packs every row once into packs of `length` tokens.
 
     Raises:
         UserError: A row is longer than a pack: rows are not cut.
     """
-    order = sorted(range(len(rows)), key=lambda place: (-len(rows[place]), place))
+    order = sorted(range(len(rows)), key=lambda position: (-len(rows[position]), position))
     if order and len(rows[order[0]]) > length:
         long = sum(len(row) > length for row in rows)
         first = rows[order[0]]
@@ -55,28 +50,31 @@ def pack(rows: Sequence[TrainingRow], length: int, *, most: int | None = None) -
             f"{long} of {len(rows)} rows are longer than {length} tokens (the longest, of attempt {first.attempt}, has "
             f"{len(first)}): take longer packs, or leave those rows out"
         )
-    return [_packed([rows[place] for place in places], length) for places in _fitted(rows, order, length, most)]
+    return [
+        _build_pack([rows[position] for position in positions], length)
+        for positions in _assign_packs(rows, order, length, most)
+    ]
 
 
-def _fitted(rows: Sequence[TrainingRow], order: list[int], length: int, most: int | None) -> list[list[int]]:
-    """Places of rows by pack. Open packs are kept by the room they have left: the tightest that fits is taken."""
+def _assign_packs(rows: Sequence[TrainingRow], order: list[int], length: int, most: int | None) -> list[list[int]]:
+    """Returns row indices by pack, by best fit: the tightest open pack that fits is taken."""
     packs: list[list[int]] = []
     room: list[tuple[int, int]] = []
-    for place in order:
-        needed = len(rows[place])
-        found = bisect.bisect_left(room, (needed, -1))
-        if found < len(room):
-            left, number = room.pop(found)
-            packs[number].append(place)
+    for position in order:
+        needed = len(rows[position])
+        index = bisect.bisect_left(room, (needed, -1))
+        if index < len(room):
+            remaining, number = room.pop(index)
+            packs[number].append(position)
         else:
-            left, number = length, len(packs)
-            packs.append([place])
-        if left - needed > 0 and (most is None or len(packs[number]) < most):
-            bisect.insort(room, (left - needed, number))
+            remaining, number = length, len(packs)
+            packs.append([position])
+        if remaining - needed > 0 and (most is None or len(packs[number]) < most):
+            bisect.insort(room, (remaining - needed, number))
     return packs
 
 
-def _packed(rows: list[TrainingRow], length: int) -> Pack:
+def _build_pack(rows: list[TrainingRow], length: int) -> Pack:
     token_ids = np.zeros(length, dtype=np.int32)
     positions, segments = np.zeros(length, dtype=np.int32), np.zeros(length, dtype=np.int32)
     loss_mask = np.zeros(length, dtype=np.bool_)

@@ -1,7 +1,7 @@
-"""Training rows of a stored run, its chain checked first.
+"""Reads training rows of a stored run after verifying its hash chains.
 
 Invariant: no row comes out of a run in which anything that an event, a row or an addendum claims does not hold. What
-is left out (attempts that are not decided, that know no tokens, spans without a certificate) is named to `tell`.
+is left out (attempts that are not decided, that know no tokens, spans without a certificate) is named to `on_left_out`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.errors import StoreError, UserError
-from assay.gateway.tokens import Attributes, Refusal
+from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
 from assay.gateway.tokens.library import open_renderer
 from assay.records import Separation, Trajectory, digest_bytes
 from assay.rollout.exchange.exporting import whole
@@ -23,52 +23,51 @@ from assay.store import AttemptRow, RunStore, audit, final_rows, later_events
 from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.again import CannotRebuildError
 
-from .conversation import Opening, asked, spoke
-from .openings import opening_of
+from .conversation import Opening, asked_model, has_agent_output
+from .openings import build_opening
 from .rendered import rendered_rows
 from .rows import TrainingRow
 from .sampled import sampled_rows
 
-__all__ = ["Reader", "RowsConfig", "Tell", "require_whole", "rows_of_run", "tokenizer_digest"]
+__all__ = ["OnLeftOut", "RowsConfig", "RunReader", "require_whole", "rows_of_run", "tokenizer_digest"]
 
-Tell = Callable[[str, str, str], None]
-"""Is told what was left out: attempt, what of it, and why."""
+OnLeftOut = Callable[[str, str, str], None]
+"""Called with the attempt, the kind of data left out, and the reason."""
 
 
 class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which rows, and how."""
+    """Configuration of training rows."""
 
     model: str | None = None
-    """Folder of the model's checkpoint: its tokenizer tells the role of each token, and renders what has no tokens."""
+    """Checkpoint folder, whose tokenizer determines token roles and renders attempts without tokens."""
     renderer: str | None = None
-    """Name of its chat template, where the model's type does not tell."""
+    """Name of the chat template, if the model's type does not determine it."""
     thinking: bool | None = None
-    """Whether its prompt lets the model think, for templates that can say so; None leaves their default."""
+    """Enables thinking in the prompt, for templates with that option; unset keeps their default."""
     uncertified: Literal["refuse", "mask"] = "refuse"
-    """What becomes of sampled tokens whose context is not proved: the export is refused, or they are not trained."""
+    """Treatment of sampled tokens without a context proof: the export is refused, or they are masked."""
     rendered: bool = False
-    """Whether attempts that know no tokens are rendered with the model's template, for supervised training."""
+    """Renders attempts without tokens with the model's template, for supervised training."""
     system: str | None = None
-    """System prompt told to rendered attempts that asked no model; default: that of the agent `loop`."""
+    """System prompt of rendered attempts without a model; default: that of the agent `loop`."""
     attempts: tuple[str, ...] = ()
-    """Only these attempts, by id or the beginning of one; default: all."""
+    """Attempts to include, by id or prefix; default: all."""
     require: Separation = "unknown"
-    """Weakest grade of separation at which a pass counts (`separate` accepts `no-agent-code` too); a pass below it is
-    doubted, with that reason."""
+    """Weakest grade of separation of an undoubted pass (`separate` accepts `no-agent-code` too)."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
+        """Rejects invalid combinations."""
         if self.rendered and self.model is None:
             raise UserError("rendering needs a model: name the folder of its checkpoint with --model")
 
 
 def tokenizer_digest(folder: Path) -> str:
-    """Content address of the tokenizer in a checkpoint's folder."""
+    """Returns the content digest of a checkpoint's tokenizer."""
     return digest_bytes((folder / "tokenizer.json").read_bytes())
 
 
 def require_whole(root: Path, run: str) -> None:
-    """Raises `StoreError` naming what does not hold, where anything in the chains of a run does not."""
+    """Verifies the hash chains of a run. Raises `StoreError` naming the first defect."""
     problems = audit(root, run, blobs=False)
     if problems:
         shown = "; ".join(map(str, problems[:3]))
@@ -77,30 +76,30 @@ def require_whole(root: Path, run: str) -> None:
         )
 
 
-def rows_of_run(root: Path, run: str, config: RowsConfig | None = None, tell: Tell | None = None
+def rows_of_run(root: Path, run: str, config: RowsConfig | None = None, on_left_out: OnLeftOut | None = None
                 ) -> Iterator[TrainingRow]:  # fmt: skip
-    """The rows of every decided attempt of a run, by task and attempt.
+    """Yields the rows of every decided attempt of a run, by task and attempt.
 
     Raises:
         StoreError: The run is missing, damaged, or was changed.
         UserError: A span is not certified and `config.uncertified` is `refuse`; or the model cannot be opened.
     """
-    with Reader.opened(root, run, config or RowsConfig(), tell) as reader:
+    with RunReader.open(root, run, config or RowsConfig(), on_left_out) as reader:
         for trajectory in reader.trajectories():
             yield from reader.rows(trajectory)
 
 
-class Reader:
-    """A run whose chains hold, as trajectories and as rows of each. Opened with `Reader.opened`."""
+class RunReader:
+    """A verified run, as trajectories and rows. Opened with `RunReader.open`."""
 
-    def __init__(self, store: RunStore, config: RowsConfig, tell: Tell, past: PastTasks) -> None:
+    def __init__(self, store: RunStore, config: RowsConfig, on_left_out: OnLeftOut, recorded_tasks: PastTasks) -> None:
         self._store = store
         self._config = config
-        self.tell = tell
-        self._past = past
-        self._learnt = later_events(store.layout.root, store.run)
-        self._theirs = store.manifest().get("kind") == "import"
-        self.renderer: Attributes | None = None
+        self.on_left_out = on_left_out
+        self._tasks = recorded_tasks
+        self._later_events = later_events(store.layout.root, store.run)
+        self._imported_run = store.manifest().get("kind") == "import"
+        self.renderer: AttributingRenderer | None = None
         self.tokenizer: str | None = None
         if config.model is not None:
             folder = Path(config.model)
@@ -109,49 +108,51 @@ class Reader:
 
     @classmethod
     @contextmanager
-    def opened(cls, root: Path, run: str, config: RowsConfig, tell: Tell | None = None) -> Iterator[Reader]:
-        """Checks a run and opens it. Raises as `rows_of_run`."""
+    def open(
+        cls, root: Path, run: str, config: RowsConfig, on_left_out: OnLeftOut | None = None
+    ) -> Iterator[RunReader]:
+        """Verifies and opens a run. Raises as `rows_of_run`."""
         require_whole(root, run)
-        with RunStore.open(root, run) as store, PastTasks(store, "recorded") as past:
-            yield cls(store, config, tell or _nobody, past)
+        with RunStore.open(root, run) as store, PastTasks(store, "recorded") as recorded_tasks:
+            yield cls(store, config, on_left_out or _ignore_left_out, recorded_tasks)
 
     def trajectories(self) -> Iterator[Trajectory]:
-        """The deciding try of each attempt that is asked for, with what was learnt of it later: by task and attempt,
-        whatever order they were made in, so that a run that was cut gives what one that was not does."""
+        """Yields the deciding trial of each selected attempt with its later verdicts, by task and attempt, so that the
+        order does not depend on when attempts ran."""
         wanted = [row for row in self._store.attempts() if self._is_wanted(row)]
         wanted.sort(key=lambda row: (row.task, row.number, row.attempt, row.retry))
         if not wanted:
-            named = f" {' or '.join(self._config.attempts)}" if self._config.attempts else ""
-            raise UserError(f"run {self._store.run!r} has no attempt{named}")
+            attempt_names = f" {' or '.join(self._config.attempts)}" if self._config.attempts else ""
+            raise UserError(f"run {self._store.run!r} has no attempt{attempt_names}")
         decided = {row.chain for row in final_rows(wanted)}
         for row in wanted:
             if row.chain in decided:
-                yield self._whole(row)
+                yield self._load(row)
             elif row.retried:
-                self.tell(row.attempt, "attempt", f"try {row.retry} broke and was made again")
+                self.on_left_out(row.attempt, "attempt", f"try {row.retry} broke and was made again")
             else:
-                self.tell(row.attempt, "attempt", "it is not decided: it did not end, or is a certificate")
+                self.on_left_out(row.attempt, "attempt", "it is not decided: it did not end, or is a certificate")
 
     def rows(self, trajectory: Trajectory) -> list[TrainingRow]:
-        """Its rows. Raises `UserError` as `rows_of_run`."""
+        """Returns the rows of a trajectory. Raises `UserError` as `rows_of_run`."""
 
-        def refused(one: Refusal) -> None:
-            self.tell(trajectory.attempt, "span", f"call {one.call} is not trained: {one.reason}")
+        def on_refused(one: UncertifiedSpan) -> None:
+            self.on_left_out(trajectory.attempt, "span", f"call {one.call} is not trained: {one.reason}")
 
         found = sampled_rows(
             trajectory,
             renderer=self.renderer,
             tokenizer=self.tokenizer,
             uncertified=self._config.uncertified,
-            tell=refused,
+            on_refused=on_refused,
             require=self._config.require,
         )
         if found or not self._config.rendered or self.renderer is None:
             if not found:
-                self.tell(trajectory.attempt, "tokens", "no tokens are known of it")
+                self.on_left_out(trajectory.attempt, "tokens", "no tokens are known of it")
             return found
-        if not spoke(trajectory):
-            self.tell(trajectory.attempt, "tokens", "its agent said and did nothing")
+        if not has_agent_output(trajectory):
+            self.on_left_out(trajectory.attempt, "tokens", "its agent has no output")
             return []
         opening = self._opening(trajectory)
         return rendered_rows(
@@ -159,34 +160,34 @@ class Reader:
         )
 
     def opening(self, trajectory: Trajectory) -> Opening | None:
-        """What a model would have been told before the steps of an attempt; None where no model needs telling."""
-        return None if asked(trajectory) else self._opening(trajectory)
+        """Returns the opening of an attempt without model calls; None if it has one."""
+        return None if asked_model(trajectory) else self._opening(trajectory)
 
     def _opening(self, trajectory: Trajectory) -> Opening | None:
-        if asked(trajectory) or self._is_told(trajectory):
+        if asked_model(trajectory) or self._has_instruction(trajectory):
             return None
         try:
-            task = self._past.of(trajectory).task
+            task = self._tasks.of(trajectory).task
         except CannotRebuildError as exc:
             raise UserError(
-                f"attempt {trajectory.attempt} asked no model, and its task is not to be had: {exc}"
+                f"attempt {trajectory.attempt} called no model, and its task is not available: {exc}"
             ) from exc
-        return opening_of(task, system=self._config.system)
+        return build_opening(task, system=self._config.system)
 
-    def _is_told(self, trajectory: Trajectory) -> bool:
+    def _has_instruction(self, trajectory: Trajectory) -> bool:
         return any(step.actor == "user" for step in trajectory.steps)
 
-    def _whole(self, row: AttemptRow) -> Trajectory:
-        found = whole(self._store, row.chain, self._learnt.get(row.chain, ()))
-        if not self._theirs or is_imported_record(found.started):
+    def _load(self, row: AttemptRow) -> Trajectory:
+        found = whole(self._store, row.chain, self._later_events.get(row.chain, ()))
+        if not self._imported_run or is_imported_record(found.started):
             return found
-        # A format that forgot to say so makes nobody else's record ours.
-        told: dict[str, Any] = {**found.started.config, IMPORTED: {}}
-        return msgspec.structs.replace(found, started=msgspec.structs.replace(found.started, config=told))
+        # Imported runs stay marked as imported even if their format does not say so.
+        config_fields: dict[str, Any] = {**found.started.config, IMPORTED: {}}
+        return msgspec.structs.replace(found, started=msgspec.structs.replace(found.started, config=config_fields))
 
     def _is_wanted(self, row: AttemptRow) -> bool:
         return not self._config.attempts or any(row.attempt.startswith(start) for start in self._config.attempts)
 
 
-def _nobody(_: str, __: str, ___: str) -> None:
-    """Nobody asked what was left out."""
+def _ignore_left_out(_: str, __: str, ___: str) -> None:
+    """Ignores what is left out."""

@@ -1,10 +1,8 @@
-"""Training rows of attempts that know no tokens: experts without a model, models behind an API, imported records.
+"""Training rows of attempts without tokens: experts without a model, models behind an API, imported records.
 
-A conversation becomes the tokens that the gateway would have told and a model of this template would have said, turn by
-turn: what was said stays as it was said, and only what is new is rendered after it. (Rendered in one go, many templates
-write a turn otherwise once another follows: a model would be trained on what it is never asked.) It is a guess all the
-same at what somebody else's tokens would have been, so these rows say `origin="rendered"`, have no log-probability, and
-are for supervised training alone.
+Each turn is rendered after the tokens of the turns before it, as the gateway would do, because many templates render a
+turn differently once another follows. The tokens are still a guess, so these rows have `origin="rendered"`, no
+log-probabilities, and are for supervised training only.
 """
 
 from __future__ import annotations
@@ -15,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from assay.errors import ProviderError, UserError, boundary
-from assay.gateway.tokens import Attributed, Attributes
-from assay.gateway.tokens.messages import names_in, text_in
+from assay.gateway.tokens import AttributingRenderer, TokenAttribution
+from assay.gateway.tokens.messages import content_text, tool_call_names
 from assay.records import Separation, Trajectory
 
-from .conversation import Conversation, Opening, conversations
-from .roles import Words, roles_in
+from .conversation import Opening, Transcript, conversations
+from .roles import HarnessMessages, token_roles
 from .rows import ACTION, TrainingRow, TurnSpan
-from .sampled import about
+from .sampled import attempt_fields
 from .turn_facts import TurnFacts
 
 __all__ = ["rendered_rows"]
@@ -30,14 +28,13 @@ __all__ = ["rendered_rows"]
 
 def rendered_rows(
     trajectory: Trajectory,
-    renderer: Attributes,
+    renderer: AttributingRenderer,
     *,
     tokenizer: str | None = None,
     opening: Opening | None = None,
     require: Separation = "unknown",
 ) -> list[TrainingRow]:
-    """One row for each conversation of an attempt; more where an assistant speaks twice in a row, because a template
-    cannot go on there: then the rest stands in a row of its own.
+    """Renders one row per transcript; consecutive assistant turns that the template cannot continue start a new row.
 
     Args:
         trajectory: With all verdicts that count.
@@ -49,15 +46,17 @@ def rendered_rows(
     Raises:
         UserError: The attempt says nothing that can be rendered, or the template cannot tell whose each token is.
     """
-    writing = _Writing(renderer, Words(trajectory), TurnFacts(trajectory))
-    found = [part for told in conversations(trajectory, opening) for part in writing.parts(told)]
-    common = about(trajectory, require) | {"attempt_rows": len(found), "tokenizer": tokenizer, "origin": "rendered"}
+    writing = _ConversationRenderer(renderer, HarnessMessages(trajectory), TurnFacts(trajectory))
+    found = [part for line in conversations(trajectory, opening) for part in writing.row_builders(line)]
+    common = attempt_fields(trajectory, require) | {
+        "attempt_rows": len(found),
+        "tokenizer": tokenizer,
+        "origin": "rendered",
+    }
     return [part.row(common) for part in found]
 
 
-class _Part:
-    """A row while it is written."""
-
+class _RowBuilder:
     def __init__(self, branch: str) -> None:
         self.branch = branch
         self.ids: list[int] = []
@@ -65,12 +64,12 @@ class _Part:
         self.turns: list[TurnSpan] = []
 
     def add(self, ids: Sequence[int], roles: Sequence[int]) -> None:
-        """Puts tokens at the end."""
+        """Appends tokens."""
         self.ids += ids
         self.roles += roles
 
     def row(self, common: dict[str, Any]) -> TrainingRow:
-        """What was written."""
+        """Builds the row."""
         mask = np.zeros(len(self.ids), dtype=np.bool_)
         for turn in self.turns:
             mask[turn.start : turn.end] = turn.trained
@@ -86,65 +85,68 @@ class _Part:
         )
 
 
-class _Writing:
-    """Puts conversations of one attempt into tokens."""
-
-    def __init__(self, renderer: Attributes, words: Words, facts: TurnFacts) -> None:
+class _ConversationRenderer:
+    def __init__(self, renderer: AttributingRenderer, harness: HarnessMessages, facts: TurnFacts) -> None:
         self._renderer = renderer
-        self._words = words
+        self._harness = harness
         self._facts = facts
 
-    def parts(self, told: Conversation) -> Iterator[_Part]:
-        """The rows of a conversation. Raises `UserError`."""
+    def row_builders(self, line: Transcript) -> Iterator[_RowBuilder]:
+        """Yields the rows of a transcript. Raises `UserError`."""
         name = getattr(self._renderer, "name", "this")
         try:
-            with boundary(ProviderError, f"conversation {told.branch} cannot be put into the {name} template"):
-                yield from list(self._parts(told))
+            with boundary(ProviderError, f"conversation {line.branch} cannot be put into the {name} template"):
+                yield from list(self._parts(line))
         except ProviderError as exc:
             raise UserError(str(exc)) from exc
 
-    def _parts(self, told: Conversation) -> Iterator[_Part]:
-        places = [place for place, message in enumerate(told.messages) if message.get("role") == "assistant"]
-        part, before, said = _Part(told.branch), 0, list[int]()
-        for place in places:
-            more = self._more(part, said, told, before, place) if part.ids else None
+    def _parts(self, line: Transcript) -> Iterator[_RowBuilder]:
+        positions = [position for position, message in enumerate(line.messages) if message.get("role") == "assistant"]
+        part, first_new, sampled_ids = _RowBuilder(line.branch), 0, list[int]()
+        for position in positions:
+            more = self._extend(part, sampled_ids, line, first_new, position) if part.ids else None
             if more is None:
-                branch = told.branch
+                branch = line.branch
                 if part.ids:
-                    part.add(said, [ACTION] * len(said))
+                    part.add(sampled_ids, [ACTION] * len(sampled_ids))
                     yield part
-                    branch = f"{branch}+{place}"
-                part = _Part(branch)
-                whole = self._known(self._renderer.attribute(told.messages[:place], told.tools))
-                part.add(whole.ids, roles_in(whole, self._words, acted=False).tolist())
+                    branch = f"{branch}+{position}"
+                part = _RowBuilder(branch)
+                whole = self._require_attribution(self._renderer.attribute(line.messages[:position], line.tools))
+                part.add(whole.ids, token_roles(whole, self._harness, acted=False).tolist())
             else:
-                part.add(said, [ACTION] * len(said))
-                part.add(more.ids, roles_in(more, self._words, acted=True).tolist())
-            said, before = self._renderer.said(_plain(told.messages[place])), place + 1
-            part.turns.append(self._turn(told, place, len(part.ids), len(said)))
+                part.add(sampled_ids, [ACTION] * len(sampled_ids))
+                part.add(more.ids, token_roles(more, self._harness, acted=True).tolist())
+            sampled_ids, first_new = (
+                self._renderer.render_reply(_template_message(line.messages[position])),
+                position + 1,
+            )
+            part.turns.append(self._turn(line, position, len(part.ids), len(sampled_ids)))
         if part.ids:
-            part.add(said, [ACTION] * len(said))
+            part.add(sampled_ids, [ACTION] * len(sampled_ids))
             yield part
 
-    def _more(self, part: _Part, said: list[int], told: Conversation, before: int, place: int) -> Attributed | None:
-        """The tokens of the messages since the last turn; None where the template cannot go on."""
-        names = names_in(told.messages[:before])
-        return self._renderer.attribute_more(part.ids, said, told.messages[before:place], names)
+    def _extend(
+        self, part: _RowBuilder, sampled_ids: list[int], line: Transcript, first_new: int, position: int
+    ) -> TokenAttribution | None:
+        """Returns the tokens of the messages since the last turn; None if the template cannot continue."""
+        names = tool_call_names(line.messages[:first_new])
+        return self._renderer.attribute_extension(part.ids, sampled_ids, line.messages[first_new:position], names)
 
-    def _known(self, found: Attributed | None) -> Attributed:
+    def _require_attribution(self, found: TokenAttribution | None) -> TokenAttribution:
         if found is None:
             raise UserError("it does not tell whose each token is: take a model with another renderer")
         return found
 
-    def _turn(self, told: Conversation, place: int, start: int, length: int) -> TurnSpan:
-        call = told.calls[place]
-        known = self._facts.of_step(told.steps[place]) if call is None else self._facts.of_call(call)
-        return TurnSpan(start=start, end=start + length, call=call or "", trained=told.own[place], **known)
+    def _turn(self, line: Transcript, position: int, start: int, length: int) -> TurnSpan:
+        call = line.calls[position]
+        known = self._facts.of_step(line.steps[position]) if call is None else self._facts.of_call(call)
+        return TurnSpan(start=start, end=start + length, call=call or "", trained=line.own[position], **known)
 
 
-def _plain(message: dict[str, Any]) -> dict[str, Any]:
-    """An assistant's message with what a template takes, its arguments as they were written."""
-    found: dict[str, Any] = {"role": "assistant", "content": text_in(message.get("content"))}
+def _template_message(message: dict[str, Any]) -> dict[str, Any]:
+    """Returns an assistant's message for a template, with arguments as written."""
+    found: dict[str, Any] = {"role": "assistant", "content": content_text(message.get("content"))}
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     if isinstance(reasoning, str) and reasoning:
         found["reasoning_content"] = reasoning

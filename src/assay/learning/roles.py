@@ -1,10 +1,10 @@
-"""Whose words each token is: a column of roles for the tokens that a model was told.
+"""Token roles of prompts: which tokens are template, prompt, observation or warning.
 
-Nothing is tokenized for a row. A prompt is rendered again to see where its tokens come from, and only where that gives
-the tokens that the model was told are they attributed; else they stay `unknown`. One difference is allowed: a record
-sorts the keys of the tools, so what is scaffold in both may be written otherwise.
+No row is tokenized anew. A prompt is rendered again to attribute its tokens, and only if the result equals the recorded
+tokens; otherwise they stay `unknown`. One difference is allowed: a record sorts the keys of the tools, so scaffolding
+may differ in one place.
 
-Limit: a template that is written around a message in one token with its first letter counts that token to the message.
+Limit: a template token that includes the first letter of a message counts as part of the message.
 """
 
 from __future__ import annotations
@@ -16,52 +16,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import ProviderError, boundary
-from assay.gateway.tokens import Attributed, Attributes, context_of
-from assay.gateway.tokens.messages import names_in
+from assay.gateway.tokens import AttributingRenderer, TokenAttribution, context_of
+from assay.gateway.tokens.messages import tool_call_names
 from assay.records import ModelCall, Trajectory
 from assay.store import restore_messages, restore_request
 
 from .rows import ACTION, OBSERVATION, PROMPT, TEMPLATE, UNKNOWN, WARNING
 
-__all__ = ["Roles", "Words", "roles_in"]
+__all__ = ["HarnessMessages", "Roles", "token_roles"]
 
 Roles = NDArray[np.uint8]
 
 
-class Words:
-    """What in an attempt is the harness's and not the world's."""
+class HarnessMessages:
+    """Distinguishes the harness's messages from the environment's."""
 
     def __init__(self, trajectory: Trajectory) -> None:
         calls = [call for step in trajectory.steps for call in step.tool_calls]
-        self._refused = {call.id for call in calls if call.error is not None}
-        self._said = {step.message for step in trajectory.steps if step.actor in ("user", "environment")}
+        self._refused_calls = {call.id for call in calls if call.error is not None}
+        self._messages = {step.message for step in trajectory.steps if step.actor in ("user", "environment")}
 
     def role(self, message: Mapping[str, Any]) -> int:
-        """The role of a message that stands after the first act."""
+        """Returns the role of a message after the first action."""
         if message.get("role") == "tool":
-            return WARNING if message.get("tool_call_id") in self._refused else OBSERVATION
-        return OBSERVATION if message.get("content") in self._said else WARNING
+            return WARNING if message.get("tool_call_id") in self._refused_calls else OBSERVATION
+        return OBSERVATION if message.get("content") in self._messages else WARNING
 
 
-def roles_in(found: Attributed, words: Words, *, acted: bool) -> Roles:
-    """Roles of attributed tokens. `acted`: the agent acted before the first of the messages."""
+def token_roles(found: TokenAttribution, harness: HarnessMessages, *, acted: bool) -> Roles:
+    """Returns the roles of attributed tokens. `acted`: the agent acted before the first of the messages."""
     first = 0 if acted else next((i for i, m in enumerate(found.messages) if m["role"] == "assistant"), len(found.ids))
     by_message = [
-        ACTION if message["role"] == "assistant" else PROMPT if place < first else words.role(message)
+        ACTION if message["role"] == "assistant" else PROMPT if place < first else harness.role(message)
         for place, message in enumerate(found.messages)
     ]
     bodies = zip(found.owners, found.body, strict=True)
     return np.array([by_message[owner] if body and owner >= 0 else TEMPLATE for owner, body in bodies], dtype=np.uint8)
 
 
-def prompt_roles(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attributes | None, words: Words) -> Roles:
-    """Roles of the tokens that a call was told anew: those after `shared_tokens`.
+def prompt_roles(
+    calls: Mapping[str, ModelCall], call: ModelCall, renderer: AttributingRenderer | None, harness: HarnessMessages
+) -> Roles:
+    """Returns the roles of a call's new prompt tokens: those after `shared_tokens`.
 
     Args:
         calls: Of its chain, by id.
         call: One whose prompt's tokens are known, and hold together.
         renderer: Of the model; None leaves all unknown.
-        words: Of the attempt.
+        harness: The harness's messages in the attempt.
     """
     new = list(call.prompt_token_ids or ())
     unknown = np.full(len(new), UNKNOWN, dtype=np.uint8)
@@ -69,44 +71,46 @@ def prompt_roles(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attr
         return unknown
     try:
         with boundary(ProviderError, "the template does not take it"):
-            found = _extension(calls, call, renderer)
+            found = _attribute_extension(calls, call, renderer)
             if found is not None and found.ids == new:
-                return roles_in(found, words, acted=True)
+                return token_roles(found, harness, acted=True)
             request = restore_request(calls, call)
             found = renderer.attribute(request["messages"], request.get("tools") or [])
     except ProviderError:  # then it was not this template that told it
         return unknown
     if found is None:
         return unknown
-    told = np.array(context_of(calls, call.id), dtype=np.int64)
-    whole = _aligned(np.array(found.ids, dtype=np.int64), told, roles_in(found, words, acted=False))
+    context = np.array(context_of(calls, call.id), dtype=np.int64)
+    whole = _align_roles(np.array(found.ids, dtype=np.int64), context, token_roles(found, harness, acted=False))
     return unknown if whole is None else whole[call.shared_tokens :]
 
 
-def _aligned(ours: NDArray[np.int64], told: NDArray[np.int64], roles: Roles) -> Roles | None:
-    """Roles of `told`, where it is `ours` but for one stretch that is scaffold there; None where it is not."""
-    most = min(len(ours), len(told))
-    same = ours[:most] == told[:most]
-    if len(ours) == len(told) == most and bool(same.all()):
+def _align_roles(ours: NDArray[np.int64], context: NDArray[np.int64], roles: Roles) -> Roles | None:
+    """Returns the roles of `context` if it equals `ours` except for one run of scaffolding, else None."""
+    most = min(len(ours), len(context))
+    same = ours[:most] == context[:most]
+    if len(ours) == len(context) == most and bool(same.all()):
         return roles
     begin = most if bool(same.all()) else int(np.argmin(same))
-    same = ours[len(ours) - (most - begin) :][::-1] == told[len(told) - (most - begin) :][::-1]
+    same = ours[len(ours) - (most - begin) :][::-1] == context[len(context) - (most - begin) :][::-1]
     end = most - begin if bool(same.all()) else int(np.argmin(same))
     if begin == len(ours) - end or bool(np.any(roles[begin : len(ours) - end] != TEMPLATE)):
         return None
-    between = np.full(len(told) - begin - end, TEMPLATE, dtype=np.uint8)
+    between = np.full(len(context) - begin - end, TEMPLATE, dtype=np.uint8)
     return np.concatenate([roles[:begin], between, roles[len(ours) - end :]])
 
 
-def _extension(calls: Mapping[str, ModelCall], call: ModelCall, renderer: Attributes) -> Attributed | None:
-    """The new tokens of a call that goes on with the whole of another one."""
+def _attribute_extension(
+    calls: Mapping[str, ModelCall], call: ModelCall, renderer: AttributingRenderer
+) -> TokenAttribution | None:
+    """Attributes the new tokens of a call that extends its parent."""
     parent = calls.get(call.parent or "")
     if parent is None or parent.completion_token_ids is None:
         return None
-    told = context_of(calls, parent.id)
+    context = context_of(calls, parent.id)
     messages = restore_messages(calls, call)
-    whole = call.shared_tokens == len(told) + len(parent.completion_token_ids)
+    whole = call.shared_tokens == len(context) + len(parent.completion_token_ids)
     if not whole or call.shared_messages != len(restore_messages(calls, parent)) + 1:
         return None
     before, more = messages[: call.shared_messages], messages[call.shared_messages :]
-    return renderer.attribute_more(told, parent.completion_token_ids, more, names_in(before))
+    return renderer.attribute_extension(context, parent.completion_token_ids, more, tool_call_names(before))

@@ -1,7 +1,7 @@
-"""Training rows as a Parquet file (zstd), one row each: our own interchange, read by anything that reads Parquet.
+"""Training rows as a Parquet file (zstd), one row each: Assay's interchange format.
 
-The columns are those of `TrainingRow`; `turns` is a list of structs, `weights` one list a stream. The file's metadata
-names the version of the schema. Reading checks every row: a file is a stranger's.
+The columns are those of `TrainingRow`; `turns` is a list of structs, `weights` one list per stream. The file's metadata
+names the schema version. Every row read is validated, because files are untrusted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from assay.errors import UserError
 from assay.formats.shared.output_files import new_file
 
-from .rows import WEIGHTS, TrainingRow, check
+from .rows import WEIGHTS, TrainingRow, check_row
 
 __all__ = ["SCHEMA", "arrow_schema", "as_columns", "read_rows", "write_rows"]
 
@@ -25,18 +25,18 @@ SCHEMA = b"assay.training_rows/1"
 _KEY = b"schema"
 _GROUP_ROWS, _GROUP_TOKENS = 4096, 4 << 20
 _MOST_TOKENS = 16 << 20
-"""Of a row group that is read: a few kilobytes of Parquet can say that they hold billions."""
+"""Maximum values of a row group: a few kilobytes of Parquet can claim billions."""
 _TEXTS = ("run", "chain", "attempt", "group", "task", "agent", "branch", "origin")
 _OPTIONAL = ("model", "tokenizer", "outcome", "integrity", "process", "safety", "doubt", "ended", "stopped", "broke",
              "final_state", "cause", "parent")  # fmt: skip
 _ADDED = ("separation",)
-"""Last columns, which older files lack."""
+"""Last columns, missing in older files."""
 _NUMBERS = {"token_ids": np.int32, "roles": np.uint8, "loss_mask": np.bool_, "logprobs": np.float32,
             "advantages": np.float32, "versions": np.int16}  # fmt: skip
 
 
 def arrow_schema() -> Any:
-    """The columns, in order."""
+    """Returns the Arrow schema."""
     import pyarrow as pa
 
     turn = pa.struct(
@@ -57,7 +57,7 @@ def arrow_schema() -> Any:
 
 
 def as_columns(row: TrainingRow) -> dict[str, Any]:
-    """A row as the values of its columns."""
+    """Returns a row as column values."""
     found = {name: getattr(row, name) for name in (*_TEXTS, *_OPTIONAL, *_NUMBERS, *_ADDED)}
     found |= {f"weights_{name}": row.weights.get(name) for name in WEIGHTS}
     found |= {name: getattr(row, name) for name in ("score", "temperature", "shared", "attempt_rows")}
@@ -68,7 +68,7 @@ def as_columns(row: TrainingRow) -> dict[str, Any]:
 
 
 def write_rows(rows: Iterable[TrainingRow], target: Path) -> int:
-    """Writes a file that is there when it is whole; how many rows it has. Memory is bounded by a row group.
+    """Writes a file atomically; returns its number of rows. Memory is bounded by a row group.
 
     Raises:
         UserError: `target` exists.
@@ -89,7 +89,7 @@ def _groups(rows: Iterable[TrainingRow]) -> Iterator[list[dict[str, Any]]]:
     group: list[dict[str, Any]] = []
     tokens = 0
     for row in rows:
-        check(row)
+        check_row(row)
         group.append(as_columns(row))
         tokens += len(row)
         if len(group) >= _GROUP_ROWS or tokens >= _GROUP_TOKENS:
@@ -100,10 +100,10 @@ def _groups(rows: Iterable[TrainingRow]) -> Iterator[list[dict[str, Any]]]:
 
 
 def read_rows(path: Path) -> Iterator[TrainingRow]:
-    """The rows of a file, in its order.
+    """Yields the rows of a file in order.
 
     Raises:
-        UserError: It is no such file, of another version, or a row of it does not hold together.
+        UserError: It is another kind of file or version, or holds an invalid row.
     """
     import pyarrow.lib
     import pyarrow.parquet as pq
@@ -127,16 +127,16 @@ def read_rows(path: Path) -> Iterator[TrainingRow]:
 
 
 def _is_known(schema: Any) -> bool:
-    """Returns whether a file has the columns of this version, or those of one before `_ADDED`."""
+    """Returns whether a schema is the current one, or one before `_ADDED`."""
     import pyarrow as pa
 
     whole = arrow_schema()
     return bool(schema.equals(whole) or schema.equals(pa.schema(list(whole)[: -len(_ADDED)])))
 
 
-def _require_bounded(told: Any, path: Path) -> None:
-    for group in range(told.num_row_groups):
-        columns = told.row_group(group)
+def _require_bounded(metadata: Any, path: Path) -> None:
+    for group in range(metadata.num_row_groups):
+        columns = metadata.row_group(group)
         most = max((columns.column(place).num_values for place in range(columns.num_columns)), default=0)
         if most > _MOST_TOKENS:
             raise UserError(
@@ -147,19 +147,19 @@ def _require_bounded(told: Any, path: Path) -> None:
 def _row(batch: Any, position: int, where: str) -> TrainingRow:
     try:
         present = set(batch.schema.names)
-        names = [name for name in _told().__struct_fields__ if name in present or name not in _ADDED]
-        told = {name: batch.column(name)[position].as_py() for name in names}
-        for turn in told["turns"] or ():
+        names = [name for name in _scalar_fields().__struct_fields__ if name in present or name not in _ADDED]
+        values = {name: batch.column(name)[position].as_py() for name in names}
+        for turn in values["turns"] or ():
             text = turn.pop("sampling")
             turn["sampling"] = msgspec.json.decode(text) if text else {}
-        fields = msgspec.structs.asdict(msgspec.convert(told, _told()))
+        fields = msgspec.structs.asdict(msgspec.convert(values, _scalar_fields()))
         arrays = {name: _array(batch.column(name)[position], kind) for name, kind in _NUMBERS.items()}
         streams = {name: _array(batch.column(f"weights_{name}")[position], np.float32) for name in WEIGHTS}
-        held = {name: stream for name, stream in streams.items() if stream is not None}
-        row = TrainingRow(**fields, **arrays, weights=held)
-        check(row)
+        streams_present = {name: stream for name, stream in streams.items() if stream is not None}
+        row = TrainingRow(**fields, **arrays, weights=streams_present)
+        check_row(row)
     except (ValueError, TypeError, AttributeError, RecursionError) as exc:
-        raise UserError(f"{where} is no training row: {exc}") from exc
+        raise UserError(f"{where} is not a valid training row: {exc}") from exc
     return row
 
 
@@ -172,8 +172,7 @@ def _array(cell: Any, kind: Any) -> Any:
 
 
 @cache
-def _told() -> type[msgspec.Struct]:
-    """The fields of a row that are no arrays, with their types: reading goes through it."""
+def _scalar_fields() -> type[msgspec.Struct]:
     fields = [f for f in msgspec.structs.fields(TrainingRow) if f.name not in _NUMBERS and f.name != "weights"]
     typed = [(f.name, f.type, "unknown") if f.name in _ADDED else (f.name, f.type) for f in fields]
     return msgspec.defstruct("ToldOfARow", typed, kw_only=True)

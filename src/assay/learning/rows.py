@@ -1,13 +1,13 @@
-"""The row that training takes: one line of model calls as flat columns over its tokens.
+"""Training rows: one line of model calls as flat columns over its tokens.
 
-What is sampled here was sampled under exactly the tokens that stand before it: rows are put together out of certified
-spans (`assay.gateway.tokens.rows`), and no text is made into tokens again. Rows of `origin` "rendered" are the
-exception and say so: they come from runs that know no tokens.
+Each sampled token was sampled under exactly the tokens before it: rows consist of certified spans
+(`assay.gateway.tokens.rows`), and no text is tokenized again. Rows of `origin` "rendered" are the exception: their runs
+have no tokens.
 
-Invariants, checked by `check`: all columns of a row have its length; `loss_mask` holds tokens of trained spans alone;
-`logprobs` is 0 off the spans, and `advantages` off the mask; every number is one, but for the log-probabilities of
-sampled tokens. A sampled token is trained in one row of its attempt and no more; `shared` says how many leading tokens
-an earlier row of the attempt holds, so that whoever counts or trains other tokens counts them once.
+Invariants, validated by `check_row`: all columns of a row have its length; `loss_mask` holds tokens of trained spans
+only; `logprobs` is 0 off the spans, and `advantages` off the mask; all numbers are finite except unknown
+log-probabilities. A sampled token is trained in one row of its attempt; `shared` is the number of leading tokens that
+an earlier row of the attempt holds, so that other tokens count once too.
 """
 
 from __future__ import annotations
@@ -22,42 +22,41 @@ from numpy.typing import NDArray
 
 from assay.records import BranchCause, Separation, VerdictStatus
 
-__all__ = ["ACTION", "OBSERVATION", "PROMPT", "ROLES", "TEMPLATE", "UNKNOWN", "WARNING", "WEIGHTS", "Counts",
-           "TrainingRow", "TurnSpan", "check", "count", "spread"]  # fmt: skip
+__all__ = ["ACTION", "OBSERVATION", "PROMPT", "ROLES", "TEMPLATE", "UNKNOWN", "WARNING", "WEIGHTS", "TokenCounts",
+           "TrainingRow", "TurnSpan", "check_row", "count_tokens", "spread_credit"]  # fmt: skip
 
 ROLES = ("template", "prompt", "action", "observation", "warning", "unknown")
-"""What a token is: scaffold of the chat template; what was told before the first act; what the model sampled; what the
-world gave back; what the harness said in the world's place (a malformed call, a guard's refusal); not known."""
+"""Token roles: template scaffolding; prompt before the first action; sampled by the model; returned by the environment;
+written by the harness instead (malformed call, guard's refusal); unknown."""
 TEMPLATE, PROMPT, ACTION, OBSERVATION, WARNING, UNKNOWN = range(6)
 WEIGHTS = ("rl", "ce", "ref_kl")
-"""Names of the weight streams: of the policy gradient, of cross-entropy, and of the pull to a reference."""
+"""Weight streams: policy gradient, cross-entropy, divergence from a reference."""
 
 
 class TurnSpan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What one model call sampled: positions `start` to `end` of its row."""
+    """Tokens sampled by one model call: positions `start` to `end` of its row."""
 
     start: int
     end: int
     call: str
     step: int | None = None
-    """Index of the step that came of it; None where the agent made none of it."""
+    """Index of its step; None if the agent made none of it."""
     state: str | None = None
-    """Digest of the world before the turn, or the name of its task's beginning: equal ones, equal states. None where it
-    was not observed."""
+    """State digest before the turn, or the name of the task's initial state; None if not observed."""
     weight_version: str | None = None
     certified: bool = False
     trained: bool = True
-    """False for what is context here and trained in another row, and for spans without a certificate."""
+    """False for context trained in another row, and for uncertified spans."""
     sampling: dict[str, Any] = {}
-    """How it was drawn, as far as asked: `temperature`, `top_p`, `top_k`, `min_p`, `seed`."""
+    """Sampling options, as far as known: `temperature`, `top_p`, `top_k`, `min_p`, `seed`."""
     finish: str | None = None
-    """Why the model stopped: `stop`, `tool_calls`, or `length` where it was cut off."""
+    """Finish reason: `stop`, `tool_calls`, or `length`."""
     reward: float = 0.0
-    """What the world gave for this turn, beside the outcome."""
+    """Reward from the environment for this turn."""
     error: bool = False
-    """Whether the act came to an error."""
+    """True if the action failed."""
     progress: float | None = None
-    """Share of the goal reached after the turn, in [0, 1], where the world says."""
+    """Share of the goal reached after the turn, in [0, 1], if reported."""
 
 
 class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -66,56 +65,56 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     token_ids: NDArray[np.int32]
     """[N]"""
     roles: NDArray[np.uint8]
-    """[N] places in `ROLES`."""
+    """[N] indices of `ROLES`."""
     loss_mask: NDArray[np.bool_]
-    """[N] what the model is trained to say."""
+    """[N] tokens that are trained."""
     logprobs: NDArray[np.float32]
-    """[N] in nats, of the distribution sampled from; 0 where nothing was sampled, NaN where it is not known."""
+    """[N] under the sampling distribution, in nats; 0 where not sampled, NaN if unknown."""
     advantages: NDArray[np.float32] | None = None
-    """[N] None until credit was given; 0 off the mask."""
+    """[N] None before credit assignment; 0 off the mask."""
     weights: dict[str, NDArray[np.float32]] = {}
-    """[N] each; names in `WEIGHTS`. A stream that is not there is the loss mask for `rl` and 0 for the others."""
+    """[N] each; names in `WEIGHTS`. A missing stream is the loss mask for `rl` and 0 otherwise."""
     versions: NDArray[np.int16]
-    """[N] place in `weight_versions`; -1 where nothing was sampled or the version is not known."""
+    """[N] index of `weight_versions`; -1 if not sampled or unknown."""
     weight_versions: tuple[str, ...] = ()
     temperature: float | None = None
-    """Of every sampled token; None where it was not said, or turns differ (see `TurnSpan.sampling`)."""
+    """Temperature of all sampled tokens; None if unknown or mixed (see `TurnSpan.sampling`)."""
     origin: Literal["sampled", "rendered"] = "sampled"
     shared: int = 0
-    """Leading tokens that an earlier row of the same attempt holds too, and that are not trained here."""
+    """Leading tokens shared with an earlier row of the same attempt, not trained here."""
     run: str
     chain: str
     attempt: str
     group: str
-    """Attempts of one group compete: same task and same beginning, by the same agent and model, in the same run."""
+    """Group of competing attempts: same run, task, initial state, agent and model."""
     task: str
     agent: str
     model: str | None = None
     tokenizer: str | None = None
-    """Content address of the tokenizer; None where it is not known."""
+    """Content digest of the tokenizer; None if unknown."""
     branch: str
     turns: tuple[TurnSpan, ...]
     outcome: VerdictStatus | None = None
     score: float | None = None
     integrity: VerdictStatus | None = None
-    """None: nobody looked."""
+    """None if not judged."""
     process: VerdictStatus | None = None
     safety: VerdictStatus | None = None
     doubt: str | None = None
-    """Why a pass is not to be taken for one; None where nothing speaks against it."""
+    """Reason to doubt a pass; None if there is none."""
     ended: str | None = None
     stopped: str | None = None
     broke: str | None = None
     final_state: str | None = None
-    """Digest of the world after the last turn of the attempt."""
+    """State digest after the attempt's last turn."""
     cause: BranchCause | None = None
-    """Why this line of calls began; `sub_agent` where another agent's did."""
+    """Cause of this branch; `sub_agent` if another agent's began."""
     parent: str | None = None
-    """The branch of the same attempt that it left."""
+    """Parent branch in the same attempt."""
     attempt_rows: int = 1
-    """Rows of its attempt: a loss that weighs attempts gives each row one part in so many."""
+    """Number of rows of its attempt, for losses that weigh attempts equally."""
     separation: Separation = "unknown"
-    """Grade of the outcome: how far the deciding process was kept from what the agent wrote."""
+    """Separation grade of the outcome: isolation of the deciding process from what the agent wrote."""
 
     def __len__(self) -> int:
         """Tokens."""
@@ -123,23 +122,23 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def verified_pass(self) -> bool:
-        """Whether it passed and nothing speaks against that."""
+        """True for an undoubted pass."""
         return self.outcome == "pass" and self.doubt is None
 
 
-class Counts(NamedTuple):
-    """Tokens of rows, those that rows of one attempt share counted once."""
+class TokenCounts(NamedTuple):
+    """Token counts; tokens shared by rows of one attempt count once."""
 
     rows: int
     attempts: int
     tokens: int
-    """As the rows hold them."""
+    """Sum of the row lengths."""
     distinct: int
     trained: int
 
 
-def count(rows: Iterable[TrainingRow]) -> Counts:
-    """What rows hold."""
+def count_tokens(rows: Iterable[TrainingRow]) -> TokenCounts:
+    """Counts the tokens of rows."""
     number = tokens = shared = trained = 0
     attempts: set[tuple[str, str]] = set()
     for row in rows:
@@ -148,11 +147,11 @@ def count(rows: Iterable[TrainingRow]) -> Counts:
         shared += row.shared
         trained += int(row.loss_mask.sum())
         attempts.add((row.run, row.chain))
-    return Counts(number, len(attempts), tokens, tokens - shared, trained)
+    return TokenCounts(number, len(attempts), tokens, tokens - shared, trained)
 
 
-def check(row: TrainingRow) -> None:
-    """Raises `ValueError` naming the first thing about a row that does not hold."""
+def check_row(row: TrainingRow) -> None:
+    """Validates a row. Raises `ValueError` naming the first violated invariant."""
     problem = next(_problems(row), None)
     if problem is not None:
         raise ValueError(f"row {row.branch!r} of attempt {row.attempt!r}: {problem}")
@@ -182,7 +181,7 @@ def _problems(row: TrainingRow) -> Iterator[str]:
     if bool(np.any(row.loss_mask & ~trained)):
         yield f"token {int(np.argmax(row.loss_mask & ~trained))} is in the loss mask and in no trained turn"
     if length and (int(row.token_ids.min()) < 0 or int(row.roles.max()) >= len(ROLES)):
-        yield "a token is negative, or a role is none of ROLES"
+        yield "a token is negative, or a role is not in ROLES"
     if length and not -1 <= int(row.versions.min()) <= int(row.versions.max()) < len(row.weight_versions):
         yield f"a token names weight version {int(row.versions.max())} of {len(row.weight_versions)}"
     if not 0 <= row.shared <= length or row.attempt_rows < 1:
@@ -190,27 +189,27 @@ def _problems(row: TrainingRow) -> Iterator[str]:
 
 
 def _wrong_numbers(row: TrainingRow, sampled: NDArray[np.bool_]) -> Iterator[str]:
-    """What no loss survives: a number that is none, and one where nothing is to stand."""
+    """Yields invalid or misplaced numbers."""
     if bool(np.any(np.isinf(row.logprobs))) or bool(np.any(row.logprobs[~sampled] != 0)):
         yield "a log-probability is infinite, or stands where nothing was sampled"
-    given = row.advantages
-    if given is not None and (not np.all(np.isfinite(given)) or bool(np.any(given[~row.loss_mask] != 0))):
+    values = row.advantages
+    if values is not None and (not np.all(np.isfinite(values)) or bool(np.any(values[~row.loss_mask] != 0))):
         yield "an advantage is not finite, or stands off the loss mask"
     for name, stream in row.weights.items():
         if not np.all(np.isfinite(stream)):
             yield f"weights[{name!r}] are not finite"
-    said = [row.score, row.temperature, *(turn.reward for turn in row.turns), *(turn.progress for turn in row.turns)]
-    if not all(number is None or math.isfinite(number) for number in said):
+    numbers = [row.score, row.temperature, *(turn.reward for turn in row.turns), *(turn.progress for turn in row.turns)]
+    if not all(number is None or math.isfinite(number) for number in numbers):
         yield "a score, reward, progress or temperature is not finite"
 
 
 _COLUMNS = ("token_ids", "roles", "loss_mask", "logprobs", "advantages", "versions")
 
 
-def spread(
+def spread_credit(
     rows: Sequence[TrainingRow], turn_advantages: Sequence[Any], masks: Sequence[Any] | None = None
 ) -> list[TrainingRow]:
-    """Rows with the credit of each turn on every trained token of it.
+    """Returns rows with each turn's credit on its trained tokens.
 
     Args:
         rows: R rows.
@@ -223,14 +222,14 @@ def spread(
     """
     if len(rows) != len(turn_advantages) or (masks is not None and len(masks) != len(rows)):
         raise ValueError(f"{len(rows)} rows and credit for {len(turn_advantages)}")
-    kept: Sequence[Any] = [None] * len(rows) if masks is None else masks
-    return [_spread(row, given, mask) for row, given, mask in zip(rows, turn_advantages, kept, strict=True)]
+    turn_masks: Sequence[Any] = [None] * len(rows) if masks is None else masks
+    return [_spread_row(row, values, mask) for row, values, mask in zip(rows, turn_advantages, turn_masks, strict=True)]
 
 
-def _spread(row: TrainingRow, given: Any, mask: Any) -> TrainingRow:
-    numbers = np.asarray(given, dtype=np.float32)
+def _spread_row(row: TrainingRow, values: Any, mask: Any) -> TrainingRow:
+    numbers = np.asarray(values, dtype=np.float32)
     if numbers.shape != (len(row.turns),) or not np.all(np.isfinite(numbers)):
-        raise ValueError(f"row {row.branch!r}: expected {len(row.turns)} finite numbers, one a turn, got {given!r}")
+        raise ValueError(f"row {row.branch!r}: expected {len(row.turns)} finite numbers, one a turn, got {values!r}")
     advantages, loss_mask = np.zeros(len(row), dtype=np.float32), row.loss_mask.copy()
     for position, turn in enumerate(row.turns):
         if mask is not None and not mask[position]:

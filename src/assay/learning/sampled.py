@@ -1,8 +1,7 @@
-"""Training rows out of what was sampled: one for each line of calls, from certified spans alone.
+"""Training rows of sampled tokens: one per line of calls, from certified spans only.
 
-Covered: a span without a certificate, or whose tokens do not hold together, is refused, or left out of the loss and
-named; an imported record cannot certify itself. Not covered: whether the chain is whole, which `reading` checks before
-it hands a trajectory here.
+Covered: a span without a certificate, or with an incomplete chain, is refused, or masked and reported; an imported
+record cannot certify itself. Not covered: the integrity of the hash chain, which `reading` verifies first.
 """
 
 from __future__ import annotations
@@ -14,60 +13,60 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from assay.formats.shared.output_files import outcome_verdict
-from assay.gateway.tokens import Attributes, Refusal, Row, Span, rows_of
+from assay.formats.shared.writing import outcome_verdict
+from assay.gateway.tokens import AttributingRenderer, TokenRow, TokenSpan, UncertifiedSpan, build_token_rows
 from assay.gateway.tokens.rows import Uncertified
 from assay.records import Certificate, ModelCall, Separation, Trajectory
 from assay.store.calls import shared_prefix
 from assay.verdicts import current_verdicts_of, is_imported_record, trust_of
 
-from .roles import Roles, Words, prompt_roles
+from .roles import HarnessMessages, Roles, prompt_roles
 from .rows import ACTION, TrainingRow, TurnSpan
 from .turn_facts import TurnFacts
 
-__all__ = ["about", "group_of", "sampled_rows"]
+__all__ = ["attempt_fields", "group_name", "sampled_rows"]
 
-_BENDING = ("temperature", "top_p", "top_k", "min_p", "seed")
+_SAMPLING_OPTIONS = ("temperature", "top_p", "top_k", "min_p", "seed")
 
 
 def sampled_rows(
     trajectory: Trajectory,
     *,
-    renderer: Attributes | None = None,
+    renderer: AttributingRenderer | None = None,
     tokenizer: str | None = None,
     uncertified: Uncertified = "refuse",
-    tell: Callable[[Refusal], None] | None = None,
+    on_refused: Callable[[UncertifiedSpan], None] | None = None,
     require: Separation = "unknown",
 ) -> list[TrainingRow]:
-    """The rows of an attempt, in the order in which its lines of calls end; none where no tokens are known.
+    """Returns the rows of an attempt, in the order in which its lines of calls end; empty if no tokens are known.
 
     Args:
         trajectory: With all verdicts that count, those given later included.
-        renderer: Of the model that was asked, for the roles of what it was told; without it they are `unknown`.
+        renderer: The model's renderer, for the roles of prompt tokens; without it they are `unknown`.
         tokenizer: Content address of its tokenizer.
         uncertified: What becomes of spans without a certificate: `refuse` raises; `mask` keeps them as context;
             `keep` trains them all the same, with `TurnSpan.certified` False. The last two are logged.
-        tell: Is told of each of them.
+        on_refused: Called with each of them.
         require: The weakest grade of separation at which a pass is not doubted.
 
     Raises:
         UserError: A span is not certified and `uncertified` is `refuse`.
     """
     calls = _calls(trajectory)
-    found, refused = rows_of(calls.values(), uncertified=uncertified)
-    if tell is not None:
+    found, refused = build_token_rows(calls.values(), uncertified=uncertified)
+    if on_refused is not None:
         for one in refused:
-            tell(one)
+            on_refused(one)
     if not found:
         return []
-    known = _Known(trajectory, calls, renderer)
+    builder = _RowBuilder(trajectory, calls, renderer)
     before: list[bytes] = []
-    common = about(trajectory, require) | {"attempt_rows": len(found), "tokenizer": tokenizer}
+    common = attempt_fields(trajectory, require) | {"attempt_rows": len(found), "tokenizer": tokenizer}
     # A row that trains a span comes before those that hold it as context, so that context is what was there before.
-    return [known.row(row, before, common) for row in sorted(found, key=_first_trained)]
+    return [builder.row(row, before, common) for row in sorted(found, key=_first_trained)]
 
 
-def _first_trained(row: Row) -> int:
+def _first_trained(row: TokenRow) -> int:
     return next((span.start for span in row.spans if span.trained), len(row.token_ids))
 
 
@@ -75,20 +74,20 @@ def _calls(trajectory: Trajectory) -> dict[str, ModelCall]:
     calls = {call.id: call for call in trajectory.calls}
     if not is_imported_record(trajectory.started):
         return calls
-    nobody = Certificate(certified=False, reason="it was imported: nobody here saw under which tokens it was sampled")
+    imported = Certificate(certified=False, reason="it was imported: its sampling context was not recorded here")
     replace = msgspec.structs.replace
-    return {name: replace(c, certificate=nobody) if c.completion_token_ids else c for name, c in calls.items()}
+    return {name: replace(c, certificate=imported) if c.completion_token_ids else c for name, c in calls.items()}
 
 
-def about(trajectory: Trajectory, require: Separation = "unknown") -> dict[str, Any]:
-    """The fields of a row that tell of its attempt."""
+def attempt_fields(trajectory: Trajectory, require: Separation = "unknown") -> dict[str, Any]:
+    """Returns the attempt's fields of a row."""
     verdict, finished = outcome_verdict(trajectory), trajectory.finished
     current, trust = current_verdicts_of(trajectory), trust_of(trajectory, require=require)
     return {
         "run": trajectory.run,
         "chain": trajectory.chain,
         "attempt": trajectory.attempt,
-        "group": group_of(trajectory),
+        "group": group_name(trajectory),
         "task": trajectory.task,
         "agent": trajectory.agent,
         "model": trajectory.model,
@@ -106,9 +105,9 @@ def about(trajectory: Trajectory, require: Separation = "unknown") -> dict[str, 
     }
 
 
-def group_of(trajectory: Trajectory) -> str:
-    """Names the attempts that compete with this one: same run, task, agent, model and beginning. An attempt that went
-    on from a kept state competes with those from that state."""
+def group_name(trajectory: Trajectory) -> str:
+    """Returns the group of an attempt: run, task, agent, model and initial state, which is a snapshot for a forked
+    attempt."""
     fork = trajectory.started.config.get("fork")
     state = fork.get("state") if isinstance(fork, dict) else None
     return "|".join(
@@ -116,21 +115,21 @@ def group_of(trajectory: Trajectory) -> str:
     )
 
 
-class _Known:
-    """What is known of an attempt's calls."""
-
-    def __init__(self, trajectory: Trajectory, calls: dict[str, ModelCall], renderer: Attributes | None) -> None:
+class _RowBuilder:
+    def __init__(
+        self, trajectory: Trajectory, calls: dict[str, ModelCall], renderer: AttributingRenderer | None
+    ) -> None:
         self._calls = calls
         self._facts = TurnFacts(trajectory)
-        words = Words(trajectory)
+        words = HarnessMessages(trajectory)
         self._roles: dict[str, Roles] = {
             call.id: prompt_roles(calls, call, renderer, words)
             for call in calls.values()
             if call.prompt_token_ids is not None
         }
 
-    def row(self, row: Row, before: list[bytes], common: dict[str, Any]) -> TrainingRow:
-        """A row. `before` holds the tokens of the rows before it; its own are added."""
+    def row(self, row: TokenRow, before: list[bytes], common: dict[str, Any]) -> TrainingRow:
+        """Builds a row. `before` holds the tokens of earlier rows; its own are added."""
         pieces = self._pieces(row)
         turns = tuple(self._turn(span) for span in row.spans)
         names = tuple(dict.fromkeys(t.weight_version for t in turns if t.weight_version is not None))
@@ -138,13 +137,13 @@ class _Known:
         for turn in turns:
             if turn.weight_version is not None:
                 versions[turn.start : turn.end] = names.index(turn.weight_version)
-        asked = {turn.sampling.get("temperature") for turn in turns if turn.trained}
-        began = next((span for span in row.spans if span.trained), row.spans[-1])
-        first = self._calls[began.call]
+        temperatures = {turn.sampling.get("temperature") for turn in turns if turn.trained}
+        first_trained = next((span for span in row.spans if span.trained), row.spans[-1])
+        first = self._calls[first_trained.call]
         token_ids = np.array(row.token_ids, dtype=np.int32)
-        held = token_ids.tobytes()
-        known = max((shared_prefix(other, held) for other in before), default=0) // token_ids.itemsize
-        before.append(held)
+        token_bytes = token_ids.tobytes()
+        shared = max((shared_prefix(other, token_bytes) for other in before), default=0) // token_ids.itemsize
+        before.append(token_bytes)
         return TrainingRow(
             token_ids=token_ids,
             roles=self._roles_of(pieces, len(row.token_ids)),
@@ -152,8 +151,10 @@ class _Known:
             logprobs=_logprobs(row),
             versions=versions,
             weight_versions=names,
-            temperature=float(value) if len(asked) == 1 and (value := next(iter(asked))) is not None else None,
-            shared=min(known, _first_trained(row)),
+            temperature=float(value)
+            if len(temperatures) == 1 and (value := next(iter(temperatures))) is not None
+            else None,
+            shared=min(shared, _first_trained(row)),
             branch=row.branch,
             cause=first.cause,
             parent=self._parent(first),
@@ -165,8 +166,8 @@ class _Known:
         left = self._calls.get(first.parent or "")
         return left.branch or left.id if left is not None else None
 
-    def _pieces(self, row: Row) -> list[tuple[str, int, int]]:
-        """(call, start, end) of each call's own tokens in a row, from its beginning on."""
+    def _pieces(self, row: TokenRow) -> list[tuple[str, int, int]]:
+        """Returns (call, start, end) of each call's own tokens in a row."""
         found: list[tuple[str, int, int]] = []
         needed = len(row.token_ids)
         call: ModelCall | None = self._calls[row.spans[-1].call]
@@ -184,10 +185,10 @@ class _Known:
             roles[start : start + len(own)] = own
         return roles
 
-    def _turn(self, span: Span) -> TurnSpan:
-        call, known = self._calls[span.call], self._facts.of_call(span.call)
+    def _turn(self, span: TokenSpan) -> TurnSpan:
+        call, facts = self._calls[span.call], self._facts.of_call(span.call)
         if call.state is not None:
-            known["state"] = call.state
+            facts["state"] = call.state
         return TurnSpan(
             start=span.start,
             end=span.end,
@@ -197,11 +198,11 @@ class _Known:
             trained=span.trained,
             sampling=_sampling(call),
             finish=_finish(call),
-            **known,
+            **facts,
         )
 
 
-def _logprobs(row: Row) -> np.ndarray[Any, np.dtype[np.float32]]:
+def _logprobs(row: TokenRow) -> np.ndarray[Any, np.dtype[np.float32]]:
     found = np.zeros(len(row.token_ids), dtype=np.float32)
     for span in row.spans:
         found[span.start : span.end] = [math.nan if p is None else p for p in row.logprobs[span.start : span.end]]
@@ -209,11 +210,11 @@ def _logprobs(row: Row) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def _sampling(call: ModelCall) -> dict[str, Any]:
-    """How it was drawn: as the gateway says, which may force options, else as the client asked."""
-    told = (call.response or {}).get("assay")
-    used = told.get("sampling") if isinstance(told, dict) else None
-    asked = used if isinstance(used, dict) else call.sampling
-    return {name: asked[name] for name in _BENDING if isinstance(asked.get(name), int | float)}
+    """Returns the sampling options as used by the gateway, which may force some, else as requested."""
+    details = (call.response or {}).get("assay")
+    used = details.get("sampling") if isinstance(details, dict) else None
+    options = used if isinstance(used, dict) else call.sampling
+    return {name: options[name] for name in _SAMPLING_OPTIONS if isinstance(options.get(name), int | float)}
 
 
 def _finish(call: ModelCall) -> str | None:

@@ -1,4 +1,4 @@
-"""Training on what is in the store: supervised, by preference, or by the policy gradient, and nothing is tried anew."""
+"""Training on stored attempts: supervised, by preference, or by policy gradient, without new attempts."""
 
 from __future__ import annotations
 
@@ -11,70 +11,68 @@ from typing import Any
 import msgspec
 
 from assay.errors import UserError
-from assay.learning.credit.batch import credited
+from assay.learning.credit.batch import assign_credit
 from assay.learning.reading import RowsConfig, rows_of_run
 from assay.learning.row_files import read_rows
 from assay.learning.rows import TrainingRow
 from assay.settings import Settings
 
-from .trainer.checkpoint import Checkpoints, Progress
-from .trainer.dpo import pairs_of, preferences, train_dpo
-from .trainer.metrics import Metrics, Tell
+from .trainer.checkpoint import Checkpoints, TrainingProgress
+from .trainer.dpo import find_token_pairs, score_pairs, train_dpo
+from .trainer.metrics import Metrics, OnProgress
 from .trainer.optimise import Optimiser
-from .trainer.policy import Policy, require_torch
-from .trainer.policy_gradient import update
-from .trainer.recipe import TrainRecipe, place_of
-from .trainer.rollouts import kept, meets_requirement
+from .trainer.policy import TrainedPolicy, require_torch
+from .trainer.policy_gradient import update_policy
+from .trainer.recipe import TrainRecipe, model_folder
+from .trainer.rollouts import filter_rows, meets_requirement
 from .trainer.sft import train_sft
 
 __all__ = ["TrainReport", "train"]
 
 
 class TrainReport(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """Result of a training."""
 
     name: str
     method: str
     rows: int
-    """That were learned from."""
+    """Number of attempts trained on."""
     attempts: int
     steps: int
     first: dict[str, float]
-    """What the first step measured; of a resumed training the first of this call."""
+    """Metrics of the first step; of a resumed training the first of this call."""
     last: dict[str, float]
-    """What the last step measured."""
+    """Metrics of the last step."""
     model: str
     """Folder of the last checkpoint."""
     version: str
     seconds: float
-    """Of this call."""
+    """Duration of this call."""
 
 
-def train(recipe: TrainRecipe, settings: Settings, tell: Tell | None = None) -> TrainReport:
-    """Runs a recipe to its end, or goes on where it was cut; blocks.
+def train(recipe: TrainRecipe, settings: Settings, on_progress: OnProgress | None = None) -> TrainReport:
+    """Runs or resumes a recipe; blocks.
 
     Raises:
         UserError: The recipe cannot work, there is nothing to learn from, or what there is must not be.
         StoreError: A run is damaged, or a record or checkpoint cannot be written or read.
     """
     require_torch()
-    board = place_of(recipe) / "tensorboard" if recipe.tensorboard else None
+    board = model_folder(recipe) / "tensorboard" if recipe.tensorboard else None
     plain = msgspec.to_builtins(recipe)
     with Metrics(settings.store, f"{recipe.name}-training", plain, seed=recipe.seed, tensorboard=board) as metrics:
-        return _Training(recipe, settings, metrics, tell or _unheard).run()
+        return _Training(recipe, settings, metrics, on_progress or _ignore_progress).run()
 
 
 class _Training:
-    """One recipe under way."""
-
-    def __init__(self, recipe: TrainRecipe, settings: Settings, metrics: Metrics, tell: Tell) -> None:
+    def __init__(self, recipe: TrainRecipe, settings: Settings, metrics: Metrics, on_progress: OnProgress) -> None:
         self.recipe = recipe
         self.settings = settings
         self.metrics = metrics
-        self.tell = tell
-        self.checkpoints = Checkpoints(place_of(recipe) / "checkpoints")
+        self.on_progress = on_progress
+        self.checkpoints = Checkpoints(model_folder(recipe) / "checkpoints")
         self.measured: list[dict[str, float]] = []
-        self.policy = Policy.open(Path(recipe.model.path or ""), recipe.model)
+        self.policy = TrainedPolicy.open(Path(recipe.model.path or ""), recipe.model)
         if recipe.model.threads:
             import torch
 
@@ -82,7 +80,7 @@ class _Training:
 
     def run(self) -> TrainReport:
         """Reads, trains, reports."""
-        began = time.monotonic()
+        started = time.monotonic()
         rows = self.rows()
         {"sft": self.sft, "dpo": self.dpo, "policy_gradient": self.policy_gradient}[self.recipe.method](rows)
         last = self.checkpoints.newest(self.recipe.method)
@@ -96,13 +94,13 @@ class _Training:
             last=self.measured[-1] if self.measured else {},
             model=str(self.checkpoints.path(self.recipe.method, last.step)) if last else self.recipe.model.path or "",
             version=self.policy.version,
-            seconds=round(time.monotonic() - began, 3),
+            seconds=round(time.monotonic() - started, 3),
         )
         self.metrics.end(f"trained to {found.version}")
         return found
 
     def rows(self) -> list[TrainingRow]:
-        """What is learned from. Attempts that know no tokens are rendered, but not for the policy gradient."""
+        """Returns the training rows. Attempts without tokens are rendered, except for the policy gradient."""
         recipe, options = self.recipe, self.recipe.model
         rendered = recipe.method != "policy_gradient"
         config = RowsConfig(
@@ -116,10 +114,10 @@ class _Training:
         found += [row for path in recipe.rows for row in read_rows(Path(path))]
         self._require_its_tokens(found)
         found = [row for row in found if meets_requirement(row, recipe.require)]
-        return found if recipe.method == "dpo" else kept(found, recipe.keep)
+        return found if recipe.method == "dpo" else filter_rows(found, recipe.keep)
 
     def _require_its_tokens(self, rows: Sequence[TrainingRow]) -> None:
-        """Raises `UserError` where rows are of another tokenizer: their ids would mean other texts."""
+        """Raises `UserError` if rows use another tokenizer."""
         from assay.learning.reading import tokenizer_digest
 
         ours = tokenizer_digest(Path(self.recipe.model.path or ""))
@@ -132,56 +130,57 @@ class _Training:
 
     def sft(self, rows: Sequence[TrainingRow]) -> None:
         options = self.recipe.sft
-        optimiser = self._begun(Optimiser(self.policy.model, options.optimise, options.steps))
-        done = self._keeper(optimiser, options.steps)
+        optimiser = self._open_progress(Optimiser(self.policy.model, options.optimise, options.steps))
+        done = self._step_callback(optimiser, options.steps)
         train_sft(self.policy, rows, options, seed=self.recipe.seed, optimiser=optimiser, done=done)
 
     def dpo(self, rows: Sequence[TrainingRow]) -> None:
-        """See `train_dpo`. The reference is the model of the recipe, also after a resume."""
+        """Trains with DPO. The reference is the recipe's model, also after a resume."""
         options = self.recipe.dpo
-        pairs = pairs_of(rows, verified=self.recipe.keep != "passed")
-        given = preferences(self.policy, pairs, options.optimise.tokens_at_once)
-        self.tell(f"{len(pairs)} pairs")
-        optimiser = self._begun(Optimiser(self.policy.model, options.optimise, options.steps))
-        done = self._keeper(optimiser, options.steps)
-        train_dpo(self.policy, given, options, seed=self.recipe.seed, optimiser=optimiser, done=done)
+        pairs = find_token_pairs(rows, verified=self.recipe.keep != "passed")
+        scored = score_pairs(self.policy, pairs, options.optimise.tokens_at_once)
+        self.on_progress(f"{len(pairs)} pairs")
+        optimiser = self._open_progress(Optimiser(self.policy.model, options.optimise, options.steps))
+        done = self._step_callback(optimiser, options.steps)
+        train_dpo(self.policy, scored, options, seed=self.recipe.seed, optimiser=optimiser, done=done)
 
     def policy_gradient(self, rows: Sequence[TrainingRow]) -> None:
-        """One batch of everything; the sampler's weights must be the model's own."""
+        """Trains on all rows as one batch; they must be sampled from the model's own weights."""
         recipe, options = self.recipe, self.recipe.policy_gradient
         steps = options.epochs * options.minibatches
-        optimiser = self._begun(Optimiser(self.policy.model, options.optimise, steps))
-        if optimiser.taken >= steps:
+        optimiser = self._open_progress(Optimiser(self.policy.model, options.optimise, steps))
+        if optimiser.steps_taken >= steps:
             return
-        given = credited(rows, recipe.credit).rows if any(row.advantages is None for row in rows) else list(rows)
+        credited = (
+            assign_credit(rows, recipe.credit).rows if any(row.advantages is None for row in rows) else list(rows)
+        )
         reference = copy.deepcopy(self.policy.model) if options.reference_pull else None
-        if not given:
+        if not credited:
             raise UserError("there is nothing to learn from: no attempt was judged")
-        measured = update(self.policy, optimiser, given, options, reference=reference, seed=recipe.seed)
-        self._keeper(optimiser, steps)(steps, measured)
+        measured = update_policy(self.policy, optimiser, credited, options, reference=reference, seed=recipe.seed)
+        self._step_callback(optimiser, steps)(steps, measured)
 
-    def _begun(self, optimiser: Optimiser) -> Optimiser:
-        """With the newest checkpoint loaded, where there is one."""
+    def _open_progress(self, optimiser: Optimiser) -> Optimiser:
         known = self.checkpoints.newest(self.recipe.method)
         if known is not None:
             self.checkpoints.load(self.policy, optimiser, known)
-            self.tell(f"going on after step {known.step}")
+            self.on_progress(f"going on after step {known.step}")
         return optimiser
 
-    def _keeper(self, optimiser: Optimiser, steps: int) -> Callable[[int, dict[str, float]], None]:
+    def _step_callback(self, optimiser: Optimiser, steps: int) -> Callable[[int, dict[str, float]], None]:
         recipe = self.recipe
 
         def done(step: int, measured: dict[str, float]) -> None:
             self.measured.append(measured)
             self.metrics.add(f"{recipe.method} {step}", measured)
             if step % recipe.checkpoint_every == 0 or step == steps:
-                progress = Progress(stage=recipe.method, step=step, version=self.policy.version)
+                progress = TrainingProgress(stage=recipe.method, step=step, version=self.policy.version)
                 self.checkpoints.write(self.policy, optimiser, progress)
             if step == 1 or step % 20 == 0 or step == steps:
-                self.tell(f"{recipe.method} {step}: loss {measured['loss']:.4f}")
+                self.on_progress(f"{recipe.method} {step}: loss {measured['loss']:.4f}")
 
         return done
 
 
-def _unheard(_: Any) -> None:
-    """Nobody listens."""
+def _ignore_progress(_: Any) -> None:
+    """Ignores progress."""

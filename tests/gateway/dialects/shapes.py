@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from assay.gateway.dialects import Dialect, Parsed, Target
-from assay.gateway.dialects._pieces import deltas_of
+from assay.gateway.dialects import Dialect, ParsedRequest, RequestTarget
+from assay.gateway.dialects._deltas import split_reply
 from assay.gateway.interface import Delta, ModelReply
 from assay.records import Usage
 
@@ -33,14 +33,14 @@ def answer(message: dict[str, Any] | None = None, finish: str | None = "tool_cal
     )
 
 
-def target(path: str, method: str = "POST", query: dict[str, str] | None = None, **headers: str) -> Target:
-    return Target(method, path, query or {}, {name.replace("_", "-"): value for name, value in headers.items()})
+def target(path: str, method: str = "POST", query: dict[str, str] | None = None, **headers: str) -> RequestTarget:
+    return RequestTarget(method, path, query or {}, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
 def in_bits(reply: ModelReply, size: int = 3) -> list[Delta]:
     """The answer in pieces of a few characters, as a streaming server gives them."""
     found: list[Delta] = []
-    for delta in deltas_of(reply):
+    for delta in split_reply(reply):
         text = delta.arguments if delta.index is not None else delta.text or delta.reasoning
         for start in range(0, max(len(text), 1), size):
             bit = text[start : start + size]
@@ -52,7 +52,7 @@ def in_bits(reply: ModelReply, size: int = 3) -> list[Delta]:
     return found
 
 
-def streamed(dialect: Dialect, parsed: Parsed, reply: ModelReply, size: int = 3) -> bytes:
+def streamed(dialect: Dialect, parsed: ParsedRequest, reply: ModelReply, size: int = 3) -> bytes:
     writer = dialect.stream(parsed, "id1", 1000.0)
     written = [writer.start(), writer.keep_alive()]
     written += [writer.delta(delta) + writer.keep_alive() for delta in in_bits(reply, size)]

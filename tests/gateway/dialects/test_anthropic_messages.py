@@ -8,7 +8,7 @@ from hypothesis import given
 
 from assay.gateway.backends._anthropic_body import anthropic_body
 from assay.gateway.backends._chat_body import chat_body
-from assay.gateway.dialects import BadRequest, Parsed, Problem
+from assay.gateway.dialects import ApiProblem, BadRequest, ParsedRequest
 from assay.gateway.dialects.anthropic_messages import AnthropicMessages
 from assay.gateway.interface import Delta, ModelRequest
 from tests.gateway.dialects.shapes import CALLS, FULL, MALFORMED, answer, broken, events, json_values, streamed, target
@@ -63,7 +63,7 @@ CLAUDE: dict[str, Any] = {
 }
 
 
-def parsed(**changes: Any) -> Parsed:
+def parsed(**changes: Any) -> ParsedRequest:
     return HERE.parse(MESSAGES, CLAUDE | changes)
 
 
@@ -289,15 +289,15 @@ def test_why_it_stopped(finish: str | None, reason: str) -> None:
 @pytest.mark.parametrize(
     ("problem", "status", "kind"),
     [
-        (Problem("bad_request", "x", "messages"), 400, "invalid_request_error"),
-        (Problem("unauthorized", "x"), 401, "authentication_error"),
-        (Problem("spent", "x"), 402, "billing_error"),
-        (Problem("too_large", "x"), 413, "request_too_large"),
-        (Problem("rate_limited", "x", retry_after_s=2.4), 429, "rate_limit_error"),
-        (Problem("upstream", "x"), 502, "api_error"),
+        (ApiProblem("bad_request", "x", "messages"), 400, "invalid_request_error"),
+        (ApiProblem("unauthorized", "x"), 401, "authentication_error"),
+        (ApiProblem("spent", "x"), 402, "billing_error"),
+        (ApiProblem("too_large", "x"), 413, "request_too_large"),
+        (ApiProblem("rate_limited", "x", retry_after_s=2.4), 429, "rate_limit_error"),
+        (ApiProblem("upstream", "x"), 502, "api_error"),
     ],
 )
-def test_errors_have_the_dialects_shape(problem: Problem, status: int, kind: str) -> None:
+def test_errors_have_the_dialects_shape(problem: ApiProblem, status: int, kind: str) -> None:
     written = HERE.error(problem)
     body = json.loads(written.body)
     assert (written.status, body["type"], body["error"]["type"]) == (status, "error", kind)
@@ -307,7 +307,7 @@ def test_errors_have_the_dialects_shape(problem: Problem, status: int, kind: str
 
 
 def test_too_long_a_prompt_is_said_in_the_words_that_make_claude_code_compact() -> None:
-    body = json.loads(HERE.error(Problem("context_length", "9 of 8 tokens")).body)
+    body = json.loads(HERE.error(ApiProblem("context_length", "9 of 8 tokens")).body)
     assert body["error"]["message"].startswith("prompt is too long: ")
 
 

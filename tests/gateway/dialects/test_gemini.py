@@ -8,7 +8,7 @@ from hypothesis import given
 
 from assay.gateway.backends._anthropic_body import anthropic_body
 from assay.gateway.backends._chat_body import chat_body
-from assay.gateway.dialects import BadRequest, Parsed, Problem
+from assay.gateway.dialects import ApiProblem, BadRequest, ParsedRequest
 from assay.gateway.dialects.gemini import Gemini
 from assay.records import Usage
 from tests.gateway.dialects.shapes import CALLS, FULL, MALFORMED, answer, broken, events, json_values, streamed, target
@@ -67,7 +67,7 @@ CLI: dict[str, Any] = {
 }
 
 
-def parsed(at: Any = STREAM, **changes: Any) -> Parsed:
+def parsed(at: Any = STREAM, **changes: Any) -> ParsedRequest:
     return HERE.parse(at, CLI | changes)
 
 
@@ -221,14 +221,14 @@ def test_unknown_usage_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("problem", "status", "name"),
     [
-        (Problem("bad_request", "x", "contents"), 400, "INVALID_ARGUMENT"),
-        (Problem("unauthorized", "x"), 401, "UNAUTHENTICATED"),
-        (Problem("spent", "x"), 403, "PERMISSION_DENIED"),
-        (Problem("rate_limited", "x", retry_after_s=3), 429, "RESOURCE_EXHAUSTED"),
-        (Problem("upstream", "x"), 503, "UNAVAILABLE"),
+        (ApiProblem("bad_request", "x", "contents"), 400, "INVALID_ARGUMENT"),
+        (ApiProblem("unauthorized", "x"), 401, "UNAUTHENTICATED"),
+        (ApiProblem("spent", "x"), 403, "PERMISSION_DENIED"),
+        (ApiProblem("rate_limited", "x", retry_after_s=3), 429, "RESOURCE_EXHAUSTED"),
+        (ApiProblem("upstream", "x"), 503, "UNAVAILABLE"),
     ],
 )
-def test_errors_have_the_dialects_shape(problem: Problem, status: int, name: str) -> None:
+def test_errors_have_the_dialects_shape(problem: ApiProblem, status: int, name: str) -> None:
     written = HERE.error(problem)
     error = json.loads(written.body)["error"]
     assert (written.status, error["code"], error["status"]) == (status, status, name)

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from assay.gateway.backends._anthropic_body import anthropic_body
 from assay.gateway.backends._chat_body import chat_body
-from assay.gateway.dialects import BadRequest, Parsed, Problem
+from assay.gateway.dialects import ApiProblem, BadRequest, ParsedRequest
 from assay.gateway.dialects.openai_responses import OpenAIResponses
 from tests.gateway.dialects.shapes import (
     CALLS,
@@ -68,7 +68,7 @@ CODEX: dict[str, Any] = {
 }
 
 
-def parsed(**changes: Any) -> Parsed:
+def parsed(**changes: Any) -> ParsedRequest:
     return HERE.parse(RESPONSES, CODEX | changes)
 
 
@@ -259,12 +259,12 @@ def test_unknown_usage_is_unknown() -> None:
 
 def test_a_failure_ends_the_stream_with_its_code() -> None:
     writer = HERE.stream(parsed(), "id1", 0)
-    *_, last = events(writer.start() + writer.error(Problem("context_length", "too long")))
+    *_, last = events(writer.start() + writer.error(ApiProblem("context_length", "too long")))
     assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", "context_length_exceeded")
 
 
 def test_a_spent_budget_is_not_retried() -> None:
-    written = HERE.error(Problem("spent", "x"))
+    written = HERE.error(ApiProblem("spent", "x"))
     assert (written.status, written.headers["x-should-retry"]) == (429, "false")
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.gateway.http.client import HttpClient, Patience, TooLong
+from assay.gateway.http.client import ClientLimits, HttpClient, ResponseTooLargeError
 
 pytestmark = pytest.mark.quick
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
@@ -72,7 +72,7 @@ class Echo(Server):
 async def asking(server: Server, most: int = 1000, exchange_s: float = 2.0) -> AsyncIterator[HttpClient]:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    client = HttpClient(f"http://127.0.0.1:{port}/v1/x?y=z", {"X-Key": "k"}, Patience(2.0, exchange_s, most))
+    client = HttpClient(f"http://127.0.0.1:{port}/v1/x?y=z", {"X-Key": "k"}, ClientLimits(2.0, exchange_s, most))
     try:
         yield client
     finally:
@@ -93,10 +93,10 @@ def test_an_answer_is_the_same_in_any_pieces(kind: str, data: st.DataObject) -> 
         async with asking(server) as client:
             async with client.post(b"{}", {"More": "m"}) as response:
                 assert (response.status, response.headers["content-type"]) == (200, "text/plain")
-                assert await response.whole() == b"hello there"
+                assert await response.read() == b"hello there"
             found = b""
             async with client.post(b"{}", {}) as response:
-                while piece := await response.piece():
+                while piece := await response.read_chunk():
                     found += piece
             assert found == b"hello there"
         assert server.connections == (2 if kind == "until closed" else 1)
@@ -114,7 +114,7 @@ async def test_answers_that_come_at_the_same_time_stay_apart() -> None:
     async def asked(client: HttpClient, body: bytes) -> bytes:
         async with client.post(body, {}) as response:
             found = b""
-            while piece := await response.piece():
+            while piece := await response.read_chunk():
                 found += piece
             return found
 
@@ -142,19 +142,19 @@ async def test_a_broken_answer_is_an_error_and_takes_its_connection_with_it(answ
         for _ in range(2):
             with pytest.raises(ConnectionError):
                 async with client.post(b"{}", {}) as response:
-                    await response.whole()
+                    await response.read()
     assert server.connections == 2
 
 
 async def test_an_answer_that_is_too_long_or_late_is_given_up() -> None:
     async with asking(Server(OK + b"Content-Length: 5000\r\n\r\n" + b"x" * 5000)) as client:
-        with pytest.raises(TooLong):
+        with pytest.raises(ResponseTooLargeError):
             async with client.post(b"{}", {}) as response:
-                await response.whole()
+                await response.read()
     async with asking(Server(OK + b"Content-Length: 50\r\n\r\nx"), exchange_s=0.1) as client:
         with pytest.raises(TimeoutError):
             async with client.post(b"{}", {}) as response:
-                await response.whole()
+                await response.read()
 
 
 async def test_an_exchange_that_is_not_read_to_its_end_is_no_other_ones() -> None:
@@ -163,7 +163,7 @@ async def test_an_exchange_that_is_not_read_to_its_end_is_no_other_ones() -> Non
         async with client.post(b"{}", {}):
             pass
         async with client.post(b"{}", {}) as response:
-            assert await response.whole() == b"hello there"
+            assert await response.read() == b"hello there"
 
 
 async def test_bytes_that_nobody_asked_for_end_the_connection() -> None:
@@ -173,7 +173,7 @@ async def test_bytes_that_nobody_asked_for_end_the_connection() -> None:
     async with asking(server) as client:
         for _ in range(2):
             async with client.post(b"{}", {}) as response:
-                assert await response.whole() == b"ok"
+                assert await response.read() == b"ok"
                 assert (response.status, "evil" in response.headers) == (200, False)
     assert server.connections == 2
 
@@ -181,11 +181,11 @@ async def test_bytes_that_nobody_asked_for_end_the_connection() -> None:
 @pytest.mark.parametrize("url", ["ftp://h/x", "http:///x", "file:///etc/passwd", "h:80"])
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="no address"):
-        HttpClient(url, {}, Patience(1, 1, 1))
+        HttpClient(url, {}, ClientLimits(1, 1, 1))
 
 
 async def test_no_header_can_bring_in_another() -> None:
     server = Server(OK + b"Content-Length: 0\r\n\r\n")
     async with asking(server) as client, client.post(b"{}", {"A": "b\r\nX-Evil: 1"}) as response:
-        await response.whole()
+        await response.read()
     assert b"\r\nX-Evil" not in server.asked[0]

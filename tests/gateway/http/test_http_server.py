@@ -10,18 +10,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from assay.gateway.http.messages import Head, Written
-from assay.gateway.http.server import Bounds, HttpServer, Reply
+from assay.gateway.http.messages import RequestHead, Response
+from assay.gateway.http.server import HttpServer, ResponseWriter, ServerLimits
 
 pytestmark = pytest.mark.quick
-BOUNDS = Bounds(header_s=5.0, body_s=5.0, connections=20)
-Answer = Callable[[bytes, Reply], Awaitable[None]]
+BOUNDS = ServerLimits(header_s=5.0, body_s=5.0, connections=20)
+Answer = Callable[[bytes, ResponseWriter], Awaitable[None]]
 
 
-async def echo(body: bytes, reply: Reply) -> None:
+async def echo(body: bytes, reply: ResponseWriter) -> None:
     """Says what it was told."""
     await asyncio.sleep(0)
-    reply.whole(Written(200, body, {}))
+    reply.send(Response(200, body, {}))
 
 
 class Taking:
@@ -31,14 +31,14 @@ class Taking:
         self.app = app
         self.body = b""
 
-    def take(self, data: bytes) -> Written | None:
+    def feed(self, data: bytes) -> Response | None:
         self.body += data
-        return Written(413, b"too long", {}) if len(self.body) > 10_000 else None
+        return Response(413, b"too long", {}) if len(self.body) > 10_000 else None
 
-    def late(self) -> Written:
-        return Written(408, b"late", {})
+    def timed_out(self) -> Response:
+        return Response(408, b"late", {})
 
-    async def answer(self, reply: Reply) -> None:
+    async def answer(self, reply: ResponseWriter) -> None:
         await self.app.answer(self.body, reply)
 
     def release(self) -> None:
@@ -50,16 +50,16 @@ class App:
 
     def __init__(self, answer: Answer = echo) -> None:
         self.answer = answer
-        self.heads: list[Head] = []
+        self.heads: list[RequestHead] = []
         self.released = 0
 
-    def admit(self, head: Head) -> Taking | Written:
+    def accept(self, head: RequestHead) -> Taking | Response:
         self.heads.append(head)
-        return Taking(self) if head.method == "POST" else Written(404, b"nothing", {})
+        return Taking(self) if head.method == "POST" else Response(404, b"nothing", {})
 
 
 @asynccontextmanager
-async def served(app: App, bounds: Bounds = BOUNDS) -> AsyncIterator[int]:
+async def served(app: App, bounds: ServerLimits = BOUNDS) -> AsyncIterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
     async with HttpServer(app, bounds) as server:
         await server.listen(listener)
@@ -164,7 +164,7 @@ async def test_a_client_that_waits_to_be_told_to_go_on_is_told() -> None:
 
 
 async def test_pieces_are_chunks_for_those_who_know_them() -> None:
-    async def pieces(body: bytes, reply: Reply) -> None:
+    async def pieces(body: bytes, reply: ResponseWriter) -> None:
         reply.begin({"Content-Type": "text/plain"})
         for piece in (b"one", b"", b"two"):
             reply.write(piece)
@@ -176,7 +176,7 @@ async def test_pieces_are_chunks_for_those_who_know_them() -> None:
 
 
 async def test_an_answer_that_breaks_off_is_not_taken_for_whole(caplog: pytest.LogCaptureFixture) -> None:
-    async def breaks(body: bytes, reply: Reply) -> None:
+    async def breaks(body: bytes, reply: ResponseWriter) -> None:
         if body == b"begun":
             reply.begin({})
             reply.write(b"half")
@@ -201,7 +201,7 @@ async def test_a_long_body_is_refused_and_its_sender_can_read_why() -> None:
 
 async def test_a_slow_body_is_answered_and_a_slow_head_is_not() -> None:
     app = App()
-    async with served(app, Bounds(0.2, 0.2, 20)) as port:
+    async with served(app, ServerLimits(0.2, 0.2, 20)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(post(b"12345")[:-2])
         assert (await reader.read(100)).startswith(b"HTTP/1.1 408 ")
@@ -216,11 +216,11 @@ async def test_a_slow_body_is_answered_and_a_slow_head_is_not() -> None:
 async def test_who_takes_nothing_is_waited_for() -> None:
     written = []
 
-    async def much(body: bytes, reply: Reply) -> None:
+    async def much(body: bytes, reply: ResponseWriter) -> None:
         reply.begin({})
         for number in range(100):
             reply.write(b"x" * 100_000)
-            await reply.taken()
+            await reply.drain()
             written.append(number)
         reply.end()
 
@@ -241,10 +241,10 @@ async def test_who_takes_nothing_is_waited_for() -> None:
 async def test_a_client_that_leaves_does_not_end_what_it_asked_for() -> None:
     ended = asyncio.Event()
 
-    async def slow(body: bytes, reply: Reply) -> None:
+    async def slow(body: bytes, reply: ResponseWriter) -> None:
         await asyncio.sleep(0.2)
         assert not reply.connected
-        reply.whole(Written(200, b"late", {}))
+        reply.send(Response(200, b"late", {}))
         ended.set()
 
     app = App(slow)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -11,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from assay.gateway.dialects import Parsed
+from assay.gateway.dialects import ParsedRequest
 from assay.gateway.interface import Exchange, ModelRequest, TokenReply
-from assay.gateway.session import Session
+from assay.gateway.session import GatewaySession
 from assay.gateway.tokens import TokenModel
 from assay.records import ModelCall
 
@@ -72,9 +71,7 @@ class Talk:
 
     def __init__(self, model: TokenModel) -> None:
         self.recorder = Recorder()
-        gate = asyncio.Event()
-        gate.set()
-        self.session = Session(model, self.recorder, gate)
+        self.session = GatewaySession(model, self.recorder)
         self.deltas: list[Any] = []
 
     @property
@@ -85,7 +82,7 @@ class Talk:
         self, messages: Sequence[Message], tools: Sequence[Message] = tuple(TOOLS), **sampling: Any
     ) -> Message:
         request = ModelRequest(messages=list(messages), tools=list(tools), sampling=sampling)
-        begun = await self.session.begin(Parsed(request, "m"), b"{}", {})
+        begun = await self.session.begin(ParsedRequest(request, "m"), b"{}", {})
         answered = await self.session.ask(begun, self._hear)
         await self.session.finish(begun, answered, b"{}", delivered=True)
         return answered.reply.message
@@ -173,7 +170,7 @@ def talk(renderer: Any) -> Callable[..., Talk]:
         left = list(replies)
 
         async def steer(_: ModelRequest) -> Sequence[int] | None:
-            return renderer.said(left.pop(0)) if left else None
+            return renderer.render_reply(left.pop(0)) if left else None
 
         plain = [token for token in range(400) if renderer.is_plain(token)]
         return Talk(TokenModel(backend or Echoing(plain), renderer, steer=steer))

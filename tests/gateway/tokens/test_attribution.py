@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.gateway.tokens import Attributes
+from assay.gateway.tokens import AttributingRenderer
 
 pytestmark = pytest.mark.quick
 TOOLS = [
@@ -47,11 +47,11 @@ def test_bodies_are_what_was_said_and_the_rest_is_scaffold(renderer: Any, system
 
 
 def test_what_is_new_is_attributed_alone(renderer: Any) -> None:
-    assert isinstance(renderer, Attributes)
+    assert isinstance(renderer, AttributingRenderer)
     asked = [{"role": "user", "content": "go"}]
-    said = renderer.said({"role": "assistant", "content": "yes"})
+    said = renderer.render_reply({"role": "assistant", "content": "yes"})
     before = renderer.render(asked, TOOLS)
-    found = renderer.attribute_more(before, said, [{"role": "user", "content": "on"}], {})
+    found = renderer.attribute_extension(before, said, [{"role": "user", "content": "on"}], {})
     assert before + said + found.ids == renderer.extend(before, said, [{"role": "user", "content": "on"}], {})
     assert renderer.text([t for t, body in zip(found.ids, found.body, strict=True) if body]) == "on"
-    assert renderer.attribute_more(before, said, [], {}) is None
+    assert renderer.attribute_extension(before, said, [], {}) is None

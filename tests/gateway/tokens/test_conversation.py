@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assay.errors import ProviderError
-from assay.gateway.tokens import Said, SaidCall, TokenModel, rows_of
+from assay.gateway.tokens import ParsedCall, ParsedReply, TokenModel, build_token_rows
 
 pytestmark = pytest.mark.quick
 START = [{"role": "system", "content": "Be good."}, {"role": "user", "content": "Go."}]
@@ -56,7 +56,7 @@ async def test_a_respelled_echo_is_replaced_by_what_was_sampled(talk: Any, parts
     assert (second.parent, second.cause, second.shared_tokens) == (first.id, None, whole)
     assert second.response["assay"]["prompt"] == "extended"
     assert second.response["assay"]["echoes"][0]["message"] == 2
-    assert len(rows_of(client.calls).rows) == 1
+    assert len(build_token_rows(client.calls).rows) == 1
 
 
 async def test_an_edited_argument_begins_a_branch_at_the_first_token_that_differs(talk: Any, parts: Any) -> None:
@@ -65,7 +65,7 @@ async def test_an_edited_argument_begins_a_branch_at_the_first_token_that_differ
     assert (second.cause, second.branch, second.parent) == ("rewritten", second.id, first.id)
     assert second.differs_at == second.shared_tokens < len(first.prompt_token_ids) + len(first.completion_token_ids)
     assert second.certificate.certified
-    assert len(rows_of(client.calls).rows) == 2
+    assert len(build_token_rows(client.calls).rows) == 2
 
 
 async def test_a_call_written_as_text_is_known_by_its_id(talk: Any, parts: Any) -> None:
@@ -73,7 +73,7 @@ async def test_a_call_written_as_text_is_known_by_its_id(talk: Any, parts: Any) 
     first = await client.ask(START)
     text = f"Calling tools:\n[{{'id': '{first['tool_calls'][0]['id']}', 'function': ...}}]"
     await client.ask([*START, {"role": "assistant", "content": text}, {"role": "user", "content": "Observation: ok"}])
-    assert len(rows_of(client.calls).rows) == 1
+    assert len(build_token_rows(client.calls).rows) == 1
     assert client.calls[1].response["assay"]["echoes"] == [{"message": 2, "changes": ("form",)}]
 
 
@@ -85,7 +85,7 @@ async def test_asking_again_makes_siblings_and_the_one_that_goes_on_is_trained(t
     fine = await client.ask(longer)
     await client.ask([*longer, fine, {"role": "user", "content": "And?"}])
     assert [call.cause for call in client.calls] == ["root", None, "resample", None]
-    rows = rows_of(client.calls).rows
+    rows = build_token_rows(client.calls).rows
     assert len(rows) == 2
     assert sum(sum(row.mask) for row in rows) == sum(len(call.completion_token_ids) for call in client.calls)
 
@@ -98,7 +98,7 @@ async def test_the_same_asked_twice_at_once_is_two_siblings(talk: Any, parts: An
     await client.ask([*longer, two, {"role": "user", "content": "And?"}])
     assert [call.cause for call in client.calls] == ["root", None, "resample", None]
     assert client.calls[2].branch == client.calls[3].branch == client.calls[2].id
-    rows = rows_of(client.calls).rows
+    rows = build_token_rows(client.calls).rows
     assert sorted(len(row.spans) for row in rows) == [2, 3]
 
 
@@ -122,7 +122,7 @@ async def test_compaction_and_sub_agents_begin_rows(talk: Any, parts: Any) -> No
     assert second["content"] == "Done."
     assert [call.cause for call in client.calls] == ["root", None, "compaction", "sub_agent"]
     assert all(call.differs_at > 0 for call in client.calls[2:])
-    assert len(rows_of(client.calls).rows) == 3
+    assert len(build_token_rows(client.calls).rows) == 3
 
 
 async def test_what_is_streamed_is_what_is_said(talk: Any, parts: Any) -> None:
@@ -152,7 +152,7 @@ async def empty(client: Any) -> None:
     from assay.gateway.interface import ModelRequest
 
     request = ModelRequest(messages=[])
-    await client.session.model.ask("c", request, client.session.forest.place(request), client._hear)
+    await client.session.model.ask("c", request, client.session.call_tree.locate(request), client._hear)
 
 
 class WithIds:
@@ -172,8 +172,8 @@ class WithIds:
         self.given.append([*messages, names])
         return [*before, *sampled, 3]
 
-    def parse(self, sampled: Any, before: Any, tools: Any) -> Said:
-        return Said("", "", (SaidCall("bash", "{}", "functions.bash:0"),))
+    def parse(self, sampled: Any, before: Any, tools: Any) -> ParsedReply:
+        return ParsedReply("", "", (ParsedCall("bash", "{}", "functions.bash:0"),))
 
     def text(self, tokens: Any) -> str:
         return ""

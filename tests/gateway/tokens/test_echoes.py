@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay.gateway.tokens.echoes import changes_in
-from assay.gateway.tokens.messages import IMAGE, for_template, later
+from assay.gateway.tokens.echoes import find_changes
+from assay.gateway.tokens.messages import IMAGE, template_continuation, template_messages
 
 pytestmark = pytest.mark.quick
 
@@ -35,7 +35,7 @@ def turn(arguments: str | None = None, name: str = "write", text: str | None = "
     ],
 )
 def test_each_change_has_its_name(said: dict[str, Any], echo: dict[str, Any], changes: tuple[str, ...]) -> None:
-    assert changes_in(said, echo) == changes
+    assert find_changes(said, echo) == changes
 
 
 def test_leading_instructions_become_one_and_later_ones_the_users() -> None:
@@ -45,7 +45,7 @@ def test_leading_instructions_become_one_and_later_ones_the_users() -> None:
         {"role": "user", "content": [{"type": "text", "text": "look "}, {"type": "image_url", "image_url": {}}]},
         {"role": "system", "content": "three"},
     ]
-    assert for_template(messages) == [
+    assert template_messages(messages) == [
         {"role": "system", "content": "one\n\ntwo"},
         {"role": "user", "content": f"look {IMAGE}"},
         {"role": "user", "content": "three"},
@@ -54,6 +54,6 @@ def test_leading_instructions_become_one_and_later_ones_the_users() -> None:
 
 def test_results_come_in_the_order_of_the_calls() -> None:
     results = [{"role": "tool", "tool_call_id": name, "content": name} for name in ("b", "a", "unknown")]
-    ordered = later([*results, {"role": "user", "content": "on"}], {"a": "bash", "b": "write"})
+    ordered = template_continuation([*results, {"role": "user", "content": "on"}], {"a": "bash", "b": "write"})
     assert [message["content"] for message in ordered] == ["a", "b", "unknown", "on"]
     assert ordered[0]["name"] == "bash"

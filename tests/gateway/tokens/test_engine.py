@@ -11,7 +11,7 @@ import pytest
 from assay.errors import ProviderError, UserError
 from assay.gateway.backends import open_backend
 from assay.gateway.interface import ModelRequest, TokenBackend
-from assay.gateway.model import model_of
+from assay.gateway.model import open_session_model
 from assay.gateway.tokens import TokenModel
 from assay.settings import Settings
 
@@ -106,7 +106,7 @@ async def test_it_is_opened_by_name_and_steered_by_a_script(tiny_folder: Path, t
     script = tmp_path / "script.json"
     script.write_text('["Hello.", {"tool_calls": [{"name": "bash", "arguments": "{ \\"a\\" : 1 }"}]}]')
     backend = open_backend(f"local:{tiny_folder}?device=cpu&temperature=0.5&steer={script}", SETTINGS)
-    assert isinstance(model_of(backend), TokenModel)
+    assert isinstance(open_session_model(backend), TokenModel)
     first = await backend.complete(ModelRequest([{"role": "user", "content": "Hi"}]))
     again = [{"role": "user", "content": "Hi"}, first.message, {"role": "user", "content": "Go"}]
     second = await backend.complete(ModelRequest(again))
@@ -128,7 +128,7 @@ async def test_it_is_opened_by_name_and_steered_by_a_script(tiny_folder: Path, t
         ("local:{}?dtype=float99", "cannot load"),
         ("vllm:http://127.0.0.1:1#m", "where is its tokenizer"),
         ("vllm:http://127.0.0.1:1#m?tokenizer={}&route=x", "no such route"),
-        ("sglang:ftp://x#m?tokenizer={}", "no address"),
+        ("sglang:ftp://x#m?tokenizer={}", "not a valid URL"),
     ],
 )
 def test_a_wrong_name_says_what_is_wrong(tiny_folder: Path, name: str, told: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.errors import ProviderError
-from assay.gateway.backends._pool import TokenPool
+from assay.gateway.backends._kv_cache import PrefixKVCache
 
 PROMPT = list(range(40, 90))
 
@@ -40,7 +40,7 @@ async def test_in_double_precision_company_and_history_change_no_token_and_no_nu
 
     prompts = [[*PROMPT[: 5 * (i % 4)], *range(i, 20 + 3 * i), *PROMPT] for i in range(24)]
 
-    async def said(together: int, order: int) -> list[Any]:
+    async def sample_all(together: int, order: int) -> list[Any]:
         backend = open_local(tiny_folder, "local:tiny", device="cpu", dtype="float64")
         found: dict[int, Any] = {}
         numbers = list(range(len(prompts)))[::order]
@@ -52,9 +52,9 @@ async def test_in_double_precision_company_and_history_change_no_token_and_no_nu
         await backend.close()
         return [found[i] for i in range(len(prompts))]
 
-    alone = await said(1, 1)
-    assert await said(24, 1) == alone
-    assert await said(7, -1) == alone
+    alone = await sample_all(1, 1)
+    assert await sample_all(24, 1) == alone
+    assert await sample_all(7, -1) == alone
 
 
 async def test_conversations_branch_without_disturbing_each_other(engine: Any) -> None:
@@ -89,25 +89,25 @@ async def test_a_small_cache_drops_the_oldest_and_a_long_prompt_is_read_in_piece
 
     monkeypatch.setattr(_engine, "_MASK_CELLS", 2000)
     backend = open_local(tiny_folder, "local:tiny", device="cpu")
-    backend._engine._pool = TokenPool(200 * 512)
+    backend._engine._pool = PrefixKVCache(200 * 512)
     prompts = [[i, *PROMPT, *PROMPT, *PROMPT] for i in range(1, 5)]
     for prompt in prompts:
         reply = await backend.generate(prompt, {"seed": 1, "max_tokens": 3})
         assert far(backend.score(prompt, reply.token_ids, {}), reply.logprobs) < 1e-4
-    held = backend._engine._pool.held
+    held = backend._engine._pool.used_slots
     assert (await backend.generate(prompts[0], {"max_tokens": 1})).cached_tokens == 0
     await backend.close()
     assert held < 2 * len(prompts[0])
 
 
 def test_places_are_given_back_when_nobody_holds_them() -> None:
-    pool = TokenPool(1 << 20)
+    pool = PrefixKVCache(1 << 20)
     one = pool.begin(PROMPT)
-    pool.grow(one, len(PROMPT))
-    pool.end(one)
+    pool.allocate(one, len(PROMPT))
+    pool.finish(one)
     two = pool.begin([*PROMPT, 1, 2])
-    assert two.places.tolist() == one.places.tolist()
+    assert two.slots.tolist() == one.slots.tolist()
     pool.clear()
-    assert pool.held == len(PROMPT)
-    pool.forget(two)
-    assert (pool.held, pool.begin(PROMPT).places.tolist()) == (0, [])
+    assert pool.used_slots == len(PROMPT)
+    pool.release(two)
+    assert (pool.used_slots, pool.begin(PROMPT).slots.tolist()) == (0, [])

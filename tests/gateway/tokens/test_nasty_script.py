@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from assay.gateway.server import Gateway
-from assay.gateway.tokens import TokenModel, context_of, rows_of, strict_rows
+from assay.gateway.tokens import TokenModel, build_token_rows, context_of
 from assay.records import ModelCall
 from assay.rollout.recording.model_calls import CallKeeper
 from assay.rollout.recording.redaction import Redactor
 from assay.store.blobs import BlobStore
 from assay.store.calls import restore_prompt_ids
 from tests.gateway.tokens.imitations import AGENTS
-from tests.gateway.tokens.scoring import assert_scored_alike
+from tests.gateway.tokens.scoring import assert_scored_alike, count_strict_rows
 
 pytestmark = pytest.mark.slow
 ODD = '{ "content" : "a b" ,"path":"hello.txt", "mode" : 420 }'
@@ -52,7 +52,7 @@ def spoken(turn: tuple[str, str, tuple[tuple[str, str], ...]]) -> dict[str, Any]
 
 async def played(agent: str, engine: Any, renderer: Any, parts: Any) -> tuple[Any, Any]:
     """The recorder and the client after the whole script."""
-    left = [renderer.said(spoken(turn)) for turn in TURNS]
+    left = [renderer.render_reply(spoken(turn)) for turn in TURNS]
 
     async def steer(_: Any) -> Any:
         return left.pop(0)
@@ -75,7 +75,7 @@ def stored(recorder: Any, folder: Path) -> dict[str, ModelCall]:
 
 def strictly(recorder: Any, renderer: Any) -> int:
     """Rows under the peers' rule: prompts as a server renders them from what the client sent."""
-    return strict_rows(
+    return count_strict_rows(
         (renderer.render(exchange.request.messages, exchange.request.tools), exchange.reply.completion_token_ids)
         for exchange in recorder.exchanges
     )
@@ -92,7 +92,7 @@ async def test_every_sampled_token_is_certified_in_one_row_a_branch(
     assert [context_of(kept, one.id) for one in calls] == [e.reply.prompt_token_ids for e in recorder.exchanges]
     assert len(calls) == len(TURNS)
     assert all(call.certificate is not None and call.certificate.certified for call in calls)
-    rows = rows_of(calls).rows
+    rows = build_token_rows(calls).rows
     assert sum(sum(row.mask) for row in rows) == sum(len(call.completion_token_ids or ()) for call in calls)
     for row in rows:
         assert_scored_alike(engine, row)
@@ -110,4 +110,4 @@ async def test_without_substitution_it_fails(
 ) -> None:
     monkeypatch.setattr(type(renderer), "extend", lambda *_: None)
     recorder, _ = await played(agent, engine, renderer, parts)
-    assert len(rows_of(recorder.calls).rows) > 6
+    assert len(build_token_rows(recorder.calls).rows) > 6

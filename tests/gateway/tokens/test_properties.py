@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.gateway.tokens import Rows, TokenModel, rows_of
+from assay.gateway.tokens import TokenModel, TokenRows, build_token_rows
 from assay.records import ModelCall
 
 TOOLS = ("write", "bash")
@@ -94,10 +94,10 @@ async def played(client: Any, parts: Any, steps: list[Any]) -> None:
         tools = parts.TOOLS[:1] if event == "tools" else tools
 
 
-def proved(calls: list[ModelCall], score: Any, tolerance: float = 0.0) -> Rows:
+def proved(calls: list[ModelCall], score: Any, tolerance: float = 0.0) -> TokenRows:
     """Every call certified, every sampled token trained once, every row scored as it was sampled."""
     assert all(call.certificate is not None and call.certificate.certified for call in calls)
-    rows = rows_of(calls)
+    rows = build_token_rows(calls)
     assert sum(sum(row.mask) for row in rows.rows) == sum(len(call.completion_token_ids or ()) for call in calls)
     for row in rows.rows:
         for span in row.spans:
@@ -119,7 +119,7 @@ def script(renderer: Any, steps: list[Any]) -> Any:
             return None
         calls = [{"function": {"name": TOOLS[i % 2], "arguments": raw}} for i, raw in enumerate(turn["calls"])]
         message = {"role": "assistant", "content": turn["text"], "reasoning_content": turn["thought"] or ""}
-        return renderer.said(message | ({"tool_calls": calls} if calls else {}))
+        return renderer.render_reply(message | ({"tool_calls": calls} if calls else {}))
 
     return steer
 

@@ -12,10 +12,10 @@ from assay.agents.harnesses import find_recipe
 from assay.agents.harnesses.driving import Drive, drive
 from assay.agents.harnesses.install import installed_or_none
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
-from assay.gateway.tokens import TokenModel, rows_of, strict_rows
+from assay.gateway.tokens import TokenModel, build_token_rows
 from assay.plugins import load
 from assay.settings import Settings
-from tests.gateway.tokens.scoring import assert_scored_alike
+from tests.gateway.tokens.scoring import assert_scored_alike, count_strict_rows
 
 pytestmark = pytest.mark.slow
 TURNS, BROKEN, DOUBLE = 12, 5, 3
@@ -47,7 +47,7 @@ def turn(harness: str, number: int) -> dict[str, Any]:
 async def driven(harness: str, dialect: str, sandboxes: Backend, engine: Any, renderer: Any) -> Any:
     if installed_or_none(Settings.from_environment().cache, find_recipe(harness)) is None:
         pytest.skip(f"{harness} is not installed: run `assay agents install {harness}`")
-    left = [renderer.said(turn(harness, number)) for number in range(TURNS)]
+    left = [renderer.render_reply(turn(harness, number)) for number in range(TURNS)]
 
     async def steer(_: Any) -> Any:
         return left.pop(0)
@@ -76,11 +76,11 @@ async def test_every_sampled_token_is_certified_in_one_row(
     assert all(call.certificate.certified for call in calls)
     echoes = [echo for call in calls for echo in call.response["assay"].get("echoes", ())]
     assert len(echoes) >= 5 or harness == "codex"  # which sends every byte back
-    (row,) = rows_of(calls).rows
+    (row,) = build_token_rows(calls).rows
     assert sum(row.mask) == sum(len(call.completion_token_ids) for call in calls)
     assert_scored_alike(engine, row)
     sent = [(renderer.render(e.request.messages, e.request.tools), e.reply.completion_token_ids) for e in came.answered]
-    assert strict_rows(sent) > TURNS // 2
+    assert count_strict_rows(sent) > TURNS // 2
     assert b"turn-10" in came.files["/workspace/log.txt"]
 
 
@@ -89,5 +89,5 @@ async def test_without_substitution_a_real_agent_gives_a_row_a_call(
 ) -> None:
     monkeypatch.setattr(type(renderer), "extend", lambda *_: None)
     came = await driven("pi", "openai-chat", sandboxes, engine, renderer)
-    rows = rows_of([parts.as_stored(exchange) for exchange in came.exchanges]).rows
+    rows = build_token_rows([parts.as_stored(exchange) for exchange in came.exchanges]).rows
     assert len(rows) == TURNS

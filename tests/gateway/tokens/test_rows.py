@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from assay.errors import UserError
-from assay.gateway.tokens import BrokenChain, certify, context_of, rows_of, strict_rows
+from assay.gateway.tokens import BrokenChain, build_token_rows, certify, context_of
 from assay.records import Certificate, ModelCall
+from tests.gateway.tokens.scoring import count_strict_rows
 
 pytestmark = pytest.mark.quick
 GOOD = Certificate(certified=True)
@@ -31,7 +32,7 @@ LINE = [
 
 
 def test_a_line_of_calls_is_one_row_with_every_sampled_token_trained_once() -> None:
-    (row,) = rows_of(LINE).rows
+    (row,) = build_token_rows(LINE).rows
     assert row.token_ids == (1, 2, 3, 4, 5, 6, 7, 8, 9)
     assert [token for token, trained in zip(row.token_ids, row.mask, strict=True) if trained] == [3, 4, 6, 8, 9]
     assert row.logprobs == (None, None, -3.0, -4.0, None, -6.0, None, -8.0, -9.0)
@@ -40,7 +41,7 @@ def test_a_line_of_calls_is_one_row_with_every_sampled_token_trained_once() -> N
 
 def test_siblings_are_rows_that_share_context_but_train_it_once() -> None:
     again = call("d", (5,), (66,), parent="a", shared_tokens=4, branch="d", cause="resample")
-    main, other = rows_of([*LINE, again]).rows
+    main, other = build_token_rows([*LINE, again]).rows
     assert [span.trained for span in main.spans] == [True, True, True]
     assert [span.trained for span in other.spans] == [False, True]
     assert other.token_ids == (1, 2, 3, 4, 5, 66)
@@ -49,23 +50,23 @@ def test_siblings_are_rows_that_share_context_but_train_it_once() -> None:
 def test_a_failed_call_that_was_asked_again_leaves_one_row() -> None:
     failed = ModelCall("x", "openai-chat", "m", {}, None, parent="a", branch="a", error="500")
     again = call("d", (5,), (6,), parent="a", shared_tokens=4, branch="d", cause="resample")
-    (row,) = rows_of([LINE[0], failed, again]).rows
+    (row,) = build_token_rows([LINE[0], failed, again]).rows
     assert [span.trained for span in row.spans] == [True, True]
 
 
 def test_a_call_that_left_its_parents_tokens_begins_a_row() -> None:
     left = call("d", (9, 9), (6,), parent="a", shared_tokens=3, branch="d", cause="rewritten")
-    assert [row.token_ids for row in rows_of([LINE[0], left]).rows] == [(1, 2, 3, 4), (1, 2, 3, 9, 9, 6)]
+    assert [row.token_ids for row in build_token_rows([LINE[0], left]).rows] == [(1, 2, 3, 4), (1, 2, 3, 9, 9, 6)]
 
 
 def test_uncertified_spans_are_refused_loudly(caplog: pytest.LogCaptureFixture) -> None:
     calls = [*LINE[:2], call("c", (7,), (8, 9), parent="b", shared_tokens=6, certificate=None)]
     with pytest.raises(UserError, match=r"1 spans \(2 sampled tokens\) are not certified: call c"):
-        rows_of(calls)
-    masked = rows_of(calls, uncertified="mask")
+        build_token_rows(calls)
+    masked = build_token_rows(calls, uncertified="mask")
     assert "not trained" in caplog.text
     assert (sum(masked.rows[0].mask), masked.refused[0].call) == (3, "c")
-    assert sum(rows_of(calls, uncertified="keep").rows[0].mask) == 5
+    assert sum(build_token_rows(calls, uncertified="keep").rows[0].mask) == 5
 
 
 @pytest.mark.parametrize(("shared", "parent"), [(99, "a"), (2, "gone"), (1, None)])
@@ -84,13 +85,13 @@ def test_a_certificate_names_the_first_position_that_differs() -> None:
 
 
 def test_the_peers_rule_needs_the_whole_row_at_the_front() -> None:
-    assert strict_rows([((1, 2), (3,)), ((1, 2, 3, 4), (5,)), ((1, 2, 3, 4, 5, 6), (7,))]) == 1
-    assert strict_rows([((1, 2), (3,)), ((1, 2, 33, 4), (5,)), ((1, 2, 33, 4, 55, 6), (7,))]) == 3
+    assert count_strict_rows([((1, 2), (3,)), ((1, 2, 3, 4), (5,)), ((1, 2, 3, 4, 5, 6), (7,))]) == 1
+    assert count_strict_rows([((1, 2), (3,)), ((1, 2, 33, 4), (5,)), ((1, 2, 33, 4, 55, 6), (7,))]) == 3
 
 
 def test_what_cannot_be_put_together_is_refused_and_spoils_no_other_row() -> None:
     calls = [LINE[0], call("b", (5,), (6,), parent="gone", shared_tokens=2)]
     with pytest.raises(UserError, match="call b: 2 tokens are shared with call gone, which is not stored"):
-        rows_of(calls)
-    kept = rows_of(calls, uncertified="keep")
+        build_token_rows(calls)
+    kept = build_token_rows(calls, uncertified="keep")
     assert ([row.branch for row in kept.rows], [one.call for one in kept.refused]) == ([LINE[0].branch or "a"], ["b"])

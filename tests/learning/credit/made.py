@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from assay.learning.credit import Batch, batch
+from assay.learning.credit import Batch, make_batch
 
 NAN = float("nan")
 
@@ -19,7 +19,7 @@ def made(seed: int, attempts: int = 8, groups: int = 3, most_turns: int = 5) -> 
     turns = int(sizes.sum())
     parent = np.array([random.integers(-1, number) if number else -1 for number in range(attempts)], dtype=np.int64)
     outcome = random.integers(-1, 5, attempts)
-    return batch(
+    return make_batch(
         group=random.integers(-2, groups, attempts) * 7,
         reward=random.choice([0.0, 0.5, 1.0], attempts),
         attempt=np.repeat(np.arange(attempts), sizes),
@@ -52,4 +52,4 @@ batches = st.builds(
 
 def by_hand(**columns: Any) -> Batch:
     """Two groups: attempts 0, 1, 2 with 2, 1, 1 turns and rewards 1, 0, 0; attempt 3, alone, with 1 turn and 1."""
-    return batch(group=[5, 5, 5, 9], reward=[1.0, 0.0, 0.0, 1.0], attempt=[0, 0, 1, 2, 3], **columns)
+    return make_batch(group=[5, 5, 5, 9], reward=[1.0, 0.0, 0.0, 1.0], attempt=[0, 0, 1, 2, 3], **columns)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.learning.credit import Columns, CreditConfig, batch_of, credited
+from assay.learning.credit import Columns, CreditConfig, assign_credit, build_batch
 from assay.learning.credit.interface import BROKE, FAIL, NOT_JUDGED, PASS, UNKNOWN
 from tests.learning.credit.rows import row
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.quick
 
 def test_credit_lands_on_the_sampled_tokens_of_each_turn() -> None:
     rows = [row("a"), row("b", 1, outcome="fail"), row("c", 1, outcome="unknown")]
-    given = credited(rows, CreditConfig("rloo"))
+    given = assign_credit(rows, CreditConfig("rloo"))
     assert [r.advantages.tolist() for r in given.rows if r.advantages is not None] == [
         [0, 1, 1, 0, 1, 1],
         [0, -1, -1],
@@ -30,9 +30,9 @@ def test_credit_lands_on_the_sampled_tokens_of_each_turn() -> None:
 def test_turns_of_an_attempt_in_several_rows_stand_in_the_order_of_steps() -> None:
     early = row("a", spans=[{"step": 0}, {"step": 3}])
     late = row("a", spans=[{"step": 0, "trained": False}, {"step": 1}], branch="1")
-    held = batch_of([row("b", 1), early, late])
+    held = build_batch([row("b", 1), early, late])
     assert held.attempts == (("r", "b", ""), ("r", "a", ""))
-    assert held.places == ((0, 0), (1, 0), (2, 1), (1, 1))
+    assert held.positions == ((0, 0), (1, 0), (2, 1), (1, 1))
     assert held.batch.attempt.tolist() == [0, 1, 1, 1]
 
 
@@ -41,7 +41,7 @@ def test_columns_say_what_rows_say() -> None:
         {"step": 0, "state": "s0", "weight_version": "step-12", "progress": 0.5, "reward": 0.25},
         {"step": 1, "state": "s1", "weight_version": "blake3:77", "error": True},
     ]
-    held = batch_of([row("a", spans=spans, score=0.5, final_state="s0"), row("b")], Columns("score", True)).batch
+    held = build_batch([row("a", spans=spans, score=0.5, final_state="s0"), row("b")], Columns("score", True)).batch
     assert held.reward.tolist() == [0.5, 1.0]
     assert held.state.tolist() == [0, 1, -1, -1]
     assert held.version.tolist() == [12, -1, -1, -1]
@@ -66,16 +66,16 @@ def test_columns_say_what_rows_say() -> None:
     ],
 )
 def test_an_outcome_that_does_not_hold_is_none(fields: dict[str, Any], outcome: int) -> None:
-    assert batch_of([row("a", **fields)]).batch.outcome.tolist() == [outcome]
+    assert build_batch([row("a", **fields)]).batch.outcome.tolist() == [outcome]
 
 
 def test_rows_of_one_attempt_that_disagree_are_refused() -> None:
     with pytest.raises(ValueError, match="'t#a' disagree: pass and fail"):
-        batch_of([row("a"), row("a", outcome="fail")])
+        build_batch([row("a"), row("a", outcome="fail")])
 
 
 def test_no_rows_give_no_credit() -> None:
-    assert credited([]).rows == []
+    assert assign_credit([]).rows == []
 
 
 def test_sub_agents_are_attempts_of_their_own_where_asked() -> None:
@@ -86,9 +86,9 @@ def test_sub_agents_are_attempts_of_their_own_where_asked() -> None:
         row("a", 1, branch="3", parent="1", cause="compaction"),
         row("b", 1, outcome="fail"),
     ]
-    held = batch_of(rows, Columns(sub_agents=True))
+    held = build_batch(rows, Columns(sub_agents=True))
     assert [sub for _, _, sub in held.attempts] == ["", "1", "2", ""]
     assert held.batch.parent.tolist() == [-1, 0, 1, -1]
     assert held.batch.attempt.tolist() == [0, 1, 1, 2, 3]
-    assert batch_of(rows).batch.attempt.tolist() == [0, 0, 0, 0, 1]
-    assert credited(rows, CreditConfig("m-grpo")).batch.parent.tolist() == [-1, 0, 1, -1]
+    assert build_batch(rows).batch.attempt.tolist() == [0, 0, 0, 0, 1]
+    assert assign_credit(rows, CreditConfig("m-grpo")).batch.parent.tolist() == [-1, 0, 1, -1]

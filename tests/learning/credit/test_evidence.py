@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from assay import plugins
 from assay.errors import PluginLoadError, UserError
-from assay.learning.credit import Batch, CreditConfig, Stage, batch, credit_of, evidence_aware
-from assay.learning.credit.evidence import judged, subset
+from assay.learning.credit import Batch, CreditConfig, MaskStage, compute_credit, evidence_aware, make_batch
+from assay.learning.credit.evidence import exclusion_reasons, subset
 from assay.learning.credit.interface import FAIL, PASS
 from tests.learning.credit.made import NAN, batches, by_hand
 
@@ -36,7 +36,7 @@ def test_no_estimator_credits_what_is_not_verified_or_not_honest(name: str, held
 @given(st.sampled_from(ESTIMATORS), batches)
 def test_what_is_left_out_changes_nothing_for_the_rest(name: str, held: Batch) -> None:
     method = evidence_aware(plugins.load("advantages", name))
-    out = judged(held) != ""
+    out = exclusion_reasons(held) != ""
     twisted = held._replace(
         reward=np.where(out, 1000.0, held.reward), turn_reward=np.where(out[held.attempt], 77.0, held.turn_reward)
     )
@@ -58,7 +58,7 @@ def test_what_a_cheat_earned_moves_no_baseline(name: str, held: Batch) -> None:
 
 
 def test_evidence_by_hand() -> None:
-    held = batch(
+    held = make_batch(
         group=[0] * 5,
         reward=[1, 1, 0, 1, NAN],
         attempt=[0, 1, 2, 3, 4],
@@ -108,15 +108,15 @@ def test_a_pass_of_unknown_integrity_is_no_pass_and_a_fail_stays_one() -> None:
 def test_a_subset_is_a_batch(held: Batch) -> None:
     kept = held.reward > 0
     part, turns = subset(held, kept)
-    batch(part.group, part.reward, part.attempt, parent=part.parent)
+    make_batch(part.group, part.reward, part.attempt, parent=part.parent)
     assert len(part.group) == int(kept.sum())
     np.testing.assert_array_equal(part.reward[part.attempt], held.reward[held.attempt[turns]])
 
 
 def test_credit_by_name_with_masks() -> None:
     held = by_hand(outcome=[0, 1, 1, 2], error=[False] * 2 + [True] + [False] * 2, version=[3, 3, 3, 0, 3])
-    masks = (Stage("first-error", {"after": "mask"}), Stage("fresh", {"now": 3, "most": 1}))
-    found = credit_of(held, CreditConfig("dr-grpo", masks=masks))
+    masks = (MaskStage("first-error", {"after": "mask"}), MaskStage("fresh", {"now": 3, "most": 1}))
+    found = compute_credit(held, CreditConfig("dr-grpo", masks=masks))
     assert found.advantage.tolist() == pytest.approx([2 / 3, 2 / 3, -1 / 3, 0, 0])
     assert found.reasons == {"outcome not judged": 1, "stale": 1}
 
@@ -128,19 +128,19 @@ def test_credit_by_name_with_masks() -> None:
         (CreditConfig("grpo", {"epsilon": "x"}), "option 'epsilon' is 'x': Expected `float`, got `str`"),
         (CreditConfig("gigpo", {"normalise": "no"}), "option 'normalise' is 'no': expected 'none' or 'deviation'"),
         (CreditConfig("fresh"), "'fresh' is a mask, not an estimator"),
-        (CreditConfig(masks=(Stage("rloo"),)), "'rloo' is an estimator, not a mask"),
+        (CreditConfig(masks=(MaskStage("rloo"),)), "'rloo' is an estimator, not a mask"),
         (CreditConfig("gae", evidence="ignore"), "credit by 'gae': this method needs the column 'value'"),
-        (CreditConfig(masks=(Stage("fresh"),)), "credit by 'fresh'"),
+        (CreditConfig(masks=(MaskStage("fresh"),)), "credit by 'fresh'"),
     ],
 )
 def test_a_wrong_recipe_is_told(config: CreditConfig, said: str) -> None:
     with pytest.raises(UserError, match=re.escape(said)):
-        credit_of(by_hand(outcome=[0, 1, 1, 0]), config)
+        compute_credit(by_hand(outcome=[0, 1, 1, 0]), config)
 
 
 def test_an_unknown_method_is_answered_with_the_nearest() -> None:
     with pytest.raises(PluginLoadError, match="did you mean"):
-        credit_of(by_hand(), CreditConfig("gipo"))
+        compute_credit(by_hand(), CreditConfig("gipo"))
 
 
 @pytest.mark.parametrize(
@@ -154,11 +154,11 @@ def test_an_unknown_method_is_answered_with_the_nearest() -> None:
         ({"parent": [-1, 2]}, "'parent' must name"),
         ({"reward": [1, np.inf]}, "infinite"),
         ({"tokens": [1, -1]}, "negative"),
-        ({"value": [1, NAN]}, "'value' holds what is no number"),
+        ({"value": [1, NAN]}, "'value' holds NaN"),
         ({"progress": [1, np.inf]}, "'progress' holds an infinite number"),
     ],
 )
 def test_a_batch_is_checked(columns: dict[str, object], said: str) -> None:
     given = {"group": [0, 0], "reward": [1, 0], "attempt": [0, 1], **columns}
     with pytest.raises(ValueError, match=said):
-        batch(**given)
+        make_batch(**given)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.learning.credit import Batch, batch
+from assay.learning.credit import Batch, make_batch
 from assay.learning.credit.echo import echo_weights
 from assay.learning.credit.entropy import entropy
 from assay.learning.credit.first_error import first_error
@@ -62,7 +62,7 @@ def test_masks_by_hand() -> None:
 
 
 def test_a_stale_attempt_stays_in_the_baseline() -> None:
-    held = batch(group=[0, 0], reward=[1, 0], attempt=[0, 1], version=[9, 1])
+    held = make_batch(group=[0, 0], reward=[1, 0], attempt=[0, 1], version=[9, 1])
     found = fresh(held, grpo(held), now=9, most=2)
     assert found.advantage.tolist() == pytest.approx([0.70711, 0.0], abs=1e-4)
 

@@ -9,11 +9,11 @@ from typing import Any
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
-from assay.learning.curation.interface import Candidate
-from assay.learning.curation.similar import signature
+from assay.learning.curation.interface import AttemptCandidate
+from assay.learning.curation.similar import minhash_signature
 
 
-def candidate(chain: str, task: str = "t", *, text: str = "", **fields: Any) -> Candidate:
+def candidate(chain: str, task: str = "t", *, text: str = "", **fields: Any) -> AttemptCandidate:
     """A pass that nothing speaks against, by default."""
     made: dict[str, Any] = {
         "run": "r",
@@ -22,7 +22,7 @@ def candidate(chain: str, task: str = "t", *, text: str = "", **fields: Any) -> 
         "outcome": "pass",
         "integrity": "pass",
     }
-    return Candidate(chain=chain, task=task, signature=signature(text), **{**made, **fields})
+    return AttemptCandidate(chain=chain, task=task, signature=minhash_signature(text), **{**made, **fields})
 
 
 def assay(*words: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from assay.errors import StoreError, UserError
 from assay.learning.curation.config import CurateConfig
-from assay.learning.curation.curate import curate, kept_chains
+from assay.learning.curation.curate import curate
 from assay.settings import Settings
 from tests.learning.curation.made import assay, lines
 
@@ -24,7 +24,7 @@ def test_every_attempt_is_decided_about_and_the_kept_are_written(settings: Setti
     assert all(one["why"] and one["head"] for one in decided)
     assert {one["outcome"] for one in kept} == {"pass"}
     told = lines(out / "conversations.jsonl")
-    assert {one["source"]["chain"] for one in told} == kept_chains(out)["g"] == {one["chain"] for one in kept}
+    assert {one["source"]["chain"] for one in told} == {one["chain"] for one in kept}
     assert told[0]["messages"][1]["content"].startswith("Move to the goal")
     assert json.loads((out / "manifest.json").read_text())["report"]["kept"] == len(kept)
 
@@ -50,11 +50,3 @@ def test_nothing_is_written_over_and_nothing_half(settings: Settings, tmp_path: 
     with pytest.raises(StoreError):
         curate(CurateConfig(runs=("nothing",), out=str(tmp_path / "p")), settings)
     assert [path.name for path in tmp_path.iterdir()] == ["o"]
-
-
-def test_a_folder_that_holds_no_selection_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds no selection"):
-        kept_chains(tmp_path)
-    (tmp_path / "decisions.jsonl").write_text('{"run": "a"}\n')
-    with pytest.raises(UserError, match="line 1"):
-        kept_chains(tmp_path)

@@ -10,16 +10,16 @@ import pytest
 
 from assay.learning.conversation import Opening
 from assay.learning.curation.failures import (
+    build_guidance,
     contrast_at,
     decisive_feedback,
-    fissioned,
-    guidance_of,
+    fission_lesson,
     own_steps,
-    reattempted,
-    salvaged,
+    reattempt_lesson,
+    salvage_lesson,
 )
 from assay.learning.curation.lessons import lesson_line, pair_line
-from assay.learning.curation.recover import from_prefixes, guided
+from assay.learning.curation.recover import add_guidance, from_prefixes
 from assay.records import Check, EnvironmentSpec, Evidence, Observation, Step, Task, Trajectory, Verdict
 from assay.rollout.rejudge.counterfactual import PrefixOutcome, Rewound
 from assay.settings import Settings
@@ -52,7 +52,7 @@ def words(*steps: Step) -> list[str]:
 
 @pytest.mark.parametrize("again", [True, False])
 def test_a_salvage_is_the_beginning_of_one_and_the_end_of_the_other(again: bool) -> None:
-    found = salvaged(FAILED, won(2, "x", "y", again=again), 2)
+    found = salvage_lesson(FAILED, won(2, "x", "y", again=again), 2)
     assert words(*found.steps) == ["a", "b", "x", "y"]
     assert found.learn == (True,) * 4
     assert [s.index for s in found.steps] == [0, 1, 2, 3]
@@ -63,18 +63,18 @@ def test_a_salvage_is_the_beginning_of_one_and_the_end_of_the_other(again: bool)
 
 
 def test_a_fission_learns_only_how_the_error_was_got_over() -> None:
-    found = fissioned(FAILED, won(2, "x", "y"), 2)
+    found = fission_lesson(FAILED, won(2, "x", "y"), 2)
     assert words(*found.steps) == ["a", "b", "(user)", "x", "y"]
     assert found.learn == (False, False, False, True, True)
     assert found.feedback is not None
     assert "b done" in found.feedback
     with pytest.raises(ValueError, match="came to no error"):
-        fissioned(FAILED, won(1, "x"), 1)
+        fission_lesson(FAILED, won(1, "x"), 1)
 
 
 def test_a_lesson_as_a_conversation_says_which_messages_to_learn() -> None:
     opening = Opening([{"role": "user", "content": "Do it."}], [])
-    line = lesson_line(fissioned(FAILED, won(2, "x"), 2), FAILED, opening)
+    line = lesson_line(fission_lesson(FAILED, won(2, "x"), 2), FAILED, opening)
     roles = [message["role"] for message in line["messages"]]
     assert roles == ["user", "assistant", "tool", "assistant", "tool", "user", "assistant", "tool"]
     assert line["learn"] == [False] * 6 + [True, False]
@@ -112,19 +112,19 @@ def test_a_win_that_is_doubted_teaches_nothing() -> None:
 
 
 def test_guidance_tells_no_more_than_was_asked_for() -> None:
-    assert "tests" not in guidance_of(FAILED, "outcome")
-    assert "'tests' failed" in guidance_of(FAILED, "checks")
-    assert "3 of 4" not in guidance_of(FAILED, "checks")
-    assert "3 of 4 tests passed" in guidance_of(FAILED, "evidence")
+    assert "tests" not in build_guidance(FAILED, "outcome")
+    assert "'tests' failed" in build_guidance(FAILED, "checks")
+    assert "3 of 4" not in build_guidance(FAILED, "checks")
+    assert "3 of 4 tests passed" in build_guidance(FAILED, "evidence")
     assert "(" in decisive_feedback(FAILED, 1)
 
 
 def test_a_guided_task_is_another_task_and_its_lesson_leaves_the_guidance_out() -> None:
     task = Task("t", "Do it.", EnvironmentSpec("w"), (Check("c", "k"),), "blake3:1")
-    made = guided(LoadedTask(task, None), "Try x.", 0).task
+    made = add_guidance(LoadedTask(task, None), "Try x.", 0).task
     assert made.instruction == "Do it.\n\nTry x."
     assert (made.id, made.digest != task.digest) == ("t+guided-0", True)
-    lesson = reattempted(FAILED, won(0, "x"), "Try x.")
+    lesson = reattempt_lesson(FAILED, won(0, "x"), "Try x.")
     assert words(*lesson.steps) == ["x"]
     assert lesson.feedback == "Try x."
 

@@ -7,8 +7,8 @@ import pytest
 
 from assay.analysis.actions import actions_of
 from assay.analysis.stages import stages_of
-from assay.learning.curation.measures import cycles_of, finished, measure
-from assay.learning.curation.similar import HeldOut
+from assay.learning.curation.measures import compare_within_tasks, find_cycles, measure
+from assay.learning.curation.similar import LeakageIndex
 from assay.records import Observation, Step, ToolCall, Verdict
 from tests.analysis.made import call, step, trajectory
 
@@ -25,7 +25,7 @@ BLIND = step(call("bash", {"command": "pytest -q"}), seen=[])
 
 def spans(*steps: Step) -> list[tuple[int, int]]:
     actions = actions_of(trajectory(*steps))
-    return cycles_of(actions, stages_of(actions))
+    return find_cycles(actions, stages_of(actions))
 
 
 def test_a_cycle_looks_changes_and_checks() -> None:
@@ -50,10 +50,12 @@ def test_measures_of_an_attempt() -> None:
 
 
 def test_moves_are_those_of_the_graph_of_all_attempts() -> None:
-    held = finished([measure(trajectory(LOOK, CHANGE)), measure(trajectory(LOOK, CHANGE)), measure(trajectory(CHECK))])
+    held = compare_within_tasks(
+        [measure(trajectory(LOOK, CHANGE)), measure(trajectory(LOOK, CHANGE)), measure(trajectory(CHECK))]
+    )
     assert held[0].moves == held[1].moves
     assert not set(held[0].moves) & set(held[2].moves)
-    assert finished([measure(trajectory(LOOK, LOOK))])[0].distinct == 0.5
+    assert compare_within_tasks([measure(trajectory(LOOK, LOOK))])[0].distinct == 0.5
 
 
 def test_arguments_that_no_encoder_takes_are_measured() -> None:
@@ -63,7 +65,7 @@ def test_arguments_that_no_encoder_takes_are_measured() -> None:
 
 def test_what_is_held_out_is_found_in_what_the_agent_wrote() -> None:
     secret = "the total of all accounts in the ledger of the second quarter is four hundred and twelve"
-    held = HeldOut({"h": secret}, {})
+    held = LeakageIndex({"h": secret}, {})
     found = measure(trajectory(shell(f"echo {secret} > sum.txt")), "", held).candidate.twin
     assert found is not None
     assert found.share == 1.0

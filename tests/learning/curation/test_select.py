@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.errors import UserError
-from assay.learning.curation.interface import Candidate, Decision, Stage, Twin
-from assay.learning.curation.select import SELECTORS, counts, parse_stage, select
+from assay.learning.curation.interface import AttemptCandidate, LeakageMatch, Selection, SelectionStage
+from assay.learning.curation.select import SELECTORS, count_by_stage, parse_stage, select
 from tests.learning.curation.made import candidate
 
 pytestmark = pytest.mark.quick
@@ -28,28 +28,28 @@ anybody = st.builds(
     moves=st.lists(st.integers(0, 9), unique=True).map(lambda m: tuple(sorted(m))),
     density=st.floats(0, 1),
     errors=st.integers(0, 3),
-    twin=st.sampled_from([None, Twin("h", "text", 0.7), Twin("h", "same task", 1.0)]),
+    twin=st.sampled_from([None, LeakageMatch("h", "text", 0.7), LeakageMatch("h", "same task", 1.0)]),
     rsr=st.sampled_from([None, (3.0, 1.5)]),
     model=st.sampled_from(["m", "n"]),
 )
-stages = st.lists(st.sampled_from(sorted(SELECTORS)).map(Stage), max_size=5)
+stages = st.lists(st.sampled_from(sorted(SELECTORS)).map(SelectionStage), max_size=5)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(anybody, max_size=12), stages)
-def test_everybody_is_told_why(held: list[Candidate], chosen: list[Stage]) -> None:
+def test_everybody_is_told_why(held: list[AttemptCandidate], chosen: list[SelectionStage]) -> None:
     found = select(held, chosen)
     assert len(found) == len(held)
     for one in found:
         assert one.kept == (one.stage is None)
         assert all(one.why)
         assert len(one.why) == len(chosen) or not one.kept
-    assert [saw for _, saw, _ in counts(chosen, found)][:1] == [len(held)][: len(chosen)]
-    assert sum(saw - kept for _, saw, kept in counts(chosen, found)) == sum(not one.kept for one in found)
+    assert [saw for _, saw, _ in count_by_stage(chosen, found)][:1] == [len(held)][: len(chosen)]
+    assert sum(saw - kept for _, saw, kept in count_by_stage(chosen, found)) == sum(not one.kept for one in found)
     assert select(held, chosen) == found
 
 
-def why(stage: str, *held: Candidate) -> list[tuple[bool, str]]:
+def why(stage: str, *held: AttemptCandidate) -> list[tuple[bool, str]]:
     return [(one.kept, one.why[-1]) for one in select(held, [parse_stage(stage)])]
 
 
@@ -102,23 +102,23 @@ def test_density_recovery_and_efficiency_hold_to_their_bounds() -> None:
 def test_contrast_and_difficulty_count_those_left_out_earlier() -> None:
     held = [candidate(str(n), outcome="pass" if n else "fail") for n in range(4)]
     held += [candidate(f"e{n}", "easy") for n in range(4)] + [candidate("n", "new")]
-    found = select(held, [Stage("verdicts"), Stage("contrast")])
+    found = select(held, [SelectionStage("verdicts"), SelectionStage("contrast")])
     assert [one.kept for one in found] == [False, True, True, True] + [False] * 5
     assert found[1].why[-1] == "contrast 0.188 (passes 0.75 of 4), wanted at least 0.1"
     assert found[-1].why[-1] == "1 known attempts at its task, wanted 4"
-    found = select(held, [Stage("difficulty", {"bands": ["always"]})])
+    found = select(held, [SelectionStage("difficulty", {"bands": ["always"]})])
     assert [one.kept for one in found] == [False] * 4 + [True] * 5
 
 
 def test_a_pass_by_cheating_counts_as_no_pass_of_its_task() -> None:
     held = [candidate("0"), candidate("1", integrity="fail", doubt="its integrity is fail")]
-    found = select(held, [Stage("contrast", {"attempts": 2, "at_least": 0.25})])
+    found = select(held, [SelectionStage("contrast", {"attempts": 2, "at_least": 0.25})])
     assert [one.kept for one in found] == [True, True]
     assert "passes 0.50 of 2" in found[0].why[0]
 
 
-def own(candidates: Sequence[Candidate], *, letter: str = "a") -> list[Decision]:
-    return [Decision(one.chain.startswith(letter), f"begins with {one.chain[0]}") for one in candidates]
+def own(candidates: Sequence[AttemptCandidate], *, letter: str = "a") -> list[Selection]:
+    return [Selection(one.chain.startswith(letter), f"begins with {one.chain[0]}") for one in candidates]
 
 
 def test_a_stage_of_ones_own() -> None:
@@ -129,15 +129,15 @@ def test_a_stage_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("words", "stage"),
     [
-        ("verdicts", Stage("verdicts")),
-        ("verdicts:doubtful=true,outcome=fail", Stage("verdicts", {"doubtful": True, "outcome": "fail"})),
-        ("difficulty:bands=hard+easy", Stage("difficulty", {"bands": ["hard", "easy"]})),
-        ("diversity:most=3,at_least=0.25", Stage("diversity", {"most": 3, "at_least": 0.25})),
-        ("package.module:function", Stage("package.module:function")),
-        ("package.module:function:a=1", Stage("package.module:function", {"a": 1})),
+        ("verdicts", SelectionStage("verdicts")),
+        ("verdicts:doubtful=true,outcome=fail", SelectionStage("verdicts", {"doubtful": True, "outcome": "fail"})),
+        ("difficulty:bands=hard+easy", SelectionStage("difficulty", {"bands": ["hard", "easy"]})),
+        ("diversity:most=3,at_least=0.25", SelectionStage("diversity", {"most": 3, "at_least": 0.25})),
+        ("package.module:function", SelectionStage("package.module:function")),
+        ("package.module:function:a=1", SelectionStage("package.module:function", {"a": 1})),
     ],
 )
-def test_stages_are_read_from_words(words: str, stage: Stage) -> None:
+def test_stages_are_read_from_words(words: str, stage: SelectionStage) -> None:
     assert parse_stage(words) == stage
 
 
@@ -163,5 +163,5 @@ def test_a_wrong_stage_is_told(words: str, said: str) -> None:
 
 def test_a_stage_that_comes_again_is_counted_apart() -> None:
     held: Any = [candidate("0", density=0.5), candidate("1", density=0.1)]
-    chosen = [Stage("density", {"at_least": 0.0}), Stage("density")]
-    assert list(counts(chosen, select(held, chosen))) == [("density", 2, 2), ("density#2", 2, 1)]
+    chosen = [SelectionStage("density", {"at_least": 0.0}), SelectionStage("density")]
+    assert list(count_by_stage(chosen, select(held, chosen))) == [("density", 2, 2), ("density#2", 2, 1)]

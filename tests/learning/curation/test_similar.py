@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.learning.curation.diversity import diversity
-from assay.learning.curation.interface import Twin
+from assay.learning.curation.interface import LeakageMatch
 from assay.learning.curation.mixture import mixture, quotas
 from assay.learning.curation.similar import (
-    FEWEST,
-    MOST_TEXT,
-    HeldOut,
+    MAX_TEXT,
+    MIN_SHINGLES,
+    LeakageIndex,
     duplicates,
     leakage,
+    minhash_signature,
     shingles,
-    signature,
     similarity,
 )
 from assay.learning.curation.teacher import Surprisal, rank_and_surprisal, rank_surprisal_ratio, teacher
@@ -46,7 +46,7 @@ def test_shingles_are_the_distinct_runs_of_words(text: str) -> None:
 def test_signatures_estimate_the_jaccard_index(cut: int) -> None:
     a, b = " ".join(WORDS), " ".join(WORDS[cut:])
     exact = len(runs(a) & runs(b)) / len(runs(a) | runs(b))
-    assert similarity(signature(a), signature(b)) == pytest.approx(exact, abs=0.13)
+    assert similarity(minhash_signature(a), minhash_signature(b)) == pytest.approx(exact, abs=0.13)
 
 
 def test_duplicates_leave_the_first() -> None:
@@ -75,14 +75,14 @@ HELD = {
 
 
 def test_leakage_is_told_by_what_only_one_held_out_task_says() -> None:
-    held = HeldOut(HELD, {"blake3:aa": "sum"})
+    held = LeakageIndex(HELD, {"blake3:aa": "sum"})
     assert held.blind == ("grid",)
-    assert held.nearest("nothing of it", "blake3:aa") == Twin("sum", "same task", 1.0)
+    assert held.nearest("nothing of it", "blake3:aa") == LeakageMatch("sum", "same task", 1.0)
     assert held.nearest("nothing of it at all") is None
     # The words that both share say nothing about either.
     assert held.nearest("Add up the numbers in the file ledger.csv") is None
     whole = held.nearest("I was told: " + HELD["sum"])
-    assert whole == Twin("sum", "text", 1.0)
+    assert whole == LeakageMatch("sum", "text", 1.0)
 
 
 @settings(max_examples=30, deadline=None)
@@ -93,26 +93,26 @@ def test_leakage_is_containment_of_distinctive_runs(held: list[str], text: str) 
     best = 0.0
     for each in held:
         own = {run for run in runs(each) if times[run] == 1}
-        if len(own) >= FEWEST:
+        if len(own) >= MIN_SHINGLES:
             best = max(best, len(own & runs(text)) / len(own))
-    found = HeldOut(named, {}).nearest(text)
+    found = LeakageIndex(named, {}).nearest(text)
     assert (found.share if found else 0.0) == pytest.approx(best, abs=1e-4)
 
 
 def test_a_leak_is_found_however_late_it_comes() -> None:
-    held = HeldOut(HELD, {})
+    held = LeakageIndex(HELD, {})
     late = "word " * 160_000 + HELD["sum"]
-    assert held.nearest(late) == Twin("sum", "text", 1.0)
-    across = " " * (MOST_TEXT - 40) + HELD["sum"]
-    assert held.nearest(across) == Twin("sum", "text", 1.0)
+    assert held.nearest(late) == LeakageMatch("sum", "text", 1.0)
+    across = " " * (MAX_TEXT - 40) + HELD["sum"]
+    assert held.nearest(across) == LeakageMatch("sum", "text", 1.0)
 
 
 def test_leakage_leaves_out_the_same_task_and_its_words() -> None:
     held = [
         candidate("0"),
-        candidate("1", twin=Twin("h", "same task", 1.0)),
-        candidate("2", twin=Twin("h", "text", 0.8)),
-        candidate("3", twin=Twin("h", "text", 0.2)),
+        candidate("1", twin=LeakageMatch("h", "same task", 1.0)),
+        candidate("2", twin=LeakageMatch("h", "text", 0.8)),
+        candidate("3", twin=LeakageMatch("h", "text", 0.2)),
     ]
     found = leakage(held)
     assert [one.kept for one in found] == [True, False, False, True]

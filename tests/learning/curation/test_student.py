@@ -31,11 +31,11 @@ def test_ranks_and_surprisals_are_those_of_the_softmax(tmp_path: Path) -> None:
         assert found.nll[at] == pytest.approx(-np.log(chance), abs=1e-5)
         assert found.rank[at] == 1 + (odds > odds[row[at]]).sum()
     assert np.isnan(found.nll[0])
-    with pytest.raises(UserError, match="token 99 is none of the student's 40"):
+    with pytest.raises(UserError, match="token 99 is not in the student's 40"):
         TransformersStudent(str(tmp_path)).read(np.array([1, 99]))
 
 
 def test_a_folder_without_a_model_is_told(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    with pytest.raises(UserError, match="no checkpoint of a causal model"):
+    with pytest.raises(UserError, match="not a checkpoint of a causal model"):
         TransformersStudent(str(tmp_path))

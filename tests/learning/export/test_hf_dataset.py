@@ -44,7 +44,7 @@ def test_the_card_says_where_it_comes_from_and_how_it_counts(small_run: Path, tm
     assert "path: data/walks-*.parquet" in text
     assert "| pass | pass | 2 |" in text
     assert "| pass, doubted | fail | 1 |" in text
-    assert "| fail | nobody looked | 1 |" in text
+    assert "| fail | not judged | 1 |" in text
     assert "The verifiers of 1 of 1 tasks were never tested" in text
     assert "blake3:" in text
 
@@ -55,7 +55,7 @@ def test_strangers_words_stay_words_on_the_card(attempt: Callable[..., list[Body
     assert "<script>" not in text
     assert "\n# Verified by us" not in text
     assert "license: unknown" in text
-    assert "None was named" in text
+    assert "Not specified" in text
 
 
 @pytest.mark.parametrize("how", [{"split": "a/../b"}, {"licence": "x\ntags: [y]"}, {"split": ""}])

@@ -14,7 +14,7 @@ import pytest
 
 from assay.errors import StoreError, UserError
 from assay.learning.export.config import TARGETS, WriteConfig
-from assay.learning.export.exporting import export_for_training, target_named
+from assay.learning.export.exporting import export_for_training, load_target
 from assay.learning.reading import rows_of_run
 from assay.learning.row_files import read_rows
 from assay.learning.rows import TrainingRow
@@ -58,7 +58,7 @@ def by_attempt(store: Path) -> dict[str, TrainingRow]:
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if name not in ("rows", "hf-dataset")])
 def test_a_doubted_pass_is_a_plain_pass_for_no_trainer(export: Export, name: str) -> None:
-    target = target_named(name)
+    target = load_target(name)
     out = export(name, include="all", failed_integrity=True)
     if target.credit:
         assert "a2" not in left_out(out)  # it is there, and gains nothing: see the tests of credit
@@ -270,7 +270,7 @@ def test_an_experts_run_is_exported_as_the_model_would_have_been_told(
         if not isinstance(e, ModelCalled)
     ]
     root = store_run(tmp_path / "s", [expert])
-    with pytest.raises(UserError, match="task is not to be had"):
+    with pytest.raises(UserError, match="task is not available"):
         export("trl-sft", store=root, model=str(model_folder), rendered=True)
     with pytest.raises(UserError, match=r"nothing to write .* --rendered --model"):
         export("trl-sft", store=root)
@@ -292,7 +292,7 @@ def test_the_report_counts_what_is_doubted(small_run: Path, tmp_path: Path) -> N
     assert (report.written, report.doubted, report.losses["attempt"]) == (2, ("a2",), 3)
 
 
-@pytest.mark.parametrize("name", [name for name in TARGETS if target_named(name).sampled])
+@pytest.mark.parametrize("name", [name for name in TARGETS if load_target(name).sampled])
 def test_rendered_rows_are_for_no_policy_gradient(
     attempt: Callable[..., list[Body]], tmp_path: Path, export: Export, model_folder: Path, name: str
 ) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from assay.errors import UserError
 from assay.learning.packing import pack
 from assay.learning.row_files import arrow_schema, as_columns, read_rows, write_rows
-from assay.learning.rows import ACTION, TrainingRow, TurnSpan, check
+from assay.learning.rows import ACTION, TrainingRow, TurnSpan, check_row
 from assay.learning.sampled import sampled_rows
 from assay.records import Trajectory
 
@@ -62,11 +62,11 @@ def test_rows_come_back_from_a_file_as_they_were(trajectory: Callable[..., Traje
 @pytest.mark.parametrize(
     ("column", "value", "problem"),
     [
-        ("roles", [9, 9, 9], "none of ROLES"),
+        ("roles", [9, 9, 9], "not in ROLES"),
         ("loss_mask", [True, True, True], "no trained turn"),
         ("logprobs", [0.0], "expected \\(3,\\)"),
         ("token_ids", [1, None, 2], "empty place"),
-        ("token_ids", None, "no training row"),
+        ("token_ids", None, "not a valid training row"),
         ("outcome", "splendid", "splendid"),
         ("shared", 99, "shares 99"),
         ("versions", [0, 0, 0], "weight version 0 of 0"),
@@ -130,7 +130,7 @@ def test_packs_are_few_and_a_row_is_never_cut() -> None:
 
 def test_a_row_that_does_not_hold_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="in no trained turn"):
-        check(row(4, turns=()))
+        check_row(row(4, turns=()))
     with pytest.raises(ValueError, match="stands at 3:2"):
         write_rows([row(4, turns=(TurnSpan(start=3, end=2, call="c"),))], tmp_path / "x")
     assert not (tmp_path / "x").exists()

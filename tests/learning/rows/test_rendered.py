@@ -12,10 +12,10 @@ import pytest
 
 from assay.errors import UserError
 from assay.learning.conversation import Opening, conversations
-from assay.learning.openings import opening_of
+from assay.learning.openings import build_opening
 from assay.learning.reading import RowsConfig, rows_of_run
 from assay.learning.rendered import rendered_rows
-from assay.learning.rows import ACTION, OBSERVATION, check
+from assay.learning.rows import ACTION, OBSERVATION, check_row
 from assay.learning.sampled import sampled_rows
 from assay.records import Body, EnvironmentSpec, ModelCalled, Task, Trajectory
 from tests.learning.recorded import OPENING, TOOLS, store_run
@@ -39,7 +39,7 @@ def test_a_rendered_row_trains_what_the_model_would_have_said(trajectory: Make, 
     made = trajectory("a", "up", "right")
     (sampled,) = sampled_rows(made, renderer=renderer)
     (row,) = rendered_rows(without_tokens(made), renderer)
-    check(row)
+    check_row(row)
     ours, theirs = row.token_ids[row.loss_mask], sampled.token_ids[sampled.loss_mask]
     assert renderer.text(ours.tolist()) == renderer.text(theirs.tolist())
     assert (row.origin, np.any(row.logprobs), len(row.turns)) == ("rendered", np.False_, 2)
@@ -70,8 +70,8 @@ def test_a_turn_that_follows_a_turn_begins_a_row(trajectory: Make, renderer: Any
     )
     expert = msgspec.structs.replace(made, calls=(), steps=steps)
     first, second = rendered_rows(expert, renderer, opening=Opening(list(OPENING), TOOLS))
-    check(first)
-    check(second)
+    check_row(first)
+    check_row(second)
     assert [turn.step for row in (first, second) for turn in row.turns] == [0, 1, 2]
     assert (len(first.turns), first.loss_mask[-1], first.attempt_rows) == (2, np.True_, 2)
 
@@ -86,18 +86,18 @@ def test_lines_of_one_attempt_say_each_turn_once(trajectory: Make) -> None:
 
 def test_the_opening_is_what_the_loop_tells() -> None:
     task = Task("t", "Go.", EnvironmentSpec("grid", {"size": 4}), (), "d")
-    opening = opening_of(task)
+    opening = build_opening(task)
     assert [message["role"] for message in opening.messages] == ["system", "user"]
     assert [tool["function"]["name"] for tool in opening.tools] == ["move", "finish"]
     with pytest.raises(UserError, match="sandbox"):
-        opening_of(msgspec.structs.replace(task, environment=EnvironmentSpec("workspace")))
+        build_opening(msgspec.structs.replace(task, environment=EnvironmentSpec("workspace")))
 
 
 def test_a_run_without_tokens_gives_rows_only_where_it_is_asked_to_render(
     attempt: Callable[..., list[Body]], tmp_path: Path, model_folder: Path
 ) -> None:
     root, told = store_run(tmp_path, [without_tokens_in(attempt("a", "up"))]), list[str]()
-    assert list(rows_of_run(root, "r", tell=lambda _, what, __: told.append(what))) == []
+    assert list(rows_of_run(root, "r", on_left_out=lambda _, what, __: told.append(what))) == []
     assert told == ["tokens"]
     (row,) = rows_of_run(root, "r", RowsConfig(model=str(model_folder), rendered=True))
     assert row.origin == "rendered"

@@ -12,7 +12,18 @@ import pytest
 
 from assay.errors import StoreError, UserError
 from assay.learning.reading import RowsConfig, rows_of_run
-from assay.learning.rows import ACTION, OBSERVATION, PROMPT, ROLES, TEMPLATE, UNKNOWN, WARNING, check, count, spread
+from assay.learning.rows import (
+    ACTION,
+    OBSERVATION,
+    PROMPT,
+    ROLES,
+    TEMPLATE,
+    UNKNOWN,
+    WARNING,
+    check_row,
+    count_tokens,
+    spread_credit,
+)
 from assay.learning.sampled import sampled_rows
 from assay.records import Body, Certificate, Trajectory
 from tests.learning.recorded import store_run
@@ -28,7 +39,7 @@ def texts(row: Any, renderer: Any, role: int) -> str:
 def test_a_row_holds_the_sampled_tokens_and_trains_them_alone(trajectory: Make, renderer: Any) -> None:
     made = trajectory("a", "up", "free", "right")
     (row,) = sampled_rows(made, renderer=renderer)
-    check(row)
+    check_row(row)
     for turn, call in zip(row.turns, made.calls, strict=True):
         assert tuple(row.token_ids[turn.start : turn.end]) == call.completion_token_ids
         assert row.logprobs[turn.start : turn.end] == pytest.approx(call.logprobs, rel=1e-6)
@@ -57,7 +68,7 @@ def test_without_a_renderer_or_under_another_template_roles_are_unknown(trajecto
         def attribute(self, *_: Any, **__: Any) -> Any:
             return renderer.attribute([{"role": "user", "content": "other"}], [])
 
-        def attribute_more(self, *_: Any) -> Any:
+        def attribute_extension(self, *_: Any) -> Any:
             return None
 
     (row,) = sampled_rows(made, renderer=Other())
@@ -124,7 +135,7 @@ def test_rows_of_one_attempt_train_and_count_each_token_once(trajectory: Make, r
     sampled = sum(len(call.completion_token_ids or ()) for call in (*made.calls, again))
     assert [row.attempt_rows for row in rows] == [2, 2]
     assert rows[1].shared == rows[1].turns[-1].start
-    held = count(rows)
+    held = count_tokens(rows)
     assert (held.rows, held.attempts, held.trained) == (2, 1, sampled)
     assert held.tokens - held.distinct == rows[1].shared
     assert np.array_equal(rows[0].token_ids[: rows[1].shared], rows[1].token_ids[: rows[1].shared])
@@ -133,14 +144,14 @@ def test_rows_of_one_attempt_train_and_count_each_token_once(trajectory: Make, r
 
 def test_credit_of_turns_is_spread_over_their_tokens(trajectory: Make) -> None:
     (row,) = sampled_rows(trajectory("a", "up", "right"))
-    (given,) = spread([row], [[0.5, -1.0]], [[True, False]])
+    (given,) = spread_credit([row], [[0.5, -1.0]], [[True, False]])
     first, second = row.turns
     assert given.advantages is not None
     assert set(given.advantages[first.start : first.end]) == {0.5}
     assert not given.loss_mask[second.start : second.end].any()
     assert not given.advantages[~given.loss_mask].any()
     with pytest.raises(ValueError, match="expected 2 finite numbers"):
-        spread([row], [[float("nan"), 1.0]])
+        spread_credit([row], [[float("nan"), 1.0]])
 
 
 def test_a_run_gives_the_rows_of_its_attempts_with_how_they_stand(small_run: Path, model_folder: Path) -> None:

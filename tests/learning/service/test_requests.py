@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from assay.errors import StoreError, UserError
-from assay.gateway.http.server import Bounds, HttpServer
+from assay.gateway.http.server import HttpServer, ServerLimits
 from assay.learning.service.app import RolloutApp
 from assay.learning.service.config import BatchRequest, RolloutServiceConfig, require_policies, run_config
 from assay.learning.service.ledger import Ledger
-from assay.learning.service.rows import page_of
-from assay.learning.service.serve import _token, serve_rollouts
-from assay.learning.service.worker import Worker
+from assay.learning.service.rows import read_page
+from assay.learning.service.serve import _load_token, serve_rollouts
+from assay.learning.service.worker import BatchWorker
 from assay.settings import Settings
 
 pytestmark = pytest.mark.quick
@@ -60,13 +60,13 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
     import socket
 
     ledger = Ledger(tmp_path / "service")
-    app = RolloutApp(CONFIG, ledger, Worker(CONFIG, Settings(tmp_path, tmp_path), ledger), TOKEN)
+    app = RolloutApp(CONFIG, ledger, BatchWorker(CONFIG, Settings(tmp_path, tmp_path), ledger), TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        async with HttpServer(app, Bounds(5, 5, 20)) as server:
+        async with HttpServer(app, ServerLimits(5, 5, 20)) as server:
             await server.listen(listener)
             yield Client(listener.getsockname()[1])
-            assert app.under_way == 0
+            assert app.active_requests == 0
 
 
 @pytest.mark.parametrize("token", [None, "", "a-token-of-some-lengtH", TOKEN + "x"])
@@ -184,24 +184,24 @@ def test_pages_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
     path.write_bytes(b"".join(b'{"n":%d}\n' % n for n in range(10)))
     found, cursor = [], 0
     while cursor is not None:
-        page = msgspec.json.decode(page_of(path, cursor, 4).body)
+        page = msgspec.json.decode(read_page(path, cursor, 4))
         found += [row["n"] for row in page["rows"]]
         cursor = page["next"]
     assert found == list(range(10))
     for wrong in (3, 10_000):
-        with pytest.raises(UserError, match="no cursor"):
-            page_of(path, wrong, 4)
+        with pytest.raises(UserError, match="not a cursor"):
+            read_page(path, wrong, 4)
 
 
 def test_a_token_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    token = _token(path)
+    token = _load_token(path)
     assert len(token) >= 32
     assert path.stat().st_mode & 0o777 == 0o600
-    assert _token(path) == token
+    assert _load_token(path) == token
     path.chmod(0o644)
     with pytest.raises(UserError, match="chmod 600"):
-        _token(path)
+        _load_token(path)
 
 
 async def test_two_services_do_not_share_a_store(tmp_path: Path) -> None:

@@ -9,13 +9,19 @@ import pytest
 
 from assay.cli.options import read_recipe
 from assay.errors import UserError
-from assay.learning.trainer.dpo import pairs_of
+from assay.learning.trainer.dpo import find_token_pairs
 from assay.learning.trainer.optimise import Optimiser
-from assay.learning.trainer.options import Optimise, PolicyGradientOptions
-from assay.learning.trainer.policy_gradient import fresh, require_unbent, update
+from assay.learning.trainer.options import OptimiserOptions, PolicyGradientOptions
+from assay.learning.trainer.policy_gradient import drop_stale, require_untruncated_sampling, update_policy
 from assay.learning.trainer.recipe import ImproveRecipe
-from assay.learning.trainer.rollouts import TrainingStoppedError, kept, longest_loss, lost, require_moving
-from assay.learning.trainer.sft import drawn
+from assay.learning.trainer.rollouts import (
+    TrainingStoppedError,
+    filter_rows,
+    find_lost,
+    longest_lost_streak,
+    require_moving,
+)
+from assay.learning.trainer.sft import draw_batch
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.quick
@@ -34,26 +40,26 @@ ONE = {"temperature": 1.0}
 )
 def test_a_cut_or_bent_distribution_is_refused(row: Any, sampling: Any, told: str) -> None:
     with pytest.raises(UserError, match=told):
-        require_unbent([row("a", [1, 2], [(1, 2)], sampling=sampling)])
+        require_untruncated_sampling([row("a", [1, 2], [(1, 2)], sampling=sampling)])
 
 
 def test_the_whole_distribution_is_taken_however_it_was_said(row: Any) -> None:
-    require_unbent(
+    require_untruncated_sampling(
         [row("a", [1, 2], [(1, 2)], sampling={**ONE, "top_k": -1}), row("b", [1, 2], [(1, 2)], sampling=ONE)]
     )
 
 
 def test_an_engine_that_runs_another_model_stops_the_training(policy: Any, row: Any) -> None:
-    optimiser = Optimiser(policy.model, Optimise(), 1)
+    optimiser = Optimiser(policy.model, OptimiserOptions(), 1)
     before = policy.model.table.detach().clone()
     with pytest.raises(UserError, match="do not run the same model"):
-        update(policy, optimiser, [row("a", [1, 2, 3], [(1, 3)], off=0.1)], PolicyGradientOptions())
+        update_policy(policy, optimiser, [row("a", [1, 2, 3], [(1, 3)], off=0.1)], PolicyGradientOptions())
     assert (policy.model.table == before).all()
 
 
 def test_the_gap_is_measured_over_what_the_present_weights_sampled(policy: Any, row: Any) -> None:
     rows = [row("a", [1, 2, 3], [(1, 3)], off=0.001), row("b", [1, 2], [(1, 2)], off=5.0, version="v0")]
-    measured = update(policy, Optimiser(policy.model, Optimise(), 1), rows, PolicyGradientOptions())
+    measured = update_policy(policy, Optimiser(policy.model, OptimiserOptions(), 1), rows, PolicyGradientOptions())
     assert measured["gap_most"] == pytest.approx(0.001, abs=1e-5)
     assert measured["gap_tokens"] == 2
 
@@ -66,12 +72,12 @@ def test_credit_on_sampled_tokens_is_needed(policy: Any, row: Any, how: dict[str
     if "origin" in how:
         given = msgspec.structs.replace(given, origin="rendered")
     with pytest.raises(UserError, match=r"no advantages|rendered"):
-        update(policy, Optimiser(policy.model, Optimise(), 1), [given], PolicyGradientOptions())
+        update_policy(policy, Optimiser(policy.model, OptimiserOptions(), 1), [given], PolicyGradientOptions())
 
 
 def test_attempts_of_old_and_of_unknown_weights_are_dropped_with_their_reason(row: Any) -> None:
     rows = [row(name, [1, 2], [(1, 2)], version=name) for name in ("v0", "v1", "v2", "vx")]
-    found, reasons = fresh(rows, ["v0", "v1", "v2"], 1)
+    found, reasons = drop_stale(rows, ["v0", "v1", "v2"], 1)
     assert [one.chain for one in found] == ["v1", "v2"]
     assert reasons == {"stale": 1, "unknown version": 1}
 
@@ -79,8 +85,8 @@ def test_attempts_of_old_and_of_unknown_weights_are_dropped_with_their_reason(ro
 def test_a_correction_weighs_what_the_sampler_found_likelier_less(policy: Any, row: Any) -> None:
     rows = [row("a", [1, 2, 3], [(1, 3)], off=0.5, version="v0"), row("b", [1, 2], [(1, 2)])]
     options = PolicyGradientOptions(correction="token", most_lag=1)
-    plain = update(policy, Optimiser(policy.model, Optimise(), 9), rows, PolicyGradientOptions())
-    weighed = update(policy, Optimiser(policy.model, Optimise(), 9), rows, options)
+    plain = update_policy(policy, Optimiser(policy.model, OptimiserOptions(), 9), rows, PolicyGradientOptions())
+    weighed = update_policy(policy, Optimiser(policy.model, OptimiserOptions(), 9), rows, options)
     assert plain["loss"] == pytest.approx(-1.0, abs=1e-5)
     assert abs(weighed["loss"]) < abs(plain["loss"])
 
@@ -92,9 +98,9 @@ def ended(attempt: str, at: float, **how: Any) -> Any:
 def test_lost_attempts_are_named_and_a_line_of_them_is_seen() -> None:
     rows = [ended("a", 1.0, stopped="wall_s"), ended("b", 3.0, broke="provider"), ended("c", 2.0, stopped="turns"),
             ended("d", 4.0, stopped="wall_s")]  # fmt: skip
-    assert [(one.attempt, one.reason) for one in lost(rows)] == [
+    assert [(one.attempt, one.reason) for one in find_lost(rows)] == [
         ("a", "hung"), ("b", "broke: provider"), ("d", "hung")]  # fmt: skip
-    assert [one.attempt for one in longest_loss(rows)] == ["b", "d"]
+    assert [one.attempt for one in longest_lost_streak(rows)] == ["b", "d"]
 
 
 def test_what_is_kept_follows_the_verdicts(row: Any) -> None:
@@ -103,7 +109,7 @@ def test_what_is_kept_follows_the_verdicts(row: Any) -> None:
     doubted = msgspec.structs.replace(row("b", [1, 2], [(1, 2)]), doubt="integrity failed")
     rows = [row("a", [1, 2], [(1, 2)]), doubted, row("c", [1, 2], [(1, 2)], outcome="fail"),
             row("d", [1, 2], [(1, 2)], outcome="unknown")]  # fmt: skip
-    names = {keep: "".join(one.chain for one in kept(rows, keep)) for keep in ("all", "passed", "card")}  # type: ignore[arg-type]
+    names = {keep: "".join(one.chain for one in filter_rows(rows, keep)) for keep in ("all", "passed", "card")}  # type: ignore[arg-type]
     assert names == {"all": "abc", "passed": "ab", "card": "a"}
 
 
@@ -114,7 +120,7 @@ def test_pairs_are_two_answers_to_one_prompt_and_no_answer_that_also_won(row: An
         row("c", [1, 2, 6, 5], [(1, 2), (3, 4)], outcome="fail"),
         row("d", [1, 5], [(1, 2)], outcome="fail", group="other"),
     ]
-    found = [(p.prompt.tolist(), p.chosen.tolist(), p.rejected.tolist()) for p in pairs_of(rows)]
+    found = [(p.prompt.tolist(), p.chosen.tolist(), p.rejected.tolist()) for p in find_token_pairs(rows)]
     assert found == [([1], [2], [4]), ([1, 2, 6], [3], [5])]
 
 
@@ -124,16 +130,16 @@ def test_a_cheats_answer_is_preferred_to_nothing(row: Any) -> None:
     cheat = msgspec.structs.replace(row("a", [1, 2], [(1, 2)]), doubt="its integrity is fail", integrity="fail")
     broken = msgspec.structs.replace(row("c", [1, 5], [(1, 2)], outcome="fail"), broke="environment")
     rows = [cheat, row("b", [1, 4], [(1, 2)], outcome="fail")]
-    assert pairs_of(rows) == []
-    assert [pair.chosen_attempt for pair in pairs_of(rows, verified=False)] == ["a"]
-    assert pairs_of([row("d", [1, 2], [(1, 2)]), broken]) == []
+    assert find_token_pairs(rows) == []
+    assert [pair.chosen_attempt for pair in find_token_pairs(rows, verified=False)] == ["a"]
+    assert find_token_pairs([row("d", [1, 2], [(1, 2)]), broken]) == []
 
 
 def test_everything_is_drawn_once_before_anything_twice_whatever_was_drawn_before() -> None:
-    steps = [drawn(5, 2, step, 7) for step in range(5)]
+    steps = [draw_batch(5, 2, step, 7) for step in range(5)]
     assert sorted(steps[0] + steps[1] + steps[2][:1]) == list(range(5))
-    assert drawn(5, 2, 3, 7) == steps[3]
-    assert sorted(drawn(3, 7, 0, 1)[:6]) == [0, 0, 1, 1, 2, 2]
+    assert draw_batch(5, 2, 3, 7) == steps[3]
+    assert sorted(draw_batch(3, 7, 0, 1)[:6]) == [0, 0, 1, 1, 2, 2]
 
 
 def test_replies_from_weights_that_never_move_stop_the_training() -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from assay.errors import UserError
 from assay.learning.train import train
-from assay.learning.trainer.options import DpoOptions, ModelOptions, Optimise, PolicyGradientOptions, SftOptions
-from assay.learning.trainer.policy import Policy, make_model
+from assay.learning.trainer.options import DpoOptions, ModelOptions, OptimiserOptions, PolicyGradientOptions, SftOptions
+from assay.learning.trainer.policy import TrainedPolicy, make_model
 from assay.learning.trainer.recipe import TrainRecipe
-from assay.learning.trainer.rollouts import finished_run, rows_of
+from assay.learning.trainer.rollouts import complete_run, read_training_rows
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
 
@@ -32,16 +32,16 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded")
     options = ModelOptions(hidden=32, layers=1, heads=2, feed_forward=32, device="cpu", thinking=False, context=4096)
     make_model(folder / "model", ["goal 1 down 1 left " * 4], options, seed=0)
-    policy = Policy.open(folder / "model", options)
+    policy = TrainedPolicy.open(folder / "model", options)
     tasks = ("family:grid,size=3,turns=3,n=3,seed=5",)
     expert = RunConfig(tasks=tasks, agent="expert", agent_options={"noise": 0.6}, attempts=4, run="expert")
     loop = RunConfig(tasks=tasks, agent="loop", agent_options={"max_tokens": 5, "seeded": True}, model="local:m",
                      attempts=2, run="own")  # fmt: skip
 
     async def record() -> None:
-        await finished_run(expert, settings(folder))
+        await complete_run(expert, settings(folder))
         backend = policy.backend("local:m")
-        await finished_run(loop, settings(folder), backend)
+        await complete_run(loop, settings(folder), backend)
         await backend.close()
 
     asyncio.run(record())
@@ -52,7 +52,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def recipe(recorded: Path, tmp_path: Path) -> Any:
     def make(method: str, **how: Any) -> TrainRecipe:
         model = ModelOptions(path=str(recorded / "model"), thinking=False, device="cpu")
-        few = Optimise(learning_rate=5e-3)
+        few = OptimiserOptions(learning_rate=5e-3)
         given: dict[str, Any] = {
             "name": f"{tmp_path.name[:40]}", "runs": ("expert",), "folder": str(tmp_path), "checkpoint_every": 2,
             "sft": SftOptions(steps=6, batch=4, optimise=few), "dpo": DpoOptions(steps=6, batch=4, optimise=few),
@@ -68,13 +68,13 @@ def test_recorded_attempts_are_learned_from(recorded: Path, recipe: Any, method:
     report = train(recipe(method, runs=(runs[method],), system=""), settings(recorded))
     assert (report.steps, report.attempts) == (6, 12)
     assert report.last["loss"] < report.first["loss"]
-    assert Policy.open(Path(report.model), ModelOptions(device="cpu")).version == report.version
+    assert TrainedPolicy.open(Path(report.model), ModelOptions(device="cpu")).version == report.version
     again = train(recipe(method, runs=(runs[method],), system=""), settings(recorded))
     assert (again.version, again.first) == (report.version, {})
 
 
 def test_a_policy_gradient_takes_what_the_model_itself_sampled(recorded: Path, recipe: Any) -> None:
-    options = PolicyGradientOptions(optimise=Optimise(learning_rate=1e-3))
+    options = PolicyGradientOptions(optimise=OptimiserOptions(learning_rate=1e-3))
     given = recipe("policy_gradient", runs=("own",), policy_gradient=options)
     report = train(given, settings(recorded))
     assert report.steps == 1
@@ -87,8 +87,8 @@ def test_a_policy_gradient_takes_what_the_model_itself_sampled(recorded: Path, r
 def test_rows_of_another_tokenizer_are_refused(recorded: Path, recipe: Any, tmp_path: Path) -> None:
     from assay.learning.row_files import write_rows
 
-    policy = Policy.open(recorded / "model", ModelOptions(thinking=False, device="cpu"))
-    rows = rows_of(settings(recorded), "expert", policy, rendered=True, system="")
+    policy = TrainedPolicy.open(recorded / "model", ModelOptions(thinking=False, device="cpu"))
+    rows = read_training_rows(settings(recorded), "expert", policy, rendered=True, system="")
     write_rows([msgspec.structs.replace(row, tokenizer="blake3:other") for row in rows], tmp_path / "rows.parquet")
     with pytest.raises(UserError, match="another tokenizer"):
         train(recipe("sft", runs=(), rows=(str(tmp_path / "rows.parquet"),)), settings(recorded))

@@ -16,11 +16,11 @@ import pytest
 from msgspec import structs
 
 from assay.errors import StoreError, UserError
-from assay.learning.trainer.checkpoint import Checkpoints, Progress
+from assay.learning.trainer.checkpoint import Checkpoints, TrainingProgress
 from assay.learning.trainer.metrics import Metrics
-from assay.learning.trainer.options import ModelOptions, Optimise, SftOptions
-from assay.learning.trainer.policy import Policy, make_model
-from assay.learning.trainer.rollouts import finished_run, rows_of, tasks_of_step
+from assay.learning.trainer.options import ModelOptions, OptimiserOptions, SftOptions
+from assay.learning.trainer.policy import TrainedPolicy, make_model
+from assay.learning.trainer.rollouts import complete_run, read_training_rows, tasks_of_step
 from assay.learning.trainer.sft import train_sft
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
@@ -126,17 +126,17 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(improved: Any, tmp_p
 
 
 @pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> tuple[Policy, list[Any]]:
+def taught(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainedPolicy, list[Any]]:
     """A tiny model and rows to teach it."""
     import asyncio
 
     folder = tmp_path_factory.mktemp("taught")
     config = RunConfig(tasks=("family:grid,size=3,n=8",), agent="expert", run="demonstrations")
-    asyncio.run(finished_run(config, settings(folder)))
+    asyncio.run(complete_run(config, settings(folder)))
     options = ModelOptions(hidden=32, layers=1, heads=2, feed_forward=32, device="cpu", thinking=False)
     make_model(folder / "made", ["goal 1 down 1 left " * 4], options, seed=0)
-    policy = Policy.open(folder / "made", options)
-    return policy, rows_of(settings(folder), "demonstrations", policy, rendered=True, system="")
+    policy = TrainedPolicy.open(folder / "made", options)
+    return policy, read_training_rows(settings(folder), "demonstrations", policy, rendered=True, system="")
 
 
 def test_a_policy_samples_in_double_precision_and_turns_positions_as_the_trainer_does(taught: Any) -> None:
@@ -147,7 +147,7 @@ def test_a_policy_samples_in_double_precision_and_turns_positions_as_the_trainer
         model = copy.deepcopy(policy.model)
         for parameter in model.parameters():
             parameter.data = parameter.data.to(getattr(torch, dtype))
-        return Policy(model, policy.folder, options).backend("local:x").tokens._model
+        return TrainedPolicy(model, policy.folder, options).backend("local:x").tokens._model
 
     torch = pytest.importorskip("torch")
     found = {(a, b): sampler(a, b) for a in ("float32", "bfloat16") for b in ("auto", "same", "float64")}
@@ -175,7 +175,7 @@ def test_a_model_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest
             make_model(tmp_path / "made", ["goal 1 down"], options, seed=0)
     assert not (tmp_path / "made").exists()
     make_model(tmp_path / "made", ["goal 1 down"], options, seed=0)
-    assert Policy.open(tmp_path / "made", options).parameters > 0
+    assert TrainedPolicy.open(tmp_path / "made", options).parameters > 0
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
 
 
@@ -185,8 +185,8 @@ def test_rows_do_not_depend_on_the_order_in_which_attempts_were_made(taught: Any
     policy, rows = taught
     tasks = find_tasks(("family:grid,size=3,n=8",))
     config = RunConfig(tasks=("family:grid,size=3,n=8",), agent="expert", run="backwards", concurrency=1)
-    asyncio.run(finished_run(config, settings(tmp_path), tasks=tasks[::-1]))
-    again = rows_of(settings(tmp_path), "backwards", policy, rendered=True, system="")
+    asyncio.run(complete_run(config, settings(tmp_path), tasks=tasks[::-1]))
+    again = read_training_rows(settings(tmp_path), "backwards", policy, rendered=True, system="")
     assert [row.attempt for row in again] == [row.attempt for row in rows]
     assert [row.token_ids.tolist() for row in again] == [row.token_ids.tolist() for row in rows]
 
@@ -196,12 +196,12 @@ def test_training_goes_on_from_a_checkpoint_to_the_same_bits(taught: Any, tmp_pa
 
     policy, rows = taught
     kept, checkpoints = policy.weights(), Checkpoints(tmp_path)
-    options = SftOptions(steps=4, batch=3, optimise=Optimise(warmup=3, schedule="linear", weight_decay=0.1))
+    options = SftOptions(steps=4, batch=3, optimise=OptimiserOptions(warmup=3, schedule="linear", weight_decay=0.1))
     first = Optimiser(policy.model, options.optimise, 4)
 
     def done(step: int, _: Any) -> None:
         if step == 2:
-            checkpoints.write(policy, first, Progress(stage="sft", step=2, version=policy.version))
+            checkpoints.write(policy, first, TrainingProgress(stage="sft", step=2, version=policy.version))
 
     train_sft(policy, rows, options, seed=3, optimiser=first, done=done)
     whole = policy.version
@@ -218,12 +218,12 @@ def test_training_goes_on_from_a_checkpoint_to_the_same_bits(taught: Any, tmp_pa
 
 def test_a_checkpoint_is_whole_or_not_looked_at(taught: Any, tmp_path: Path) -> None:
     policy, _ = taught
-    checkpoints = Checkpoints(tmp_path, kept=2)
+    checkpoints = Checkpoints(tmp_path, keep_last=2)
     for step in (1, 2, 3):
-        checkpoints.write(policy, None, Progress(stage="sft", step=step, version=policy.version))
+        checkpoints.write(policy, None, TrainingProgress(stage="sft", step=step, version=policy.version))
     (tmp_path / "sft-000009.partial").mkdir()
     assert checkpoints.steps("sft") == [2, 3]
-    wrong = Progress(stage="sft", step=3, version="blake3:0")
+    wrong = TrainingProgress(stage="sft", step=3, version="blake3:0")
     with pytest.raises(StoreError, match="other weights"):
         checkpoints.load(policy, None, wrong)
     (tmp_path / "sft-000003" / "progress.json").write_text("{")

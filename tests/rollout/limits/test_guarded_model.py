@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from assay.analysis.contracts import read_contract
-from assay.gateway.forest import Forest, Placement
+from assay.gateway.call_tree import CallTree, Placement
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
-from assay.gateway.model import Answered, unheard
+from assay.gateway.model import ModelAnswer, discard_deltas
 from assay.records import AttemptStarted, Limits, Usage
 from assay.rollout.limits.contract_guards import Guard
 from assay.rollout.limits.guarded_model import MOST_REFUSALS, GuardedModel
@@ -44,10 +44,10 @@ class Remembering:
         self.replies = list(replies)
         self.asked: list[tuple[str, int, Placement]] = []
 
-    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
         self.asked.append((call_id, len(request.messages), placement))
         found = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        return Answered(found, placement.cause)
+        return ModelAnswer(found, placement.cause)
 
 
 @pytest.fixture
@@ -68,24 +68,24 @@ REQUEST = ModelRequest([{"role": "user", "content": "go"}])
 
 
 async def test_a_call_that_goes_on_from_a_guarded_one_begins_a_new_branch(recorder: Recorder) -> None:
-    inner, forest = Remembering(reply("rm"), reply("ls"), reply()), Forest()
+    inner, forest = Remembering(reply("rm"), reply("ls"), reply()), CallTree()
     model, _ = guarded(inner, recorder)
-    first = forest.place(REQUEST)
-    answered = await model.ask("c1", REQUEST, first, unheard)
+    first = forest.locate(REQUEST)
+    answered = await model.ask("c1", REQUEST, first, discard_deltas)
     assert [name["function"]["name"] for name in answered.reply.message["tool_calls"]] == ["ls"]
     forest.add("c1", first, REQUEST, answered.reply.message)
     result = {"role": "tool", "tool_call_id": "i0", "content": "x"}
     again = ModelRequest([*REQUEST.messages, answered.reply.message, result])
-    placed = forest.place(again)
+    placed = forest.locate(again)
     assert placed.parent is not None
-    assert (await model.ask("c2", again, placed, unheard)).cause == "rewritten"
+    assert (await model.ask("c2", again, placed, discard_deltas)).cause == "rewritten"
     assert [(name, count) for name, count, _ in inner.asked] == [("c1", 1), ("c1.1", 3), ("c2", 3)]
     assert inner.asked[2][2].parent is None
 
 
 async def test_what_is_asked_again_is_charged_and_meets_the_limits(recorder: Recorder) -> None:
     model, meter = guarded(Remembering(reply("rm")), recorder, Limits(tokens=9))
-    answered = await model.ask("c1", REQUEST, Forest().place(REQUEST), unheard)
+    answered = await model.ask("c1", REQUEST, CallTree().locate(REQUEST), discard_deltas)
     assert "tool_calls" not in answered.reply.message
     assert meter.prompt_tokens + meter.completion_tokens == 10
 
@@ -93,7 +93,7 @@ async def test_what_is_asked_again_is_charged_and_meets_the_limits(recorder: Rec
 async def test_of_a_model_that_insists_what_is_allowed_is_kept(recorder: Recorder) -> None:
     inner = Remembering(reply("rm", "ls"))
     model, _ = guarded(inner, recorder)
-    answered = await model.ask("c1", REQUEST, Forest().place(REQUEST), unheard)
+    answered = await model.ask("c1", REQUEST, CallTree().locate(REQUEST), discard_deltas)
     assert len(inner.asked) == MOST_REFUSALS + 1
     assert [call["function"]["name"] for call in answered.reply.message["tool_calls"]] == ["ls"]
     assert "no-rm" in answered.reply.message["content"]

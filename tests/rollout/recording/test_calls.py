@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest
-from assay.gateway.tokens import rows_of
+from assay.gateway.tokens import build_token_rows
 from assay.records import Certificate, ModelCall, Usage
 from assay.rollout.recording.model_calls import CallKeeper, Conversation
 from assay.rollout.recording.redaction import Redactor
@@ -161,7 +161,7 @@ def test_tokens_that_spell_a_secret_are_withheld_and_make_no_row(tmp_path: Path)
         assert (call.prompt_token_ids, call.completion_token_ids, call.logprobs) == (None, None, None)
         assert call.certificate is not None
         assert "withheld" in str(call.certificate.reason)
-    kept = rows_of(
+    kept = build_token_rows(
         [msgspec.structs.replace(plain, certificate=Certificate(certified=True)), spelt, after], uncertified="mask"
     )
     assert [row.token_ids for row in kept.rows] == [(1, 2, 3, 4)]

@@ -1,10 +1,9 @@
-"""A canonical request as an Anthropic server takes it.
+"""Encodes a canonical request for Anthropic Messages.
 
-Tool messages and the user message after them become one user message; reasoning goes back only where it is signed,
-for nothing else is taken; `max_tokens`, which must be said, is 8192 where the request does not. Sampling options that
-the API does not have (`seed`, `logprobs`, penalties) and tools that are no functions are left out. What a client of the
-same dialect sent beside the canonical call goes along: its own fields, tools of the server, cache marks where they
-stood.
+Tool messages and the user message after them become one user message. Unsigned reasoning is dropped because the API
+rejects it. `max_tokens` is required and defaults to 8192. Unsupported sampling options (`seed`, `logprobs`, penalties)
+and tools that are not functions are dropped. A request that arrived in the same dialect keeps its own fields, server
+tools and cache marks.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from assay.gateway.dialects._pieces import as_object
+from assay.gateway.dialects._deltas import arguments_as_object
 from assay.gateway.interface import ModelRequest
 
 __all__ = ["anthropic_body"]
@@ -21,19 +20,19 @@ __all__ = ["anthropic_body"]
 _ENCODER = msgspec.json.Encoder()
 _OWN = "anthropic-messages"
 _MAX_TOKENS = 8192
-_SAME = ("temperature", "top_p", "top_k")
+_SHARED = ("temperature", "top_p", "top_k")
 _SET_APART = {"tools", "tool_fields", "cache_marks", "anthropic_beta"}
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 Block = dict[str, Any]
 
 
 def anthropic_body(request: ModelRequest, model: str) -> dict[str, Any]:
-    """The whole body, not streamed."""
+    """Returns the whole request body, without streaming."""
     own = request.dialect == _OWN
     passed = request.passthrough if own else {}
     body: dict[str, Any] = {key: value for key, value in passed.items() if key not in _SET_APART}
     body |= {"model": model, "max_tokens": _max_tokens(request.sampling)}
-    turns = _Turns(own=own, marks=passed.get("cache_marks") or [])
+    turns = _TurnBuilder(own=own, marks=passed.get("cache_marks") or [])
     for position, message in enumerate(request.messages):
         turns.add(position, message)
     if turns.system:
@@ -47,9 +46,7 @@ def anthropic_body(request: ModelRequest, model: str) -> dict[str, Any]:
     return body | _sampling(request.sampling, tools=bool(tools), own=own)
 
 
-class _Turns:
-    """Messages in Anthropic's form."""
-
+class _TurnBuilder:
     def __init__(self, *, own: bool, marks: list[dict[str, Any]]) -> None:
         self.system: list[Block] = []
         self.found: list[dict[str, Any]] = []
@@ -59,7 +56,7 @@ class _Turns:
             self._marks.setdefault(mark["message"], []).append(mark)
 
     def add(self, position: int, message: dict[str, Any]) -> None:
-        """The next message; `position` is where cache marks know it."""
+        """Adds the next message; `position` is its index for cache marks."""
         role = message["role"]
         blocks = self._blocks(role, message)
         for mark in self._marks.get(position, ()):
@@ -89,14 +86,14 @@ class _Turns:
                 "type": "tool_use",
                 "id": call.get("id") or "",
                 "name": call["function"]["name"],
-                "input": as_object(call["function"].get("arguments") or ""),
+                "input": arguments_as_object(call["function"].get("arguments") or ""),
             }
             for call in message.get("tool_calls") or ()
         ]
         return [*(message.get("thinking_blocks") or ()), *content, *calls]
 
     def _content(self, content: Any) -> list[Block]:
-        """Blocks; empty texts are left out, for the API refuses them."""
+        """Returns content blocks without empty texts, which the API rejects."""
         if not isinstance(content, list):
             return [{"type": "text", "text": content}] if content else []
         return [self._part(part) for part in content if part["type"] != "text" or part["text"]]
@@ -129,7 +126,7 @@ def _max_tokens(sampling: dict[str, Any]) -> Any:
 
 
 def _sampling(sampling: dict[str, Any], *, tools: bool, own: bool) -> dict[str, Any]:
-    found = {key: sampling[key] for key in _SAME if sampling.get(key) is not None}
+    found = {key: sampling[key] for key in _SHARED if sampling.get(key) is not None}
     stop = sampling.get("stop")
     if stop:
         found["stop_sequences"] = [stop] if isinstance(stop, str) else stop

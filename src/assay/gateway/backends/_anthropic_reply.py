@@ -1,4 +1,4 @@
-"""Reads what an Anthropic server answered, whole or in events: typed checks, as in `_reply`."""
+"""Parses and validates Anthropic replies, whole or streamed, as `_reply` does for OpenAI."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from assay.errors import ProviderError
 from assay.gateway.interface import Delta
 from assay.records import Usage
 
-from ._joined import joined
-from ._reply import Completion, decode_reply, error_in_reply
-from ._retry import worth_retrying
+from ._reply import Completion, decode_reply, error_in_reply, invalid_reply, merge_deltas
+from ._retry import is_retryable
 
 __all__ = ["MessageStream", "read_message"]
 
@@ -46,7 +45,7 @@ class _Block(msgspec.Struct, gc=False):
     name: str = ""
     input: Any = None
     partial_json: str | None = None
-    """Of a streamed reply: the arguments as they came."""
+    """Raw argument text of a streamed tool call."""
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -86,11 +85,11 @@ def read_message(body: bytes, where: str) -> Completion:
     try:
         read = msgspec.convert(raw, _Message)
     except msgspec.ValidationError as exc:
-        raise ProviderError(f"{where} gave a reply that is no message: {exc}", status=200, retryable=False) from exc
+        raise invalid_reply(f"{where} gave a reply that is not a message: {exc}") from exc
     usage = read.usage or _Usage()
     stop = read.stop_reason
     return Completion(
-        message=_canonical(read.content, raw["content"]),
+        message=_canonical_message(read.content, raw["content"]),
         finish_reason=None if stop is None else _STOPS.get(stop, stop),
         usage=Usage(_prompt_tokens(usage), usage.output_tokens, usage.cache_read_input_tokens),
         raw=raw,
@@ -102,14 +101,14 @@ def read_message(body: bytes, where: str) -> Completion:
 
 
 def _prompt_tokens(usage: _Usage) -> int | None:
-    """Of the whole prompt; the API counts what its cache holds apart."""
+    """Returns the token count of the whole prompt; the API reports cached tokens separately."""
     if usage.input_tokens is None:
         return None
     return usage.input_tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
 
 
-def _canonical(blocks: list[_Block], raw: list[dict[str, Any]]) -> dict[str, Any]:
-    said: list[dict[str, Any]] = []
+def _canonical_message(blocks: list[_Block], raw: list[dict[str, Any]]) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = []
     thoughts: list[dict[str, Any]] = []
     calls: list[dict[str, Any]] = []
     for block, given in zip(blocks, raw, strict=True):
@@ -124,10 +123,10 @@ def _canonical(blocks: list[_Block], raw: list[dict[str, Any]]) -> dict[str, Any
             function = {"name": block.name, "arguments": arguments}
             calls.append({"id": block.id, "type": "function", "function": function})
         else:
-            said.append({"type": "text", "text": block.text} if block.type == "text" else given)
-    content: Any = said
-    if all(part["type"] == "text" for part in said):
-        content = "".join(part["text"] for part in said)
+            parts.append({"type": "text", "text": block.text} if block.type == "text" else given)
+    content: Any = parts
+    if all(part["type"] == "text" for part in parts):
+        content = "".join(part["text"] for part in parts)
     message: dict[str, Any] = {"role": "assistant", "content": content if content or not calls else None}
     reasoning = "".join(thought.get("thinking", "") for thought in thoughts)
     if reasoning:
@@ -140,30 +139,28 @@ def _canonical(blocks: list[_Block], raw: list[dict[str, Any]]) -> dict[str, Any
 
 
 class MessageStream:
-    """See `ReplyStream`. Blocks come one after the other, each begun, grown and ended."""
+    """Assembles a streamed message. Blocks come one after another: start, deltas, stop."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._message: dict[str, Any] = {}
         self._content: list[dict[str, Any]] = []
         self._open: dict[str, Any] | None = None
-        self._grown: list[str] = []
+        self._fragments: list[str] = []
         self._calls = 0
         self._prompt_tokens: int | None = None
         self._stopped = False
 
     def feed(self, events: Sequence[bytes]) -> list[Delta]:
-        return joined(delta for data in events for delta in self._take(data))
+        return merge_deltas(delta for data in events for delta in self._handle(data))
 
-    def _take(self, data: bytes) -> list[Delta]:
+    def _handle(self, data: bytes) -> list[Delta]:
         try:
             event = _DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            raise ProviderError(
-                f"{self._where} streamed what is no event: {exc}; it starts {data[:80]!r}", status=200, retryable=False
-            ) from exc
+            raise invalid_reply(f"{self._where} streamed an invalid event: {exc}; it starts {data[:80]!r}") from exc
         if event.type == "content_block_delta" and event.delta is not None:
-            return self._grow(event.delta)
+            return self._append(event.delta)
         if event.type == "content_block_start" and event.content_block is not None:
             return self._begin(event.content_block)
         if event.type == "content_block_stop":
@@ -172,14 +169,14 @@ class MessageStream:
             self._start(event.message)
         elif event.type == "message_delta" and event.delta is not None:
             self._message |= {"stop_reason": event.delta.stop_reason, "stop_sequence": event.delta.stop_sequence}
-            self._count(event.usage)
+            self._merge_usage(event.usage)
         elif event.type == "message_stop":
             self._stopped = True
         elif event.type == "error":
-            raise self._failed(data)
+            raise self._stream_error(data)
         return []
 
-    def whole(self) -> dict[str, Any]:
+    def assemble(self) -> dict[str, Any]:
         if not self._stopped or self._open is not None:
             raise ProviderError(f"{self._where} ended its stream before the answer was complete", status=200)
         return self._message | {"content": self._content}
@@ -187,57 +184,59 @@ class MessageStream:
     def _start(self, message: dict[str, Any]) -> None:
         self._message = {key: value for key, value in message.items() if key not in {"content", "usage"}}
         usage = message.get("usage")
-        self._count(usage if isinstance(usage, dict) else None)
+        self._merge_usage(usage if isinstance(usage, dict) else None)
         try:
             self._prompt_tokens = _prompt_tokens(msgspec.convert(usage or {}, _Usage)) or None
         except msgspec.ValidationError:
             self._prompt_tokens = None  # said precisely when the whole is read
 
-    def _count(self, usage: dict[str, Any] | None) -> None:
+    def _merge_usage(self, usage: dict[str, Any] | None) -> None:
         known = {key: value for key, value in (usage or {}).items() if value is not None}
         self._message["usage"] = self._message.get("usage", {}) | known
 
     def _begin(self, block: dict[str, Any]) -> list[Delta]:
         if self._open is not None:
-            self._refuse("a block inside another one")
+            self._raise_malformed("a block inside another one")
         if not isinstance(block.get("type"), str):
-            self._refuse("a block without a type")
-        self._open, self._grown = dict(block), []
+            self._raise_malformed("a block without a type")
+        self._open, self._fragments = dict(block), []
         if block.get("type") != "tool_use":
             first = block.get("text") or block.get("thinking")
-            return self._grow(_first(block["type"], first)) if isinstance(first, str) and first else []
+            return self._append(_first_delta(block["type"], first)) if isinstance(first, str) and first else []
         name, identity = block.get("name"), block.get("id")
         if not (isinstance(name, str) and name and isinstance(identity, str) and identity):
-            self._refuse("a tool call without a name or an id")
+            self._raise_malformed("a tool call without a name or an id")
         self._calls += 1
         arguments = _ENCODER.encode(block["input"]).decode() if block.get("input") else ""
-        self._grown = [arguments] if arguments else []
-        return self._told(Delta(index=self._calls - 1, id=identity, name=name, arguments=arguments))
+        self._fragments = [arguments] if arguments else []
+        return self._with_prompt_tokens(Delta(index=self._calls - 1, id=identity, name=name, arguments=arguments))
 
-    def _grow(self, delta: _EventDelta) -> list[Delta]:
+    def _append(self, delta: _EventDelta) -> list[Delta]:
         block = self._open
         if block is None:
-            self._refuse("a piece outside of any block")
+            self._raise_malformed("a piece outside of any block")
         if delta.type == "text_delta" and delta.text:
-            self._grown.append(delta.text)
-            return self._told(Delta(text=delta.text))
+            self._fragments.append(delta.text)
+            return self._with_prompt_tokens(Delta(text=delta.text))
         if delta.type == "input_json_delta" and delta.partial_json:
-            self._grown.append(delta.partial_json)
+            self._fragments.append(delta.partial_json)
             called = block.get("type") == "tool_use"
-            return self._told(Delta(index=self._calls - 1, arguments=delta.partial_json)) if called else []
+            return (
+                self._with_prompt_tokens(Delta(index=self._calls - 1, arguments=delta.partial_json)) if called else []
+            )
         if delta.type == "thinking_delta" and delta.thinking:
-            self._grown.append(delta.thinking)
-            return self._told(Delta(reasoning=delta.thinking))
+            self._fragments.append(delta.thinking)
+            return self._with_prompt_tokens(Delta(reasoning=delta.thinking))
         if delta.type == "signature_delta" and delta.signature:
             block["signature"] = delta.signature
-            return self._told(Delta(sealed={"signature": delta.signature}))
+            return self._with_prompt_tokens(Delta(sealed={"signature": delta.signature}))
         return []
 
     def _end(self) -> list[Delta]:
         block, self._open = self._open, None
         if block is None:
-            self._refuse("the end of a block that was not begun")
-        kind, text = block.get("type"), "".join(self._grown)
+            self._raise_malformed("the end of a block that was not begun")
+        kind, text = block.get("type"), "".join(self._fragments)
         self._content.append(block)
         if kind in {"text", "thinking"}:
             block[kind] = text
@@ -247,29 +246,29 @@ class MessageStream:
             block.pop("input", None)
             return [] if text else [Delta(index=self._calls - 1, arguments="{}")]
         if text:
-            block["input"] = _decoded(text)
-        return self._told(Delta(sealed=block))
+            block["input"] = _decode_or_text(text)
+        return self._with_prompt_tokens(Delta(sealed=block))
 
-    def _told(self, delta: Delta) -> list[Delta]:
+    def _with_prompt_tokens(self, delta: Delta) -> list[Delta]:
         if self._prompt_tokens is not None:
             delta = msgspec.structs.replace(delta, prompt_tokens=self._prompt_tokens)
             self._prompt_tokens = None
         return [delta]
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise ProviderError(f"{self._where} streamed {what}", status=200, retryable=False)
+    def _raise_malformed(self, what: str) -> NoReturn:
+        raise invalid_reply(f"{self._where} streamed {what}")
 
-    def _failed(self, data: bytes) -> ProviderError:
+    def _stream_error(self, data: bytes) -> ProviderError:
         error = error_in_reply(data, self._where)
         status = next((status for kind, status in _ERRORS.items() if f'"{kind}"'.encode() in data), error.status or 200)
-        return ProviderError(str(error), status=status, retryable=worth_retrying(status, ""))
+        return ProviderError(str(error), status=status, retryable=is_retryable(status, ""))
 
 
-def _first(kind: str, text: str) -> _EventDelta:
+def _first_delta(kind: str, text: str) -> _EventDelta:
     return _EventDelta(type=f"{kind}_delta", text=text, thinking=text)
 
 
-def _decoded(text: str) -> Any:
+def _decode_or_text(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -39,7 +39,7 @@ def chat_messages(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         leading += 1
     found: list[dict[str, Any]] = []
     if leading:
-        texts = [_text(message["content"]) for message in messages[:leading]]
+        texts = [_joined_text(message["content"]) for message in messages[:leading]]
         found.append({"role": "system", "content": "\n\n".join(texts)})
     for message in messages[leading:]:
         found.append(_message(message))
@@ -51,7 +51,7 @@ def _message(message: dict[str, Any]) -> dict[str, Any]:
         message = {key: value for key, value in message.items() if key not in _FOREIGN}
     role, content = message["role"], message.get("content")
     if role in {"system", "developer"}:
-        return {"role": "user", "content": _text(content)}
+        return {"role": "user", "content": _joined_text(content)}
     if not isinstance(content, list):
         return message
     parts = [part if part["type"] in _PARTS else _as_text(part) for part in content]
@@ -64,7 +64,7 @@ def _as_text(part: dict[str, Any]) -> dict[str, Any]:
     return {"type": "text", "text": _ENCODER.encode(part).decode()}
 
 
-def _text(content: Any) -> str:
+def _joined_text(content: Any) -> str:
     if not isinstance(content, list):
         return content or ""
     return "\n\n".join(part["text"] if part["type"] == "text" else _as_text(part)["text"] for part in content)

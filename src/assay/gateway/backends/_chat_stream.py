@@ -1,4 +1,4 @@
-"""A streamed answer of a Chat Completions server: pieces as they come, and the whole that they make."""
+"""Parses a streamed Chat Completions reply into deltas and assembles the whole."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import msgspec
 from assay.errors import ProviderError
 from assay.gateway.interface import Delta
 
-from ._joined import joined
-from ._reply import error_in_reply
+from ._reply import error_in_reply, invalid_reply, merge_deltas
 
 __all__ = ["ChatStream"]
 
@@ -56,9 +55,7 @@ class _Chunk(msgspec.Struct, gc=False):
     error: Any = None
 
 
-class _Growing:
-    """A tool call whose arguments still come."""
-
+class _PartialCall:
     def __init__(self, position: int, key: int | str | None) -> None:
         self.position = position
         self.key = key
@@ -66,24 +63,24 @@ class _Growing:
         self.name: str | None = None
         self.arguments: list[str] = []
         self.extra: Any = None
-        self.told = False
+        self.announced = False
 
 
 _DECODER = msgspec.json.Decoder(_Chunk)
 
 
 class ChatStream:
-    """See `ReplyStream`. Fields that are not read here are not in the whole."""
+    """Implements `ReplyStream`; fields that are not parsed here are dropped from the whole."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._done = False
-        self._said_since = False
-        """Whether something else came after the last tool call's first piece."""
+        self._text_since_call = False
+        """True once other content followed the last tool call's first piece."""
         self._finish: str | None = None
         self._texts: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: list[_Growing] = []
+        self._calls: list[_PartialCall] = []
         self._raw: dict[str, Any] = {"object": "chat.completion"}
         self._choice: dict[str, Any] = {"index": 0}
 
@@ -91,44 +88,41 @@ class ChatStream:
         found: list[Delta] = []
         texts: list[str] = []
         for data in events:
-            chunk = self._decoded(data)
+            chunk = self._decode(data)
             if chunk is None:
                 continue
-            self._note(chunk)
+            self._merge_metadata(chunk)
             choice = chunk.choices[0] if chunk.choices else None
             if choice is None:
                 continue
-            self._keep(choice)
+            self._merge_choice(choice)
             delta = choice.delta
             if delta is None:
                 continue
             if delta.content and not (delta.reasoning_content or delta.reasoning or delta.tool_calls):
                 texts.append(delta.content)  # what mostly comes
                 continue
-            found += self._said(texts)
+            found += self._emit_text(texts)
             texts = []
-            found += self._pieces(delta)
-        found += self._said(texts)
-        return joined(found) if len(found) > 1 else found
+            found += self._split_delta(delta)
+        found += self._emit_text(texts)
+        return merge_deltas(found) if len(found) > 1 else found
 
-    def _decoded(self, data: bytes) -> _Chunk | None:
-        """What an event holds; None where it is the last."""
+    def _decode(self, data: bytes) -> _Chunk | None:
         if len(data) < 20 and data.strip() == b"[DONE]":
             self._done = True
             return None
         try:
             chunk = _DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            raise ProviderError(
-                f"{self._where} streamed what is no chat completion: {exc}; it starts {data[:80]!r}",
-                status=200,
-                retryable=False,
+            raise invalid_reply(
+                f"{self._where} streamed an invalid chat completion chunk: {exc}; it starts {data[:80]!r}"
             ) from exc
         if chunk.error is not None:
             raise error_in_reply(data, self._where)
         return chunk
 
-    def _keep(self, choice: _Choice) -> None:
+    def _merge_choice(self, choice: _Choice) -> None:
         if choice.finish_reason is not None:
             self._finish = choice.finish_reason
         if choice.token_ids is not None:
@@ -136,15 +130,15 @@ class ChatStream:
         if choice.logprobs is not None and choice.logprobs.content is not None:
             self._choice.setdefault("logprobs", {"content": []})["content"].extend(choice.logprobs.content)
 
-    def _said(self, texts: list[str]) -> list[Delta]:
+    def _emit_text(self, texts: list[str]) -> list[Delta]:
         if not texts:
             return []
         text = "".join(texts)
         self._texts.append(text)
-        self._said_since = True
+        self._text_since_call = True
         return [Delta(text=text)]
 
-    def _note(self, chunk: _Chunk) -> None:
+    def _merge_metadata(self, chunk: _Chunk) -> None:
         raw = self._raw
         if chunk.id is not None:
             raw["id"] = chunk.id
@@ -155,15 +149,15 @@ class ChatStream:
         if chunk.prompt_token_ids is not None:
             raw["prompt_token_ids"] = chunk.prompt_token_ids
 
-    def _pieces(self, delta: _Delta) -> list[Delta]:
+    def _split_delta(self, delta: _Delta) -> list[Delta]:
         found: list[Delta] = []
         reasoning = delta.reasoning_content or delta.reasoning
         if reasoning:
             self._reasoning.append(reasoning)
-            self._said_since = True
+            self._text_since_call = True
             found.append(Delta(reasoning=reasoning))
         if delta.content:
-            found += self._said([delta.content])
+            found += self._emit_text([delta.content])
         for call in delta.tool_calls or ():
             piece = self._call(call)
             if piece is not None:
@@ -171,53 +165,53 @@ class ChatStream:
         return found
 
     def _call(self, call: _Call) -> Delta | None:
-        """A piece of a tool call; nothing is told of one before it has a name."""
-        growing = self._calls[-1] if self._calls else None
+        """Returns a delta for a tool call, or None until its name is known."""
+        partial = self._calls[-1] if self._calls else None
         key = call.index if call.index is not None else call.id
-        if growing is None or (key is not None and key != growing.key):
+        if partial is None or (key is not None and key != partial.key):
             if key is not None and any(other.key == key for other in self._calls[-200:]):
-                raise self._mixed()
-            growing = _Growing(len(self._calls), key)
-            self._calls.append(growing)
-            self._said_since = False
+                raise self._interleaved_error()
+            partial = _PartialCall(len(self._calls), key)
+            self._calls.append(partial)
+            self._text_since_call = False
         function = call.function or _Function()
-        growing.id = growing.id or call.id
-        growing.extra = growing.extra or call.extra_content
-        growing.arguments.append(function.arguments or "")
-        if growing.told:
-            if function.arguments and self._said_since:
-                raise self._mixed()
-            return Delta(index=growing.position, arguments=function.arguments) if function.arguments else None
-        growing.name = function.name or None
-        if growing.name is None:
+        partial.id = partial.id or call.id
+        partial.extra = partial.extra or call.extra_content
+        partial.arguments.append(function.arguments or "")
+        if partial.announced:
+            if function.arguments and self._text_since_call:
+                raise self._interleaved_error()
+            return Delta(index=partial.position, arguments=function.arguments) if function.arguments else None
+        partial.name = function.name or None
+        if partial.name is None:
             return None
-        growing.told = True
-        growing.id = growing.id or f"call_{secrets.token_hex(8)}"
-        sealed = {"extra_content": growing.extra} if growing.extra else None
-        arguments = "".join(growing.arguments)
-        return Delta(index=growing.position, id=growing.id, name=growing.name, arguments=arguments, sealed=sealed)
+        partial.announced = True
+        partial.id = partial.id or f"call_{secrets.token_hex(8)}"
+        sealed = {"extra_content": partial.extra} if partial.extra else None
+        arguments = "".join(partial.arguments)
+        return Delta(index=partial.position, id=partial.id, name=partial.name, arguments=arguments, sealed=sealed)
 
-    def _mixed(self) -> ProviderError:
+    def _interleaved_error(self) -> ProviderError:
         message = f"{self._where} streamed a tool call's pieces between others; each call must end before what follows"
-        return ProviderError(message, status=200, retryable=False)
+        return invalid_reply(message)
 
-    def whole(self) -> dict[str, Any]:
+    def assemble(self) -> dict[str, Any]:
         if not self._done and self._finish is None:
             raise ProviderError(f"{self._where} ended its stream before the answer was complete", status=200)
-        if not all(call.told for call in self._calls):
-            raise ProviderError(f"{self._where} streamed a tool call without a name", status=200, retryable=False)
-        said: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts) or None}
+        if not all(call.announced for call in self._calls):
+            raise invalid_reply(f"{self._where} streamed a tool call without a name")
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts) or None}
         if self._reasoning:
-            said["reasoning_content"] = "".join(self._reasoning)
+            message["reasoning_content"] = "".join(self._reasoning)
         if self._calls:
-            said["tool_calls"] = [_written(call) for call in self._calls]
-        elif said["content"] is None:
-            said["content"] = ""
-        choice = self._choice | {"message": said, "finish_reason": self._finish}
+            message["tool_calls"] = [_call_record(call) for call in self._calls]
+        elif message["content"] is None:
+            message["content"] = ""
+        choice = self._choice | {"message": message, "finish_reason": self._finish}
         return self._raw | {"choices": [choice]}
 
 
-def _written(call: _Growing) -> dict[str, Any]:
+def _call_record(call: _PartialCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": "".join(call.arguments)}
     written = {"id": call.id, "type": "function", "function": function}
     return written | {"extra_content": call.extra} if call.extra else written

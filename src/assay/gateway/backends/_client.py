@@ -1,15 +1,15 @@
-"""What every client of a model server does: connections, tries, bounds, streams, and keeping the credential to itself.
+"""Base of all model clients: connections, retries, bounds, streams, and redaction of the credential.
 
-One connection pool, kept alive; one request, one bounded reply. It does not tokenize and keeps no conversation. Retries
-of model calls live here and nowhere else. A subclass says how a request is written and a reply read.
+One keep-alive connection pool; one bounded reply for each request. Tokenization and conversation state are not handled
+here. Model calls are retried here and nowhere else. A subclass encodes the request and decodes the reply.
 
-Covered: credentials are sent in one header and appear in no record and no error text, also when the server echoes
-them; replies are bounded before they are parsed and checked field by field, streamed ones as they grow and once more as
-a whole; redirects are refused, so that a credential cannot be led to another host; compressed replies are refused, so
-that none can unfold.
-Not covered: a server that returns the credential re-coded, for example as base64, or streams it in pieces to the client
-(the record has it taken out); an echoed credential of fewer than 12 characters (such as the `EMPTY` that local servers
-want), which is no secret and may be an ordinary word.
+Covered: credentials are sent in one header and appear in no record and no error text, even when the server echoes them;
+replies are bounded before they are parsed and validated field by field, streamed ones both as they arrive and as a
+whole; redirects and compressed replies are refused.
+
+Not covered: a server that returns the credential re-encoded (for example as base64) or streams it to the client in
+pieces (the record is redacted); an echoed credential of fewer than 12 characters, such as the `EMPTY` of local servers,
+which may be an ordinary word.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from assay.errors import ProviderError, UserError
-from assay.gateway.backends._reply import CONTEXT_LENGTH, Completion, read_error
-from assay.gateway.backends._retry import ClientOptions, back_off, retry_after, worth_retrying
+from assay.gateway.backends._reply import CONTEXT_LENGTH, Completion, invalid_reply, invalid_request, read_error
+from assay.gateway.backends._retry import ClientOptions, backoff_delay, is_retryable, retry_after
 from assay.gateway.backends.pricing import Prices
-from assay.gateway.http.client import HttpClient, Patience, Response, TooLong
+from assay.gateway.http.client import ClientLimits, ClientResponse, HttpClient, ResponseTooLargeError
 from assay.gateway.interface import Delta, ModelReply, ModelRequest, OnDeltas
 
-__all__ = ["Events", "ModelClient", "ReplyStream"]
+__all__ = ["EventStreamParser", "ModelClient", "ReplyStream"]
 
 _REDACTED = "[credential]"
 _SHORTEST_SECRET = 12
@@ -40,31 +40,31 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class ReplyStream(Protocol):
-    """A streamed reply as it grows."""
+    """A streamed reply, assembled as it arrives."""
 
     def feed(self, events: Sequence[bytes]) -> Sequence[Delta]:
-        """Takes the data of events that arrived together; the pieces that they bring, joined.
+        """Parses the data of events that arrived together; returns their deltas, merged.
 
         Raises:
-            ProviderError: One of them is none.
+            ProviderError: An event is malformed.
         """
         ...
 
-    def whole(self) -> dict[str, Any]:
-        """The reply in the form in which the server gives it whole. Raises `ProviderError` where its end is missing."""
+    def assemble(self) -> dict[str, Any]:
+        """Returns the reply in the server's non-streaming form. Raises `ProviderError` if the stream ended early."""
         ...
 
 
-class _Given:
-    """Who takes pieces, and whether there were any: then nothing may be asked again."""
+class _DeltaSink:
+    """Receiver of deltas; `started` forbids a retry."""
 
     def __init__(self, on_deltas: OnDeltas) -> None:
-        self.begun = False
+        self.started = False
         self.on_deltas = on_deltas
 
 
 class ModelClient(ABC):
-    """Asks `base_url` + the subclass's path.
+    """Sends requests to `base_url` + the subclass's path.
 
     Args:
         name: What records call the model.
@@ -77,7 +77,7 @@ class ModelClient(ABC):
 
     path: ClassVar[str]
     credential: ClassVar[str]
-    """The environment variable that holds it, for messages."""
+    """Environment variable that holds the credential, for error messages."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class ModelClient(ABC):
         self._where = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
         self._url = parts._replace(path=self._path_at(parts.path.rstrip("/")), fragment="").geturl()
         self._query = parts.query
-        self._key = api_key = self._usable(api_key)
+        self._key = api_key = self._check_key(api_key)
         self._secret = api_key if api_key and len(api_key) >= _SHORTEST_SECRET else None
         self._price = (prices or Prices()).find(self._model)
         self._jitter = random.Random(self._options.seed)
@@ -112,11 +112,11 @@ class ModelClient(ABC):
 
     @abstractmethod
     def _body(self, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
-        """The request as the server wants it."""
+        """Encodes the request body."""
 
     @abstractmethod
     def _read(self, body: bytes) -> Completion:
-        """Checks a whole reply with status 200. Raises `ProviderError`."""
+        """Validates a complete reply with status 200. Raises `ProviderError`."""
 
     @abstractmethod
     def _reply_stream(self) -> ReplyStream:
@@ -130,20 +130,20 @@ class ModelClient(ABC):
         return base + self.path
 
     async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
-        """Asks, with retries. See `ModelBackend.complete`."""
+        """Sends the request, with retries. See `ModelBackend.complete`."""
         if request.sampling.get("stream"):
-            raise UserError("whether an answer is streamed is no sampling option: take `stream` out of them")
+            raise UserError("`stream` is not a sampling option: remove it")
         body = self._body(request, stream=on_deltas is not None)
         data, headers = _ENCODER.encode(body), self._extra_headers(request)
-        give = _Given(on_deltas) if on_deltas is not None else None
+        sink = _DeltaSink(on_deltas) if on_deltas is not None else None
         started, tries = time.monotonic(), 0
         while True:
             tries += 1
             try:
-                return self._reply(await self._try(data, headers, give), body, tries)
+                return self._model_reply(await self._send_once(data, headers, sink), body, tries)
             except ProviderError as exc:
-                wait_s = self._wait(exc, tries, time.monotonic() - started)
-                if wait_s is None or (give is not None and give.begun):
+                wait_s = self._retry_delay(exc, tries, time.monotonic() - started)
+                if wait_s is None or (sink is not None and sink.started):
                     raise
             await asyncio.sleep(wait_s)
 
@@ -153,39 +153,36 @@ class ModelClient(ABC):
         if http is not None:
             await http.close()
 
-    def _wait(self, error: ProviderError, tries: int, spent_s: float) -> float | None:
-        """How long to wait before the next try; None to give up."""
-        options, asked = self._options, error.retry_after_s
+    def _retry_delay(self, error: ProviderError, tries: int, elapsed_s: float) -> float | None:
+        options, requested_s = self._options, error.retry_after_s
         if not error.retryable or tries >= options.max_tries:
             return None
-        if asked is not None and asked > options.retry_after_max_s:
+        if requested_s is not None and requested_s > options.retry_after_max_s:
             return None
-        wait_s = back_off(options, tries, asked, self._jitter)
-        return wait_s if spent_s + wait_s < options.total_s else None
+        wait_s = backoff_delay(options, tries, requested_s, self._jitter)
+        return wait_s if elapsed_s + wait_s < options.total_s else None
 
-    def _open(self) -> HttpClient:
+    def _open_http(self) -> HttpClient:
         if self._http is None:
             headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "assay"}
             options = self._options
-            patience = Patience(options.connect_s, options.timeout_s, options.max_reply_bytes)
+            patience = ClientLimits(options.connect_s, options.timeout_s, options.max_reply_bytes)
             self._http = HttpClient(self._url, headers | self._headers(), patience)
         return self._http
 
-    async def _try(self, data: bytes, headers: Mapping[str, str], give: _Given | None) -> Completion:
-        """One try. Whatever the connection does wrong becomes a `ProviderError` without the request's headers."""
+    async def _send_once(self, data: bytes, headers: Mapping[str, str], sink: _DeltaSink | None) -> Completion:
+        """Sends the request once. Every connection error becomes a `ProviderError` without the request's headers."""
         try:
-            async with self._open().post(data, headers) as response:
-                self._refuse_packed(response)
+            async with self._open_http().post(data, headers) as response:
+                self._refuse_compressed(response)
                 if response.status != 200:
-                    raise self._refusal(response, self._hide_bytes(await response.whole()))
-                if give is not None and _is_stream(response):
-                    return await self._streamed(response, give)
-                return self._read(self._hide_bytes(await response.whole()))
-        except TooLong as exc:
-            raise ProviderError(
-                f"{self._where} gave a reply longer than {self._options.max_reply_bytes} bytes",
-                status=200,
-                retryable=False,
+                    raise self._status_error(response, self._redact_bytes(await response.read()))
+                if sink is not None and _is_stream(response):
+                    return await self._read_stream(response, sink)
+                return self._read(self._redact_bytes(await response.read()))
+        except ResponseTooLargeError as exc:
+            raise invalid_reply(
+                f"{self._where} gave a reply longer than {self._options.max_reply_bytes} bytes"
             ) from exc
         except TimeoutError as exc:
             raise ProviderError(
@@ -193,14 +190,14 @@ class ModelClient(ABC):
             ) from exc
         except (ValueError, ssl.SSLError) as exc:
             raise ProviderError(
-                f"{self._where} cannot be asked: {type(exc).__name__}: {self._hide(str(exc))}", retryable=False
+                f"{self._where} cannot be asked: {type(exc).__name__}: {self._redact(str(exc))}", retryable=False
             ) from exc
         except OSError as exc:
             raise ProviderError(
-                f"{self._where}: {type(exc).__name__}: {self._hide(str(exc))}; is the server up, and the URL right?"
+                f"{self._where}: {type(exc).__name__}: {self._redact(str(exc))}; is the server up, and the URL right?"
             ) from exc
 
-    def _refuse_packed(self, response: Response) -> None:
+    def _refuse_compressed(self, response: ClientResponse) -> None:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() != "identity":
             raise ProviderError(
@@ -209,24 +206,24 @@ class ModelClient(ABC):
                 retryable=False,
             )
 
-    async def _streamed(self, response: Response, give: _Given) -> Completion:
-        """Reads events as they come, gives their pieces on, and checks what they make together."""
-        events, growing = Events(), self._reply_stream()
-        while piece := await response.piece():
-            deltas = growing.feed(self._hidden(events.feed(piece), piece))
+    async def _read_stream(self, response: ClientResponse, sink: _DeltaSink) -> Completion:
+        """Parses events as they arrive, forwards their deltas, and validates the assembled reply."""
+        events, stream = EventStreamParser(), self._reply_stream()
+        while chunk := await response.read_chunk():
+            deltas = stream.feed(self._redact_events(events.feed(chunk), chunk))
             if deltas:
-                give.begun = True
-                await give.on_deltas(deltas)
-        return self._read(self._hide_bytes(_ENCODER.encode(growing.whole())))
+                sink.started = True
+                await sink.on_deltas(deltas)
+        return self._read(self._redact_bytes(_ENCODER.encode(stream.assemble())))
 
-    def _hidden(self, events: list[bytes], piece: bytes) -> list[bytes]:
-        """The events without the credential; of those that a piece brought only the first may have begun before it."""
+    def _redact_events(self, events: list[bytes], chunk: bytes) -> list[bytes]:
+        """Redacts the credential from events. Only the first event of a chunk can span two chunks."""
         secret = self._secret.encode() if self._secret else b""
-        if not secret or not events or (secret not in piece and secret not in events[0]):
+        if not secret or not events or (secret not in chunk and secret not in events[0]):
             return events
-        return [self._hide_bytes(data) for data in events]
+        return [self._redact_bytes(data) for data in events]
 
-    def _reply(self, got: Completion, body: dict[str, Any], tries: int) -> ModelReply:
+    def _model_reply(self, got: Completion, body: dict[str, Any], tries: int) -> ModelReply:
         return ModelReply(
             message=got.message,
             finish_reason=got.finish_reason,
@@ -241,13 +238,15 @@ class ModelClient(ABC):
             logprobs=got.logprobs,
         )
 
-    def _refusal(self, response: Response, body: bytes) -> ProviderError:
+    def _status_error(self, response: ClientResponse, body: bytes) -> ProviderError:
         error, status = read_error(response.status, body), response.status
         if error.context_length:
-            return ProviderError(f"{CONTEXT_LENGTH}: {self._where}: {error.text}", status=400, retryable=False)
+            return invalid_request(f"{CONTEXT_LENGTH}: {self._where}: {error.text}")
         hint = ""
         if 300 <= status < 400:
-            hint = f"; it redirects to {self._hide(response.headers.get('location', '?'))[:200]}: name that URL instead"
+            hint = (
+                f"; it redirects to {self._redact(response.headers.get('location', '?'))[:200]}: name that URL instead"
+            )
         elif status in {401, 403}:
             hint = f"; check {self.credential}" if self._key else f"; it wants a credential: see {self.credential}"
         elif status == 404:
@@ -257,23 +256,23 @@ class ModelClient(ABC):
             message,
             status=status,
             retry_after_s=retry_after(response.headers),
-            retryable=worth_retrying(status, error.code),
+            retryable=is_retryable(status, error.code),
         )
 
     def _address_hint(self) -> str:
         return ""
 
-    def _hide(self, text: str) -> str:
-        """Takes the credential, and the query of the address, which may hold one, out of a text; bounds it."""
+    def _redact(self, text: str) -> str:
+        """Redacts the credential and the URL's query, which may hold one, and truncates the text."""
         for secret in (self._secret, self._query):
             text = text.replace(secret, _REDACTED) if secret else text
         return text[:300]
 
-    def _hide_bytes(self, body: bytes) -> bytes:
+    def _redact_bytes(self, body: bytes) -> bytes:
         secret = self._secret.encode() if self._secret else b""
         return body.replace(secret, _REDACTED.encode()) if secret and secret in body else body
 
-    def _usable(self, api_key: str | None) -> str | None:
+    def _check_key(self, api_key: str | None) -> str | None:
         key = (api_key or "").strip()
         if not (key.isascii() and key.isprintable()):
             raise UserError(
@@ -282,14 +281,14 @@ class ModelClient(ABC):
         return key or None
 
 
-def _is_stream(response: Response) -> bool:
+def _is_stream(response: ClientResponse) -> bool:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
 
 
-class Events:
-    """Cuts a byte stream into the data of its events. Event names and comments are dropped: the data say all.
+class EventStreamParser:
+    """Splits a byte stream into the data of server-sent events; event names and comments are dropped.
 
-    Holds one unfinished event; whoever feeds it bounds the whole.
+    Buffers one unfinished event; the caller bounds the total.
     """
 
     def __init__(self) -> None:
@@ -297,7 +296,7 @@ class Events:
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of the events that are complete now."""
+        """Returns the data of the events completed by `chunk`."""
         if not self._rest and not self._data and chunk.startswith(b"data:") and chunk.endswith(b"\n\n"):
             whole = chunk[5:-2].split(b"\n\ndata:")  # mostly whole events of one line each arrive
             if b"\r" not in chunk and not any([b"\n" in data for data in whole]):

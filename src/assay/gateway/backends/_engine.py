@@ -1,8 +1,8 @@
-"""A causal model on a thread of its own that answers many requests at once.
+"""Continuous batching for a causal model on a dedicated thread.
 
-Every request that is under way gets a token with each pass, whenever it came; prompts are read in passes of their own,
-padded on the left. What a conversation has read stays in a pool of places (`_pool`), so a request that goes on with
-one reads only what is new, and requests that begin alike read their common beginning once.
+Each pass generates one token for every running request. Prompts are read in passes of their own, left-padded. Keys and
+values stay in a prefix cache (`_kv_cache`), so a follow-up request reads only its new tokens, and requests with a
+common prefix read it once.
 """
 
 from __future__ import annotations
@@ -18,129 +18,115 @@ import numpy as np
 
 from assay.errors import ProviderError, boundary
 
-from ._pool import Reading, Talk, TokenPool
-from ._sampling import Drawing, log_probabilities, pick
+from ._kv_cache import CachedSequence, CachePass, PrefixKVCache
+from ._sampling import SamplingParams, draw_tokens, log_probabilities
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Engine", "EngineOptions", "Job", "mask_kinds"]
+__all__ = ["Engine", "EngineOptions", "GenerationJob", "attention_windows"]
 
 _MASK_CELLS = 1 << 26
-"""Cells of one pass's attention mask, at most: longer prompts are read in several passes."""
+"""Maximum attention-mask cells of one pass; longer prompts are read in several passes."""
 
 
 class EngineOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds of the built-in engine."""
 
     most_at_once: int = 256
-    """Requests that are generated at one time; others wait."""
+    """Maximum requests generated at a time; further ones are queued."""
     most_prefill: int = 16384
-    """Prompt tokens, padding included, that are read in one pass."""
+    """Maximum prompt tokens, padding included, of one pass."""
     window_s: float = 0.003
-    """How long an idle engine waits for others after the first request."""
+    """Seconds for which an idle engine waits for further requests after the first."""
     cache_mib: int = 512
-    """Memory for conversations that have ended and may go on."""
+    """Memory in MiB for finished conversations."""
 
 
-class Job:
-    """One request. The engine's thread writes; `tell` is called on that thread with new ids, an end, or an error.
+class GenerationJob:
+    """One request. The engine's thread calls `on_progress` with new ids, a finish reason, or an error."""
 
-    Args:
-        prompt: Token ids, all in the vocabulary.
-        how: The distribution.
-        seed: Of the drawing.
-        most: Tokens at most.
-        ends: Whether the answer so far is over.
-        tell: Hears of progress.
-    """
-
-    def __init__(self, prompt: Sequence[int], how: Drawing, seed: int, most: int, ends: Ends, tell: Tell) -> None:
+    def __init__(
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        seed: int,
+        max_tokens: int,
+        is_finished: IsFinished,
+        on_progress: OnProgress,
+    ) -> None:
         import torch
 
         self.prompt = list(prompt)
-        self.how = how
-        self.most = most
+        self.params = params
+        self.max_tokens = max_tokens
         self.steered: list[int] = []
-        """Ids that are taken instead of drawn ones, first to last."""
+        """Forced token ids, used before sampling starts."""
         self.streamed = True
-        """Whether `tell` hears of every token, or of the end alone."""
-        self.tell = tell
-        self.ends = ends
+        """Calls `on_progress` for each token if true, else at the end only."""
+        self.on_progress = on_progress
+        self.is_finished = is_finished
         self.generator = torch.Generator().manual_seed(seed)
         self.ids: list[int] = []
         self.logprobs: list[float] = []
         self.shared = 0
-        """Tokens of the prompt that were read before."""
+        """Prompt tokens found in the cache."""
         self.version: str | None = None
-        """Of the weights."""
-        self.talk: Talk | None = None
+        """Version of the weights."""
+        self.sequence: CachedSequence | None = None
         self.cancelled = False
 
-    def left(self) -> int:
-        """Tokens that the model has not read."""
-        return 0 if self.talk is None else len(self.talk.ids) - len(self.talk.places)
+    def unread(self) -> int:
+        """Returns the number of tokens that the model has not read."""
+        return 0 if self.sequence is None else len(self.sequence.ids) - len(self.sequence.slots)
 
-    def take(self, token: int, logprob: float) -> bool:
-        """Takes the next token; whether the answer goes on."""
+    def add_token(self, token: int, logprob: float) -> bool:
+        """Adds the next token; returns whether generation continues."""
         self.ids.append(token)
         self.logprobs.append(logprob)
-        over = self.ends(self.ids)
-        if over or len(self.ids) >= self.most:
-            self.tell([token], "stop" if over else "length", None)
+        over = self.is_finished(self.ids)
+        if over or len(self.ids) >= self.max_tokens:
+            self.on_progress([token], "stop" if over else "length", None)
             return False
         if self.streamed:
-            self.tell([token], None, None)
+            self.on_progress([token], None, None)
         return not self.cancelled
 
 
-Tell = Callable[[list[int], str | None, ProviderError | None], None]
-Ends = Callable[[Sequence[int]], bool]
+OnProgress = Callable[[list[int], str | None, ProviderError | None], None]
+IsFinished = Callable[[Sequence[int]], bool]
 
 
-class _Change:
-    """Something to do between requests."""
-
+class _WeightUpdate:
     def __init__(self, act: Callable[[], str | None], done: Callable[[ProviderError | None], None]) -> None:
         self.act = act
         self.done = done
 
 
 class Engine:
-    """Runs jobs until it is closed. `model` is a Transformers causal language model in evaluation mode.
-
-    Args:
-        model: The model.
-        options: Bounds.
-        version: Of its weights.
-    """
+    """Runs jobs until it is closed. `model` is a Transformers causal language model in evaluation mode."""
 
     def __init__(self, model: Any, options: EngineOptions | None = None, version: str | None = None) -> None:
         self._model = model
         self._options = options or EngineOptions()
         self._version = version
-        self._kinds = mask_kinds(model.config)
-        self._pool = TokenPool(self._options.cache_mib << 20)
-        self._waiting: queue.SimpleQueue[Job | _Change | None] = queue.SimpleQueue()
-        self._held: list[Job] = []
-        self._changes: list[_Change] = []
+        self._kinds = attention_windows(model.config)
+        self._pool = PrefixKVCache(self._options.cache_mib << 20)
+        self._waiting: queue.SimpleQueue[GenerationJob | _WeightUpdate | None] = queue.SimpleQueue()
+        self._queued: list[GenerationJob] = []
+        self._weight_updates: list[_WeightUpdate] = []
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: GenerationJob) -> None:
         """Queues a job; starts the thread with the first."""
         self._put(job)
 
     def change(self, act: Callable[[], str | None], done: Callable[[ProviderError | None], None]) -> None:
-        """Queues a change of the weights: what is under way ends before it, what comes later begins after it.
+        """Queues a weight update: running requests finish first, later ones use the new weights."""
+        self._put(_WeightUpdate(act, done))
 
-        Args:
-            act: Makes the change on the engine's thread and gives the new version.
-            done: Hears that it is made, on that thread, or why it is not.
-        """
-        self._put(_Change(act, done))
-
-    def _put(self, what: Job | _Change) -> None:
+    def _put(self, what: GenerationJob | _WeightUpdate) -> None:
         if self._closed:
             raise ProviderError("the engine is closed", retryable=False)
         if self._thread is None:
@@ -156,44 +142,44 @@ class Engine:
             self._thread.join()
 
     def _run(self) -> None:
-        jobs: list[Job] = []
+        jobs: list[GenerationJob] = []
         while not self._closed:
-            self._gather(idle=not jobs)
-            if self._changes and not jobs:
-                self._make_changes()
-            if not self._changes:
-                jobs += self._admitted(self._options.most_at_once - len(jobs))
-            for together in self._passes(jobs):
-                self._guarded(together, lambda together=together: self._advance(together))  # type: ignore[misc]
-            jobs = [job for job in jobs if job.talk is not None]
+            self._collect(idle=not jobs)
+            if self._weight_updates and not jobs:
+                self._apply_weight_updates()
+            if not self._weight_updates:
+                jobs += self._start_queued(self._options.most_at_once - len(jobs))
+            for batch in self._plan_passes(jobs):
+                self._run_pass(batch, lambda batch=batch: self._advance(batch))  # type: ignore[misc]
+            jobs = [job for job in jobs if job.sequence is not None]
         closed = ProviderError("the local model was closed", retryable=False)
-        for job in jobs + self._held:
-            job.tell([], None, closed)
-        for change in self._changes:
+        for job in jobs + self._queued:
+            job.on_progress([], None, closed)
+        for change in self._weight_updates:
             change.done(closed)
 
-    def _gather(self, *, idle: bool) -> None:
-        """Takes what waits; an idle engine waits for something, and a moment longer for company."""
+    def _collect(self, *, idle: bool) -> None:
+        """Moves waiting items to the queue; an idle engine blocks for the first, then waits `window_s` for more."""
         until = time.monotonic()
-        if idle and not self._held and not self._changes:
-            self._hold(self._waiting.get())
+        if idle and not self._queued and not self._weight_updates:
+            self._enqueue(self._waiting.get())
             until = time.monotonic() + self._options.window_s
-        while not self._closed and not self._changes:
+        while not self._closed and not self._weight_updates:
             try:
-                left = until - time.monotonic()
-                self._hold(self._waiting.get(timeout=left) if left > 0 else self._waiting.get_nowait())
+                wait_s = until - time.monotonic()
+                self._enqueue(self._waiting.get(timeout=wait_s) if wait_s > 0 else self._waiting.get_nowait())
             except queue.Empty:
                 return
 
-    def _hold(self, what: Job | _Change | None) -> None:
-        if isinstance(what, _Change):
-            self._changes.append(what)
+    def _enqueue(self, what: GenerationJob | _WeightUpdate | None) -> None:
+        if isinstance(what, _WeightUpdate):
+            self._weight_updates.append(what)
         elif what is not None:
-            self._held.append(what)
+            self._queued.append(what)
 
-    def _make_changes(self) -> None:
-        """What was held came before the change and is asked of the weights before it only if it had begun."""
-        changes, self._changes = self._changes, []
+    def _apply_weight_updates(self) -> None:
+        """Applies queued updates; requests that were queued but not started use the new weights."""
+        changes, self._weight_updates = self._weight_updates, []
         for change in changes:
             self._pool.clear()
             problem = None
@@ -204,110 +190,106 @@ class Engine:
                 problem = exc
             change.done(problem)
 
-    def _admitted(self, free: int) -> list[Job]:
-        """Held jobs that begin now. One whose beginning another one is about to read waits for that."""
-        begun: list[Job] = []
+    def _start_queued(self, free: int) -> list[GenerationJob]:
+        """Starts queued jobs. A job whose prefix another one is about to read waits for it."""
+        started: list[GenerationJob] = []
         reading: set[tuple[int, ...]] = set()
-        later: list[Job] = []
-        for job in self._held:
+        later: list[GenerationJob] = []
+        for job in self._queued:
             if job.cancelled:
                 continue
-            if len(begun) >= free:
+            if len(started) >= free:
                 later.append(job)
                 continue
-            job.talk = self._pool.begin(job.prompt)
+            job.sequence = self._pool.begin(job.prompt)
             unread = tuple(job.prompt)
-            if job.left() > 1 and unread in reading:
-                self._pool.forget(job.talk)
-                job.talk = None
+            if job.unread() > 1 and unread in reading:
+                self._pool.release(job.sequence)
+                job.sequence = None
                 later.append(job)
                 continue
             reading.add(unread)
-            job.shared, job.version = len(job.talk.places), self._version
-            begun.append(job)
-        self._held = later
-        return begun
+            job.shared, job.version = len(job.sequence.slots), self._version
+            started.append(job)
+        self._queued = later
+        return started
 
-    def _passes(self, jobs: Sequence[Job]) -> list[list[Job]]:
-        """Who is read together: those with one token to read, then the others by how many they have."""
-        passes: list[list[Job]] = []
-        for job in sorted(jobs, key=Job.left):
-            together = passes[-1] if passes else []
-            count = len(together) + 1
-            fits = together and job.left() * count <= self._options.most_prefill
-            if fits and (job.left() == 1 or together[0].left() > 1):
-                together.append(job)
+    def _plan_passes(self, jobs: Sequence[GenerationJob]) -> list[list[GenerationJob]]:
+        """Groups jobs into passes: first those with one unread token, then the others by unread length."""
+        passes: list[list[GenerationJob]] = []
+        for job in sorted(jobs, key=GenerationJob.unread):
+            batch = passes[-1] if passes else []
+            count = len(batch) + 1
+            fits = batch and job.unread() * count <= self._options.most_prefill
+            if fits and (job.unread() == 1 or batch[0].unread() > 1):
+                batch.append(job)
             else:
                 passes.append([job])
         return passes
 
-    def _advance(self, jobs: list[Job]) -> None:
-        """Reads tokens of these jobs, and gives a next one to each whose conversation is read whole."""
-        talks = [job.talk for job in jobs if job.talk is not None]
-        longest = max(len(talk.ids) for talk in talks)
-        width = max(1, min(max(job.left() for job in jobs), _MASK_CELLS // (longest * len(jobs))))
-        logits = self._read(talks, width)
-        ready = [position for position, job in enumerate(jobs) if job.left() == 0]
+    def _advance(self, jobs: list[GenerationJob]) -> None:
+        """Reads tokens of these jobs and samples a next one for each whose prompt is complete."""
+        sequences = [job.sequence for job in jobs if job.sequence is not None]
+        longest = max(len(sequence.ids) for sequence in sequences)
+        width = max(1, min(max(job.unread() for job in jobs), _MASK_CELLS // (longest * len(jobs))))
+        logits = self._read(sequences, width)
+        ready = [position for position, job in enumerate(jobs) if job.unread() == 0]
         if not ready:
             return
-        going = _drawn(logits[ready], [jobs[position] for position in ready])
-        for position, goes_on in zip(ready, going, strict=True):
-            job, talk = jobs[position], talks[position]
+        continuing = _draw_next_tokens(logits[ready], [jobs[position] for position in ready])
+        for position, goes_on in zip(ready, continuing, strict=True):
+            job, sequence = jobs[position], sequences[position]
             if len(job.ids) == 1 and goes_on:
-                self._pool.tell(talk)
-            talk.ids.append(job.ids[-1])
+                self._pool.publish(sequence)
+            sequence.ids.append(job.ids[-1])
             if not goes_on:
-                talk.ids.pop()  # it was never read
-                self._pool.end(talk)
-                job.talk = None
+                sequence.ids.pop()  # it was never read
+                self._pool.finish(sequence)
+                job.sequence = None
 
-    def _read(self, talks: Sequence[Talk], width: int) -> torch.Tensor:
-        """Reads up to `width` tokens of each; the logits after the last one, of shape (requests, vocabulary)."""
+    def _read(self, sequences: Sequence[CachedSequence], width: int) -> torch.Tensor:
+        """Reads up to `width` tokens of each; returns the last logits, of shape (requests, vocabulary)."""
         import torch
 
-        ids = np.zeros((len(talks), width), dtype=np.int64)
-        written, positions = np.zeros_like(ids), np.zeros_like(ids)
-        for row, talk in enumerate(talks):
-            known = len(talk.places)
-            count = min(width, len(talk.ids) - known)
-            ids[row, width - count :] = talk.ids[known : known + count]
-            written[row, width - count :] = self._pool.grow(talk, count)
+        ids = np.zeros((len(sequences), width), dtype=np.int64)
+        target_slots, positions = np.zeros_like(ids), np.zeros_like(ids)
+        for row, sequence in enumerate(sequences):
+            known = len(sequence.slots)
+            count = min(width, len(sequence.ids) - known)
+            ids[row, width - count :] = sequence.ids[known : known + count]
+            target_slots[row, width - count :] = self._pool.allocate(sequence, count)
             positions[row, width - count :] = np.arange(known, known + count)
-        seen = np.zeros((len(talks), max(len(talk.places) for talk in talks)), dtype=np.int64)
-        for row, talk in enumerate(talks):
-            seen[row, : len(talk.places)] = talk.places
+        visible = np.zeros((len(sequences), max(len(sequence.slots) for sequence in sequences)), dtype=np.int64)
+        for row, sequence in enumerate(sequences):
+            visible[row, : len(sequence.slots)] = sequence.slots
         device = self._model.device
         at = torch.from_numpy(positions).to(device)
         with torch.inference_mode():
             out = self._model(
                 input_ids=torch.from_numpy(ids).to(device),
-                attention_mask=_masks(self._kinds, at, seen.shape[1], self._model.dtype),
+                attention_mask=_attention_masks(self._kinds, at, visible.shape[1], self._model.dtype),
                 position_ids=at,
-                past_key_values=Reading(self._pool, written, seen, device).cache(),
+                past_key_values=CachePass(self._pool, target_slots, visible, device).cache(),
                 use_cache=True,
                 logits_to_keep=1,
             )
             return out.logits[:, -1].cpu()
 
-    def _guarded(self, jobs: list[Job], act: Callable[[], None]) -> None:
-        """Whatever the model does wrong ends these jobs and no others."""
+    def _run_pass(self, jobs: list[GenerationJob], act: Callable[[], None]) -> None:
+        """Runs one pass; an error ends the jobs of this pass only."""
         try:
             with boundary(ProviderError, "the local model"):
                 act()
         except ProviderError as exc:
             for job in jobs:
-                if job.talk is not None:
-                    self._pool.forget(job.talk)
-                    job.talk = None
-                    job.tell([], None, exc)
+                if job.sequence is not None:
+                    self._pool.release(job.sequence)
+                    job.sequence = None
+                    job.on_progress([], None, exc)
 
 
-def mask_kinds(config: Any) -> dict[str, int | None]:
-    """The kinds of attention that a model has, and how far back each looks (None: to the beginning).
-
-    Raises:
-        ProviderError: It has layers that are no such attention.
-    """
+def attention_windows(config: Any) -> dict[str, int | None]:
+    """Returns the window of each attention kind of a model (None: unlimited)."""
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     window = getattr(text, "sliding_window", None)
     kinds = set(getattr(text, "layer_types", None) or ["sliding_attention" if window else "full_attention"])
@@ -319,8 +301,8 @@ def mask_kinds(config: Any) -> dict[str, int | None]:
     return {kind: window if kind == "sliding_attention" else None for kind in sorted(kinds)}
 
 
-def _masks(kinds: dict[str, int | None], positions: torch.Tensor, longest: int, dtype: torch.dtype) -> Any:
-    """Which tokens each new one sees, as what is added to its scores, of shape (requests, 1, new tokens, all)."""
+def _attention_masks(kinds: dict[str, int | None], positions: torch.Tensor, longest: int, dtype: torch.dtype) -> Any:
+    """Returns additive attention masks, of shape (requests, 1, new tokens, all tokens)."""
     import torch
 
     keys = torch.arange(longest, device=positions.device)
@@ -332,25 +314,25 @@ def _masks(kinds: dict[str, int | None], positions: torch.Tensor, longest: int, 
     return next(iter(found.values())) if len(found) == 1 else found
 
 
-def _drawn(logits: torch.Tensor, jobs: Sequence[Job]) -> list[bool]:
-    """Gives each job its next token from `logits` of shape (jobs, vocabulary); who goes on."""
-    going = [False] * len(jobs)
-    for how in dict.fromkeys(job.how for job in jobs):
-        rows = [row for row, job in enumerate(jobs) if job.how == how]
-        log_probs = log_probabilities(logits[rows], how)
-        points = [_point(jobs[row]) for row in rows]
-        tokens = pick(log_probs, how, points)
+def _draw_next_tokens(logits: torch.Tensor, jobs: Sequence[GenerationJob]) -> list[bool]:
+    """Samples each job's next token from `logits` of shape (jobs, vocabulary); returns which jobs continue."""
+    continuing = [False] * len(jobs)
+    for params in dict.fromkeys(job.params for job in jobs):
+        rows = [row for row, job in enumerate(jobs) if job.params == params]
+        log_probs = log_probabilities(logits[rows], params)
+        points = [_uniform(jobs[row]) for row in rows]
+        tokens = draw_tokens(log_probs, params, points)
         for position, row in enumerate(rows):
             job = jobs[row]
             if len(job.ids) < len(job.steered):
                 tokens[position] = job.steered[len(job.ids)]
         chosen = log_probs[range(len(rows)), tokens].float().tolist()
         for row, token, logprob in zip(rows, tokens, chosen, strict=True):
-            going[row] = jobs[row].take(token, logprob)
-    return going
+            continuing[row] = jobs[row].add_token(token, logprob)
+    return continuing
 
 
-def _point(job: Job) -> float:
+def _uniform(job: GenerationJob) -> float:
     import torch
 
     return float(torch.rand(1, generator=job.generator, dtype=torch.float64).item())

@@ -1,4 +1,4 @@
-"""From the name of a model to the backend that answers for it.
+"""Opens a backend from a model name.
 
 | name | backend |
 |---|---|
@@ -30,21 +30,23 @@ _FORMS = (
     "openai:NAME, anthropic:NAME, http://host/v1#NAME, local:PATH, vllm:URL#NAME?tokenizer=PATH, "
     "sglang:URL#NAME?tokenizer=PATH, scripted:PATH, scripted:module:function or replay:ATTEMPT"
 )
+_EXAMPLES = {
+    "openai": "http://127.0.0.1:8000/v1 or https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
+}
 
 
 def open_backend(model: str, settings: Settings) -> ModelBackend:
-    """Makes the backend for `--model`. The caller closes it.
+    """Opens the backend of `--model`; the caller closes it.
 
     Raises:
         UserError: No such form, or something that it needs is not set; the message says what to set.
     """
     kind, _, rest = model.partition(":")
-    if kind == "openai" and rest:
-        return _openai(rest, settings)
-    if kind == "anthropic" and rest:
-        return _anthropic(rest, settings)
+    if kind in _EXAMPLES and rest:
+        return _open_provider(kind, rest, settings)
     if kind in {"http", "https"}:
-        return _at_url(model, settings)
+        return _open_url(model, settings)
     if kind == "scripted" and rest:
         return _scripted(rest)
     if kind in {"local", "vllm", "sglang"} and rest:
@@ -54,36 +56,27 @@ def open_backend(model: str, settings: Settings) -> ModelBackend:
     raise UserError(f"--model {model!r}: no such kind of model; expected {_FORMS}")
 
 
-def _openai(name: str, settings: Settings) -> ModelBackend:
-    url = settings.openai_base_url
+def _open_provider(kind: str, name: str, settings: Settings) -> ModelBackend:
+    """Opens `openai:NAME` or `anthropic:NAME`, at the URL that the environment names."""
+    variable, variable_of_key = f"{kind.upper()}_BASE_URL", f"{kind.upper()}_API_KEY"
+    url: str | None = getattr(settings, f"{kind}_base_url")
+    key: str | None = getattr(settings, f"{kind}_api_key")
     if not url:
         raise UserError(
-            f"--model openai:{name}: OPENAI_BASE_URL is not set. Set it to the server to ask, for example "
-            "http://127.0.0.1:8000/v1 or https://api.openai.com/v1; nothing is sent anywhere by default"
+            f"--model {kind}:{name}: {variable} is not set. Set it to the server to ask, for example "
+            f"{_EXAMPLES[kind]}; nothing is sent anywhere by default"
         )
-    parts = check_url(url, "OPENAI_BASE_URL", "OPENAI_API_KEY")
-    if parts.hostname == "api.openai.com" and not settings.openai_api_key:
-        raise UserError(f"--model openai:{name}: {parts.hostname} wants a credential: set OPENAI_API_KEY")
-    return _client(f"openai:{name}", url, name, settings, key=settings.openai_api_key)
-
-
-def _anthropic(name: str, settings: Settings) -> ModelBackend:
-    url = settings.anthropic_base_url
-    if not url:
-        raise UserError(
-            f"--model anthropic:{name}: ANTHROPIC_BASE_URL is not set. Set it to the server to ask, for example "
-            "https://api.anthropic.com; nothing is sent anywhere by default"
-        )
-    parts = check_url(url, "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
-    key = settings.anthropic_api_key
-    if parts.hostname == "api.anthropic.com" and not key:
-        raise UserError(f"--model anthropic:{name}: {parts.hostname} wants a credential: set ANTHROPIC_API_KEY")
+    parts = check_url(url, variable, variable_of_key)
+    if parts.hostname == f"api.{kind}.com" and not key:
+        raise UserError(f"--model {kind}:{name}: {parts.hostname} wants a credential: set {variable_of_key}")
+    if kind == "openai":
+        return _client(f"openai:{name}", url, name, settings, key=key)
     from .anthropic import AnthropicBackend
 
     return AnthropicBackend(f"anthropic:{name}", url, key, model=name, prices=_prices(settings))
 
 
-def _at_url(model: str, settings: Settings) -> ModelBackend:
+def _open_url(model: str, settings: Settings) -> ModelBackend:
     url, _, name = model.partition("#")
     parts = check_url(url, "--model", "OPENAI_API_KEY")
     if not name:
@@ -114,6 +107,6 @@ def _scripted(rest: str) -> ModelBackend:
         raise UserError(f"--model scripted:{rest}: expected a .json, .toml or .yaml file, or module:function")
     function = plugins.load("scripts", rest)
     if not callable(function):
-        raise UserError(f"--model scripted:{rest}: it is no function but a {type(function).__name__}")
+        raise UserError(f"--model scripted:{rest}: expected a function, got {type(function).__name__}")
     place, _, attribute = rest.rpartition(":")
     return ScriptedBackend(function, f"scripted:{Path(place).name}:{attribute}")

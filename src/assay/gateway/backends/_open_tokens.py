@@ -1,4 +1,4 @@
-"""From the name of a model that takes tokens to its backend, with the renderer that belongs to it.
+"""Opens a token backend and its renderer from a model name.
 
 | name | backend |
 |---|---|
@@ -57,7 +57,7 @@ def _local(rest: str) -> RenderedBackend:
         from .tiny import steer_with
 
         steer = steer_with(renderer, ScriptedBackend(load_script(Path(options["steer"]))))
-    return RenderedBackend(open_local(Path(folder), name, **placed), renderer, _forced(options), steer)
+    return RenderedBackend(open_local(Path(folder), name, **placed), renderer, _forced_sampling(options), steer)
 
 
 def _server(kind: str, rest: str, settings: Settings) -> RenderedBackend:
@@ -86,14 +86,16 @@ def _server(kind: str, rest: str, settings: Settings) -> RenderedBackend:
     name = f"{kind}:{parts.scheme}://{parts.netloc}{parts.path}#{model}"
     context = _number(whole, "context", options, int) if "context" in options else None
     tokens = made(name, url, key, model=model, context=context)
-    return RenderedBackend(tokens, _renderer(Path(options["tokenizer"]), options), _forced(options))
+    return RenderedBackend(tokens, _renderer(Path(options["tokenizer"]), options), _forced_sampling(options))
 
 
-def _options(whole: str, query: str, known: set[str]) -> dict[str, str]:
+def _options(whole: str, query: str, allowed: set[str]) -> dict[str, str]:
     options = dict(parse_qsl(query, keep_blank_values=True))
-    unknown = sorted(options.keys() - known)
+    unknown = sorted(options.keys() - allowed)
     if unknown:
-        raise UserError(f"--model {whole}: no such option: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+        raise UserError(
+            f"--model {whole}: no such option: {', '.join(unknown)}; known are {', '.join(sorted(allowed))}"
+        )
     for key in options.keys() & _SAMPLING.keys():
         _number(whole, key, options, _SAMPLING[key])
     if options.get("thinking", "true") not in {"true", "false"}:
@@ -108,7 +110,7 @@ def _number(whole: str, key: str, options: dict[str, str], kind: Callable[[str],
         raise UserError(f"--model {whole}: {key} must be a number, not {options[key]!r}") from exc
 
 
-def _forced(options: dict[str, str]) -> dict[str, Any]:
+def _forced_sampling(options: dict[str, str]) -> dict[str, Any]:
     return {key: kind(options[key]) for key, kind in _SAMPLING.items() if key in options}
 
 

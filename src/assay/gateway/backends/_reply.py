@@ -1,20 +1,21 @@
-"""Reads what a Chat Completions server answered: typed checks, token ids, log-probabilities, and what an error means.
+"""Parses and validates Chat Completions replies: typed checks, token ids, log-probabilities, error bodies.
 
-Pure: bytes in, values out. Nothing here trusts the server: a reply that does not have the shape it must have raises
-`ProviderError` naming the field, and no part of it is guessed.
+Pure: bytes in, values out. A malformed reply raises `ProviderError` naming the field; no value is guessed.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from assay.errors import ProviderError
+from assay.gateway.interface import Delta
 from assay.records import Usage
 
-from ._retry import worth_retrying
+from ._retry import is_retryable
 
 __all__ = [
     "CONTEXT_LENGTH",
@@ -22,14 +23,17 @@ __all__ = [
     "ServerError",
     "decode_reply",
     "error_in_reply",
+    "invalid_reply",
+    "invalid_request",
+    "merge_deltas",
     "read_completion",
     "read_error",
 ]
 
 CONTEXT_LENGTH = "context_length_exceeded"
 Count = Annotated[int, msgspec.Meta(ge=0)]
-_SHOWN = 500
-_DEEP = 300
+_MAX_ERROR_TEXT = 500
+_MAX_DEPTH = 300
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context (?:length|window|size)|too many (?:input |prompt )?tokens"
@@ -83,7 +87,7 @@ class _Body(msgspec.Struct, gc=False):
 
 
 class Completion(msgspec.Struct, frozen=True, gc=False):
-    """A checked answer. `raw` is the server's whole body and `message` a part of it."""
+    """A validated reply. `raw` is the server's whole body, `message` a part of it."""
 
     message: dict[str, Any]
     finish_reason: str | None
@@ -96,19 +100,25 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
 
 
 class ServerError(NamedTuple):
-    """What the body of an error reply says."""
+    """The parsed body of an error reply."""
 
     text: str
     code: str
     context_length: bool
 
 
-def read_completion(body: bytes, where: str) -> Completion:
-    """Checks a reply with status 200.
+def invalid_reply(message: str) -> ProviderError:
+    """Returns the error for a reply with status 200 that breaks the protocol; not retryable."""
+    return ProviderError(message, status=200, retryable=False)
 
-    Args:
-        body: The whole body.
-        where: Who answered, for the error message.
+
+def invalid_request(message: str) -> ProviderError:
+    """Returns the error for a request that the model cannot answer; not retryable."""
+    return ProviderError(message, status=400, retryable=False)
+
+
+def read_completion(body: bytes, where: str) -> Completion:
+    """Validates a reply with status 200.
 
     Raises:
         ProviderError: Not JSON, or a field is missing or of the wrong type; not retryable.
@@ -119,9 +129,7 @@ def read_completion(body: bytes, where: str) -> Completion:
     try:
         checked = msgspec.convert(raw, _Body)
     except msgspec.ValidationError as exc:
-        raise ProviderError(
-            f"{where} gave a reply that is no chat completion: {exc}", status=200, retryable=False
-        ) from exc
+        raise invalid_reply(f"{where} gave a reply that is not a chat completion: {exc}") from exc
     choice = checked.choices[0]
     tokens = choice.logprobs.content if choice.logprobs is not None else None
     return Completion(
@@ -130,61 +138,57 @@ def read_completion(body: bytes, where: str) -> Completion:
         usage=_usage(checked.usage),
         raw=raw,
         model=checked.model,
-        prompt_token_ids=_tuple(checked.prompt_token_ids),
-        completion_token_ids=_tuple(choice.token_ids) or _ids_in_tokens(tokens),
+        prompt_token_ids=_as_tuple(checked.prompt_token_ids),
+        completion_token_ids=_as_tuple(choice.token_ids) or _ids_in_tokens(tokens),
         logprobs=None if tokens is None else tuple(t.logprob for t in tokens),
     )
 
 
 def decode_reply(body: bytes, where: str) -> dict[str, Any]:
-    """The JSON object of a reply, not too deep to be kept. Raises `ProviderError`."""
+    """Decodes a reply as a JSON object of bounded depth. Raises `ProviderError`."""
     try:
         raw = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
         shown = body[:120].decode("utf-8", "replace")
-        raise ProviderError(
-            f"{where} gave a reply that is not JSON ({type(exc).__name__}: {exc}); it starts {shown!r}",
-            status=200,
-            retryable=False,
+        raise invalid_reply(
+            f"{where} gave a reply that is not JSON ({type(exc).__name__}: {exc}); it starts {shown!r}"
         ) from exc
     if not isinstance(raw, dict):
-        raise ProviderError(
-            f"{where} gave a reply that is no JSON object: expected `object`, got `{type(raw).__name__}` - at `$`",
-            status=200,
-            retryable=False,
+        raise invalid_reply(
+            f"{where} gave a reply that is not a JSON object: expected `object`, got `{type(raw).__name__}` - at `$`"
         )
-    if len(body) > _DEEP and len(body.translate(None, _NO_BRACKETS)) > _DEEP:
+    if len(body) > _MAX_DEPTH and len(body.translate(None, _NO_BRACKETS)) > _MAX_DEPTH:
         # A record puts the reply some levels deeper: what cannot be encoded there must not get that far.
         try:
             msgspec.json.encode(_wrapped(raw))
         except RecursionError as exc:
-            raise ProviderError(f"{where} gave a reply that is nested too deeply", status=200, retryable=False) from exc
+            raise invalid_reply(f"{where} gave a reply that is nested too deeply") from exc
     return raw
 
 
 def _wrapped(value: Any) -> Any:
-    for _ in range(_DEEP):
+    for _ in range(_MAX_DEPTH):
         value = [value]
     return value
 
 
 def error_in_reply(body: bytes, where: str) -> ProviderError:
-    """An error that a server or a proxy sent with status 200, whole or as an event."""
+    """Returns the error that a server or a proxy sent with status 200, whole or as an event."""
     error = read_error(400, body)
     inner = int(error.code) if error.code.isascii() and error.code.isdigit() else None
     status = inner if isinstance(inner, int) and 400 <= inner < 600 else 200
     if error.context_length:
-        return ProviderError(f"{CONTEXT_LENGTH}: {where}: {error.text}", status=400, retryable=False)
+        return invalid_request(f"{CONTEXT_LENGTH}: {where}: {error.text}")
     message = f"{where} answered 200 with an error: {error.text}"
-    return ProviderError(message, status=status, retryable=worth_retrying(status, error.code))
+    return ProviderError(message, status=status, retryable=is_retryable(status, error.code))
 
 
-def _tuple(values: list[int] | None) -> tuple[int, ...] | None:
+def _as_tuple(values: list[int] | None) -> tuple[int, ...] | None:
     return None if values is None else tuple(values)
 
 
 def _ids_in_tokens(tokens: list[_TokenLogprob] | None) -> tuple[int, ...] | None:
-    """Token ids where the server writes tokens as `token_id:N`; None unless every token is written so."""
+    """Returns token ids where every token is written as `token_id:N`, else None."""
     if not tokens:
         return None
     found = [t.token.removeprefix("token_id:") for t in tokens if t.token.startswith("token_id:")]
@@ -193,21 +197,21 @@ def _ids_in_tokens(tokens: list[_TokenLogprob] | None) -> tuple[int, ...] | None
     return tuple(int(text) for text in found)
 
 
-def _usage(given: _Usage | None) -> Usage:
-    if given is None:
+def _usage(reported: _Usage | None) -> Usage:
+    if reported is None:
         return Usage()
-    prompt, completion = given.prompt_tokens_details, given.completion_tokens_details
+    prompt, completion = reported.prompt_tokens_details, reported.completion_tokens_details
     return Usage(
-        prompt_tokens=given.prompt_tokens,
-        completion_tokens=given.completion_tokens,
+        prompt_tokens=reported.prompt_tokens,
+        completion_tokens=reported.completion_tokens,
         cached_tokens=prompt.cached_tokens if prompt is not None else None,
         reasoning_tokens=completion.reasoning_tokens if completion is not None else None,
     )
 
 
 def read_error(status: int, body: bytes) -> ServerError:
-    """Reads an error reply; never raises. A body of any shape gives at least its first characters."""
-    text, code = body[: 4 * _SHOWN].decode("utf-8", "replace"), ""
+    """Parses an error reply of any shape; never raises."""
+    text, code = body[: 4 * _MAX_ERROR_TEXT].decode("utf-8", "replace"), ""
     try:
         decoded: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -219,8 +223,29 @@ def read_error(status: int, body: bytes) -> ServerError:
     elif isinstance(error, str):
         text = error
     too_long = status in {400, 413, 422} and bool(_TOO_LONG.search(f"{code} {text[:4000]}"))
-    return ServerError(text[:_SHOWN], code[:100], too_long)
+    return ServerError(text[:_MAX_ERROR_TEXT], code[:100], too_long)
 
 
 def _scalar(value: Any) -> str:
     return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+
+
+def merge_deltas(deltas: Iterable[Delta]) -> list[Delta]:
+    """The pieces, those that go on with the one before made one with it."""
+    found: list[Delta] = []
+    for delta in deltas:
+        last = found[-1] if found else None
+        if last is None or not _continues(last, delta):
+            found.append(delta)
+        elif delta.index is None:
+            found[-1] = Delta(text=last.text + delta.text, reasoning=last.reasoning + delta.reasoning)
+        else:
+            found[-1] = msgspec.structs.replace(last, arguments=last.arguments + delta.arguments)
+    return found
+
+
+def _continues(last: Delta, delta: Delta) -> bool:
+    if last.index != delta.index or delta.id is not None or delta.name is not None:
+        return False
+    plain = last.sealed is None is delta.sealed and last.prompt_tokens is None is delta.prompt_tokens
+    return plain and bool(last.text) == bool(delta.text) and bool(last.reasoning) == bool(delta.reasoning)

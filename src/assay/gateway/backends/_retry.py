@@ -1,7 +1,7 @@
-"""When a model call is worth another try, and how long to wait first.
+"""Retry policy and backoff of model calls.
 
-Retried: 408, 425, 429 (unless the quota itself is spent), 5xx that another try can change, connections that broke,
-and time-outs. Never retried: anything that the same bytes will get again.
+Retried: 408, 425, 429 (unless the quota is exhausted), 5xx except 501 and 505, broken connections and timeouts. Not
+retried: errors that the same request would get again.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-__all__ = ["ClientOptions", "back_off", "retry_after", "worth_retrying"]
+__all__ = ["ClientOptions", "backoff_delay", "is_retryable", "retry_after"]
 
-_NEVER_AGAIN = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+_PERMANENT_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 
 
 class ClientOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How patient a model client is, and how much it reads."""
+    """Timeouts, retries and size limits of a model client."""
 
     max_tries: int = 5
-    """Tries of one call, the first included."""
+    """Maximum tries of one call, the first included."""
     connect_s: float = 15.0
-    """Seconds until a connection must stand."""
+    """Connect timeout in seconds."""
     timeout_s: float = 600.0
-    """Seconds for one try, from sending to the last byte."""
+    """Timeout in seconds of one try, from sending to the last byte."""
     total_s: float = 1800.0
-    """Seconds after which no further try of the same call is started."""
+    """Seconds after which a call is not retried."""
     back_off_s: float = 0.5
-    """The first wait; each further one is twice as long, with jitter."""
+    """First delay in seconds; each further one is twice as long, with jitter."""
     back_off_max_s: float = 30.0
     retry_after_max_s: float = 120.0
-    """The longest `Retry-After` that is waited for; a longer one is an error at once."""
+    """Longest accepted `Retry-After` in seconds; a longer one fails at once."""
     max_reply_bytes: int = 32 * 1024 * 1024
-    """A longer reply is an error."""
+    """Maximum reply size in bytes."""
     seed: int = 0
-    """Of the jitter."""
+    """Seed of the jitter."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work, before anything starts."""
+        """Rejects invalid values."""
         if self.max_tries < 1:
             raise ValueError(f"max_tries must be at least 1, got {self.max_tries}")
         waits = (self.connect_s, self.timeout_s, self.total_s, self.back_off_s, self.back_off_max_s)
@@ -49,15 +49,15 @@ class ClientOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("every time and size of a model client must be a finite number above 0")
 
 
-def worth_retrying(status: int, code: str) -> bool:
-    """Whether a reply with this status and error code may be different next time."""
+def is_retryable(status: int, code: str) -> bool:
+    """Returns whether an error with this status and code may succeed on retry."""
     if status == 429:
-        return code not in _NEVER_AGAIN
+        return code not in _PERMANENT_CODES
     return status in {408, 425} or (status >= 500 and status not in {501, 505})
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks to wait, from `Retry-After-Ms` or `Retry-After` (seconds or a date); else None."""
+    """Returns the seconds of `Retry-After-Ms` or `Retry-After` (seconds or a date), else None."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -79,8 +79,8 @@ def _number(text: str | None) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def back_off(options: ClientOptions, tries: int, asked_s: float | None, jitter: random.Random) -> float:
-    """Seconds to wait after `tries` failed tries: what the server asked for, else exponential with jitter."""
+def backoff_delay(options: ClientOptions, tries: int, asked_s: float | None, jitter: random.Random) -> float:
+    """Returns the delay in seconds after `tries` failed tries: the server's, else exponential with jitter."""
     if asked_s is not None:
         return asked_s + jitter.random() * min(options.back_off_s, 0.1 + asked_s * 0.1)
     longest = min(options.back_off_max_s, options.back_off_s * 2.0 ** min(tries - 1, 30))

@@ -1,13 +1,13 @@
-"""The built-in engine: a Transformers checkpoint, on CPU or GPU, that takes token prompts and says what it sampled.
+"""Built-in engine: a Transformers checkpoint on CPU or GPU that takes token prompts and returns sampled tokens.
 
-For tests, small models and small machines; a server such as vLLM or SGLang is faster for large ones. Requests that
-come together run together. A seeded request draws the same numbers whatever runs beside it; what remains is the
-rounding of batched arithmetic: about 1e-6 of a log-probability in float32, so that once in some hundred thousand tokens
-another is drawn, and 1e-15 with `dtype=float64`, which takes twice the arithmetic. Weights are read from safetensors
-files of a folder only: nothing is fetched, nothing is unpickled, no code of a checkpoint runs.
+For tests, small models and small machines; vLLM or SGLang are faster for large models. Concurrent requests are batched.
+A seeded request draws the same random numbers in any batch; the rounding of batched arithmetic remains: about 1e-6 of a
+log-probability in float32 (a different token once in some hundred thousand), and 1e-15 with `dtype=float64`, at twice
+the arithmetic. Weights are read from safetensors files of one folder: nothing is downloaded or unpickled, and no code
+of a checkpoint runs.
 
 Options after the folder, as in `local:PATH?device=cuda&temperature=1`: `device`, `dtype`, `renderer`, `thinking`, and
-sampling options that go before the client's.
+sampling options that override the client's.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from typing import Any
 from assay.errors import ProviderError, UserError, boundary
 from assay.gateway.interface import TokenReply
 
-from ._engine import Engine, EngineOptions, Job
-from ._reply import CONTEXT_LENGTH
-from ._sampling import Drawing, drawing_of, log_probabilities
+from ._engine import Engine, EngineOptions, GenerationJob
+from ._reply import CONTEXT_LENGTH, invalid_request
+from ._sampling import SamplingParams, log_probabilities, parse_sampling
 
-__all__ = ["LocalBackend", "load_checkpoint", "open_local", "runs_small", "weights_digest"]
+__all__ = ["LocalBackend", "is_small_cpu_model", "load_checkpoint", "open_local", "weights_digest"]
 
-_LEAST_TOKENS = 4096
-"""Of an answer whose request names no bound, where the context leaves as much."""
-_SMALL = 50_000_000
-"""Parameters of a model whose arithmetic costs less than what surrounds it: a second thread makes it slower, and far
-slower on a busy machine."""
+_DEFAULT_MAX_TOKENS = 4096
+"""Default maximum of new tokens, where the context allows it."""
+_SMALL_PARAMETERS = 50_000_000
+"""Below this parameter count a second PyTorch thread makes a model slower, especially on a busy machine."""
 Event = tuple[list[int], str | None, ProviderError | None]
 
 
@@ -73,16 +72,16 @@ class LocalBackend:
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event] = asyncio.Queue()
 
-        def tell(*event: Any) -> None:
+        def notify(*event: Any) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
-        job = self._job(prompt, sampling, stop_ids, tell)
+        job = self._job(prompt, sampling, stop_ids, notify)
         job.streamed = on_tokens is not None
         self._engine.submit(job)
         try:
             while True:
-                tokens, finish, error = await _all_there(events)
+                tokens, finish, error = await _next_events(events)
                 if error is not None:
                     raise error
                 if tokens and on_tokens is not None:
@@ -95,17 +94,19 @@ class LocalBackend:
             job.cancelled = True
 
     def score(self, prompt: Sequence[int], completion: Sequence[int], sampling: dict[str, Any]) -> tuple[float, ...]:
-        """Log-probabilities of `completion` after `prompt` under the sampling distribution, in one pass; blocks."""
+        """Computes log-probabilities of `completion` after `prompt` in one pass; blocks."""
         import torch
 
-        how: Drawing = drawing_of(sampling)
+        params: SamplingParams = parse_sampling(sampling)
         with torch.inference_mode():
             ids = torch.tensor([[*prompt, *completion]], device=self._model.device)
             logits = self._model(input_ids=ids, logits_to_keep=len(completion) + 1).logits[0].cpu()
-        return tuple(float(log_probabilities(row, how)[token]) for row, token in zip(logits, completion, strict=False))
+        return tuple(
+            float(log_probabilities(row, params)[token]) for row, token in zip(logits, completion, strict=False)
+        )
 
     async def load(self, weights: Mapping[str, Any], version: str) -> None:
-        """Gives the model other weights: answers under way end before it, later ones begin after it.
+        """Replaces the weights: running requests finish first, later ones use the new weights.
 
         Args:
             weights: As the model's own `state_dict`; copied.
@@ -115,41 +116,39 @@ class LocalBackend:
             ProviderError: They do not fit the model.
         """
         loop = asyncio.get_running_loop()
-        made: asyncio.Future[None] = loop.create_future()
+        loaded: asyncio.Future[None] = loop.create_future()
 
         def act() -> str:
             self._model.load_state_dict(weights)
             return version
 
         def settle(problem: ProviderError | None) -> None:
-            if made.done():
+            if loaded.done():
                 return
             if problem is None:
-                made.set_result(None)
+                loaded.set_result(None)
             else:
-                made.set_exception(problem)
+                loaded.set_exception(problem)
 
-        self._engine.change(act, lambda problem: _told(loop, settle, problem))
-        await made
+        self._engine.change(act, lambda problem: _call_in_loop(loop, settle, problem))
+        await loaded
 
     async def close(self) -> None:
         await asyncio.to_thread(self._engine.close)
 
-    def _job(self, prompt: Sequence[int], sampling: dict[str, Any], stop_ids: Sequence[int], tell: Any) -> Job:
+    def _job(
+        self, prompt: Sequence[int], sampling: dict[str, Any], stop_ids: Sequence[int], notify: Any
+    ) -> GenerationJob:
         if not prompt or min(prompt) < 0 or max(prompt) >= self._vocabulary:
-            raise ProviderError(
-                f"a prompt is one or more token ids from 0 to {self._vocabulary - 1}", status=400, retryable=False
-            )
+            raise invalid_request(f"a prompt is one or more token ids from 0 to {self._vocabulary - 1}")
         room = self._context - len(prompt)
         if room < 1:
-            raise ProviderError(
-                f"{CONTEXT_LENGTH}: the prompt has {len(prompt)} tokens, and the context {self._context}",
-                status=400,
-                retryable=False,
+            raise invalid_request(
+                f"{CONTEXT_LENGTH}: the prompt has {len(prompt)} tokens, and the context {self._context}"
             )
-        most = min(room, _whole(sampling, "max_tokens", _LEAST_TOKENS, least=1))
-        seed = _whole(sampling, "seed", secrets.randbits(63)) % (1 << 63)
-        job = Job(prompt, drawing_of(sampling), seed, most, self._ends(sampling, stop_ids), tell)
+        most = min(room, _integer_option(sampling, "max_tokens", _DEFAULT_MAX_TOKENS, least=1))
+        seed = _integer_option(sampling, "seed", secrets.randbits(63)) % (1 << 63)
+        job = GenerationJob(prompt, parse_sampling(sampling), seed, most, self._ends(sampling, stop_ids), notify)
         job.steered = list(sampling.get("steered") or ())
         return job
 
@@ -161,9 +160,7 @@ class LocalBackend:
             return lambda ids: ids[-1] in stops
         decode = self._decode
         if decode is None:
-            raise ProviderError(
-                "this model was opened without a tokenizer, so it cannot stop at a text", status=400, retryable=False
-            )
+            raise invalid_request("this model was opened without a tokenizer, so it cannot stop at a text")
         window = 4 + max(len(text.encode()) for text in texts)  # a token is a byte at least
 
         def ends(ids: Sequence[int]) -> bool:
@@ -173,7 +170,7 @@ class LocalBackend:
 
 
 def open_local(folder: Path, name: str, *, device: str = "auto", dtype: str = "auto") -> LocalBackend:
-    """Loads a checkpoint's folder. A small one on a CPU limits PyTorch in this process to one thread.
+    """Opens a checkpoint folder. For a small model on a CPU it limits PyTorch to one thread in this process.
 
     Args:
         folder: Holds `config.json`, `*.safetensors` and `tokenizer.json`.
@@ -188,7 +185,7 @@ def open_local(folder: Path, name: str, *, device: str = "auto", dtype: str = "a
 
     tokenizer = open_tokenizer(folder)
     model = load_checkpoint(folder, f"--model {name}", device=device, dtype=dtype)
-    if runs_small(model):
+    if is_small_cpu_model(model):
         import torch
 
         torch.set_num_threads(1)
@@ -196,8 +193,7 @@ def open_local(folder: Path, name: str, *, device: str = "auto", dtype: str = "a
 
 
 def load_checkpoint(folder: Path, name: str, *, device: str = "auto", dtype: str = "auto") -> Any:
-    """The Transformers model of a checkpoint's folder; `name` is who asks for it. Other arguments and errors as
-    `open_local`."""
+    """Loads the Transformers model of a checkpoint folder; `name` identifies the caller in errors. See `open_local`."""
     try:
         import torch
         import transformers
@@ -206,7 +202,7 @@ def load_checkpoint(folder: Path, name: str, *, device: str = "auto", dtype: str
             f"{name}: the built-in engine needs PyTorch and Transformers ({exc}); install assay[local]"
         ) from exc
     if not (folder / "config.json").is_file():
-        raise UserError(f"{name}: {folder} is no checkpoint: it has no config.json")
+        raise UserError(f"{name}: {folder} is not a checkpoint: it has no config.json")
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     dtype = "float32" if dtype == "auto" and device == "cpu" else dtype
     transformers.utils.logging.disable_progress_bar()
@@ -219,13 +215,13 @@ def load_checkpoint(folder: Path, name: str, *, device: str = "auto", dtype: str
         raise UserError(str(exc)) from exc
 
 
-def runs_small(model: Any) -> bool:
-    """Whether a Transformers model runs on a CPU and is so small that what surrounds its arithmetic costs more."""
-    return bool(model.device.type == "cpu" and model.num_parameters() < _SMALL)
+def is_small_cpu_model(model: Any) -> bool:
+    """Returns whether a model is on a CPU and too small to gain from several threads."""
+    return bool(model.device.type == "cpu" and model.num_parameters() < _SMALL_PARAMETERS)
 
 
 def weights_digest(weights: Mapping[str, Any]) -> str:
-    """Names weights by what they are: equal names, equal numbers. `weights` is a model's `state_dict`."""
+    """Returns a content digest of weights (a model's `state_dict`)."""
     import blake3
     import torch
 
@@ -237,27 +233,25 @@ def weights_digest(weights: Mapping[str, Any]) -> str:
     return f"blake3:{hasher.hexdigest()[:16]}"
 
 
-def _whole(sampling: dict[str, Any], name: str, default: int, *, least: int | None = None) -> int:
+def _integer_option(sampling: dict[str, Any], name: str, default: int, *, least: int | None = None) -> int:
     given = sampling.get(name)
     if given is None:
         return default
     usable = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
     if not usable or int(given) != given or (least is not None and given < least):
-        raise ProviderError(
-            f"{name} must be a whole number{'' if least is None else f' of {least} or more'}, got {given!r}",
-            status=400,
-            retryable=False,
+        raise invalid_request(
+            f"{name} must be a whole number{'' if least is None else f' of {least} or more'}, got {given!r}"
         )
     return int(given)
 
 
-def _told(loop: asyncio.AbstractEventLoop, settle: Callable[..., None], problem: ProviderError | None) -> None:
+def _call_in_loop(loop: asyncio.AbstractEventLoop, settle: Callable[..., None], problem: ProviderError | None) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(settle, problem)
 
 
-async def _all_there(events: asyncio.Queue[Event]) -> Event:
-    """The next event together with those that came meanwhile."""
+async def _next_events(events: asyncio.Queue[Event]) -> Event:
+    """Returns the next event, merged with those queued behind it."""
     tokens, finish, error = await events.get()
     while finish is None and error is None and not events.empty():
         more, finish, error = events.get_nowait()

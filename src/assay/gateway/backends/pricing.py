@@ -1,7 +1,6 @@
-"""What tokens cost, as the user's own price file says.
+"""Token prices from the user's price file.
 
-A price that is not known is None, never 0. No price is built in: list prices change, and a stale one would be a false
-number in a record.
+An unknown price is None, never 0. No prices are built in: list prices change, and stale ones would falsify records.
 
 The file, named by `ASSAY_PRICES`, in US dollars for a million tokens:
 
@@ -54,10 +53,10 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Prices(msgspec.Struct, frozen=True):
-    """Where prices are looked up, by the exact name of the model."""
+    """Prices by exact model name."""
 
     own: dict[str, Price] = {}
-    """By the exact name of the model."""
+    """Exact model name to price."""
 
     @classmethod
     def from_file(cls, path: Path) -> Prices:
@@ -76,5 +75,5 @@ class Prices(msgspec.Struct, frozen=True):
             ) from exc
 
     def find(self, model: str) -> Price | None:
-        """The price of a model, or None where nobody said."""
+        """Returns the price of a model, or None if the file does not list it."""
         return self.own.get(model)

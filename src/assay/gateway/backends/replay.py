@@ -1,12 +1,12 @@
-"""Serves the replies of a recorded attempt again, so that the same harness does the same in a fresh sandbox.
+"""Serves the replies of a recorded attempt, so that the same harness repeats its run in a fresh sandbox.
 
-A request is matched by where it stands: what goes on from the reply to a recorded call gets the reply to the call that
-went on from it there, also where sub-agents ask at once; what asks again gets the next reply that was given there, or
-the same one. Calls without an answer, and answers that never reached their client, are left out.
+Requests are matched by position: a request that continues the reply to a recorded call gets the reply of the call that
+continued there, also with concurrent sub-agents; a repeated request gets the next reply recorded there, or the same
+one. Calls without an answer and undelivered answers are skipped.
 
-What is compared is who speaks, and which tool calls are made and answered. Texts may differ (times, paths, process ids
-do); the first that does is named in the reply's `replay.differs_at`. Where a client says something else altogether it
-has diverged: an error says at which call and where, and the attempt ends with it.
+Roles and the ids of made and answered tool calls must match. Texts may differ (times, paths, process ids); the first
+difference is reported in the reply's `replay.differs_at`. A mismatch raises an error that names the call and the
+message, and the attempt ends.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from assay.errors import ProviderError
-from assay.gateway.forest import Forest, Placement, text_of
+from assay.gateway.call_tree import CallTree, Placement, content_text
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
-from assay.gateway.model import Answered, Model
+from assay.gateway.model import Model, ModelAnswer
 from assay.records import ModelCall
 
 __all__ = ["RecordedCall", "ReplayBackend"]
@@ -28,63 +28,56 @@ class RecordedCall(NamedTuple):
 
     call: ModelCall
     messages: Sequence[dict[str, Any]]
-    """All that it sent."""
+    """The full conversation of its request."""
     answer: dict[str, Any]
 
 
 class ReplayBackend:
-    """A recorded attempt as a model. Every session is served all of it, from the start.
-
-    Args:
-        calls: The attempt's answered calls, in the order in which they were made.
-        name: What records call the model.
-    """
+    """A recorded attempt as a model. Every session replays all of it from the start."""
 
     def __init__(self, calls: Sequence[RecordedCall], name: str) -> None:
         self.name = name
         self._calls = tuple(calls)
-        self._own: _Replayed | None = None
-        self._forest = Forest()
+        self._default_session: _ReplayedSession | None = None
+        self._call_tree = CallTree()
 
     def session(self) -> Model:
-        return _Replayed(self._calls, self.name)
+        return _ReplayedSession(self._calls, self.name)
 
     async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
-        """Answers one conversation after the other; see `ModelBackend.complete`."""
-        self._own = self._own or _Replayed(self._calls, self.name)
-        call_id, placement = f"c{len(self._forest) + 1}", self._forest.place(request)
-        reply = self._own.answer(call_id, request, placement)
-        self._forest.add(call_id, placement, request, reply.message)
+        """Replays one conversation after another; see `ModelBackend.complete`."""
+        self._default_session = self._default_session or _ReplayedSession(self._calls, self.name)
+        call_id, placement = f"c{len(self._call_tree) + 1}", self._call_tree.locate(request)
+        reply = self._default_session.answer(call_id, request, placement)
+        self._call_tree.add(call_id, placement, request, reply.message)
         return reply
 
     async def close(self) -> None:
         """Holds nothing."""
 
 
-class _Replayed:
-    """One session. See `Model`."""
-
+class _ReplayedSession:
     def __init__(self, calls: Sequence[RecordedCall], name: str) -> None:
         self.name = name
-        known = {one.call.id for one in calls}
+        recorded = {one.call.id for one in calls}
         self._next: dict[str | None, list[RecordedCall]] = {}
         for one in calls:
-            parent = one.call.parent if one.call.parent in known else None
+            parent = one.call.parent if one.call.parent in recorded else None
             self._next.setdefault(parent, []).append(one)
-        self._given: dict[str, RecordedCall] = {}
-        """Call of this session to the recorded one whose reply it got."""
+        self._matched: dict[str, RecordedCall] = {}
+        """Call id of this session, to the recorded call it was answered from."""
         self._used: set[str] = set()
-        self._asked = 0
+        self._calls_seen = 0
 
-    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
         reply = self.answer(call_id, request, placement)
-        return Answered(reply, placement.cause, placement.differs_at)
+        return ModelAnswer(reply, placement.cause, placement.differs_at)
 
     def answer(self, call_id: str, request: ModelRequest, placement: Placement) -> ModelReply:
-        """The recorded reply. Raises `ProviderError`, not worth a retry, where the client has diverged."""
-        self._asked += 1
+        """Returns the recorded reply. Raises `ProviderError`, not retryable, if the client diverged."""
+        self._calls_seen += 1
         found = self._find(request, placement)
-        self._given[call_id] = found
+        self._matched[call_id] = found
         self._used.add(found.call.id)
         response = found.call.response or {}
         differs_at = _first_difference(request.messages, found.messages)
@@ -100,22 +93,25 @@ class _Replayed:
         )
 
     def _find(self, request: ModelRequest, placement: Placement) -> RecordedCall:
-        before = self._given.get(placement.parent.id) if placement.parent is not None else None
-        there = self._next.get(before.call.id if before is not None else None, [])
-        fresh = [one for one in there if one.call.id not in self._used]
-        fits = [one for one in fresh if _misfit(request.messages, one.messages) is None]
+        before = self._matched.get(placement.parent.id) if placement.parent is not None else None
+        recorded_next = self._next.get(before.call.id if before is not None else None, [])
+        fresh = [one for one in recorded_next if one.call.id not in self._used]
+        fits = [one for one in fresh if _shape_mismatch(request.messages, one.messages) is None]
         # One that was given already is given again: the client lost it, or asks what it asked before.
-        fits = fits or [one for one in reversed(there) if _misfit(request.messages, one.messages) is None]
+        fits = fits or [
+            one for one in reversed(recorded_next) if _shape_mismatch(request.messages, one.messages) is None
+        ]
         if fits:
-            return max(fits, key=lambda one: _likeness(request, one))
+            return max(fits, key=lambda one: _equal_text_count(request, one))
         where = "begins" if before is None else f"goes on from recorded call {before.call.id}"
         if not fresh:
             reason = "and the record holds no reply there"
         else:
-            at, reason = _misfit(request.messages, fresh[0].messages) or (0, "")
+            at, reason = _shape_mismatch(request.messages, fresh[0].messages) or (0, "")
             reason = f"and differs from recorded call {fresh[0].call.id} at message {at}: {reason}"
         raise ProviderError(
-            f"the client diverged from the record at its call {self._asked}, which {where}, {reason}", retryable=False
+            f"the client diverged from the record at its call {self._calls_seen}, which {where}, {reason}",
+            retryable=False,
         )
 
 
@@ -125,28 +121,29 @@ def _finish_reason(response: dict[str, Any]) -> str | None:
 
 
 def _shape(message: dict[str, Any]) -> tuple[str, ...]:
-    """Who speaks, and which calls are made or answered."""
+    """Returns a message's role and the ids of the tool calls it makes or answers."""
     calls = message.get("tool_calls") or ()
     ids = sorted(str(call.get("id")) for call in calls if isinstance(call, dict))
     return (str(message.get("role")), *ids, *([str(message["tool_call_id"])] if "tool_call_id" in message else []))
 
 
-def _misfit(asked: Sequence[dict[str, Any]], recorded: Sequence[dict[str, Any]]) -> tuple[int, str] | None:
-    """The first message that is of another kind, and how; None where the conversations have one shape."""
-    for position, (one, other) in enumerate(zip(asked, recorded, strict=False)):
+def _shape_mismatch(requested: Sequence[dict[str, Any]], recorded: Sequence[dict[str, Any]]) -> tuple[int, str] | None:
+    for position, (one, other) in enumerate(zip(requested, recorded, strict=False)):
         if _shape(one) != _shape(other):
             return position, f"it is {' '.join(_shape(one))}, and {' '.join(_shape(other))} was recorded"
-    if len(asked) == len(recorded):
+    if len(requested) == len(recorded):
         return None
-    return min(len(asked), len(recorded)), f"there are {len(asked)} messages, and {len(recorded)} were recorded"
+    return min(len(requested), len(recorded)), f"there are {len(requested)} messages, and {len(recorded)} were recorded"
 
 
-def _first_difference(asked: Sequence[dict[str, Any]], recorded: Sequence[dict[str, Any]]) -> int | None:
-    pairs = enumerate(zip(asked, recorded, strict=False))
-    return next((n for n, (a, b) in pairs if text_of(a.get("content")) != text_of(b.get("content"))), None)
+def _first_difference(requested: Sequence[dict[str, Any]], recorded: Sequence[dict[str, Any]]) -> int | None:
+    pairs = enumerate(zip(requested, recorded, strict=False))
+    return next((n for n, (a, b) in pairs if content_text(a.get("content")) != content_text(b.get("content"))), None)
 
 
-def _likeness(request: ModelRequest, recorded: RecordedCall) -> int:
-    """Which of several recorded conversations is meant: the one with the most equal texts."""
+def _equal_text_count(request: ModelRequest, recorded: RecordedCall) -> int:
+    """Counts messages with equal text, to choose among several recorded conversations."""
     pairs = zip(request.messages, recorded.messages, strict=False)
-    return sum(text_of(asked.get("content")) == text_of(known.get("content")) for asked, known in pairs)
+    return sum(
+        content_text(requested.get("content")) == content_text(recorded.get("content")) for requested, recorded in pairs
+    )

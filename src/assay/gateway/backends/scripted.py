@@ -1,4 +1,4 @@
-"""A model that says what a script says: the test double of every model server, shipped for plugin authors too.
+"""Scripted model: the test double of a model server, shipped for plugin authors too.
 
 It keeps nothing between calls, so one object serves any number of attempts at once: which reply of a list is next is
 the number of assistant messages that the request already holds. Same request, same answer.
@@ -33,13 +33,13 @@ from assay.errors import ProviderError, UserError, boundary
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.records import Usage
 
-__all__ = ["Reply", "Rule", "Script", "ScriptedBackend", "ScriptedCall", "ScriptedError", "load_script"]
+__all__ = ["Reply", "Script", "ScriptedBackend", "ScriptedCall", "ScriptedError", "ScriptedRule", "load_script"]
 
 _MAX_FILE = 64 << 20
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool call. Arguments given as text are passed on as they are, also where they are no JSON."""
+    """A tool call. Text arguments are passed on unchanged, even if they are not JSON."""
 
     name: str
     arguments: dict[str, Any] | str = {}
@@ -48,7 +48,7 @@ class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptedError(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A server that fails for good."""
+    """A permanent server error."""
 
     message: str
     status: int | None = None
@@ -56,7 +56,7 @@ class ScriptedError(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the model says once."""
+    """One scripted reply."""
 
     content: str | None = None
     reasoning: str | None = None
@@ -66,8 +66,8 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     error: ScriptedError | None = None
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A reply to a last message in which the regular expression `match` is found."""
+class ScriptedRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Reply to a last message that matches the regular expression `match`."""
 
     match: str
     reply: str | Reply
@@ -78,20 +78,20 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     replies: tuple[str | Reply, ...] = ()
     after: Literal["error", "last", "cycle"] = "error"
-    """What answers once the replies are used up."""
-    rules: tuple[Rule, ...] = ()
+    """Behaviour after the last reply."""
+    rules: tuple[ScriptedRule, ...] = ()
     default: str | Reply | None = None
-    """The answer where no rule matches."""
+    """Reply if no rule matches."""
 
     def __post_init__(self) -> None:
-        """Refuses a script that cannot answer."""
+        """Rejects a script that cannot answer."""
         if bool(self.replies) == bool(self.rules or self.default is not None):
             raise ValueError("a script has either `replies` or `rules` (with an optional `default`)")
         for rule in self.rules:
             try:
                 re.compile(rule.match)
             except re.error as exc:
-                raise ValueError(f"rule {rule.match!r} is no regular expression: {exc}") from exc
+                raise ValueError(f"rule {rule.match!r} is not a regular expression: {exc}") from exc
 
 
 Answer = str | Reply | dict[str, Any]
@@ -124,12 +124,7 @@ def _decoder(suffix: str) -> Callable[[bytes], Any]:
 
 
 class ScriptedBackend:
-    """Answers from a script.
-
-    Args:
-        script: A function, a list of replies, or a `Script`.
-        name: What records call the model.
-    """
+    """Answers from a script."""
 
     def __init__(self, script: ScriptFunction | Sequence[str | Reply] | Script, name: str = "scripted") -> None:
         self.name = name
@@ -141,7 +136,7 @@ class ScriptedBackend:
             self._choose = _from_script(Script(replies=tuple(script)))
 
     async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
-        """Answers. See `ModelBackend.complete`; a script that raises, or has no answer, is a `ProviderError`."""
+        """Returns the scripted reply; a script that raises, or has none, is a `ProviderError`."""
         with boundary(ProviderError, f"script {self.name}"):
             chosen = self._choose(request)
             if inspect.isawaitable(chosen):

@@ -13,12 +13,13 @@ import msgspec
 from assay.errors import ProviderError
 from assay.gateway.interface import TokenReply
 
-from ._token_client import TokenClient, known_logprobs, read_as
+from ._reply import invalid_reply
+from ._token_client import TokenClient, complete_logprobs, convert_answer
 
 __all__ = ["SGLangBackend"]
 
 Id = Annotated[int, msgspec.Meta(ge=0)]
-_PASSED = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "min_p": "min_p", "stop": "stop"}
+_FORWARDED = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "min_p": "min_p", "stop": "stop"}
 
 
 class _Finish(msgspec.Struct, gc=False):
@@ -40,12 +41,14 @@ class _Generation(msgspec.Struct, gc=False):
 
 
 class SGLangBackend(TokenClient):
-    """See `TokenClient`. The model is the server's one; its name is not sent."""
+    """Client of SGLang's generate route; the model name is not sent, because a server has one model."""
 
     path = "/generate"
 
-    def _body(self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]) -> dict[str, Any]:
-        parameters: dict[str, Any] = {theirs: sampling[own] for own, theirs in _PASSED.items() if own in sampling}
+    def _prompt_body(
+        self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]
+    ) -> dict[str, Any]:
+        parameters: dict[str, Any] = {theirs: sampling[own] for own, theirs in _FORWARDED.items() if own in sampling}
         if parameters.get("top_k") == 0:
             parameters["top_k"] = -1
         if "seed" in sampling:
@@ -58,8 +61,8 @@ class SGLangBackend(TokenClient):
         }
         return {"input_ids": prompt, "sampling_params": parameters, "return_logprob": True, "stream": False}
 
-    def _reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
-        whole = read_as(raw, _Generation, self.name)
+    def _token_reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
+        whole = convert_answer(raw, _Generation, self.name)
         meta = whole.meta_info
         finish = meta.finish_reason
         if finish.type not in {"stop", "length"}:
@@ -67,22 +70,16 @@ class SGLangBackend(TokenClient):
                 f"{self.name}: an answer that ended with {finish.type!r}: {(finish.message or '')[:200]}", status=200
             )
         if meta.prompt_tokens is not None and meta.prompt_tokens != len(prompt):
-            raise ProviderError(
-                f"{self.name}: the server counts {meta.prompt_tokens} prompt tokens of {len(prompt)} that were sent",
-                status=200,
-                retryable=False,
+            raise invalid_reply(
+                f"{self.name}: the server counts {meta.prompt_tokens} prompt tokens of {len(prompt)} that were sent"
             )
         ids: list[int] = [token for _, token, _ in meta.output_token_logprobs]
         given = [logprob for logprob, _, _ in meta.output_token_logprobs]
         if whole.output_ids is not None and whole.output_ids != ids[: len(whole.output_ids)]:
-            raise ProviderError(
-                f"{self.name}: output_ids and meta_info.output_token_logprobs tell of other tokens",
-                status=200,
-                retryable=False,
-            )
+            raise invalid_reply(f"{self.name}: output_ids and meta_info.output_token_logprobs tell of other tokens")
         matched = finish.matched if isinstance(finish.matched, int) else None
         if matched is not None and matched in stop_ids and ids[-1:] != [matched]:
             ids, given = [*ids, matched], [*given, None]  # trimmed by the server, yet sampled
-        logprobs = known_logprobs(given, len(ids))
+        logprobs = complete_logprobs(given, len(ids))
         version = None if meta.weight_version is None else str(meta.weight_version)
         return TokenReply(tuple(ids), logprobs, finish.type, version)

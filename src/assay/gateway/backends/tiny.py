@@ -1,8 +1,8 @@
-"""A real model of under a million random weights, for tests and examples: no network, no download, the same each time.
+"""A model of under a million random weights for tests and examples: deterministic, nothing is downloaded.
 
-It is a Qwen3 in all but size, with that family's special tokens and a byte-level tokenizer trained on text that every
-Python installation has. What it says by itself is noise; a `steer_with` makes it say a script token by token, while
-the log-probabilities stay its own. Weights are drawn wide, so that another context gives clearly other ones.
+A small Qwen3 with that family's special tokens and a byte-level tokenizer trained on text of the Python standard
+library. Its own output is noise; `steer_with` makes it produce a script token by token with its own log-probabilities.
+The weights have a large variance, so that different contexts give clearly different log-probabilities.
 """
 
 from __future__ import annotations
@@ -31,14 +31,7 @@ _SPLIT = (
 
 
 def write_tiny_model(folder: Path, *, seed: int = 0, vocabulary: int = 4096, context: int = 65536) -> Path:
-    """Writes a checkpoint (about 3 MB) into `folder`, unless one is there; returns the folder. Needs `assay[local]`.
-
-    Args:
-        folder: Is made; its name is free.
-        seed: Of the weights.
-        vocabulary: Tokens, the special ones included.
-        context: Longest prompt and answer together.
-    """
+    """Writes a checkpoint (about 3 MB) into `folder`, unless one is there; returns the folder. Needs `assay[local]`."""
     if (folder / "model.safetensors").is_file():
         return folder
     import torch
@@ -58,44 +51,39 @@ def write_tiny_model(folder: Path, *, seed: int = 0, vocabulary: int = 4096, con
 
 
 def steer_with(renderer: LibraryRenderer, script: ScriptedBackend) -> Steer:
-    """Makes a model say what a script's replies are, in its own template."""
+    """Makes a model produce a script's replies, in its own template."""
 
     async def steer(request: ModelRequest) -> Sequence[int]:
-        return renderer.said((await script.complete(request)).message)
+        return renderer.render_reply((await script.complete(request)).message)
 
     return steer
 
 
 def write_tiny_tokenizer(folder: Path, vocabulary: int = 4096) -> Path:
-    """Writes the tokenizer alone, with enough beside it to open a renderer; returns the folder. Needs `tokenizers`."""
+    """Writes the tokenizer and the files a renderer needs; returns the folder. Needs `tokenizers`."""
     from tokenizers import Regex, pre_tokenizers
 
     texts = (Path(str(module.__file__)).read_text(encoding="utf-8") for module in (argparse, textwrap, json))
     split = pre_tokenizers.Split(Regex(_SPLIT), behavior="isolated")
-    return _written(_trained(split, texts, vocabulary), folder)
+    return _write_tokenizer(_train_tokenizer(split, texts, vocabulary), folder)
 
 
 def write_domain_tokenizer(folder: Path, texts: Iterable[str], vocabulary: int) -> int:
-    """Writes a tokenizer that was trained on `texts` alone, as `write_tiny_tokenizer` does; how many tokens it has.
+    """Writes a tokenizer trained on `texts` alone; returns its vocabulary size.
 
     Words are not kept apart, only digits are: what is always the same (a tool's schema, a template) becomes a few long
     tokens, so that conversations of one domain are several times shorter, while numbers stay readable to the model.
-
-    Args:
-        folder: Is made.
-        texts: Conversations as they are rendered; special tokens in them are recognised.
-        vocabulary: Tokens at most, the 256 bytes and the special ones included.
     """
     from tokenizers import pre_tokenizers
 
     special = re.compile("|".join(map(re.escape, (*SPECIAL_TOKENS, *_TAGS))))
     pieces = (piece for text in texts for piece in special.split(text) if piece)
-    tokenizer = _trained(pre_tokenizers.Digits(individual_digits=True), pieces, vocabulary)
-    _written(tokenizer, folder)
+    tokenizer = _train_tokenizer(pre_tokenizers.Digits(individual_digits=True), pieces, vocabulary)
+    _write_tokenizer(tokenizer, folder)
     return int(tokenizer.get_vocab_size())
 
 
-def _trained(split: Any, texts: Iterable[str], vocabulary: int) -> Any:
+def _train_tokenizer(split: Any, texts: Iterable[str], vocabulary: int) -> Any:
     """A tokenizer of byte pairs, trained on texts as `split` cuts them."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -115,7 +103,7 @@ def _trained(split: Any, texts: Iterable[str], vocabulary: int) -> Any:
     return tokenizer
 
 
-def _written(tokenizer: Any, folder: Path) -> Path:
+def _write_tokenizer(tokenizer: Any, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     described: dict[str, Any] = {"eos_token": "<|im_end|>", "tokenizer_class": "PreTrainedTokenizerFast"}

@@ -10,11 +10,7 @@ __all__ = ["check_url"]
 
 
 def check_url(url: str, what: str, credential: str) -> SplitResult:
-    """Returns the parts of a usable URL.
-
-    Raises:
-        UserError: It is not one; its text is not repeated where it may hold a credential.
-    """
+    """Returns the parts of a usable URL."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)

@@ -14,12 +14,13 @@ import msgspec
 from assay.errors import ProviderError
 from assay.gateway.interface import TokenReply
 
-from ._token_client import TokenClient, known_logprobs, read_as
+from ._reply import invalid_reply
+from ._token_client import TokenClient, complete_logprobs, convert_answer
 
 __all__ = ["VLLMBackend", "VLLMCompletions"]
 
 Id = Annotated[int, msgspec.Meta(ge=0)]
-_PASSED = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
+_FORWARDED = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
 
 
 class _Entry(msgspec.Struct, gc=False):
@@ -61,12 +62,14 @@ class _Completion(msgspec.Struct, gc=False):
 
 
 class VLLMBackend(TokenClient):
-    """See `TokenClient`."""
+    """Client of vLLM's generate route."""
 
     path = "/inference/v1/generate"
 
-    def _body(self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]) -> dict[str, Any]:
-        parameters = {key: sampling[key] for key in _PASSED if key in sampling}
+    def _prompt_body(
+        self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]
+    ) -> dict[str, Any]:
+        parameters = {key: sampling[key] for key in _FORWARDED if key in sampling}
         parameters |= {
             "max_tokens": most,
             "stop_token_ids": list(stop_ids),
@@ -75,19 +78,17 @@ class VLLMBackend(TokenClient):
         }
         return {"model": self._model, "token_ids": prompt, "sampling_params": parameters}
 
-    def _reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
-        whole = read_as(raw, _Generation, self.name)
+    def _token_reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
+        whole = convert_answer(raw, _Generation, self.name)
         choice = whole.choices[0]
-        _same_prompt(self.name, whole.prompt_token_ids, prompt)
+        _require_same_prompt(self.name, whole.prompt_token_ids, prompt)
         entries = (choice.logprobs.content if choice.logprobs is not None else None) or []
         named = [_id_of(entry) for entry in entries]
         if any(one is not None and one != other for one, other in zip(named, choice.token_ids, strict=False)):
-            raise ProviderError(
-                f"{self.name}: log-probabilities of other tokens than were sampled (choices[0].logprobs.content)",
-                status=200,
-                retryable=False,
+            raise invalid_reply(
+                f"{self.name}: log-probabilities of other tokens than were sampled (choices[0].logprobs.content)"
             )
-        logprobs = known_logprobs([entry.logprob for entry in entries], len(choice.token_ids))
+        logprobs = complete_logprobs([entry.logprob for entry in entries], len(choice.token_ids))
         finish = _finish(self.name, choice.finish_reason)
         return TokenReply(tuple(choice.token_ids), logprobs, finish, _version(choice.weight_versions))
 
@@ -97,8 +98,10 @@ class VLLMCompletions(TokenClient):
 
     path = "/v1/completions"
 
-    def _body(self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]) -> dict[str, Any]:
-        body = {key: sampling[key] for key in _PASSED if key in sampling}
+    def _prompt_body(
+        self, prompt: list[int], most: int, sampling: dict[str, Any], stop_ids: Sequence[int]
+    ) -> dict[str, Any]:
+        body = {key: sampling[key] for key in _FORWARDED if key in sampling}
         return body | {
             "model": self._model,
             "prompt": prompt,
@@ -110,21 +113,19 @@ class VLLMCompletions(TokenClient):
             "add_special_tokens": False,
         }
 
-    def _reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
-        choice = read_as(raw, _Completion, self.name).choices[0]
-        _same_prompt(self.name, choice.prompt_token_ids, prompt)
-        given = (choice.logprobs.token_logprobs if choice.logprobs is not None else None) or []
+    def _token_reply(self, raw: dict[str, Any], prompt: list[int], stop_ids: Sequence[int]) -> TokenReply:
+        choice = convert_answer(raw, _Completion, self.name).choices[0]
+        _require_same_prompt(self.name, choice.prompt_token_ids, prompt)
+        reported = (choice.logprobs.token_logprobs if choice.logprobs is not None else None) or []
         finish = _finish(self.name, choice.finish_reason)
-        logprobs = known_logprobs(given, len(choice.token_ids))
+        logprobs = complete_logprobs(reported, len(choice.token_ids))
         return TokenReply(tuple(choice.token_ids), logprobs, finish, _version(choice.weight_versions))
 
 
-def _same_prompt(name: str, told: list[int] | None, sent: list[int]) -> None:
-    if told is not None and told != sent:
-        raise ProviderError(
-            f"{name}: the server sampled under another prompt than it was sent ({len(told)} tokens, {len(sent)} sent)",
-            status=200,
-            retryable=False,
+def _require_same_prompt(name: str, prompt_seen: list[int] | None, sent: list[int]) -> None:
+    if prompt_seen is not None and prompt_seen != sent:
+        raise invalid_reply(
+            f"{name}: the server sampled under another prompt ({len(prompt_seen)} tokens) than was sent ({len(sent)})"
         )
 
 
@@ -142,11 +143,11 @@ def _id_of(entry: _Entry) -> int | None:
     return int(text) if (entry.token or "").startswith("token_id:") and text.isdecimal() and len(text) < 12 else None
 
 
-def _version(given: Any) -> str | None:
+def _version(reported: Any) -> str | None:
     """One name for the weights: a text, or the texts of a list of spans, each once."""
-    if given is None or isinstance(given, str | int):
-        return None if given is None else str(given)
-    spans = given if isinstance(given, list) else [given]
+    if reported is None or isinstance(reported, str | int):
+        return None if reported is None else str(reported)
+    spans = reported if isinstance(reported, list) else [reported]
     names = [
         str(span.get("version", span.get("weight_version"))) if isinstance(span, dict) else str(span) for span in spans
     ]

@@ -1,27 +1,27 @@
-"""What clients speak, one file each. A dialect parses a request into the canonical call and writes the answer."""
+"""API dialects, one module each. A dialect parses a request into the canonical call and encodes the reply."""
 
 from __future__ import annotations
 
-from ._pieces import answerable, deltas_of, is_too_deep
+from ._deltas import is_too_deep, normalize_tool_calls, split_reply
 from .anthropic_messages import AnthropicMessages
 from .gemini import Gemini
-from .interface import BadRequest, Dialect, Parsed, Problem, StreamWriter, Target, Written
+from .interface import ApiProblem, BadRequest, Dialect, ParsedRequest, RequestTarget, Response, StreamWriter
 from .openai_chat import OpenAIChat
 from .openai_responses import OpenAIResponses
 
 __all__ = [
     "DIALECTS",
+    "ApiProblem",
     "BadRequest",
     "Dialect",
-    "Parsed",
-    "Problem",
+    "ParsedRequest",
+    "RequestTarget",
+    "Response",
     "StreamWriter",
-    "Target",
-    "Written",
-    "answerable",
-    "deltas_of",
     "is_too_deep",
+    "normalize_tool_calls",
+    "split_reply",
 ]
 
 DIALECTS: tuple[Dialect, ...] = (AnthropicMessages(), OpenAIResponses(), Gemini(), OpenAIChat())
-"""In the order in which they are asked whether a request is theirs; the last answers what is nobody's."""
+"""Match order; the last dialect also answers requests that match none."""

@@ -1,4 +1,4 @@
-"""Reads a request of Anthropic Messages into the canonical call; see `anthropic_messages` for what becomes of what."""
+"""Parses an Anthropic Messages request into the canonical call; see `anthropic_messages` for the mapping."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import msgspec
 
 from assay.gateway.interface import ModelRequest
 
-from ._events import encode
-from ._reading import checked, kept, require
-from .interface import Parsed, Target
+from ._deltas import encode
+from ._validation import convert_part, require, require_foreign_part
+from .interface import ParsedRequest, RequestTarget
 
 __all__ = ["OWN_SIGNATURE", "read_request"]
 
 OWN_SIGNATURE = "YXNzYXk6"
-"""How signatures written here begin (base64 of `assay:`)."""
+"""Prefix of the gateway's own signatures (base64 of `assay:`)."""
 _SAMPLING = ("max_tokens", "temperature", "top_p", "top_k")
 _OWN = {"model", "messages", "system", "tools", "tool_choice", "stream", "stop_sequences", *_SAMPLING}
 _TOOL_OWN = {"name", "description", "input_schema"}
@@ -52,9 +52,7 @@ class _ResultContent(msgspec.Struct, gc=False):
     content: list[_Block]
 
 
-class _Given(NamedTuple):
-    """A block, checked, with what the client sent and its path."""
-
+class _SourceBlock(NamedTuple):
     block: _Block
     raw: dict[str, Any]
     where: str
@@ -98,11 +96,11 @@ class _Request(msgspec.Struct, gc=False):
     output_config: _OutputConfig | None = None
 
 
-def read_request(target: Target, body: dict[str, Any], dialect: str) -> Parsed:
-    """The whole request. Raises `BadRequest` naming the field; may raise RecursionError where it is nested too deep."""
-    read = checked(body, _Request)
+def read_request(target: RequestTarget, body: dict[str, Any], dialect: str) -> ParsedRequest:
+    """Parses the request. Raises `BadRequest` naming the field, and RecursionError if it is nested too deeply."""
+    read = convert_part(body, _Request)
     require(read.messages, "must hold at least one message", "messages")
-    reading = _Reading(read, body)
+    reading = _RequestReader(read, body)
     request = ModelRequest(
         messages=reading.messages,
         tools=reading.tools,
@@ -110,11 +108,11 @@ def read_request(target: Target, body: dict[str, Any], dialect: str) -> Parsed:
         dialect=dialect,
         passthrough=reading.passthrough(target),
     )
-    return Parsed(request, read.model, bool(read.stream))
+    return ParsedRequest(request, read.model, bool(read.stream))
 
 
-class _Reading:
-    """One request's messages and tools in canonical form, and what has none."""
+class _RequestReader:
+    """One request's messages and tools in canonical form, and the fields without one."""
 
     def __init__(self, read: _Request, body: dict[str, Any]) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -125,12 +123,12 @@ class _Reading:
         self._tool_fields: dict[str, dict[str, Any]] = {}
         if read.system:
             self._say("system", read.system, body["system"], "system")
-        for position, (message, given) in enumerate(zip(read.messages, body["messages"], strict=True)):
-            self._message(message, given["content"], f"messages[{position}].content")
-        for tool, given in zip(read.tools or (), body.get("tools") or (), strict=True):
-            self._tool(tool, given)
+        for position, (message, source) in enumerate(zip(read.messages, body["messages"], strict=True)):
+            self._message(message, source["content"], f"messages[{position}].content")
+        for tool, source in zip(read.tools or (), body.get("tools") or (), strict=True):
+            self._tool(tool, source)
 
-    def passthrough(self, target: Target) -> dict[str, Any]:
+    def passthrough(self, target: RequestTarget) -> dict[str, Any]:
         found = {key: value for key, value in self._body.items() if key not in _OWN}
         if self._server_tools:
             found["tools"] = self._server_tools
@@ -143,28 +141,28 @@ class _Reading:
             found["anthropic_beta"] = betas[:2000]
         return found
 
-    def _tool(self, tool: _Tool, given: dict[str, Any]) -> None:
+    def _tool(self, tool: _Tool, source: dict[str, Any]) -> None:
         if tool.input_schema is None:
-            self._server_tools.append(given)
+            self._server_tools.append(source)
             return
         require(tool.name, "a tool needs a name", "tools")
         function: dict[str, Any] = {"name": tool.name, "parameters": tool.input_schema}
         if tool.description is not None:
             function["description"] = tool.description
         self.tools.append({"type": "function", "function": function})
-        extra = {key: value for key, value in given.items() if key not in _TOOL_OWN}
+        extra = {key: value for key, value in source.items() if key not in _TOOL_OWN}
         if extra:
             self._tool_fields[tool.name] = extra
 
-    def _message(self, message: _Message, given: Any, where: str) -> None:
+    def _message(self, message: _Message, source: Any, where: str) -> None:
         if message.role == "assistant":
-            self._assistant(message.content, given, where)
+            self._assistant(message.content, source, where)
             return
         if isinstance(message.content, str) or message.role == "system":
-            self._say(message.role, message.content, given, where)
+            self._say(message.role, message.content, source, where)
             return
-        rest: list[_Given] = []
-        for item in _given(message.content, given, where):
+        rest: list[_SourceBlock] = []
+        for item in _source_blocks(message.content, source, where):
             if item.block.type == "tool_result":
                 self._result(item.block, item.where)
             else:
@@ -172,13 +170,13 @@ class _Reading:
         if rest or not message.content:
             self._say_parts("user", rest)
 
-    def _say(self, role: str, content: str | list[_Block], given: Any, where: str) -> None:
+    def _say(self, role: str, content: str | list[_Block], source: Any, where: str) -> None:
         if isinstance(content, str):
             self.messages.append({"role": role, "content": content})
         else:
-            self._say_parts(role, _given(content, given, where))
+            self._say_parts(role, _source_blocks(content, source, where))
 
-    def _say_parts(self, role: str, items: list[_Given]) -> None:
+    def _say_parts(self, role: str, items: list[_SourceBlock]) -> None:
         for part, item in enumerate(items):
             self._mark(item.block, part)
         self.messages.append({"role": role, "content": _content(items)})
@@ -188,27 +186,27 @@ class _Reading:
         self._mark(block, -1)
         content: Any = block.content or ""
         if not isinstance(content, str):
-            read = checked({"content": content}, _ResultContent, where).content
-            content = _content(_given(read, block.content, f"{where}.content"))
+            read = convert_part({"content": content}, _ResultContent, where).content
+            content = _content(_source_blocks(read, block.content, f"{where}.content"))
         message = {"role": "tool", "tool_call_id": block.tool_use_id, "content": content}
         self.messages.append(message | {"is_error": True} if block.is_error else message)
 
-    def _assistant(self, content: str | list[_Block], given: Any, where: str) -> None:
+    def _assistant(self, content: str | list[_Block], source: Any, where: str) -> None:
         if isinstance(content, str):
             self.messages.append({"role": "assistant", "content": content})
             return
-        said: list[_Given] = []
+        texts: list[_SourceBlock] = []
         thoughts: list[dict[str, Any]] = []
         calls: list[dict[str, Any]] = []
-        for item in _given(content, given, where):
+        for item in _source_blocks(content, source, where):
             if item.block.type in {"thinking", "redacted_thinking"}:
                 thoughts.append(_thought(item))
             elif item.block.type == "tool_use":
                 calls.append(_call(item.block, item.where))
             else:
-                said.append(item)
+                texts.append(item)
             self._mark(item.block, -1)
-        message: dict[str, Any] = {"role": "assistant", "content": _said(said, bare=not calls)}
+        message: dict[str, Any] = {"role": "assistant", "content": _assistant_content(texts, bare=not calls)}
         reasoning = "".join(thought.get("thinking", "") for thought in thoughts)
         if reasoning:
             message["reasoning_content"] = reasoning
@@ -224,14 +222,14 @@ class _Reading:
             self._marks.append(mark)
 
 
-def _given(blocks: list[_Block], raw: list[dict[str, Any]], where: str) -> list[_Given]:
+def _source_blocks(blocks: list[_Block], raw: list[dict[str, Any]], where: str) -> list[_SourceBlock]:
     return [
-        _Given(block, given, f"{where}[{position}]")
-        for position, (block, given) in enumerate(zip(blocks, raw, strict=True))
+        _SourceBlock(block, source, f"{where}[{position}]")
+        for position, (block, source) in enumerate(zip(blocks, raw, strict=True))
     ]
 
 
-def _thought(item: _Given) -> dict[str, Any]:
+def _thought(item: _SourceBlock) -> dict[str, Any]:
     block, raw, where = item
     if block.type == "redacted_thinking":
         return raw
@@ -247,15 +245,15 @@ def _call(block: _Block, where: str) -> dict[str, Any]:
     return {"id": block.id, "type": "function", "function": function}
 
 
-def _said(said: list[_Given], *, bare: bool) -> Any:
-    """What an assistant said: text blocks are pieces of one text. `bare`: it did nothing else."""
-    if all(item.block.type == "text" for item in said):
-        text = "".join(item.block.text or "" for item in said)
+def _assistant_content(texts: list[_SourceBlock], *, bare: bool) -> Any:
+    """Returns assistant content; text blocks are joined. `bare`: the turn has no tool calls."""
+    if all(item.block.type == "text" for item in texts):
+        text = "".join(item.block.text or "" for item in texts)
         return text if text or bare else None
-    return [_part(*item) for item in said]
+    return [_part(*item) for item in texts]
 
 
-def _content(items: list[_Given]) -> str | list[dict[str, Any]]:
+def _content(items: list[_SourceBlock]) -> str | list[dict[str, Any]]:
     parts = [_part(*item) for item in items]
     if not parts:
         return ""
@@ -267,12 +265,12 @@ def _part(block: _Block, raw: dict[str, Any], where: str) -> dict[str, Any]:
         require(block.text is not None, "a text block needs a text", f"{where}.text")
         return {"type": "text", "text": block.text}
     if block.type == "image":
-        source = checked({"source": block.source}, _Image, where).source
+        source = convert_part({"source": block.source}, _Image, where).source
         if source.type == "base64":
             return {"type": "image_url", "image_url": {"url": f"data:{source.media_type};base64,{source.data}"}}
         if source.type == "url":
             return {"type": "image_url", "image_url": {"url": source.url}}
-    return kept({key: value for key, value in raw.items() if key != "cache_control"}, where)
+    return require_foreign_part({key: value for key, value in raw.items() if key != "cache_control"}, where)
 
 
 def _sampling(read: _Request, body: dict[str, Any]) -> dict[str, Any]:

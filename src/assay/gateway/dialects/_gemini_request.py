@@ -1,4 +1,4 @@
-"""Reads a request of Gemini's generateContent into the canonical call; see `gemini` for what becomes of what."""
+"""Parses a Gemini generateContent request into the canonical call; see `gemini` for the mapping."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 
 from assay.gateway.interface import ModelRequest
 
-from ._events import encode
-from ._reading import checked, require
-from .interface import Parsed
+from ._deltas import encode
+from ._validation import convert_part, require
+from .interface import ParsedRequest
 
 __all__ = ["read_request"]
 
@@ -80,21 +80,23 @@ class _Request(msgspec.Struct, rename="camel", gc=False):
     generation_config: _Generation | None = None
 
 
-def read_request(body: dict[str, Any], dialect: str, model: str, *, stream: bool, context: dict[str, Any]) -> Parsed:
-    """The whole request. Raises `BadRequest` naming the field; may raise RecursionError where it is nested too deep."""
+def read_request(
+    body: dict[str, Any], dialect: str, model: str, *, stream: bool, context: dict[str, Any]
+) -> ParsedRequest:
+    """Parses the request. Raises `BadRequest` naming the field, and RecursionError if it is nested too deeply."""
     body = dict(_camel(body))
     for key in ("generationConfig", "toolConfig"):
         if isinstance(body.get(key), dict):
             body[key] = _camel(body[key])
     require("cachedContent" not in body, "no contents are cached here: send them", "cachedContent")
-    read = checked(body, _Request)
+    read = convert_part(body, _Request)
     generation = read.generation_config or _Generation()
     wanted = generation.candidate_count
     require(wanted in {None, 1}, "one candidate a call is given here", "generationConfig.candidateCount")
-    messages = _Messages()
+    messages = _MessageReader()
     if read.system_instruction:
-        messages.say("system", _listed(read.system_instruction), "systemInstruction")
-    contents = read.contents if isinstance(read.contents, list) else [_listed(read.contents)]
+        messages.say("system", _as_content(read.system_instruction), "systemInstruction")
+    contents = read.contents if isinstance(read.contents, list) else [_as_content(read.contents)]
     require(contents, "must hold at least one content", "contents")
     for position, content in enumerate(contents):
         messages.content(content, f"contents[{position}]")
@@ -104,18 +106,18 @@ def read_request(body: dict[str, Any], dialect: str, model: str, *, stream: bool
     passthrough |= {"generationConfig": rest} if rest else {}
     passthrough |= {"tools": hosted} if hosted else {}
     sampling = _sampling(read, body.get("generationConfig") or {})
-    request = ModelRequest(messages.found, tools, sampling, dialect, passthrough)
+    request = ModelRequest(messages.messages, tools, sampling, dialect, passthrough)
     content_type = "text/event-stream" if context["sse"] else "application/json"
-    return Parsed(request, model, stream, context, content_type)
+    return ParsedRequest(request, model, stream, context, content_type)
 
 
-class _Messages:
-    """Contents become messages. A call without an id gets one from its place, and so does its response, by name."""
+class _MessageReader:
+    """Converts contents to messages. Calls and responses without ids get positional ids, matched by name."""
 
     def __init__(self) -> None:
-        self.found: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self._waiting: dict[str, deque[str]] = {}
-        """Ids of calls without an answer, by name."""
+        """Ids of unanswered calls, by name."""
         self._answered: set[str] = set()
 
     def content(self, content: _Content, where: str) -> None:
@@ -125,34 +127,34 @@ class _Messages:
             self.say("system" if content.role == "system" else "user", content, where)
 
     def say(self, role: str, content: _Content, where: str) -> None:
-        """A message that is not the model's, and before it the responses of functions that it holds."""
-        kept: list[dict[str, Any]] = []
+        """Adds a message that is not the model's, after the function responses in it."""
+        parts: list[dict[str, Any]] = []
         responses = 0
-        for position, given in enumerate(content.parts or ()):
-            place = f"{where}.parts[{position}]"
-            part = checked(_camel(given), _Part, place)
+        for position, raw in enumerate(content.parts or ()):
+            path = f"{where}.parts[{position}]"
+            part = convert_part(_camel(raw), _Part, path)
             if part.function_response is None:
-                kept.append(_part(part, given))
+                parts.append(_part(part, raw))
                 continue
             responses += 1
-            self._response(_camel(part.function_response), f"{place}.functionResponse")
-        if kept or not responses:
-            self.found.append({"role": role, "content": _plain(kept)})
+            self._response(_camel(part.function_response), f"{path}.functionResponse")
+        if parts or not responses:
+            self.messages.append({"role": role, "content": _simplify(parts)})
 
     def _response(self, response: dict[str, Any], where: str) -> None:
-        name, identity, given = response.get("name"), response.get("id"), response.get("response")
+        name, identity, raw = response.get("name"), response.get("id"), response.get("response")
         require(isinstance(name, str), "expected the name of a function", f"{where}.name")
         require(identity is None or isinstance(identity, str), "expected text", f"{where}.id")
         identity = identity or self._first_waiting(str(name))
         require(identity, "answers no function call that came before", f"{where}.id")
         self._answered.add(str(identity))
-        only = given.get("output") if isinstance(given, dict) and len(given) == 1 else None
-        content: Any = only if isinstance(only, str) else encode(given if given is not None else {}).decode()
+        only = raw.get("output") if isinstance(raw, dict) and len(raw) == 1 else None
+        content: Any = only if isinstance(only, str) else encode(raw if raw is not None else {}).decode()
         extra = response.get("parts")
         if isinstance(extra, list) and extra:
-            more = [_part(checked({"part": p}, _Held, f"{where}.parts").read(), p) for p in extra]
+            more = [_part(convert_part({"part": p}, _ResponsePart, f"{where}.parts").read(), p) for p in extra]
             content = [{"type": "text", "text": content}, *more]
-        self.found.append({"role": "tool", "tool_call_id": identity, "content": content})
+        self.messages.append({"role": "tool", "tool_call_id": identity, "content": content})
 
     def _first_waiting(self, name: str) -> str | None:
         waiting = self._waiting.get(name, deque())
@@ -164,29 +166,29 @@ class _Messages:
 
     def _model(self, content: _Content, where: str) -> None:
         thoughts: list[str] = []
-        kept: list[dict[str, Any]] = []
+        parts: list[dict[str, Any]] = []
         calls: list[dict[str, Any]] = []
-        for position, given in enumerate(content.parts or ()):
-            place = f"{where}.parts[{position}]"
-            part = checked(_camel(given), _Part, place)
+        for position, raw in enumerate(content.parts or ()):
+            path = f"{where}.parts[{position}]"
+            part = convert_part(_camel(raw), _Part, path)
             if part.function_call is not None:
-                calls.append(self._call(part, f"call_{len(self.found)}_{len(calls)}", place))
+                calls.append(self._call(part, f"call_{len(self.messages)}_{len(calls)}", path))
             elif part.thought and part.text is not None:
                 thoughts.append(part.text)
             else:
-                kept.append(_part(part, given))
-        texts = [part["text"] for part in kept if part["type"] == "text"]
-        said: Any = kept if len(texts) < len(kept) else "".join(texts)
-        message: dict[str, Any] = {"role": "assistant", "content": said if said or not calls else None}
+                parts.append(_part(part, raw))
+        texts = [part["text"] for part in parts if part["type"] == "text"]
+        combined: Any = parts if len(texts) < len(parts) else "".join(texts)
+        message: dict[str, Any] = {"role": "assistant", "content": combined if combined or not calls else None}
         if any(thoughts):
             message["reasoning_content"] = "".join(thoughts)
         if calls:
             message["tool_calls"] = calls
-        self.found.append(message)
+        self.messages.append(message)
 
     def _call(self, part: _Part, fallback: str, where: str) -> dict[str, Any]:
-        given = _camel(part.function_call or {})
-        name, identity, args = given.get("name"), given.get("id"), given.get("args")
+        raw = _camel(part.function_call or {})
+        name, identity, args = raw.get("name"), raw.get("id"), raw.get("args")
         require(isinstance(name, str) and name, "expected the name of a function", f"{where}.functionCall.name")
         require(identity is None or isinstance(identity, str), "expected text", f"{where}.functionCall.id")
         require(args is None or isinstance(args, dict), "expected an object", f"{where}.functionCall.args")
@@ -199,36 +201,36 @@ class _Messages:
         return call
 
 
-class _Held(msgspec.Struct, gc=False):
+class _ResponsePart(msgspec.Struct, gc=False):
     part: dict[str, Any]
 
     def read(self) -> _Part:
-        return checked(_camel(self.part), _Part, "functionResponse.parts")
+        return convert_part(_camel(self.part), _Part, "functionResponse.parts")
 
 
-def _camel(given: dict[str, Any]) -> dict[str, Any]:
-    """Names as `camelCase`: the API takes both forms."""
-    if "_" not in "".join(given):
-        return given
+def _camel(raw: dict[str, Any]) -> dict[str, Any]:
+    """Returns keys in camelCase; the API accepts snake_case too."""
+    if "_" not in "".join(raw):
+        return raw
     found: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in raw.items():
         first, *rest = key.split("_")
         found[first + "".join(word[:1].upper() + word[1:] for word in rest)] = value
     return found
 
 
-def _listed(content: _Content | str) -> _Content:
+def _as_content(content: _Content | str) -> _Content:
     return _Content(parts=[{"text": content}]) if isinstance(content, str) else content
 
 
-def _plain(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+def _simplify(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     if not parts:
         return ""
     return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
 
 
-def _part(part: _Part, given: Any) -> dict[str, Any]:
-    """A part that is no call and no response; what is not known here stands as it was sent."""
+def _part(part: _Part, raw: Any) -> dict[str, Any]:
+    """Converts a part that is neither call nor response; unknown parts are kept unchanged."""
     if part.text is not None:
         return {"type": "text", "text": part.text}
     data = _camel(part.inline_data or part.file_data or {})
@@ -238,19 +240,19 @@ def _part(part: _Part, given: Any) -> dict[str, Any]:
             return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{payload}"}}
         if isinstance(uri, str):
             return {"type": "image_url", "image_url": {"url": uri}}
-    return {"type": "gemini_part", "part": given}
+    return {"type": "gemini_part", "part": raw}
 
 
 def _tools(tools: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     found: list[dict[str, Any]] = []
     hosted: list[dict[str, Any]] = []
-    for position, given in enumerate(tools):
-        tool = checked(_camel(given), _Tool, f"tools[{position}]")
+    for position, raw in enumerate(tools):
+        tool = convert_part(_camel(raw), _Tool, f"tools[{position}]")
         if tool.function_declarations is None:
-            hosted.append(given)
-        for place, inner in enumerate(tool.function_declarations or ()):
-            where = f"tools[{position}].functionDeclarations[{place}]"
-            declared = checked(_camel(inner), _Declaration, where)
+            hosted.append(raw)
+        for path, inner in enumerate(tool.function_declarations or ()):
+            where = f"tools[{position}].functionDeclarations[{path}]"
+            declared = convert_part(_camel(inner), _Declaration, where)
             schema = declared.parameters_json_schema
             if schema is None:
                 schema = _json_schema(declared.parameters or {"type": "OBJECT", "properties": {}})
@@ -262,7 +264,7 @@ def _tools(tools: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict
 
 
 def _json_schema(schema: Any) -> Any:
-    """Gemini's own schemas name types in capitals; JSON Schema in small letters."""
+    """Lower-cases type names: Gemini's schemas use capitals, JSON Schema does not."""
     if isinstance(schema, list):
         return [_json_schema(item) for item in schema]
     if not isinstance(schema, dict):
@@ -273,8 +275,8 @@ def _json_schema(schema: Any) -> Any:
     }
 
 
-def _sampling(read: _Request, given: dict[str, Any]) -> dict[str, Any]:
-    found = {common: given[own] for own, common in _SAMPLING.items() if given.get(own) is not None}
+def _sampling(read: _Request, raw: dict[str, Any]) -> dict[str, Any]:
+    found = {common: raw[own] for own, common in _SAMPLING.items() if raw.get(own) is not None}
     calling = read.tool_config.function_calling_config if read.tool_config else None
     if calling is not None and calling.mode is not None:
         field = "toolConfig.functionCallingConfig.mode"

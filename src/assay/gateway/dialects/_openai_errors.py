@@ -1,11 +1,11 @@
-"""Errors as both of OpenAI's APIs give them."""
+"""Error replies of both OpenAI APIs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ._events import encode
-from .interface import Problem, Written
+from ._deltas import encode
+from .interface import ApiProblem, Response
 
 __all__ = ["error_body", "error_code", "error_reply"]
 
@@ -21,23 +21,23 @@ _STATUS = {
 }
 
 
-def error_body(problem: Problem) -> dict[str, Any]:
-    """The error object."""
+def error_body(problem: ApiProblem) -> dict[str, Any]:
+    """Returns the error object."""
     _, kind, code = _STATUS[problem.kind]
     return {"message": problem.message, "type": kind, "param": problem.field, "code": code}
 
 
-def error_code(problem: Problem) -> str:
-    """One word for what went wrong."""
+def error_code(problem: ApiProblem) -> str:
+    """Returns the error code."""
     _, kind, code = _STATUS[problem.kind]
     return code or kind
 
 
-def error_reply(problem: Problem) -> Written:
-    """The whole reply. OpenAI's SDKs obey `x-should-retry`: a spent budget is no matter of waiting."""
+def error_reply(problem: ApiProblem) -> Response:
+    """Returns the error reply. OpenAI's SDKs obey `x-should-retry`; retrying cannot restore a spent budget."""
     headers: dict[str, str] = {}
     if problem.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, round(problem.retry_after_s)))
     if problem.kind == "spent":
         headers["x-should-retry"] = "false"
-    return Written(_STATUS[problem.kind][0], encode({"error": error_body(problem)}), headers)
+    return Response(_STATUS[problem.kind][0], encode({"error": error_body(problem)}), headers)

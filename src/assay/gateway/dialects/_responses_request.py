@@ -1,4 +1,4 @@
-"""Reads a request of OpenAI Responses into the canonical call; see `openai_responses` for what becomes of what."""
+"""Parses an OpenAI Responses request into the canonical call; see `openai_responses` for the mapping."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import msgspec
 
 from assay.gateway.interface import ModelRequest
 
-from ._events import encode
-from ._reading import checked, kept, require
-from .interface import Parsed
+from ._deltas import encode
+from ._validation import convert_part, require, require_foreign_part
+from .interface import ParsedRequest
 
 __all__ = ["OWN_SEAL", "read_request"]
 
 OWN_SEAL = "assay:"
-"""How `encrypted_content` written here begins."""
+"""Prefix of the gateway's own `encrypted_content`."""
 _SAMPLING = {
     "temperature": "temperature",
     "top_p": "top_p",
@@ -100,37 +100,37 @@ class _Request(msgspec.Struct, gc=False):
     include: list[str] | None = None
 
 
-def read_request(body: dict[str, Any], dialect: str) -> Parsed:
-    """The whole request. Raises `BadRequest` naming the field; may raise RecursionError where it is nested too deep."""
+def read_request(body: dict[str, Any], dialect: str) -> ParsedRequest:
+    """Parses the request. Raises `BadRequest` naming the field, and RecursionError if it is nested too deeply."""
     for field, why in _STORED.items():
         require(not body.get(field), why, field)
-    read = checked(body, _Request)
+    read = convert_part(body, _Request)
     require(read.input or read.instructions, "must hold at least one item", "input")
-    messages = _Messages()
+    messages = _MessageReader()
     if read.instructions:
-        messages.found.append({"role": "system", "content": read.instructions})
+        messages.messages.append({"role": "system", "content": read.instructions})
     if isinstance(read.input, str):
-        messages.found.append({"role": "user", "content": read.input})
+        messages.messages.append({"role": "user", "content": read.input})
     else:
         for position, (item, raw) in enumerate(zip(read.input, body["input"], strict=True)):
             messages.item(item, raw, f"input[{position}]")
         messages.end_turn()
-    tools = _Tools(read.tools or [], body.get("tools") or [])
+    tools = _ToolReader(read.tools or [], body.get("tools") or [])
     passthrough = {key: value for key, value in body.items() if key not in _OWN}
     if tools.hosted:
         passthrough["tools"] = tools.hosted
-    request = ModelRequest(messages.found, tools.found, _sampling(read, body), dialect, passthrough)
+    request = ModelRequest(messages.messages, tools.messages, _sampling(read, body), dialect, passthrough)
     sealed = "reasoning.encrypted_content" in (read.include or ())
-    return Parsed(request, read.model, bool(read.stream), {"names": tools.names, "sealed": sealed})
+    return ParsedRequest(request, read.model, bool(read.stream), {"names": tools.names, "sealed": sealed})
 
 
-class _Messages:
-    """Items become messages; what one answer of the model holds becomes one assistant message."""
+class _MessageReader:
+    """Converts items to messages; the items of one model reply become one assistant message."""
 
     def __init__(self) -> None:
-        self.found: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self._turn: dict[str, Any] | None = None
-        self._said: list[str | list[dict[str, Any]]] = []
+        self._contents: list[str | list[dict[str, Any]]] = []
         self._thoughts: list[str] = []
 
     def item(self, item: _Item, raw: dict[str, Any], where: str) -> None:
@@ -144,44 +144,44 @@ class _Messages:
             require(item.call_id, "an output names the call it answers", f"{where}.call_id")
             require(item.output is not None or kind not in _OUTPUTS, "what did it give?", f"{where}.output")
             self.end_turn()
-            content = _content(item.output if item.output is not None else _rest(raw), f"{where}.output")
-            self.found.append({"role": "tool", "tool_call_id": item.call_id, "content": content})
+            content = _content(item.output if item.output is not None else _call_fields(raw), f"{where}.output")
+            self.messages.append({"role": "tool", "tool_call_id": item.call_id, "content": content})
         elif kind.endswith("_call") and item.call_id:
             self._call(item, raw, where)
         else:
             require(kind != "item_reference", "items are not stored here: send the item itself", where)
             self._open()
-            self._said.append([kept(raw, where)])
+            self._contents.append([require_foreign_part(raw, where)])
 
     def end_turn(self) -> None:
-        """The assistant's turn is over."""
+        """Ends the assistant's turn."""
         turn, self._turn = self._turn, None
         if turn is None:
             return
-        texts = [said for said in self._said if isinstance(said, str)]
-        if len(texts) == len(self._said):
+        texts = [content for content in self._contents if isinstance(content, str)]
+        if len(texts) == len(self._contents):
             text = "".join(texts)
             turn["content"] = text if text or "tool_calls" not in turn else None
         else:
-            turn["content"] = [part for said in self._said for part in _as_parts(said)]
+            turn["content"] = [part for content in self._contents for part in _as_parts(content)]
         if self._thoughts:
             turn["reasoning_content"] = "".join(self._thoughts)
-        self._said, self._thoughts = [], []
+        self._contents, self._thoughts = [], []
 
     def _open(self) -> dict[str, Any]:
         if self._turn is None:
             self._turn = {"role": "assistant", "content": None}
-            self.found.append(self._turn)
+            self.messages.append(self._turn)
         return self._turn
 
     def _message(self, item: _Item, where: str) -> None:
         content = _content(item.content or "", f"{where}.content")
         if item.role == "assistant":
             self._open()
-            self._said.append(content)
+            self._contents.append(content)
             return
         self.end_turn()
-        self.found.append({"role": "user" if item.role == "user" else "system", "content": content})
+        self.messages.append({"role": "user" if item.role == "user" else "system", "content": content})
 
     def _reasoning(self, item: _Item, where: str) -> None:
         turn = self._open()
@@ -198,7 +198,7 @@ class _Messages:
         kind = item.type
         if kind in {"function_call", "custom_tool_call"}:
             require(item.name, "a call needs a name", f"{where}.name")
-            name = _flat(item.namespace, item.name or "")
+            name = _qualified_name(item.namespace, item.name or "")
         else:
             name = kind.removesuffix("_call")
         if kind == "function_call":
@@ -208,21 +208,21 @@ class _Messages:
             require(isinstance(item.input, str), "expected text", f"{where}.input")
             arguments = encode({"input": item.input}).decode()
         else:
-            given = item.action if isinstance(item.action, dict) else _rest(raw)
-            arguments = encode({key: value for key, value in given.items() if key != "type"}).decode()
+            raw_values = item.action if isinstance(item.action, dict) else _call_fields(raw)
+            arguments = encode({key: value for key, value in raw_values.items() if key != "type"}).decode()
         call = {"id": item.call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
         self._open().setdefault("tool_calls", []).append(call)
 
 
-class _Tools:
-    """Tools as functions, and how the client wants their calls written."""
+class _ToolReader:
+    """Converts tools to functions, and records the form in which the client expects their calls."""
 
-    def __init__(self, tools: list[_Tool], given: list[dict[str, Any]]) -> None:
-        self.found: list[dict[str, Any]] = []
+    def __init__(self, tools: list[_Tool], raw_values: list[dict[str, Any]]) -> None:
+        self.messages: list[dict[str, Any]] = []
         self.hosted: list[dict[str, Any]] = []
         self.names: dict[str, tuple[str, str | None, str]] = {}
-        """Name of a function, to the kind of call, namespace and name; plain functions are left out."""
-        for position, (tool, raw) in enumerate(zip(tools, given, strict=True)):
+        """Function name to call type, namespace and name; plain functions are omitted."""
+        for position, (tool, raw) in enumerate(zip(tools, raw_values, strict=True)):
             where = f"tools[{position}]"
             if tool.type == "namespace":
                 self._namespace(tool, where)
@@ -230,34 +230,33 @@ class _Tools:
                 self._add(tool, None, where)
             elif tool.type == "local_shell":
                 self.names["local_shell"] = ("local_shell", None, "local_shell")
-                self.found.append({"type": "function", "function": _SHELL})
+                self.messages.append({"type": "function", "function": _SHELL})
             else:
                 self.hosted.append(raw)
 
     def _namespace(self, tool: _Tool, where: str) -> None:
         require(tool.name, "a namespace needs a name", f"{where}.name")
         for position, inner in enumerate(tool.tools or ()):
-            place = f"{where}.tools[{position}]"
-            self._add(checked(inner, _Tool, place), tool.name, place)
+            path = f"{where}.tools[{position}]"
+            self._add(convert_part(inner, _Tool, path), tool.name, path)
 
     def _add(self, tool: _Tool, namespace: str | None, where: str) -> None:
         require(tool.name, "a tool needs a name", f"{where}.name")
         own = tool.name or ""
-        name = _flat(namespace, own)
+        name = _qualified_name(namespace, own)
         function: dict[str, Any] = {"name": name, "parameters": tool.parameters or {"type": "object", "properties": {}}}
         if tool.description is not None:
             function["description"] = tool.description
         if tool.strict is not None:
             function["strict"] = tool.strict
         if tool.type == "custom":
-            function |= _free_text(tool)
+            function |= _text_tool(tool)
         if namespace is not None or tool.type == "custom":
             self.names.setdefault(name, (tool.type, namespace, own))
-        self.found.append({"type": "function", "function": function})
+        self.messages.append({"type": "function", "function": function})
 
 
-def _free_text(tool: _Tool) -> dict[str, Any]:
-    """A tool that takes text, as a function of one text."""
+def _text_tool(tool: _Tool) -> dict[str, Any]:
     grammar = tool.format or {}
     description = tool.description or ""
     if isinstance(grammar.get("definition"), str):
@@ -267,13 +266,13 @@ def _free_text(tool: _Tool) -> dict[str, Any]:
     return {"description": description, "parameters": parameters}
 
 
-def _flat(namespace: str | None, name: str) -> str:
+def _qualified_name(namespace: str | None, name: str) -> str:
     if not namespace:
         return name
     return namespace + ("" if namespace.endswith("_") else "__") + name
 
 
-def _rest(raw: dict[str, Any]) -> dict[str, Any]:
+def _call_fields(raw: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in raw.items() if key not in {"type", "id", "call_id", "status"}}
 
 
@@ -300,7 +299,7 @@ def _part(part: Any, where: str) -> dict[str, Any]:
         return {"type": "text", "text": text}
     if part["type"] == "input_image" and isinstance(part.get("image_url"), str):
         return {"type": "image_url", "image_url": {"url": part["image_url"]}}
-    return kept(part, where)
+    return require_foreign_part(part, where)
 
 
 def _sampling(read: _Request, body: dict[str, Any]) -> dict[str, Any]:
@@ -311,7 +310,9 @@ def _sampling(read: _Request, body: dict[str, Any]) -> dict[str, Any]:
     elif choice is not None:
         named = isinstance(choice.get("name"), str) and choice.get("type") in {"function", "custom"}
         require(named, "expected none, auto, required, or a function or custom tool by name", "tool_choice")
-        name = _flat(choice.get("namespace") if isinstance(choice.get("namespace"), str) else None, choice["name"])
+        name = _qualified_name(
+            choice.get("namespace") if isinstance(choice.get("namespace"), str) else None, choice["name"]
+        )
         found["tool_choice"] = {"type": "function", "function": {"name": name}}
     if read.reasoning is not None and read.reasoning.effort is not None:
         found["reasoning_effort"] = read.reasoning.effort

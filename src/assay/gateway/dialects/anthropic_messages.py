@@ -1,15 +1,14 @@
-"""Anthropic Messages, as Claude Code, pi and the SDK speak it.
+"""Anthropic Messages, for Claude Code, pi and the SDK.
 
-What differs from the canonical call and how it is told: a user message with several tool results becomes several
-`tool` messages and, if anything is left, a user message; thinking is `reasoning_content`; a content of one text block
-is that text, so that a client that sends it as a list first and as a string later says the same both times. Arguments
-of earlier calls come as objects and are written compactly. Server tools, `thinking`, `context_management`,
-`output_config` and unknown fields are passed on to an Anthropic server (`passthrough`) and kept; so are cache marks, by
-position, because they wander from turn to turn while the messages stay. A signature that was written here says nothing
-and is dropped when it comes back; a signature or a redacted block of a real server is kept in `thinking_blocks`.
+Mapping to the canonical call: a user message with several tool results becomes several `tool` messages and, if other
+content remains, a user message; thinking is `reasoning_content`; content of one text block is that text, so that list
+and string forms compare equal; arguments of earlier calls are encoded compactly. Server tools, `thinking`,
+`context_management`, `output_config` and unknown fields are kept and forwarded to Anthropic servers (`passthrough`); so
+are cache marks, by position, because they move from turn to turn. The gateway's own signatures are dropped when they
+come back; signatures and redacted blocks of a real server are kept in `thinking_blocks`.
 
-The prompt's token count stands in `message_start` where it is known by then, and always in `message_delta`.
-Tokens are not counted here on request: `count_tokens` is answered with 404, after which clients estimate themselves.
+The prompt's token count is in `message_start` if known by then, and always in `message_delta`. `count_tokens` returns
+404, after which clients estimate.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from assay.gateway.interface import Delta, ModelReply
 from assay.records import Usage
 
 from ._anthropic_request import OWN_SIGNATURE, read_request
-from ._events import encode, sse
-from ._pieces import as_object, deltas_of, not_too_deep
-from .interface import Parsed, Problem, StreamWriter, Target, Written
+from ._deltas import arguments_as_object, encode, encode_event, limit_depth, split_reply
+from .interface import ApiProblem, ParsedRequest, RequestTarget, Response, StreamWriter
 
 __all__ = ["AnthropicMessages"]
 
@@ -46,11 +44,11 @@ _STATUS = {
 
 
 class AnthropicMessages:
-    """See `Dialect`."""
+    """The Anthropic Messages dialect."""
 
     name = "anthropic-messages"
 
-    def owns(self, target: Target) -> bool:
+    def owns(self, target: RequestTarget) -> bool:
         path = target.path
         return (
             path.endswith(("/messages", "/api/hello"))
@@ -58,31 +56,36 @@ class AnthropicMessages:
             or ("anthropic-version" in target.headers and "/models" in path[:200])
         )
 
-    def answer(self, target: Target, model: str) -> Written | None:
-        """A list of one model, and Claude Code's probe."""
+    def answer(self, target: RequestTarget, model: str) -> Response | None:
+        """Answers the model list and Claude Code's probe."""
         path = target.path
         if path.endswith("/messages"):
             return None
         if path.endswith("/api/hello"):
-            return Written(200, encode({"message": "hello"}), {})
+            return Response(200, encode({"message": "hello"}), {})
         if "/models" not in path:
             text = (
                 "tokens are not counted here; estimate them" if path.endswith("/count_tokens") else f"no {path[:200]}"
             )
-            return self.error(Problem("not_found", text))
+            return self.error(ApiProblem("not_found", text))
         entry = {"type": "model", "id": model, "display_name": model, "created_at": "1970-01-01T00:00:00Z"}
         listed = {"data": [entry], "has_more": False, "first_id": model, "last_id": model}
-        return Written(200, encode(listed if path.endswith("/models") else entry), {})
+        return Response(200, encode(listed if path.endswith("/models") else entry), {})
 
-    def parse(self, target: Target, body: dict[str, Any]) -> Parsed:
-        with not_too_deep():
+    def parse(self, target: RequestTarget, body: dict[str, Any]) -> ParsedRequest:
+        with limit_depth():
             return read_request(target, body, self.name)
 
-    def reply(self, parsed: Parsed, reply: ModelReply, call_id: str, created: float) -> bytes:
+    def reply(self, parsed: ParsedRequest, reply: ModelReply, call_id: str, created: float) -> bytes:
         content: list[dict[str, Any]] = []
-        for delta in deltas_of(reply):
+        for delta in split_reply(reply):
             if delta.index is not None:
-                used = {"type": "tool_use", "id": delta.id, "name": delta.name, "input": as_object(delta.arguments)}
+                used = {
+                    "type": "tool_use",
+                    "id": delta.id,
+                    "name": delta.name,
+                    "input": arguments_as_object(delta.arguments),
+                }
                 content.append(used)
             elif delta.sealed is not None and "type" in delta.sealed:
                 content.append(delta.sealed)
@@ -92,30 +95,30 @@ class AnthropicMessages:
                 signature = delta.sealed["signature"] if delta.sealed else _signature(call_id)
                 content.append({"type": "thinking", "thinking": delta.reasoning, "signature": signature})
         head = _head(parsed, call_id, content, _usage(reply.usage))
-        return encode(head | _stopped(reply))
+        return encode(head | _stop_fields(reply))
 
-    def stream(self, parsed: Parsed, call_id: str, created: float) -> StreamWriter:
+    def stream(self, parsed: ParsedRequest, call_id: str, created: float) -> StreamWriter:
         return _Writer(parsed, call_id)
 
-    def error(self, problem: Problem) -> Written:
+    def error(self, problem: ApiProblem) -> Response:
         """See `Dialect.error`. Clients of Anthropic's SDK obey `x-should-retry`."""
         headers: dict[str, str] = {}
         if problem.retry_after_s is not None:
             headers["Retry-After"] = str(max(1, round(problem.retry_after_s)))
         if problem.kind == "spent":
             headers["x-should-retry"] = "false"
-        return Written(_STATUS[problem.kind][0], encode(_error(problem)), headers)
+        return Response(_STATUS[problem.kind][0], encode(_error(problem)), headers)
 
-    def lineage(self, target: Target, body: dict[str, Any]) -> dict[str, str]:
-        """Claude Code names its session, and the agent where it is not the first."""
+    def lineage(self, target: RequestTarget, body: dict[str, Any]) -> dict[str, str]:
+        """Reads Claude Code's session id, and the agent id of a sub-agent."""
         names = {"x-claude-code-session-id": "session", "x-claude-code-agent-id": "agent"}
         return {common: target.headers[own][:200] for own, common in names.items() if own in target.headers}
 
 
 class _Writer:
-    """A block is open while pieces of its kind come."""
+    """Writes deltas into blocks; a block stays open while deltas of its kind arrive."""
 
-    def __init__(self, parsed: Parsed, call_id: str) -> None:
+    def __init__(self, parsed: ParsedRequest, call_id: str) -> None:
         self._parsed = parsed
         self._call_id = call_id
         self._started = False
@@ -125,14 +128,14 @@ class _Writer:
         self._head = b""
 
     def start(self) -> bytes:
-        """Nothing yet: `message_start` waits for the first piece, which may know how long the prompt is."""
+        """Returns nothing: `message_start` is sent with the first delta, which may hold the prompt's token count."""
         return b""
 
     def _begin(self, prompt_tokens: int | None) -> bytes:
         self._started = True
         head = _head(self._parsed, self._call_id, [], {"input_tokens": prompt_tokens or 0, "output_tokens": 0})
         message = head | {"stop_reason": None, "stop_sequence": None}
-        return sse({"type": "message_start", "message": message}, "message_start")
+        return encode_event({"type": "message_start", "message": message}, "message_start")
 
     def delta(self, delta: Delta) -> bytes:
         written = b"" if self._started else self._begin(delta.prompt_tokens)
@@ -154,7 +157,7 @@ class _Writer:
         return self._head + encode(text) + b"}}\n\n"
 
     def _turn_to(self, kind: tuple[str, int | None], delta: Delta) -> bytes:
-        """Opens the block that a piece belongs to, unless it is open."""
+        """Opens the delta's block unless it is open."""
         if kind == self._kind and not self._signed:
             return b""
         closed = self._close()
@@ -176,13 +179,13 @@ class _Writer:
         self._index += 1
         self._kind = self._kind or (block["type"], None)
         event = {"type": "content_block_start", "index": self._index, "content_block": block}
-        return sse(event, "content_block_start")
+        return encode_event(event, "content_block_start")
 
     def _sign(self, signature: str) -> bytes:
         self._signed = True
         delta = {"type": "signature_delta", "signature": signature}
         event = {"type": "content_block_delta", "index": self._index, "delta": delta}
-        return sse(event, "content_block_delta")
+        return encode_event(event, "content_block_delta")
 
     def _close(self) -> bytes:
         if self._kind is None:
@@ -190,28 +193,35 @@ class _Writer:
         unsigned = self._kind[0] == "thinking" and not self._signed
         signed = self._sign(_signature(self._call_id)) if unsigned else b""
         self._kind, self._signed = None, False
-        return signed + sse({"type": "content_block_stop", "index": self._index}, "content_block_stop")
+        return signed + encode_event({"type": "content_block_stop", "index": self._index}, "content_block_stop")
 
     def keep_alive(self) -> bytes:
-        """A `ping`."""
-        return (b"" if self._started else self._begin(None)) + sse({"type": "ping"}, "ping")
+        """Returns a `ping`."""
+        return (b"" if self._started else self._begin(None)) + encode_event({"type": "ping"}, "ping")
 
     def end(self, reply: ModelReply) -> bytes:
-        """Why it stopped, the true usage, and the end."""
+        """Returns the stop reason, the usage and the end of the message."""
         written = b"" if self._started else self._begin(reply.usage.prompt_tokens)
-        last = {"type": "message_delta", "delta": _stopped(reply), "usage": _usage(reply.usage)}
-        return written + self._close() + sse(last, "message_delta") + sse({"type": "message_stop"}, "message_stop")
+        last = {"type": "message_delta", "delta": _stop_fields(reply), "usage": _usage(reply.usage)}
+        return (
+            written
+            + self._close()
+            + encode_event(last, "message_delta")
+            + encode_event({"type": "message_stop"}, "message_stop")
+        )
 
-    def error(self, problem: Problem) -> bytes:
+    def error(self, problem: ApiProblem) -> bytes:
         """An `error` event."""
-        return sse(_error(problem), "error")
+        return encode_event(_error(problem), "error")
 
 
 def _signature(call_id: str) -> str:
     return OWN_SIGNATURE + call_id
 
 
-def _head(parsed: Parsed, call_id: str, content: list[dict[str, Any]], usage: Mapping[str, int]) -> dict[str, Any]:
+def _head(
+    parsed: ParsedRequest, call_id: str, content: list[dict[str, Any]], usage: Mapping[str, int]
+) -> dict[str, Any]:
     return {
         "id": f"msg_{call_id}",
         "type": "message",
@@ -222,8 +232,7 @@ def _head(parsed: Parsed, call_id: str, content: list[dict[str, Any]], usage: Ma
     }
 
 
-def _stopped(reply: ModelReply) -> dict[str, Any]:
-    """Why the answer ended; an Anthropic server's own words, where one gave it."""
+def _stop_fields(reply: ModelReply) -> dict[str, Any]:
     if reply.raw.get("type") == "message" and isinstance(reply.raw.get("stop_reason"), str):
         return {"stop_reason": reply.raw["stop_reason"], "stop_sequence": reply.raw.get("stop_sequence")}
     called = bool(reply.message.get("tool_calls")) and reply.finish_reason in {"stop", None}
@@ -232,7 +241,7 @@ def _stopped(reply: ModelReply) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, int]:
-    """Cached tokens are not among `input_tokens` here. Counts that nobody knows are 0; the record keeps None."""
+    """Returns the usage; `input_tokens` excludes cached tokens. Unknown counts are 0 here, None in the record."""
     cached = usage.cached_tokens or 0
     return {
         "input_tokens": max(0, (usage.prompt_tokens or 0) - cached),
@@ -242,7 +251,7 @@ def _usage(usage: Usage) -> dict[str, int]:
     }
 
 
-def _error(problem: Problem) -> dict[str, Any]:
+def _error(problem: ApiProblem) -> dict[str, Any]:
     # Claude Code compacts on these words.
     text = f"prompt is too long: {problem.message}" if problem.kind == "context_length" else problem.message
     return {"type": "error", "error": {"type": _STATUS[problem.kind][1], "message": text}}

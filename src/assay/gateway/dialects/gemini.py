@@ -1,14 +1,14 @@
-"""Gemini's generateContent, as Gemini CLI and google-genai speak it.
+"""Gemini generateContent, for Gemini CLI and google-genai.
 
-A user content with function responses becomes `tool` messages and, if anything is left, a user message. A response
-joins its call by id, else by name and order; every call that is answered here has an id, which clients give back. A
-response `{"output": TEXT}`, as the clients wrap what tools print, is that text. Thoughts are `reasoning_content`; a
-call's `thoughtSignature` is kept where Google's Chat Completions has it (`extra_content.google.thought_signature`).
-Parts that are neither text, image, call nor response are kept as they are. `safetySettings`, `thinkingConfig`, hosted
-tools and unknown fields are kept and offered to nobody; `cachedContent` is refused, for nothing is cached here.
+A user content with function responses becomes `tool` messages and, if other parts remain, a user message. A response
+matches its call by id, else by name and order; each call returned by the gateway has an id. A response `{"output":
+TEXT}`, the clients' wrapper for tool output, is that text. Thoughts are `reasoning_content`; a call's
+`thoughtSignature` is kept as in Google's Chat Completions (`extra_content.google.thought_signature`). Parts that are
+neither text, image, call nor response are kept unchanged. `safetySettings`, `thinkingConfig`, hosted tools and unknown
+fields are kept and not forwarded; `cachedContent` is rejected.
 
-Without `alt=sse` a stream is a JSON array that grows. A call is written whole, when its arguments are complete.
-Tokens are not counted here on request: `countTokens` is answered with 404.
+Without `alt=sse` a stream is a JSON array. A call is written when its arguments are complete. `countTokens` returns
+404.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from urllib.parse import unquote
 from assay.gateway.interface import Delta, ModelReply
 from assay.records import Usage
 
-from ._events import encode
+from ._deltas import arguments_as_object, encode, limit_depth, split_reply
 from ._gemini_request import read_request
-from ._pieces import as_object, deltas_of, not_too_deep
-from .interface import Parsed, Problem, StreamWriter, Target, Written
+from .interface import ApiProblem, ParsedRequest, RequestTarget, Response, StreamWriter
 
 __all__ = ["Gemini"]
 
@@ -42,54 +41,54 @@ _RPC = "type.googleapis.com/google.rpc."
 
 
 class Gemini:
-    """See `Dialect`."""
+    """The Gemini dialect."""
 
     name = "gemini"
 
-    def owns(self, target: Target) -> bool:
+    def owns(self, target: RequestTarget) -> bool:
         return _method(target.path)[1] != "" or target.path.startswith("/v1beta/")
 
-    def answer(self, target: Target, model: str) -> Written | None:
-        """A list of one model."""
+    def answer(self, target: RequestTarget, model: str) -> Response | None:
+        """Answers the model list."""
         method = _method(target.path)[1]
         if method in _CALLS:
             return None
         if method:
-            return self.error(Problem("not_found", f"{method[:40]} is not offered here: estimate"))
+            return self.error(ApiProblem("not_found", f"{method[:40]} is not offered here: estimate"))
         entry = {"name": f"models/{model}", "displayName": model, "supportedGenerationMethods": list(_CALLS)}
-        return Written(200, encode({"models": [entry]} if target.path.endswith("/models") else entry), {})
+        return Response(200, encode({"models": [entry]} if target.path.endswith("/models") else entry), {})
 
-    def parse(self, target: Target, body: dict[str, Any]) -> Parsed:
+    def parse(self, target: RequestTarget, body: dict[str, Any]) -> ParsedRequest:
         model, method = _method(target.path)
         stream = _CALLS.get(method, False)
         context = {"sse": not stream or target.query.get("alt") == "sse"}
-        with not_too_deep():
+        with limit_depth():
             return read_request(body, self.name, model, stream=stream, context=context)
 
-    def reply(self, parsed: Parsed, reply: ModelReply, call_id: str, created: float) -> bytes:
+    def reply(self, parsed: ParsedRequest, reply: ModelReply, call_id: str, created: float) -> bytes:
         writer = _Writer(parsed, call_id)
-        parts = [part for delta in deltas_of(reply) for part in writer.parts(delta)]
+        parts = [part for delta in split_reply(reply) for part in writer.parts(delta)]
         return encode(writer.last(reply, parts + writer.rest()))
 
-    def stream(self, parsed: Parsed, call_id: str, created: float) -> StreamWriter:
+    def stream(self, parsed: ParsedRequest, call_id: str, created: float) -> StreamWriter:
         return _Writer(parsed, call_id)
 
-    def error(self, problem: Problem) -> Written:
+    def error(self, problem: ApiProblem) -> Response:
         """See `Dialect.error`. Gemini CLI reads how long to wait from the details."""
         headers: dict[str, str] = {}
         if problem.retry_after_s is not None:
             headers["Retry-After"] = str(max(1, round(problem.retry_after_s)))
-        return Written(_STATUS[problem.kind][0], encode(_error(problem)), headers)
+        return Response(_STATUS[problem.kind][0], encode(_error(problem)), headers)
 
-    def lineage(self, target: Target, body: dict[str, Any]) -> dict[str, str]:
-        """Its clients say nothing of themselves."""
+    def lineage(self, target: RequestTarget, body: dict[str, Any]) -> dict[str, str]:
+        """Returns nothing: Gemini clients send no session headers."""
         return {}
 
 
 class _Writer:
-    """Each piece of text is an event; the pieces of a call are held until it is whole."""
+    """Writes each text delta as an event, and each call once it is complete."""
 
-    def __init__(self, parsed: Parsed, call_id: str) -> None:
+    def __init__(self, parsed: ParsedRequest, call_id: str) -> None:
         self._parsed = parsed
         self._call_id = call_id
         self._first = True
@@ -100,7 +99,7 @@ class _Writer:
         self._tail = b'],"role":"model"},"index":0}],' + encode(tail)[1:]
 
     def start(self) -> bytes:
-        """The array's begin, where the stream is one."""
+        """Returns the opening bracket of an array stream."""
         return b"" if self._parsed.context["sse"] else b"["
 
     def delta(self, delta: Delta) -> bytes:
@@ -108,7 +107,7 @@ class _Writer:
         return self._event(b",".join(map(encode, parts))) if parts else b""
 
     def parts(self, delta: Delta) -> list[dict[str, Any]]:
-        """What of a piece can be said now, after what it ends."""
+        """Returns the parts that a delta completes."""
         if delta.index is None:
             if delta.text:
                 return [*self.rest(), {"text": delta.text}]
@@ -121,11 +120,11 @@ class _Writer:
         return ended
 
     def rest(self) -> list[dict[str, Any]]:
-        """The call that is complete now, if there is one."""
+        """Returns the pending call as a part, if there is one."""
         call, self._call = self._call, None
         if call is None:
             return []
-        arguments = as_object("".join(self._arguments))
+        arguments = arguments_as_object("".join(self._arguments))
         self._arguments = []
         identity = call.id or f"call_{self._call_id}_{self._calls}"
         self._calls += 1
@@ -134,7 +133,7 @@ class _Writer:
         return [part | {"thoughtSignature": signature} if signature else part]
 
     def keep_alive(self) -> bytes:
-        """A candidate without parts: this dialect's clients fail on comments."""
+        """Returns a candidate without parts: Gemini clients fail on comments."""
         return self._event(b"")
 
     def _event(self, parts: bytes) -> bytes:
@@ -147,7 +146,7 @@ class _Writer:
         return data if first else b",\r\n" + data
 
     def last(self, reply: ModelReply, parts: list[dict[str, Any]]) -> dict[str, Any]:
-        """The response that says why the answer ended, and what it took."""
+        """Returns the last response, with finish reason and usage."""
         reason = _FINISH.get(reply.finish_reason or "", "STOP")
         content = {"parts": parts, "role": "model"}
         return {
@@ -158,18 +157,18 @@ class _Writer:
         }
 
     def end(self, reply: ModelReply) -> bytes:
-        """The last response, and the array's end, where the stream is one."""
+        """Returns the last response and the end of an array stream."""
         ended = self._framed(encode(self.last(reply, self.rest())))
         return ended if self._parsed.context["sse"] else ended + b"]"
 
-    def error(self, problem: Problem) -> bytes:
-        """An error in place of a response."""
+    def error(self, problem: ApiProblem) -> bytes:
+        """Returns an error in place of a response."""
         ended = self._framed(encode(_error(problem)))
         return ended if self._parsed.context["sse"] else ended + b"]"
 
 
 def _method(path: str) -> tuple[str, str]:
-    """Model and method of `.../models/MODEL:METHOD`; empty where the path is no such call."""
+    """Returns model and method of `.../models/MODEL:METHOD`, or empty strings."""
     if "odels/" not in path or "/v1" not in path[:200]:
         return "", ""
     model, colon, method = unquote(path.rpartition("/")[2][:400]).rpartition(":")
@@ -184,7 +183,7 @@ def _signature(sealed: dict[str, Any] | None) -> str | None:
 
 
 def _usage(usage: Usage) -> dict[str, int]:
-    """Counts that nobody knows are left out."""
+    """Returns the usage without unknown counts."""
     found: dict[str, int] = {}
     thoughts = usage.reasoning_tokens or 0
     if usage.prompt_tokens is not None:
@@ -199,7 +198,7 @@ def _usage(usage: Usage) -> dict[str, int]:
     return found
 
 
-def _error(problem: Problem) -> dict[str, Any]:
+def _error(problem: ApiProblem) -> dict[str, Any]:
     status, name = _STATUS[problem.kind]
     message = problem.message
     details: list[dict[str, Any]] = []

@@ -1,6 +1,5 @@
-"""What a dialect is. Pure: bytes and decoded JSON in, bytes out; it opens no socket, reads no clock, keeps no state
-between calls. Everything that it parses is a stranger's: it raises `BadRequest` and nothing else.
-"""
+"""The dialect interface. Pure: bytes and decoded JSON in, bytes out; no I/O, no clock, no state between calls. Input is
+untrusted: parsing raises only `BadRequest`."""
 
 from __future__ import annotations
 
@@ -9,10 +8,19 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from assay.gateway.http.messages import Written
+from assay.gateway.http.messages import Response
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
 
-__all__ = ["BadRequest", "Dialect", "Parsed", "Problem", "ProblemKind", "StreamWriter", "Target", "Written"]
+__all__ = [
+    "ApiProblem",
+    "BadRequest",
+    "Dialect",
+    "ParsedRequest",
+    "ProblemKind",
+    "RequestTarget",
+    "Response",
+    "StreamWriter",
+]
 
 ProblemKind = Literal[
     "bad_request", "unauthorized", "not_found", "too_large", "context_length", "rate_limited", "spent", "upstream"
@@ -20,20 +28,15 @@ ProblemKind = Literal[
 
 
 class BadRequest(Exception):
-    """The request does not fit the dialect.
-
-    Args:
-        message: What was expected and what was found.
-        field: Where, for example `messages[2].content`.
-    """
+    """The request does not fit the dialect."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message if field is None else f"{field}: {message}")
         self.field = field
 
 
-class Problem(NamedTuple):
-    """Why a client gets an error instead of an answer."""
+class ApiProblem(NamedTuple):
+    """An error to be returned to a client."""
 
     kind: ProblemKind
     message: str
@@ -41,8 +44,8 @@ class Problem(NamedTuple):
     retry_after_s: float | None = None
 
 
-class Target(msgspec.Struct, frozen=True, gc=False):
-    """What a client addressed, below the session's own prefix: `/v1/messages`, query string and headers.
+class RequestTarget(msgspec.Struct, frozen=True, gc=False):
+    """Request target below the session's prefix: `/v1/messages`, query string and headers.
 
     `query` and `headers` (lower-case names) hold nothing secret: credentials are taken out before.
     """
@@ -53,17 +56,17 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     headers: Mapping[str, str]
 
 
-class Parsed(msgspec.Struct, frozen=True, gc=False):
-    """What a client asked, understood."""
+class ParsedRequest(msgspec.Struct, frozen=True, gc=False):
+    """A parsed model call."""
 
     request: ModelRequest
     model: str
-    """What the client calls the model; the answer says the same."""
+    """Model name as the client wrote it, repeated in the reply."""
     stream: bool = False
     context: dict[str, Any] = {}
-    """What the same dialect's writer needs to know of the request; nobody else reads it."""
+    """Request details for the same dialect's writer."""
     content_type: str = "text/event-stream"
-    """Of the answer, where it is streamed."""
+    """Content type of a streamed reply."""
 
 
 class StreamWriter(Protocol):
@@ -71,57 +74,57 @@ class StreamWriter(Protocol):
     `keep_alive` at any time between `start` and the end. What it returns is sent in the order of the calls."""
 
     def start(self) -> bytes:
-        """What comes before the first piece; empty where the dialect has no such event."""
+        """Returns the opening event; empty if the dialect has none."""
         ...
 
     def delta(self, delta: Delta) -> bytes:
-        """A piece of the answer."""
+        """Encodes a delta."""
         ...
 
     def keep_alive(self) -> bytes:
-        """A real event of the protocol that changes nothing: clients ignore comments, or time out on them."""
+        """Returns a no-op event of the protocol: clients ignore comments or time out on them."""
         ...
 
     def end(self, reply: ModelReply) -> bytes:
-        """Closes what is open and ends the stream. All of `reply.message` was written by `delta` before."""
+        """Closes open blocks and ends the stream; all of `reply.message` was written as deltas before."""
         ...
 
-    def error(self, problem: Problem) -> bytes:
+    def error(self, problem: ApiProblem) -> bytes:
         """Ends the stream with an error."""
         ...
 
 
 class Dialect(Protocol):
-    """One API. An instance serves every session."""
+    """One API; an instance serves all sessions."""
 
     name: str
     """`openai-chat`, `openai-responses`, `anthropic-messages`, `gemini`."""
 
-    def owns(self, target: Target) -> bool:
-        """Whether requests to this path are in this dialect (also those that it will refuse)."""
+    def owns(self, target: RequestTarget) -> bool:
+        """Returns whether a path belongs to this dialect, including paths it rejects."""
         ...
 
-    def answer(self, target: Target, model: str) -> Written | None:
-        """The answer to what is no model call (a list of models, a probe); None where it is a model call."""
+    def answer(self, target: RequestTarget, model: str) -> Response | None:
+        """Answers requests that are not model calls (model list, probe); None for model calls."""
         ...
 
-    def parse(self, target: Target, body: dict[str, Any]) -> Parsed:
-        """Reads a model call. Raises `BadRequest` naming the field."""
+    def parse(self, target: RequestTarget, body: dict[str, Any]) -> ParsedRequest:
+        """Parses a model call. Raises `BadRequest` naming the field."""
         ...
 
-    def reply(self, parsed: Parsed, reply: ModelReply, call_id: str, created: float) -> bytes:
-        """The whole answer at once. `created` is in seconds since the Unix epoch."""
+    def reply(self, parsed: ParsedRequest, reply: ModelReply, call_id: str, created: float) -> bytes:
+        """Encodes the whole reply. `created` is in seconds since the Unix epoch."""
         ...
 
-    def stream(self, parsed: Parsed, call_id: str, created: float) -> StreamWriter:
-        """A writer for one streamed answer."""
+    def stream(self, parsed: ParsedRequest, call_id: str, created: float) -> StreamWriter:
+        """Returns a writer for one streamed reply."""
         ...
 
-    def error(self, problem: Problem) -> Written:
-        """The dialect's proper error."""
+    def error(self, problem: ApiProblem) -> Response:
+        """Encodes an error."""
         ...
 
-    def lineage(self, target: Target, body: dict[str, Any]) -> dict[str, str]:
-        """What the client says of itself, under common names: `session`, `thread`, `agent`, `parent`, `kind`.
-        Values are cut at 200 characters; nothing is trusted beyond telling branches apart."""
+    def lineage(self, target: RequestTarget, body: dict[str, Any]) -> dict[str, str]:
+        """Returns the client's own identifiers under common names: `session`, `thread`, `agent`, `parent`, `kind`.
+        Values are truncated to 200 characters and used only to tell branches apart."""
         ...

@@ -1,8 +1,7 @@
-"""OpenAI Chat Completions: the canonical call's own shape, so little is changed on the way.
+"""OpenAI Chat Completions, the shape of the canonical call.
 
-Fields that this file does not know are kept and passed on to a server of the same dialect. With a backend that knows
-its tokens the answer carries them under vLLM's names (`prompt_token_ids`, `choices[].token_ids`, `logprobs`) where the
-client asked for them.
+Unknown fields are kept and forwarded to a server of the same dialect. With a token backend the reply carries tokens
+under vLLM's names (`prompt_token_ids`, `choices[].token_ids`, `logprobs`) if the client asked for them.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import msgspec
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
 from assay.records import Usage
 
-from ._events import encode, sse
+from ._deltas import encode, encode_event
 from ._openai_errors import error_body, error_reply
-from ._reading import checked, require
-from .interface import BadRequest, Parsed, Problem, StreamWriter, Target, Written
+from ._validation import convert_part, require
+from .interface import ApiProblem, BadRequest, ParsedRequest, RequestTarget, Response, StreamWriter
 
 __all__ = ["OpenAIChat"]
 
@@ -83,23 +82,23 @@ class _Request(msgspec.Struct, gc=False):
 
 
 class OpenAIChat:
-    """See `Dialect`."""
+    """The Chat Completions dialect."""
 
     name = "openai-chat"
 
-    def owns(self, target: Target) -> bool:
+    def owns(self, target: RequestTarget) -> bool:
         return target.path.endswith(("/chat/completions", "/models")) or "/models/" in target.path[-200:]
 
-    def answer(self, target: Target, model: str) -> Written | None:
-        """A list of one model."""
+    def answer(self, target: RequestTarget, model: str) -> Response | None:
+        """Answers the model list."""
         if target.path.endswith("/chat/completions"):
             return None
         entry = {"id": model, "object": "model", "created": 0, "owned_by": "assay"}
         whole = target.path.endswith("/models")
-        return Written(200, encode({"object": "list", "data": [entry]} if whole else entry), {})
+        return Response(200, encode({"object": "list", "data": [entry]} if whole else entry), {})
 
-    def parse(self, target: Target, body: dict[str, Any]) -> Parsed:
-        read = checked(body, _Request)
+    def parse(self, target: RequestTarget, body: dict[str, Any]) -> ParsedRequest:
+        read = convert_part(body, _Request)
         require(read.messages, "must hold at least one message", "messages")
         require(read.n in {None, 1}, "one answer a call is given here; ask again for more", "n")
         for position, message in enumerate(read.messages):
@@ -123,9 +122,9 @@ class OpenAIChat:
             "tokens": bool(body.get("return_token_ids")),
             "logprobs": bool(body.get("logprobs")),
         }
-        return Parsed(request, read.model, bool(read.stream), context)
+        return ParsedRequest(request, read.model, bool(read.stream), context)
 
-    def reply(self, parsed: Parsed, reply: ModelReply, call_id: str, created: float) -> bytes:
+    def reply(self, parsed: ParsedRequest, reply: ModelReply, call_id: str, created: float) -> bytes:
         choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish_reason or "stop"}
         choice |= _choice_tokens(parsed, reply)
         whole: dict[str, Any] = {
@@ -140,14 +139,14 @@ class OpenAIChat:
             whole["prompt_token_ids"] = reply.prompt_token_ids
         return encode(whole)
 
-    def stream(self, parsed: Parsed, call_id: str, created: float) -> StreamWriter:
+    def stream(self, parsed: ParsedRequest, call_id: str, created: float) -> StreamWriter:
         return _Writer(parsed, call_id, created)
 
-    def error(self, problem: Problem) -> Written:
+    def error(self, problem: ApiProblem) -> Response:
         return error_reply(problem)
 
-    def lineage(self, target: Target, body: dict[str, Any]) -> dict[str, str]:
-        """opencode and LiteLLM name their sessions; others say nothing."""
+    def lineage(self, target: RequestTarget, body: dict[str, Any]) -> dict[str, str]:
+        """Reads the session headers of opencode and LiteLLM."""
         names = {
             "x-session-id": "session",
             "x-parent-session-id": "parent",
@@ -157,9 +156,9 @@ class OpenAIChat:
 
 
 class _Writer:
-    """Each piece is a chunk with one choice."""
+    """Writes each delta as a chunk with one choice."""
 
-    def __init__(self, parsed: Parsed, call_id: str, created: float) -> None:
+    def __init__(self, parsed: ParsedRequest, call_id: str, created: float) -> None:
         head = {
             "id": f"chatcmpl-{call_id}",
             "object": "chat.completion.chunk",
@@ -173,7 +172,7 @@ class _Writer:
         return self._head + b',"choices":[{"index":0,"delta":' + encode(delta) + b',"finish_reason":null}]}\n\n'
 
     def start(self) -> bytes:
-        """Says whose turn it is."""
+        """Returns the role chunk."""
         return self._chunk({"role": "assistant", "content": ""})
 
     def delta(self, delta: Delta) -> bytes:
@@ -182,15 +181,15 @@ class _Writer:
         call: dict[str, Any] = {"index": delta.index}
         if delta.id is not None:
             call |= {"id": delta.id, "type": "function"}
-        call["function"] = {"arguments": delta.arguments} if delta.name is None else _named(delta)
+        call["function"] = {"arguments": delta.arguments} if delta.name is None else _function_piece(delta)
         return self._chunk({"tool_calls": [call]})
 
     def keep_alive(self) -> bytes:
-        """A chunk with an empty delta."""
+        """Returns a chunk with an empty delta."""
         return self._chunk({})
 
     def end(self, reply: ModelReply) -> bytes:
-        """The finish reason, the usage where it was asked for, and `[DONE]`."""
+        """Returns the finish reason, the usage if requested, and `[DONE]`."""
         last: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason or "stop"}
         last |= _choice_tokens(self._parsed, reply)
         written = self._head + b',"choices":[' + encode(last) + b"]}\n\n"
@@ -198,9 +197,9 @@ class _Writer:
             written += self._head + b',"choices":[],"usage":' + encode(_usage(reply.usage)) + b"}\n\n"
         return written + b"data: [DONE]\n\n"
 
-    def error(self, problem: Problem) -> bytes:
-        """An error object in place of a chunk."""
-        return sse({"error": error_body(problem)})
+    def error(self, problem: ApiProblem) -> bytes:
+        """Returns an error object in place of a chunk."""
+        return encode_event({"error": error_body(problem)})
 
 
 def _check_parts(parts: list[_Part], where: str) -> None:
@@ -209,11 +208,11 @@ def _check_parts(parts: list[_Part], where: str) -> None:
         require(need is not None, "a part of this type needs it", f"{where}[{place}].{part.type}")
 
 
-def _named(delta: Delta) -> dict[str, Any]:
+def _function_piece(delta: Delta) -> dict[str, Any]:
     return {"name": delta.name, "arguments": delta.arguments}
 
 
-def _choice_tokens(parsed: Parsed, reply: ModelReply) -> dict[str, Any]:
+def _choice_tokens(parsed: ParsedRequest, reply: ModelReply) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if parsed.context["tokens"] and reply.completion_token_ids is not None:
         found["token_ids"] = reply.completion_token_ids
@@ -224,7 +223,7 @@ def _choice_tokens(parsed: Parsed, reply: ModelReply) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """Counts that nobody knows are 0 here, for the dialect has no word for unknown; the record keeps None."""
+    """Returns the usage; unknown counts are 0 here, None in the record."""
     prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
     return {
         "prompt_tokens": prompt,

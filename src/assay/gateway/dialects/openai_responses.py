@@ -1,17 +1,15 @@
-"""OpenAI Responses, as Codex, openai-agents, pi and the SDK speak it.
+"""OpenAI Responses, for Codex, openai-agents, pi and the SDK.
 
-What one answer of the model holds (reasoning, text, calls) is several items here and one assistant message in the
-canonical call; `arguments` stay byte for byte. Functions of a namespace are called `NAMESPACE__NAME` towards the model
-and are answered with `name` and `namespace`; a custom tool is a function with one text `input`; `local_shell` is a
-function too. Tools that only OpenAI's servers can run (`web_search` and others) are kept and offered to nobody.
-Developer messages are system messages.
+The items of one reply (reasoning, text, calls) are one assistant message in the canonical call; `arguments` stay byte
+for byte. Functions of a namespace are named `NAMESPACE__NAME` for the model and returned with `name` and `namespace`; a
+custom tool is a function with one text `input`; `local_shell` is a function too. Tools that only OpenAI's servers run
+(`web_search` and others) are kept and not forwarded. Developer messages are system messages.
 
-Nothing is stored: `store` is tolerated, for a client notices it only by what follows from it, and that is refused by
-name: `previous_response_id`, `conversation`, `prompt`, `background` and item references. This keeps the dialect without
-state, and the whole conversation in every request, which is what is recorded.
+Nothing is stored: `store` is tolerated, while `previous_response_id`, `conversation`, `prompt`, `background` and item
+references are rejected by name. So the dialect is stateless, and each recorded request holds the whole conversation.
 
-Reasoning is given as a summary, the only form that clients send back. The request is not repeated in the answer.
-A websocket probe (Codex's) is answered with 426, upon which the client asks over HTTP.
+Reasoning is returned as a summary, the only form that clients send back. The request is not repeated in the reply. A
+websocket probe (Codex) is answered with 426, after which the client uses HTTP.
 """
 
 from __future__ import annotations
@@ -23,11 +21,10 @@ import msgspec
 from assay.gateway.interface import Delta, ModelReply
 from assay.records import Usage
 
-from ._events import encode, sse
+from ._deltas import encode, encode_event, limit_depth, split_reply
 from ._openai_errors import error_code, error_reply
-from ._pieces import deltas_of, not_too_deep
 from ._responses_request import OWN_SEAL, read_request
-from .interface import Parsed, Problem, StreamWriter, Target, Written
+from .interface import ApiProblem, ParsedRequest, RequestTarget, Response, StreamWriter
 
 __all__ = ["OpenAIResponses"]
 
@@ -47,40 +44,40 @@ _CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
 class OpenAIResponses:
-    """See `Dialect`."""
+    """The Responses dialect."""
 
     name = "openai-responses"
 
-    def owns(self, target: Target) -> bool:
+    def owns(self, target: RequestTarget) -> bool:
         return target.path.endswith("/responses") or "/v1/responses/" in target.path[:200]
 
-    def answer(self, target: Target, model: str) -> Written | None:
-        """Refuses websockets, and what would need stored responses."""
+    def answer(self, target: RequestTarget, model: str) -> Response | None:
+        """Rejects websockets and requests for stored responses."""
         if not target.path.endswith("/responses"):
-            return self.error(Problem("not_found", "responses are not stored here"))
+            return self.error(ApiProblem("not_found", "responses are not stored here"))
         if target.method == "GET":
-            text = "no websockets here: POST the request"
-            return Written(426, error_reply(Problem("bad_request", text)).body, {"Upgrade": "HTTP/1.1"})
+            text = "websockets are not supported: POST the request"
+            return Response(426, error_reply(ApiProblem("bad_request", text)).body, {"Upgrade": "HTTP/1.1"})
         return None
 
-    def parse(self, target: Target, body: dict[str, Any]) -> Parsed:
-        with not_too_deep():
+    def parse(self, target: RequestTarget, body: dict[str, Any]) -> ParsedRequest:
+        with limit_depth():
             return read_request(body, self.name)
 
-    def reply(self, parsed: Parsed, reply: ModelReply, call_id: str, created: float) -> bytes:
+    def reply(self, parsed: ParsedRequest, reply: ModelReply, call_id: str, created: float) -> bytes:
         writer = _Writer(parsed, call_id, created)
-        for delta in deltas_of(reply):
+        for delta in split_reply(reply):
             writer.delta(delta)
-        return encode(writer.finished(reply))
+        return encode(writer.complete_response(reply))
 
-    def stream(self, parsed: Parsed, call_id: str, created: float) -> StreamWriter:
+    def stream(self, parsed: ParsedRequest, call_id: str, created: float) -> StreamWriter:
         return _Writer(parsed, call_id, created)
 
-    def error(self, problem: Problem) -> Written:
+    def error(self, problem: ApiProblem) -> Response:
         return error_reply(problem)
 
-    def lineage(self, target: Target, body: dict[str, Any]) -> dict[str, str]:
-        """Codex names its session, thread, the thread that started it, and what kind of call this is."""
+    def lineage(self, target: RequestTarget, body: dict[str, Any]) -> dict[str, str]:
+        """Reads Codex's session, thread, parent thread and request kind."""
         found = {common: target.headers[own][:200] for own, common in _LINEAGE.items() if own in target.headers}
         try:
             about = msgspec.json.decode(target.headers.get("x-codex-turn-metadata", ""))
@@ -91,9 +88,9 @@ class OpenAIResponses:
 
 
 class _Writer:
-    """An item is open while pieces of its kind come."""
+    """Writes deltas into items; an item stays open while deltas of its kind arrive."""
 
-    def __init__(self, parsed: Parsed, call_id: str, created: float) -> None:
+    def __init__(self, parsed: ParsedRequest, call_id: str, created: float) -> None:
         self._parsed = parsed
         self._call_id = call_id
         self._created = int(created)
@@ -101,11 +98,11 @@ class _Writer:
         self._output: list[dict[str, Any]] = []
         self._kind: tuple[str, int | None] | None = None
         self._item: dict[str, Any] = {}
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._head = b""
 
     def start(self) -> bytes:
-        """`response.created` and `response.in_progress`."""
+        """Returns `response.created` and `response.in_progress`."""
         return self._event("response.created", response=self._response("in_progress")) + self.keep_alive()
 
     def delta(self, delta: Delta) -> bytes:
@@ -117,7 +114,7 @@ class _Writer:
 
     def _piece(self, kind: tuple[str, int | None], delta: Delta, text: str) -> bytes:
         written = b"" if kind == self._kind else self._close() + self._open(kind, delta)
-        self._said.append(text)
+        self._texts.append(text)
         if not text or not self._head:
             return written
         written += self._head + encode(text) + b',"sequence_number":%d}\n\n' % self._number
@@ -125,20 +122,20 @@ class _Writer:
         return written
 
     def _open(self, kind: tuple[str, int | None], delta: Delta) -> bytes:
-        self._kind, self._said, self._head = kind, [], b""
+        self._kind, self._texts, self._head = kind, [], b""
         self._item = self._new_item(kind[0], delta)
         if self._item["type"] in {"custom_tool_call", "local_shell_call"}:  # whole at the end: no piece is readable
-            return b"" if self._item["type"] == "local_shell_call" else self._event(*self._added())
-        written = self._event(*self._added())
-        name, place = _PIECES[kind[0]]
+            return b"" if self._item["type"] == "local_shell_call" else self._event(*self._item_added())
+        written = self._event(*self._item_added())
+        name, position_fields = _PIECES[kind[0]]
         if kind[0] != "call":
             written += self._part("added", "")
         event = f"response.{name}.delta"
-        head = {"type": event, "item_id": self._item["id"], "output_index": len(self._output)} | place
+        head = {"type": event, "item_id": self._item["id"], "output_index": len(self._output)} | position_fields
         self._head = b"event: " + event.encode() + b"\ndata: " + encode(head)[:-1] + b',"delta":'
         return written
 
-    def _added(self) -> tuple[str, dict[str, Any]]:
+    def _item_added(self) -> tuple[str, dict[str, Any]]:
         return "response.output_item.added", {"output_index": len(self._output), "item": self._item}
 
     def _new_item(self, kind: str, delta: Delta) -> dict[str, Any]:
@@ -162,7 +159,7 @@ class _Writer:
     def _close(self) -> bytes:
         if self._kind is None:
             return b""
-        text = "".join(self._said)
+        text = "".join(self._texts)
         kind, self._kind = self._kind[0], None
         written = self._end_call(text) if kind == "call" else self._end_text(kind, text)
         item = self._item
@@ -171,8 +168,8 @@ class _Writer:
         return written + done
 
     def _end_text(self, kind: str, text: str) -> bytes:
-        name, place = _PIECES[kind]
-        written = self._event(f"response.{name}.done", self._place() | place | {"text": text})
+        name, position_fields = _PIECES[kind]
+        written = self._event(f"response.{name}.done", self._item_position() | position_fields | {"text": text})
         written += self._part("done", text)
         if kind == "message":
             self._item |= {"status": "completed", "content": [_text_part(text)]}
@@ -185,32 +182,32 @@ class _Writer:
         self._item |= {"status": "completed"}
         if kind == "function_call":
             self._item |= {"arguments": arguments}
-            done = self._place() | {"name": self._item["name"], "arguments": arguments}
+            done = self._item_position() | {"name": self._item["name"], "arguments": arguments}
             return self._event("response.function_call_arguments.done", done)
         if kind == "custom_tool_call":
-            text = _input(arguments)
+            text = _custom_tool_input(arguments)
             self._item |= {"input": text}
-            piece = self._event("response.custom_tool_call_input.delta", self._place() | {"delta": text})
-            return piece + self._event("response.custom_tool_call_input.done", self._place() | {"input": text})
+            piece = self._event("response.custom_tool_call_input.delta", self._item_position() | {"delta": text})
+            return piece + self._event("response.custom_tool_call_input.done", self._item_position() | {"input": text})
         self._item = _shell_call(self._item, arguments)
-        return self._event(*self._added())
+        return self._event(*self._item_added())
 
-    def _place(self) -> dict[str, Any]:
+    def _item_position(self) -> dict[str, Any]:
         return {"item_id": self._item["id"], "output_index": len(self._output)}
 
     def _part(self, what: str, text: str) -> bytes:
         if self._item["type"] == "message":
-            fields = self._place() | {"content_index": 0, "part": _text_part(text)}
+            fields = self._item_position() | {"content_index": 0, "part": _text_part(text)}
             return self._event(f"response.content_part.{what}", fields)
-        fields = self._place() | {"summary_index": 0, "part": {"type": "summary_text", "text": text}}
+        fields = self._item_position() | {"summary_index": 0, "part": {"type": "summary_text", "text": text}}
         return self._event(f"response.reasoning_summary_part.{what}", fields)
 
     def keep_alive(self) -> bytes:
-        """`response.in_progress`."""
+        """Returns `response.in_progress`."""
         return self._event("response.in_progress", response=self._response("in_progress"))
 
-    def finished(self, reply: ModelReply) -> dict[str, Any]:
-        """Closes what is open; the whole response."""
+    def complete_response(self, reply: ModelReply) -> dict[str, Any]:
+        """Closes the open item and returns the whole response."""
         self._close()
         cut = _CUT.get(reply.finish_reason or "")
         whole = self._response("incomplete" if cut else "completed")
@@ -219,20 +216,20 @@ class _Writer:
         return whole | {"output": self._output, "usage": _usage(reply.usage)}
 
     def end(self, reply: ModelReply) -> bytes:
-        """`response.completed`, or `response.incomplete` where the answer was cut."""
+        """Returns `response.completed`, or `response.incomplete` for a truncated reply."""
         written = self._close()
-        whole = self.finished(reply)
+        whole = self.complete_response(reply)
         return written + self._event(f"response.{whole['status']}", response=whole)
 
-    def error(self, problem: Problem) -> bytes:
-        """`response.failed`."""
+    def error(self, problem: ApiProblem) -> bytes:
+        """Returns `response.failed`."""
         failed = self._response("failed") | {"error": {"code": error_code(problem), "message": problem.message}}
         return self._event("response.failed", response=failed)
 
-    def _event(self, kind: str, given: dict[str, Any] | None = None, **fields: Any) -> bytes:
-        event = {"type": kind, "sequence_number": self._number, **(given or {}), **fields}
+    def _event(self, kind: str, values: dict[str, Any] | None = None, **fields: Any) -> bytes:
+        event = {"type": kind, "sequence_number": self._number, **(values or {}), **fields}
         self._number += 1
-        return sse(event, kind)
+        return encode_event(event, kind)
 
     def _response(self, status: str) -> dict[str, Any]:
         sampling = self._parsed.request.sampling
@@ -262,27 +259,27 @@ def _text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _input(arguments: str) -> str:
-    """The text that a custom tool is given; arguments that do not hold one are that text themselves."""
+def _custom_tool_input(arguments: str) -> str:
+    """Returns the text input of a custom tool; arguments without one are the text themselves."""
     try:
-        given = msgspec.json.decode(arguments)
+        values = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return arguments
-    text = given.get("input") if isinstance(given, dict) else None
+    text = values.get("input") if isinstance(values, dict) else None
     return text if isinstance(text, str) else arguments
 
 
 def _shell_call(item: dict[str, Any], arguments: str) -> dict[str, Any]:
-    """A call of `local_shell`; of a function of that name where the arguments hold no command."""
+    """Returns a `local_shell` call, or a function call if the arguments hold no command."""
     try:
-        given = msgspec.json.decode(arguments)
+        values = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        given = None
-    command = given.get("command") if isinstance(given, dict) else None
+        values = None
+    command = values.get("command") if isinstance(values, dict) else None
     if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
         return item | {"type": "function_call", "arguments": arguments}
     action = {"type": "exec", "command": command, "env": {}}
-    action |= {key: given[key] for key in ("working_directory", "timeout_ms") if given.get(key) is not None}
+    action |= {key: values[key] for key in ("working_directory", "timeout_ms") if values.get(key) is not None}
     kept = {key: value for key, value in item.items() if key != "name"}
     return kept | {"action": action}
 

@@ -1,1 +1,1 @@
-"""HTTP/1.1 as the gateway needs it, both ways: bounded, few features, little work. llhttp does the parsing."""
+"""Bounded HTTP/1.1 client and server of the gateway; llhttp (`httptools`) parses."""

@@ -1,7 +1,8 @@
-"""The client's side: posts to one address over connections that are kept, and reads answers within bounds.
+"""HTTP/1.1 client: POSTs to one URL over keep-alive connections, with bounded responses.
 
-Covered: an answer's head and body are bounded in size, a whole exchange in time; an exchange that is not read to its
-end takes its connection with it, so that no answer is ever taken for another's; redirects are not followed.
+Covered: a response's head and body are bounded in size, a whole exchange in time; an exchange that is not read to its
+end closes its connection, so that no response is taken for another's; redirects are not followed.
+
 Not covered: HTTP/2, proxies, compression, cookies.
 """
 
@@ -15,30 +16,30 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from .messages import Gathered, Reading, read_buffer
+from .messages import BodyBuffer, BufferedConnection, allocate_read_buffer
 
-__all__ = ["BrokenAnswer", "HttpClient", "Patience", "Response", "TooLong"]
+__all__ = ["BrokenResponseError", "ClientLimits", "ClientResponse", "HttpClient", "ResponseTooLargeError"]
 
-MOST_HEAD = 128 * 1024
-HIGH_WATER = 1024 * 1024
-"""Bytes that wait to be read before the server is made to wait."""
-MOST_TICK_S = 1.0
-"""How much later than allowed an exchange may be given up, at most."""
-KEPT_S = 60.0
-"""How long an idle connection may be used again."""
-_UNFIT = str.maketrans(dict.fromkeys("\r\n\0", " "))
-
-
-class BrokenAnswer(ConnectionError):
-    """What came is no HTTP, or ended before it was whole."""
+MAX_HEAD_BYTES = 128 * 1024
+HIGH_WATER_BYTES = 1024 * 1024
+"""Unread bytes above which reading pauses."""
+MAX_SWEEP_S = 1.0
+"""Maximum delay in seconds of a timeout."""
+IDLE_REUSE_S = 60.0
+"""Seconds for which an idle connection may be reused."""
+_CONTROL_CHARACTERS = str.maketrans(dict.fromkeys("\r\n\0", " "))
 
 
-class TooLong(ValueError):
-    """The answer is longer than it may be."""
+class BrokenResponseError(ConnectionError):
+    """The response is not HTTP, or ended early."""
 
 
-class Patience(NamedTuple):
-    """Seconds until a connection stands, seconds for one exchange, and bytes of an answer's body."""
+class ResponseTooLargeError(ValueError):
+    """The response exceeds its size limit."""
+
+
+class ClientLimits(NamedTuple):
+    """Connect timeout and exchange timeout in seconds, and maximum body size in bytes."""
 
     connect_s: float
     exchange_s: float
@@ -48,7 +49,7 @@ class Patience(NamedTuple):
 class HttpClient:
     """Posts to `url`; `headers` go with every request."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], patience: Patience) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], patience: ClientLimits) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(f"no address of an HTTP server: {parts.scheme}://{parts.hostname or ''}")
@@ -56,128 +57,133 @@ class HttpClient:
         self._host = parts.hostname
         self._port = parts.port or (443 if self._secure else 80)
         host = f"[{self._host}]" if ":" in self._host else self._host
-        named = host if parts.port is None else f"{host}:{parts.port}"
+        host_header = host if parts.port is None else f"{host}:{parts.port}"
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        start = f"POST {target.translate(_UNFIT).replace(' ', '%20')} HTTP/1.1\r\nHost: {named}\r\n"
-        self._start = start.encode("utf-8") + _lines(headers)
+        start = f"POST {target.translate(_CONTROL_CHARACTERS).replace(' ', '%20')} HTTP/1.1\r\nHost: {host_header}\r\n"
+        self._start = start.encode("utf-8") + _header_lines(headers)
         self.patience = patience
-        self._buffer = read_buffer()
-        self._idle: list[_Peer] = []
-        self._busy: set[_Peer] = set()
+        self._buffer = allocate_read_buffer()
+        self._idle: list[_ClientConnection] = []
+        self._busy: set[_ClientConnection] = set()
         self._tls: ssl.SSLContext | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
-    def post(self, body: bytes, headers: Mapping[str, str]) -> _Exchange:
-        """Posts; entered, it waits for the answer's head.
+    def post(self, body: bytes, headers: Mapping[str, str]) -> _PendingExchange:
+        """Sends a POST; entering the context waits for the response head.
 
         Raises:
             TimeoutError: It took too long.
             OSError: The server cannot be reached, or its answer is broken.
         """
-        head = b"%b%bContent-Length: %d\r\n\r\n" % (self._start, _lines(headers), len(body))
-        return _Exchange(self, head + body)
+        head = b"%b%bContent-Length: %d\r\n\r\n" % (self._start, _header_lines(headers), len(body))
+        return _PendingExchange(self, head + body)
 
-    async def begin(self) -> _Peer:
-        """A connection that is then busy, until `end`."""
-        peer = self._kept() or await self._connected()
-        self._busy.add(peer)
+    async def acquire(self) -> _ClientConnection:
+        """Returns a connection that is busy until `release`."""
+        connection = self._idle_connection() or await self._connect()
+        self._busy.add(connection)
         if self._sweeper is None:
             self._sweep()
-        return peer
+        return connection
 
-    def end(self, peer: _Peer) -> None:
-        """Keeps the connection for the next exchange where it can have one."""
-        self._busy.discard(peer)
-        if peer.rest():
-            self._idle.append(peer)
+    def release(self, connection: _ClientConnection) -> None:
+        """Returns a connection to the idle pool if it is reusable."""
+        self._busy.discard(connection)
+        if connection.finish_exchange():
+            self._idle.append(connection)
 
     def _sweep(self) -> None:
-        """Gives up what took too long; looked for now and then while anything is under way, not by a timer each."""
+        """Fails expired exchanges: one periodic sweep instead of a timer each."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for peer in tuple(self._busy):
-            peer.give_up_after(now)
-        tick = min(MOST_TICK_S, self.patience.exchange_s / 20)
+        for connection in tuple(self._busy):
+            connection.check_deadline(now)
+        tick = min(MAX_SWEEP_S, self.patience.exchange_s / 20)
         self._sweeper = loop.call_later(tick, self._sweep) if self._busy else None
 
-    def _kept(self) -> _Peer | None:
+    def _idle_connection(self) -> _ClientConnection | None:
         loop = asyncio.get_running_loop()
         while self._idle:
-            peer = self._idle.pop()
-            if peer.usable(loop):
-                return peer
-            peer.leave()
+            connection = self._idle.pop()
+            if connection.is_reusable(loop):
+                return connection
+            connection.abort()
         return None
 
-    async def _connected(self) -> _Peer:
+    async def _connect(self) -> _ClientConnection:
         loop = asyncio.get_running_loop()
         if self._secure and self._tls is None:
             self._tls = ssl.create_default_context()
         async with asyncio.timeout(self.patience.connect_s):
-            _, peer = await loop.create_connection(
-                lambda: _Peer(loop, self._buffer), self._host, self._port, ssl=self._tls, happy_eyeballs_delay=0.25
+            _, connection = await loop.create_connection(
+                lambda: _ClientConnection(loop, self._buffer),
+                self._host,
+                self._port,
+                ssl=self._tls,
+                happy_eyeballs_delay=0.25,
             )
-        return peer
+        return connection
 
     async def close(self) -> None:
         """Closes every connection. Idempotent."""
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
-        for peer in (*self._idle, *self._busy):
-            peer.leave()
+        for connection in (*self._idle, *self._busy):
+            connection.abort()
         self._idle.clear()
 
 
-class _Exchange:
-    """One request and its answer."""
-
+class _PendingExchange:
     def __init__(self, client: HttpClient, data: bytes) -> None:
         self._client = client
         self._data = data
-        self._peer: _Peer | None = None
+        self._connection: _ClientConnection | None = None
 
-    async def __aenter__(self) -> Response:
-        self._peer = peer = await self._client.begin()
+    async def __aenter__(self) -> ClientResponse:
+        self._connection = connection = await self._client.acquire()
         try:
-            return await peer.ask(self._data, self._client.patience)
+            return await connection.ask(self._data, self._client.patience)
         except BaseException:
-            self._client.end(peer)
+            self._client.release(connection)
             raise
 
     async def __aexit__(self, *_: object) -> None:
-        if self._peer is not None:
-            self._client.end(self._peer)
+        if self._connection is not None:
+            self._client.release(self._connection)
 
 
-def _lines(headers: Mapping[str, str]) -> bytes:
+def _header_lines(headers: Mapping[str, str]) -> bytes:
     if not headers:
         return b""
-    lines = (f"{name.translate(_UNFIT)}: {value.translate(_UNFIT)}\r\n" for name, value in headers.items())
+    lines = (
+        f"{name.translate(_CONTROL_CHARACTERS)}: {value.translate(_CONTROL_CHARACTERS)}\r\n"
+        for name, value in headers.items()
+    )
     return "".join(lines).encode("utf-8")
 
 
-class Response:
-    """An answer whose head has come. Names of headers are in lower case."""
+class ClientResponse:
+    """A response whose head has arrived. Header names are lower case."""
 
-    def __init__(self, peer: _Peer, status: int, headers: Mapping[str, str]) -> None:
+    def __init__(self, connection: _ClientConnection, status: int, headers: Mapping[str, str]) -> None:
         self.status = status
         self.headers = headers
-        self._peer = peer
+        self._connection = connection
 
-    async def whole(self) -> bytes:
-        """The body. Raises `TooLong`, and as `HttpClient.post`."""
-        await self._peer.until("end")
-        return self._peer.taken()
+    async def read(self) -> bytes:
+        """Returns the body. Raises `ResponseTooLargeError`, and as `HttpClient.post`."""
+        await self._connection.wait_for("end")
+        return self._connection.drain()
 
-    async def piece(self) -> bytes:
-        """What of the body has come since it was asked last; empty at the end. Raises as `whole`."""
-        await self._peer.until("piece")
-        return self._peer.taken()
+    async def read_chunk(self) -> bytes:
+        """Returns new body bytes; empty at the end. Raises as `read`."""
+        await self._connection.wait_for("piece")
+        return self._connection.drain()
 
 
-class _Peer(Reading):
-    """One connection to the server: one exchange after the other."""
+class _ClientConnection(BufferedConnection):
+    """One connection to the server, with one exchange at a time."""
 
     transport: asyncio.Transport
 
@@ -185,37 +191,37 @@ class _Peer(Reading):
         super().__init__(buffer)
         self._loop = loop
         self._parser = httptools.HttpResponseParser(self)
-        self._since = 0.0
+        self._idle_since = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._awaited: Literal["head", "piece", "end"] = "head"
         self._deadline = 0.0
-        self._gone = False
-        self._asked = False
-        self._begin(0)
+        self._closed = False
+        self._in_use = False
+        self._reset(0)
 
-    def _begin(self, most_bytes: int) -> None:
+    def _reset(self, most_bytes: int) -> None:
         self._most = most_bytes
         self._size = self._head_size = self._status = 0
         self._headers: dict[str, str] = {}
-        self._body = Gathered()
-        self._headed = self._complete = self._keep_alive = False
+        self._body = BodyBuffer()
+        self._head_complete = self._complete = self._keep_alive = False
         self._failure: Exception | None = None
 
-    # What whoever asks calls.
+    # Called by the client.
 
-    async def ask(self, data: bytes, patience: Patience) -> Response:
-        """Sends a request and waits for the head of its answer."""
-        self._begin(patience.most_bytes)
-        self._asked = True
+    async def ask(self, data: bytes, patience: ClientLimits) -> ClientResponse:
+        """Sends a request and waits for the response head."""
+        self._reset(patience.most_bytes)
+        self._in_use = True
         self._deadline = self._loop.time() + patience.exchange_s
         self.transport.write(data)
-        await self.until("head")
-        return Response(self, self._status, self._headers)
+        await self.wait_for("head")
+        return ClientResponse(self, self._status, self._headers)
 
-    async def until(self, what: Literal["head", "piece", "end"]) -> None:
-        """Waits until that has come."""
+    async def wait_for(self, what: Literal["head", "piece", "end"]) -> None:
+        """Waits until that part has arrived."""
         self._awaited = what
-        if not self._is_there():
+        if not self._has_arrived():
             if what == "end":
                 self.transport.resume_reading()
             self._waiter = self._loop.create_future()
@@ -226,68 +232,68 @@ class _Peer(Reading):
         if self._failure is not None and not (what == "piece" and self._body):
             raise self._failure
 
-    def taken(self) -> bytes:
-        """What has come of the body."""
+    def drain(self) -> bytes:
+        """Returns the body bytes received since the last call."""
         if not self._complete:
             self.transport.resume_reading()
-        return self._body.taken()
+        return self._body.drain()
 
-    def give_up_after(self, now: float) -> None:
-        """Ends an exchange that should have ended by now."""
-        if self._asked and now > self._deadline:
+    def check_deadline(self, now: float) -> None:
+        """Fails an exchange past its deadline."""
+        if self._in_use and now > self._deadline:
             self._fail(TimeoutError())
 
-    def rest(self) -> bool:
-        """Ends an exchange. Whether the connection can have another one; else it is closed."""
-        fit = self._complete and not self._gone and self._failure is None and self._keep_alive
-        self._asked, self._since = False, self._loop.time()
-        if not fit:
-            self.leave()
-        return fit
+    def finish_exchange(self) -> bool:
+        """Ends an exchange; returns whether the connection is reusable, else closes it."""
+        reusable = self._complete and not self._closed and self._failure is None and self._keep_alive
+        self._in_use, self._idle_since = False, self._loop.time()
+        if not reusable:
+            self.abort()
+        return reusable
 
-    def usable(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether it may be used again."""
-        return not self._gone and not self.transport.is_closing() and loop.time() - self._since < KEPT_S
+    def is_reusable(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Returns whether the connection may be reused."""
+        return not self._closed and not self.transport.is_closing() and loop.time() - self._idle_since < IDLE_REUSE_S
 
-    def leave(self) -> None:
+    def abort(self) -> None:
         """Closes the connection at once."""
-        self._gone = True
+        self._closed = True
         self.transport.abort()
 
-    # What the loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._gone = True
-        if self._headed and not self._framed() and exc is None:
+        self._closed = True
+        if self._head_complete and not self._framed() and exc is None:
             self._complete = True
-            self._wake()
+            self._wake_waiter()
         elif not self._complete:
-            self._fail(exc or BrokenAnswer("the connection was closed before the answer was whole"))
+            self._fail(exc or BrokenResponseError("the connection was closed before the answer was whole"))
 
     def _framed(self) -> bool:
         return "content-length" in self._headers or "transfer-encoding" in self._headers
 
-    def received(self, data: memoryview) -> None:
-        if not self._asked or self._complete:
-            self.leave()  # nobody asked for that
+    def data_received(self, data: memoryview) -> None:
+        if not self._in_use or self._complete:
+            self.abort()  # unsolicited data
             return
-        if not self._headed:
+        if not self._head_complete:
             self._head_size += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
-            self._fail(BrokenAnswer(f"what came is no answer: {type(exc).__name__}"))
+            self._fail(BrokenResponseError(f"invalid HTTP response: {type(exc).__name__}"))
             return
-        if not self._headed and self._head_size > MOST_HEAD:
-            self._fail(BrokenAnswer("the answer's header section is too long"))
-        elif self._is_there():
-            self._wake()
+        if not self._head_complete and self._head_size > MAX_HEAD_BYTES:
+            self._fail(BrokenResponseError("the answer's header section is too long"))
+        elif self._has_arrived():
+            self._wake_waiter()
 
-    # What the parser calls; what comes after a whole answer is none, and ends the connection.
+    # Called by the parser; data after a complete response closes the connection.
 
     def on_message_begin(self) -> None:
         if self._complete:
@@ -302,8 +308,8 @@ class _Peer(Reading):
         if self._complete:
             return
         self._status = self._parser.get_status_code()
-        self._headed = self._status >= 200
-        if not self._headed:
+        self._head_complete = self._status >= 200
+        if not self._head_complete:
             self._headers = {}
 
     def on_body(self, data: bytes) -> None:
@@ -311,27 +317,27 @@ class _Peer(Reading):
             return
         self._size += len(data)
         if self._size > self._most:
-            self._fail(TooLong())
+            self._fail(ResponseTooLargeError())
             return
         self._body.add(data)
-        if len(self._body) > HIGH_WATER and self._awaited != "end":
+        if len(self._body) > HIGH_WATER_BYTES and self._awaited != "end":
             self.transport.pause_reading()
 
     def on_message_complete(self) -> None:
         if not self._complete:
-            self._complete, self._keep_alive = self._headed, self._parser.should_keep_alive()
+            self._complete, self._keep_alive = self._head_complete, self._parser.should_keep_alive()
 
-    def _is_there(self) -> bool:
+    def _has_arrived(self) -> bool:
         if self._complete or self._failure is not None:
             return True
-        return self._headed and (self._awaited == "head" or (self._awaited == "piece" and bool(self._body)))
+        return self._head_complete and (self._awaited == "head" or (self._awaited == "piece" and bool(self._body)))
 
-    def _wake(self) -> None:
+    def _wake_waiter(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def _fail(self, failure: Exception) -> None:
         if self._failure is None and not self._complete:
             self._failure = failure
-            self._wake()
-            self.leave()
+            self._wake_waiter()
+            self.abort()

@@ -1,4 +1,4 @@
-"""What both sides of HTTP speak of."""
+"""Types shared by the HTTP client and server."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["Gathered", "Head", "Reading", "Written", "read_buffer"]
+__all__ = ["BodyBuffer", "BufferedConnection", "RequestHead", "Response", "allocate_read_buffer"]
 
 _READ_BYTES = 256 * 1024
 
 
-class Head(msgspec.Struct, frozen=True, gc=False):
-    """The head of a request. Names of headers are in lower case; of a repeated one the last is kept."""
+class RequestHead(msgspec.Struct, frozen=True, gc=False):
+    """Request head. Header names are lower case; of a repeated header the last value is kept."""
 
     method: str
     target: str
-    """Path and query, as they were sent."""
+    """Path and query as sent."""
     headers: Mapping[str, str]
-    """Bytes that are no UTF-8 are replaced."""
+    """Invalid UTF-8 is replaced."""
 
 
-class Written(msgspec.Struct, frozen=True, gc=False):
-    """A whole answer: status, body, and headers beside those that every answer has."""
+class Response(msgspec.Struct, frozen=True, gc=False):
+    """A complete response: status, body, and headers beyond the default ones."""
 
     status: int
     body: bytes
     headers: Mapping[str, str]
 
 
-class Gathered:
-    """Bytes that come in pieces. Whoever sends them one by one makes it take no more than they are."""
+class BodyBuffer:
+    """Accumulates bytes; its memory does not exceed them even if they arrive one by one."""
 
     def __init__(self) -> None:
         self._data: bytes | bytearray = b""
@@ -40,7 +40,7 @@ class Gathered:
         return len(self._data)
 
     def add(self, piece: bytes) -> None:
-        """Puts a piece at the end."""
+        """Appends bytes."""
         if not self._data:
             self._data = piece  # mostly all comes at once
             return
@@ -48,33 +48,32 @@ class Gathered:
             self._data = bytearray(self._data)
         self._data += piece
 
-    def taken(self) -> bytes:
-        """All that came since it was asked last."""
+    def drain(self) -> bytes:
+        """Returns and removes all bytes."""
         data, self._data = self._data, b""
         return bytes(data)
 
 
-def read_buffer() -> memoryview:
-    """What the connections of one event loop read into, one after the other: the loop gives what one of them read to it
-    before it reads for another."""
+def allocate_read_buffer() -> memoryview:
+    """Allocates a read buffer shared by all connections of one event loop: data is consumed before the next read."""
     return memoryview(bytearray(_READ_BYTES))
 
 
-class Reading(asyncio.BufferedProtocol):
-    """A connection that takes in what was read before anything else is. A buffer of its own for each read, which is
-    what `asyncio.Protocol` has, costs more than reading 10 KB does."""
+class BufferedConnection(asyncio.BufferedProtocol):
+    """A connection that consumes data as it is read. A shared buffer avoids the allocation per read of
+    `asyncio.Protocol`, which costs more than reading 10 KB."""
 
     def __init__(self, buffer: memoryview) -> None:
         self._buffer = buffer
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the loop is to write."""
+        """Returns the shared buffer."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So much was written there."""
-        self.received(self._buffer[:nbytes])
+        """Passes on the bytes read."""
+        self.data_received(self._buffer[:nbytes])
 
-    def received(self, data: memoryview) -> None:
-        """Takes in what was read. It must keep no view of `data`, into which the next connection reads."""
+    def data_received(self, data: memoryview) -> None:
+        """Consumes the data; must keep no view of it, because the buffer is reused."""
         raise NotImplementedError

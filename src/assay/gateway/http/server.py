@@ -1,10 +1,11 @@
-"""The server's side: requests with bounded patience and memory, answers whole or in pieces.
+"""HTTP/1.1 server: bounded requests, whole or chunked responses.
 
-Who is asked decides by a request's head (`App.admit`) whether its body is read at all; a body that is not wanted is
-thrown away for a moment, so that its sender can read why. Requests that were sent ahead wait their turn.
+The app decides by a request's head (`App.accept`) whether its body is read. A rejected body is discarded for
+`LINGER_S`, so that the client can read the error. Pipelined requests are answered in order.
 
-Covered: a header section is bounded in size and time, a body in time (its size is the app's to bound), connections in
-number, requests sent ahead in number; a request with two lengths, or anything that is no HTTP, ends its connection.
+Covered: header sections are bounded in size and time, bodies in time (the app bounds their size), connections and
+pipelined requests in number; a request with two lengths, or one that is not HTTP, closes its connection.
+
 Not covered: TLS, compression, HTTP/2. The gateway listens on loopback addresses.
 """
 
@@ -23,58 +24,58 @@ from typing import NamedTuple, Protocol
 import httptools
 import msgspec
 
-from .messages import Head, Reading, Written, read_buffer
+from .messages import BufferedConnection, RequestHead, Response, allocate_read_buffer
 
-__all__ = ["App", "Bounds", "Call", "HttpServer", "Reply"]
+__all__ = ["App", "HttpServer", "RequestHandler", "ResponseWriter", "ServerLimits"]
 
 _log = logging.getLogger(__name__)
-MOST_HEAD = 64 * 1024
-"""Bytes of a header section; the first piece that arrives may be longer."""
-MOST_HEADERS = 200
-MOST_AHEAD = 32
-"""Requests that a client may send ahead on one connection."""
+MAX_HEAD_BYTES = 64 * 1024
+"""Maximum bytes of a header section; the first read may be longer."""
+MAX_HEADERS = 200
+MAX_PIPELINED = 32
+"""Maximum pipelined requests on one connection."""
 LINGER_S = 1.0
 IDLE_S = 75.0
 SHUTDOWN_S = 1.0
 SWEEP_S = 0.25
-"""How often it is looked for what came too late; also the error of every time limit here."""
-_FULL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+"""Interval in seconds of the timeout sweep, and the error of all timeouts here."""
+_OVERLOADED = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
-_FAILED = Written(500, b'{"error":{"message":"the gateway failed"}}', {})
-_ORDINARY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-_NO_HTTP = b"this is no HTTP request that is understood here"
+_INTERNAL_ERROR = Response(500, b'{"error":{"message":"the gateway failed"}}', {})
+_JSON_OK_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+_MALFORMED = b"invalid HTTP request"
 
 
-class Call(Protocol):
-    """One request whose body is wanted."""
+class RequestHandler(Protocol):
+    """Handles one request whose body is wanted."""
 
-    def take(self, data: bytes) -> Written | None:
-        """Takes another piece of the body; an answer refuses all of it."""
+    def feed(self, data: bytes) -> Response | None:
+        """Consumes part of the body; a response rejects the request."""
         ...
 
-    def late(self) -> Written:
-        """The answer where the body did not arrive in time."""
+    def timed_out(self) -> Response:
+        """Returns the response to a body that did not arrive in time."""
         ...
 
-    async def answer(self, reply: Reply) -> None:
-        """Answers, once the whole body is there. Is not cancelled where the client leaves."""
+    async def answer(self, reply: ResponseWriter) -> None:
+        """Responds once the body is complete; not cancelled when the client disconnects."""
         ...
 
     def release(self) -> None:
-        """Gives back what it holds. Called once, whatever happened."""
+        """Releases resources; called exactly once."""
         ...
 
 
 class App(Protocol):
-    """What is served."""
+    """The application served."""
 
-    def admit(self, head: Head) -> Call | Written:
-        """Decides on a request by its head: an answer at once, or what takes its body."""
+    def accept(self, head: RequestHead) -> RequestHandler | Response:
+        """Returns a response, or a handler for the request's body."""
         ...
 
 
-class Bounds(NamedTuple):
-    """Patience, and how many connections at once (fewer where the process may not open so many files)."""
+class ServerLimits(NamedTuple):
+    """Timeouts in seconds and the maximum number of connections (less if the process may open fewer files)."""
 
     header_s: float
     body_s: float
@@ -84,47 +85,49 @@ class Bounds(NamedTuple):
 class HttpServer:
     """Serves an app on any number of listening sockets. Use as a context manager."""
 
-    def __init__(self, app: App, bounds: Bounds) -> None:
+    def __init__(self, app: App, bounds: ServerLimits) -> None:
         self.app = app
         self.bounds = bounds
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self.most = bounds.connections if files == resource.RLIM_INFINITY else min(bounds.connections, files * 3 // 4)
-        self.open: set[_Connection] = set()
+        self.max_connections = (
+            bounds.connections if files == resource.RLIM_INFINITY else min(bounds.connections, files * 3 // 4)
+        )
+        self.connections: set[_Connection] = set()
         self.date = b""
-        self.buffer = read_buffer()
+        self.buffer = allocate_read_buffer()
         self._listeners: set[asyncio.Server] = set()
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> HttpServer:
-        """Begins to look at the clock."""
+        """Starts the timeout sweep."""
         self._sweep()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stops listening, gives what is being answered a moment, and closes every connection."""
+        """Stops listening, waits briefly for running handlers, and closes all connections."""
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
         if self._sweeper is not None:
             self._sweeper.cancel()
-        answering = [connection.task for connection in self.open if connection.task is not None]
+        answering = [connection.task for connection in self.connections if connection.task is not None]
         if answering:
-            late = (await asyncio.wait(answering, timeout=SHUTDOWN_S))[1]
-            for task in late:
+            unfinished = (await asyncio.wait(answering, timeout=SHUTDOWN_S))[1]
+            for task in unfinished:
                 task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-        for connection in tuple(self.open):
+            await asyncio.gather(*unfinished, return_exceptions=True)
+        for connection in tuple(self.connections):
             connection.transport.abort()
 
     async def listen(self, listener: socket.socket) -> asyncio.Server:
-        """Serves on a listening socket, which it takes over."""
+        """Serves on a listening socket and owns it."""
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: _Connection(self, loop), sock=listener, backlog=1024)
         self._listeners.add(server)
         return server
 
     def stop(self, listener: asyncio.Server) -> None:
-        """Stops listening there; connections that stand go on."""
+        """Stops listening; open connections continue."""
         self._listeners.discard(listener)
         listener.close()
 
@@ -132,25 +135,23 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         now = loop.time()
         self.date = b"Date: " + formatdate(usegmt=True).encode() + b"\r\n"
-        for connection in tuple(self.open):
+        for connection in tuple(self.connections):
             if connection.deadline is not None and connection.deadline < now:
-                connection.late()
+                connection.timed_out()
         self._sweeper = loop.call_later(SWEEP_S, self._sweep)
 
 
-class _Asked(msgspec.Struct, frozen=True, gc=False):
-    """A request that waits for its turn, or is being read."""
-
-    call: Call | None
-    refusal: Written | None
+class _PendingRequest(msgspec.Struct, frozen=True, gc=False):
+    call: RequestHandler | None
+    refusal: Response | None
     head_only: bool
     keep_alive: bool
-    plain: bool
-    """It is of HTTP/1.0, which knows no chunks."""
+    is_http_1_0: bool
+    """True for HTTP/1.0, which has no chunked encoding."""
 
 
-class _Connection(Reading):
-    """One client's connection: reads requests, and answers them one after the other."""
+class _Connection(BufferedConnection):
+    """One client connection: receives requests and answers them in order."""
 
     transport: asyncio.Transport
 
@@ -158,7 +159,7 @@ class _Connection(Reading):
         super().__init__(server.buffer)
         self.deadline: float | None = None
         self.task: asyncio.Task[None] | None = None
-        self.gone = False
+        self.closed = False
         self._server = server
         self._loop = loop
         self._parser = httptools.HttpRequestParser(self)
@@ -166,12 +167,12 @@ class _Connection(Reading):
         self._headers: dict[str, str] = {}
         self._head_size = 0
         self._in_head = True
-        self._too_many = False
-        self._reading: _Asked | None = None
-        self._ahead: deque[_Asked] = deque()
-        self._deaf = False
-        """Nothing that comes is looked at any more."""
-        self._paused: asyncio.Future[None] | None = None
+        self._too_many_headers = False
+        self._receiving: _PendingRequest | None = None
+        self._pipelined: deque[_PendingRequest] = deque()
+        self._ignoring_input = False
+        """Input is discarded."""
+        self._write_resumed: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -179,139 +180,143 @@ class _Connection(Reading):
         made = transport.get_extra_info("socket")
         if made.family != socket.AF_UNIX:  # the loop does this only for sockets that say that they are of TCP
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._server.open.add(self)
-        if len(self._server.open) > self._server.most:
-            self._deaf = True
-            transport.write(_FULL)
+        self._server.connections.add(self)
+        if len(self._server.connections) > self._server.max_connections:
+            self._ignoring_input = True
+            transport.write(_OVERLOADED)
             transport.close()
         else:
-            self._wait(self._server.bounds.header_s)
+            self._set_deadline(self._server.bounds.header_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.gone, self.deadline = True, None
-        self._server.open.discard(self)
+        self.closed, self.deadline = True, None
+        self._server.connections.discard(self)
         self.resume_writing()
-        self._forget()
+        self._release_pending()
 
-    def received(self, data: memoryview) -> None:
-        if self._deaf:
+    def data_received(self, data: memoryview) -> None:
+        if self._ignoring_input:
             return
         if self._in_head:
             self._head_size += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._deaf = True  # it is answered like any other request, and the connection ends with that
+            self._ignoring_input = True  # it is answered like any other request, and the connection ends with that
         except httptools.HttpParserCallbackError as exc:
             _log.error("a request could not be taken in", exc_info=exc.__context__ or exc)
-            self._refuse(_FAILED)
+            self._refuse(_INTERNAL_ERROR)
         except httptools.HttpParserError:
-            self._refuse(Written(400, _NO_HTTP, {}))
-        if self._in_head and self._head_size > MOST_HEAD and not self._deaf:
-            self._refuse(Written(400, b"the header section is too long", {}))
+            self._refuse(Response(400, _MALFORMED, {}))
+        if self._in_head and self._head_size > MAX_HEAD_BYTES and not self._ignoring_input:
+            self._refuse(Response(400, b"the header section is too long", {}))
 
     def pause_writing(self) -> None:
-        self._paused = self._loop.create_future()
-        self._flow()
+        self._write_resumed = self._loop.create_future()
+        self._update_flow()
 
     def resume_writing(self) -> None:
-        paused, self._paused = self._paused, None
+        paused, self._write_resumed = self._write_resumed, None
         if paused is not None and not paused.done():
             paused.set_result(None)
-        self._flow()
+        self._update_flow()
 
-    def _flow(self) -> None:
-        """Reads no further while answers are not taken or requests wait; what is thrown away is read on."""
-        if (self._paused is not None or self._ahead) and not self._deaf:
+    def _update_flow(self) -> None:
+        """Pauses reading while the client does not read or requests are pending; discarded input is read on."""
+        if (self._write_resumed is not None or self._pipelined) and not self._ignoring_input:
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()
 
-    # What the parser calls, in this order for each request.
+    # Called by the parser, in this order for each request.
 
     def on_message_begin(self) -> None:
         self._target, self._headers, self._in_head = [], {}, True
-        if self.task is None and not self._deaf:
-            self._wait(self._server.bounds.header_s)
+        if self.task is None and not self._ignoring_input:
+            self._set_deadline(self._server.bounds.header_s)
 
     def on_url(self, url: bytes) -> None:
         self._target.append(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers[name.decode("utf-8", "replace").lower()] = value.decode("utf-8", "replace")
-        self._too_many = self._too_many or len(self._headers) > MOST_HEADERS
+        self._too_many_headers = self._too_many_headers or len(self._headers) > MAX_HEADERS
 
     def on_headers_complete(self) -> None:
-        if self._deaf:
+        if self._ignoring_input:
             return
-        if self._too_many:
-            self._refuse(Written(400, b"the header section is too long", {}))
+        if self._too_many_headers:
+            self._refuse(Response(400, b"the header section is too long", {}))
             return
         self._in_head, self._head_size = False, 0
         method = self._parser.get_method().decode("ascii", "replace")
         target = b"".join(self._target).decode("utf-8", "replace")
-        found = self._server.app.admit(Head(method, target, self._headers))
-        refusal, call = (found, None) if isinstance(found, Written) else (None, found)
-        plain = self._parser.get_http_version() == "1.0"
-        keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade() and not plain
-        asked = self._reading = _Asked(call, refusal, method == "HEAD", keep_alive, plain)
+        accepted = self._server.app.accept(RequestHead(method, target, self._headers))
+        refusal, call = (accepted, None) if isinstance(accepted, Response) else (None, accepted)
+        is_http_1_0 = self._parser.get_http_version() == "1.0"
+        keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade() and not is_http_1_0
+        request = self._receiving = _PendingRequest(call, refusal, method == "HEAD", keep_alive, is_http_1_0)
         if refusal is not None and self._has_body():
             self._refuse(refusal)
         elif self.task is None:
-            self._wait(self._server.bounds.body_s)
-            if call is not None and self._headers.get("expect", "").lower() == "100-continue" and not asked.plain:
+            self._set_deadline(self._server.bounds.body_s)
+            if (
+                call is not None
+                and self._headers.get("expect", "").lower() == "100-continue"
+                and not request.is_http_1_0
+            ):
                 self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _has_body(self) -> bool:
         return self._headers.get("content-length", "0") != "0" or "transfer-encoding" in self._headers
 
     def on_body(self, data: bytes) -> None:
-        asked = self._reading
-        if self._deaf or asked is None or asked.call is None:
+        request = self._receiving
+        if self._ignoring_input or request is None or request.call is None:
             return
-        refusal = asked.call.take(data)
+        refusal = request.call.feed(data)
         if refusal is not None:
             self._refuse(refusal)
 
     def on_message_complete(self) -> None:
-        asked, self._reading, self._in_head = self._reading, None, True
-        if self._deaf or asked is None:
+        request, self._receiving, self._in_head = self._receiving, None, True
+        if self._ignoring_input or request is None:
             return
-        self._ahead.append(asked)
-        if len(self._ahead) > MOST_AHEAD:
-            self._deaf = True
+        self._pipelined.append(request)
+        if len(self._pipelined) > MAX_PIPELINED:
+            self._ignoring_input = True
             self.transport.abort()
         elif self.task is None:
-            self._next()
+            self._start_next()
         else:
-            self._flow()
+            self._update_flow()
 
     # Answering.
 
-    def _next(self) -> None:
-        """Answers the request whose turn it is, or waits for one."""
+    def _start_next(self) -> None:
+        """Answers the next request, or waits for one."""
         self.task = None
-        while self._ahead and not self.gone:
-            if self._begin(self._ahead.popleft()):
+        while self._pipelined and not self.closed:
+            if self._start(self._pipelined.popleft()):
                 return
-        if self.gone or self.transport.is_closing():
+        if self.closed or self.transport.is_closing():
             return
-        self._flow()
+        self._update_flow()
         bounds = self._server.bounds
-        reading = bounds.body_s if self._reading is not None else bounds.header_s
-        self._wait(IDLE_S if self._reading is None and self._head_size == 0 else reading)
+        reading = bounds.body_s if self._receiving is not None else bounds.header_s
+        self._set_deadline(IDLE_S if self._receiving is None and self._head_size == 0 else reading)
 
-    def _begin(self, asked: _Asked) -> bool:
-        """Begins to answer; whether that takes a while."""
-        reply = Reply(self, asked)
-        if asked.call is None:
-            reply.whole(asked.refusal or _FAILED, linger=self._deaf)
+    def _start(self, request: _PendingRequest) -> bool:
+        """Starts to answer; returns whether a handler is running."""
+        reply = ResponseWriter(self, request)
+        if request.call is None:
+            reply.send(request.refusal or _INTERNAL_ERROR, linger=self._ignoring_input)
             return False
         self.deadline = None
-        self.task = self._loop.create_task(self._answer(asked.call, reply))
+        self.task = self._loop.create_task(self._answer(request.call, reply))
         return True
 
-    async def _answer(self, call: Call, reply: Reply) -> None:
+    async def _answer(self, call: RequestHandler, reply: ResponseWriter) -> None:
         try:
             await call.answer(reply)
         except Exception:
@@ -319,140 +324,144 @@ class _Connection(Reading):
         finally:
             call.release()
             reply.close_unfinished()
-            self._next()
+            self._start_next()
 
     @property
-    def is_stuck(self) -> bool:
-        """Whether the client does not take what it is sent."""
-        return self._paused is not None and not self.gone
+    def is_write_paused(self) -> bool:
+        """True while the client is not reading."""
+        return self._write_resumed is not None and not self.closed
 
-    async def written(self) -> None:
-        """Waits until the client has taken what it was sent."""
-        while self._paused is not None and not self.gone:
-            await asyncio.shield(self._paused)
+    async def drain(self) -> None:
+        """Waits until the write buffer has drained."""
+        while self._write_resumed is not None and not self.closed:
+            await asyncio.shield(self._write_resumed)
 
-    def late(self) -> None:
-        """What was waited for did not come."""
-        asked = self._reading
-        if asked is not None and asked.call is not None and not self._deaf:
-            self._refuse(asked.call.late())
+    def timed_out(self) -> None:
+        """Handles an expired deadline."""
+        request = self._receiving
+        if request is not None and request.call is not None and not self._ignoring_input:
+            self._refuse(request.call.timed_out())
         elif self.transport.is_closing():
             self.transport.abort()  # what it was sent is not taken
         else:
             self.close()
 
-    def _refuse(self, written: Written) -> None:
-        """Answers what was not read, and reads no more."""
-        asked, self._deaf = self._reading, True
-        if self.task is None and not self.gone:
-            head_only = asked is not None and asked.head_only
-            Reply(self, _Asked(None, None, head_only, keep_alive=False, plain=False)).whole(written, linger=True)
+    def _refuse(self, response: Response) -> None:
+        """Answers a request without reading it and discards further input."""
+        request, self._ignoring_input = self._receiving, True
+        if self.task is None and not self.closed:
+            head_only = request is not None and request.head_only
+            ResponseWriter(self, _PendingRequest(None, None, head_only, keep_alive=False, is_http_1_0=False)).send(
+                response, linger=True
+            )
         else:  # what is being answered ends first, and then the connection
-            self._ahead.append(_Asked(None, written, head_only=False, keep_alive=False, plain=False))
-        if asked is not None and asked.call is not None:
-            asked.call.release()
-        self._reading = None
+            self._pipelined.append(
+                _PendingRequest(None, response, head_only=False, keep_alive=False, is_http_1_0=False)
+            )
+        if request is not None and request.call is not None:
+            request.call.release()
+        self._receiving = None
 
     def close(self) -> None:
-        """Ends the connection once its client took what it was sent, or did not in time."""
+        """Closes the connection once the response was sent or a timeout passed."""
         self.transport.close()
-        self._wait(self._server.bounds.body_s)
+        self._set_deadline(self._server.bounds.body_s)
 
     def linger(self) -> None:
-        """Ends the connection once its client had time to read the answer."""
-        self._deaf = True
+        """Closes the connection after `LINGER_S`, so that the client can read the response."""
+        self._ignoring_input = True
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._flow()
-        self._wait(LINGER_S)
+        self._update_flow()
+        self._set_deadline(LINGER_S)
 
-    def _wait(self, seconds: float) -> None:
+    def _set_deadline(self, seconds: float) -> None:
         self.deadline = self._loop.time() + seconds
 
     def date(self) -> bytes:
         return self._server.date
 
-    def _forget(self) -> None:
-        waiting = [*self._ahead, *([self._reading] if self._reading is not None else [])]
-        self._ahead.clear()
-        self._reading, self._deaf = None, True
-        for asked in waiting:
-            if asked.call is not None:
-                asked.call.release()
+    def _release_pending(self) -> None:
+        waiting = [*self._pipelined, *([self._receiving] if self._receiving is not None else [])]
+        self._pipelined.clear()
+        self._receiving, self._ignoring_input = None, True
+        for request in waiting:
+            if request.call is not None:
+                request.call.release()
 
 
-class Reply:
-    """The answer to one request. A client that is gone is no error: what is written to it goes nowhere."""
+class ResponseWriter:
+    """The response to one request. Writes after a disconnect are discarded."""
 
-    def __init__(self, connection: _Connection, asked: _Asked) -> None:
+    def __init__(self, connection: _Connection, request: _PendingRequest) -> None:
         self._connection = connection
-        self._asked = asked
-        self._begun = False
+        self._request = request
+        self._head_sent = False
         self._ended = False
 
     @property
     def connected(self) -> bool:
-        """Whether the client is still there, as far as is known."""
-        return not self._connection.gone and not self._connection.transport.is_closing()
+        """True while the client is connected, as far as known."""
+        return not self._connection.closed and not self._connection.transport.is_closing()
 
-    def whole(self, written: Written, *, linger: bool = False) -> None:
-        """Sends an answer whole. With `linger` the connection ends with it, once the client had time to read it."""
-        if self._begun or not self.connected:
+    def send(self, response: Response, *, linger: bool = False) -> None:
+        """Sends a complete response. `linger` closes the connection after it."""
+        if self._head_sent or not self.connected:
             return
-        self._begun = self._ended = True
-        length = b"Content-Length: %d\r\n" % len(written.body)
-        if written.status == 200 and not written.headers and self._asked.keep_alive:
-            head = b"%b%b%b\r\n" % (_ORDINARY, self._connection.date(), length)
+        self._head_sent = self._ended = True
+        length = b"Content-Length: %d\r\n" % len(response.body)
+        if response.status == 200 and not response.headers and self._request.keep_alive:
+            head = b"%b%b%b\r\n" % (_JSON_OK_HEAD, self._connection.date(), length)
         else:
-            head = self._head(written.status, {"Content-Type": "application/json", **written.headers}, length)
-        self._connection.transport.write(head if self._asked.head_only else head + written.body)
+            head = self._head(response.status, {"Content-Type": "application/json", **response.headers}, length)
+        self._connection.transport.write(head if self._request.head_only else head + response.body)
         self._finish(linger=linger)
 
     def begin(self, headers: Mapping[str, str]) -> None:
-        """Sends the head of an answer that comes in pieces."""
-        self._begun = True
+        """Sends the head of a streamed response."""
+        self._head_sent = True
         if self.connected:
-            framing = b"" if self._asked.plain else b"Transfer-Encoding: chunked\r\n"
+            framing = b"" if self._request.is_http_1_0 else b"Transfer-Encoding: chunked\r\n"
             self._connection.transport.write(self._head(200, headers, framing))
 
     def write(self, data: bytes) -> None:
-        """Sends a piece."""
+        """Sends a chunk."""
         if data and self.connected:
-            self._connection.transport.write(data if self._asked.plain else b"%x\r\n%b\r\n" % (len(data), data))
+            self._connection.transport.write(data if self._request.is_http_1_0 else b"%x\r\n%b\r\n" % (len(data), data))
 
     @property
-    def is_stuck(self) -> bool:
-        """Whether the client takes nothing now, so that `taken` would wait."""
-        return self._connection.is_stuck
+    def is_write_paused(self) -> bool:
+        """True if `drain` would wait."""
+        return self._connection.is_write_paused
 
-    async def taken(self) -> None:
-        """Waits while the client takes nothing."""
-        await self._connection.written()
+    async def drain(self) -> None:
+        """Waits while the client is not reading."""
+        await self._connection.drain()
 
     def end(self, last: bytes = b"") -> None:
-        """Sends the last piece, and the end."""
+        """Sends the last chunk and ends the response."""
         self._ended = True
         if not self.connected:
             return
         piece = b"%x\r\n%b\r\n" % (len(last), last) if last else b""
-        self._connection.transport.write(last if self._asked.plain else piece + b"0\r\n\r\n")
+        self._connection.transport.write(last if self._request.is_http_1_0 else piece + b"0\r\n\r\n")
         self._finish(linger=False)
 
     def close_unfinished(self) -> None:
-        """Ends the connection where no whole answer was sent: its client must not take a part for the whole."""
-        if not self._begun:
-            self.whole(_FAILED, linger=True)
+        """Aborts the connection after an incomplete response, so that the client does not take it for complete."""
+        if not self._head_sent:
+            self.send(_INTERNAL_ERROR, linger=True)
         elif not self._ended and self.connected:
             self._connection.transport.abort()
 
     def _head(self, status: int, headers: Mapping[str, str], framing: bytes) -> bytes:
-        kept = "" if self._asked.keep_alive else "Connection: close\r\n"
+        connection_header = "" if self._request.keep_alive else "Connection: close\r\n"
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        start = f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\n{kept}{lines}"
+        start = f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\n{connection_header}{lines}"
         return start.encode("latin-1", "replace") + self._connection.date() + framing + b"\r\n"
 
     def _finish(self, *, linger: bool) -> None:
         if linger:
             self._connection.linger()
-        elif not self._asked.keep_alive:
+        elif not self._request.keep_alive:
             self._connection.close()

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from .interface import Attributed, Attributes, Renderer, Said, SaidCall
+from .interface import AttributingRenderer, ParsedCall, ParsedReply, Renderer, TokenAttribution
 from .model import RenderedBackend, TokenModel
-from .rows import BrokenChain, Refusal, Row, Rows, Span, certify, context_of, rows_of, strict_rows
+from .rows import (
+    BrokenChain,
+    TokenRow,
+    TokenRows,
+    TokenSpan,
+    UncertifiedSpan,
+    build_token_rows,
+    certify,
+    context_of,
+)
 
 __all__ = [
-    "Attributed",
-    "Attributes",
+    "AttributingRenderer",
     "BrokenChain",
-    "Refusal",
+    "ParsedCall",
+    "ParsedReply",
     "RenderedBackend",
     "Renderer",
-    "Row",
-    "Rows",
-    "Said",
-    "SaidCall",
-    "Span",
+    "TokenAttribution",
     "TokenModel",
+    "TokenRow",
+    "TokenRows",
+    "TokenSpan",
+    "UncertifiedSpan",
+    "build_token_rows",
     "certify",
     "context_of",
-    "rows_of",
-    "strict_rows",
 ]

@@ -1,9 +1,9 @@
-"""What a client made of what the model said, when it sent it back.
+"""Classifies how a client changed an assistant turn before sending it back.
 
 The rule: **the next prompt holds the sampled tokens.** An assistant turn in a request is the model's own turn when it
 names the same tool calls by their ids (also inside a text, for clients that write calls as text), or, for a turn
-without calls, says the same text up to blanks around it; `assay.gateway.forest` decides that. Whatever else the client
-changed in it is recorded here and not shown to the model:
+without calls, says the same text up to blanks around it; `assay.gateway.call_tree` decides that. Whatever else the
+client changed in it is recorded here and not shown to the model:
 
 | change | what the client did |
 |---|---|
@@ -15,8 +15,8 @@ changed in it is recorded here and not shown to the model:
 | `form` | wrote the calls as text |
 | `edited` | gave an argument that the model did give another value, or said another text beside the calls |
 
-`edited` alone is a rewriting: somebody wants the model to see something else, so a branch begins there, rendered as
-the client has it.
+Only `edited` counts as a rewrite: the model is meant to see other content, so a branch begins there, rendered from the
+client's messages.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .messages import arguments_of, text_in
+from .messages import content_text, decode_arguments
 
-__all__ = ["changes_in"]
+__all__ = ["find_changes"]
 
 Message = Mapping[str, Any]
 
 
-def changes_in(said: Message, echo: Message) -> tuple[str, ...]:
-    """The changes from what was said to its echo, each named once, in the order of the table."""
+def find_changes(original: Message, echo: Message) -> tuple[str, ...]:
+    """Returns the kinds of changes from a reply to its echo, in the order of the table."""
     found: set[str] = set()
-    calls, echoed = _calls(said), _calls(echo)
+    calls, echoed = _calls(original), _calls(echo)
     if calls and not echoed:
         return ("form",)
     for call_id, function in calls.items():
         found |= _call_changes(function, echoed.get(call_id) or {})
-    text, shown = text_in(said.get("content")), text_in(echo.get("content"))
+    text, shown = content_text(original.get("content")), content_text(echo.get("content"))
     if text != shown:
         found.add("text" if shown.strip() in {"", text.strip()} else "edited")
-    if _reasoning(said) != _reasoning(echo):
+    if _reasoning(original) != _reasoning(echo):
         found.add("reasoning")
     order = ("spelling", "keys", "malformed", "name", "text", "reasoning", "form", "edited")
     return tuple(change for change in order if change in found)
@@ -61,25 +61,25 @@ def _reasoning(message: Message) -> str:
     return given if isinstance(given, str) else ""
 
 
-def _call_changes(said: Mapping[str, Any], echo: Mapping[str, Any]) -> set[str]:
-    if said.get("name") != echo.get("name"):
+def _call_changes(original: Mapping[str, Any], echo: Mapping[str, Any]) -> set[str]:
+    if original.get("name") != echo.get("name"):
         return {"name"}
-    if said.get("arguments") == echo.get("arguments"):
+    if original.get("arguments") == echo.get("arguments"):
         return set()
-    own, shown = arguments_of(said.get("arguments")), arguments_of(echo.get("arguments"))
+    own, shown = decode_arguments(original.get("arguments")), decode_arguments(echo.get("arguments"))
     if isinstance(own, str) or isinstance(shown, str):
         return {"malformed"} if isinstance(own, str) else {"edited"}
-    if any(not _alike(own[key], shown[key]) for key in own.keys() & shown.keys()):
+    if any(not _equivalent(own[key], shown[key]) for key in own.keys() & shown.keys()):
         return {"edited"}
     return {"spelling"} if own.keys() == shown.keys() else {"keys"}
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Equal, or the same written otherwise: `"5"` and `5`, or a text with other blanks around it."""
-    return bool(one == other) or _spelled(one) == _spelled(other)
+def _equivalent(one: Any, other: Any) -> bool:
+    """Returns whether two values are equal up to spelling: `"5"` and `5`, or surrounding whitespace."""
+    return bool(one == other) or _normalized(one) == _normalized(other)
 
 
-def _spelled(value: Any) -> str:
+def _normalized(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value).strip()

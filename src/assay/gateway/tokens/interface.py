@@ -1,94 +1,93 @@
-"""What stands between messages and tokens."""
+"""Renderers: messages to tokens and back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["Attributed", "Attributes", "Renderer", "Said", "SaidCall"]
+__all__ = ["AttributingRenderer", "ParsedCall", "ParsedReply", "Renderer", "TokenAttribution"]
 
 
-class SaidCall(NamedTuple):
+class ParsedCall(NamedTuple):
     """A tool call as the model wrote it."""
 
     name: str
     arguments: str
-    """The raw text, also where it is no JSON."""
+    """Raw text, even if it is not JSON."""
     id: str | None = None
-    """Where the model's own format has one."""
+    """The model's own id, if its format has one."""
 
 
-class Said(NamedTuple):
-    """Sampled tokens, understood."""
+class ParsedReply(NamedTuple):
+    """A parsed reply."""
 
     text: str
     reasoning: str
-    calls: tuple[SaidCall, ...]
+    calls: tuple[ParsedCall, ...]
 
 
-class Attributed(NamedTuple):
-    """Tokens, and whose they are. All lists are of one length."""
+class TokenAttribution(NamedTuple):
+    """Tokens with the messages they come from. All lists have the same length."""
 
     ids: list[int]
     owners: list[int]
-    """Place of the message in `messages` that the token belongs to; -1 for none."""
+    """Index in `messages` of the message of each token; -1 for none."""
     body: list[bool]
-    """Whether it stands for what a message says, and not for the template around it."""
+    """True for message bodies, False for template scaffolding."""
     sampled: list[bool]
-    """Whether the model would have said it: bodies of assistants and what ends them."""
+    """True for tokens that the model generates: assistant bodies and their end tokens."""
     messages: list[dict[str, Any]]
-    """The messages as the template was given them."""
+    """The messages as given to the template."""
 
 
 @runtime_checkable
-class Attributes(Protocol):
-    """A renderer that knows which token comes from what."""
+class AttributingRenderer(Protocol):
+    """A renderer that attributes tokens to messages."""
 
-    def attribute(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> Attributed | None:
-        """As `Renderer.render`, with each token's owner; None where this template cannot tell."""
+    def attribute(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> TokenAttribution | None:
+        """Renders like `Renderer.render`, with each token's owner; None if the template does not report owners."""
         ...
 
-    def said(self, message: dict[str, Any]) -> list[int]:
-        """The tokens with which the model would say this, up to and with the one that ends its turn; the arguments of
-        calls as they are written."""
+    def render_reply(self, message: dict[str, Any]) -> list[int]:
+        """Returns the tokens of an assistant message, including its end token; call arguments stay as written."""
         ...
 
-    def attribute_more(
+    def attribute_extension(
         self, before: Sequence[int], sampled: Sequence[int], messages: Sequence[dict[str, Any]], names: dict[str, str]
-    ) -> Attributed | None:
-        """As `Renderer.extend`, for the new tokens alone; None where they cannot be, or cannot be told."""
+    ) -> TokenAttribution | None:
+        """Attributes the tokens that `Renderer.extend` would add; None if unsupported."""
         ...
 
 
 class Renderer(Protocol):
-    """Messages to tokens and back, for one family of models.
+    """Converts messages to tokens and back for one model family.
 
-    Messages and tools are a stranger's: no text in them may become a special token.
+    Messages and tools are untrusted: no text in them may become a special token.
     """
 
     name: str
     stop_ids: tuple[int, ...]
-    """Tokens with which the model ends its turn."""
+    """End-of-turn tokens."""
 
     def render(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> list[int]:
-        """The whole conversation, up to where the assistant speaks."""
+        """Renders the conversation up to the assistant's turn."""
         ...
 
     def extend(
         self, before: Sequence[int], sampled: Sequence[int], messages: Sequence[dict[str, Any]], names: dict[str, str]
     ) -> list[int] | None:
-        """`before` and `sampled` as they are, then new messages (none of an assistant), up to where the assistant
-        speaks again; None where that cannot be. `names` are the names of earlier tool calls by their ids, in order."""
+        """Returns `before` and `sampled` unchanged, then the new messages (none of an assistant) up to the assistant's
+        turn; None if unsupported. `names` maps earlier tool-call ids to names, in order."""
         ...
 
-    def parse(self, sampled: Sequence[int], before: Sequence[int], tools: Sequence[dict[str, Any]]) -> Said:
-        """Reads an answer, whole or cut off."""
+    def parse(self, sampled: Sequence[int], before: Sequence[int], tools: Sequence[dict[str, Any]]) -> ParsedReply:
+        """Parses a reply, whole or truncated."""
         ...
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Tokens as text, special ones included."""
+        """Decodes tokens, special ones included."""
         ...
 
     def is_plain(self, token: int) -> bool:
-        """Whether a token stands for ordinary text."""
+        """Returns whether a token is ordinary text."""
         ...

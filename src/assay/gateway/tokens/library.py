@@ -1,8 +1,8 @@
-"""Renderers of the `renderers` library (Apache-2.0), which knows the templates of the open model families.
+"""Renderers of the `renderers` library (Apache-2.0), which has the templates of the open model families.
 
-Its bridge keeps what was sampled and appends only new messages, with reasoning kept for good
-(`thinking_retention="all"`). Its answers are checked here: an extension that does not begin with the tokens it was
-given is no extension. The library is heavy (it imports the OpenAI client), so it is imported when a model is opened.
+Its bridge keeps sampled tokens and appends only new messages, with reasoning retained (`thinking_retention="all"`).
+Results are validated: an extension must begin with the given tokens. The library imports the OpenAI client, so it is
+imported when a model is opened.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import msgspec
 
 from assay.errors import ProviderError, UserError, boundary
 
-from .guard import GuardedTokenizer
-from .interface import Attributed, Said, SaidCall
-from .messages import for_template, later
+from .interface import ParsedCall, ParsedReply, TokenAttribution
+from .messages import template_continuation, template_messages
+from .text_escape import EscapingTokenizer
 
 __all__ = ["LibraryRenderer", "open_renderer", "open_tokenizer", "raw_call"]
 
@@ -32,15 +32,9 @@ _MISSING = "rendering prompts needs the package {} ({}); install assay[tokens]"
 
 
 class LibraryRenderer:
-    """See `Renderer`.
+    """Implements `Renderer` and `AttributingRenderer`."""
 
-    Args:
-        inner: A renderer of the library, over `tokenizer`.
-        tokenizer: Guards against special tokens in other people's text.
-        name: The library's name for the template.
-    """
-
-    def __init__(self, inner: Any, tokenizer: GuardedTokenizer, name: str) -> None:
+    def __init__(self, inner: Any, tokenizer: EscapingTokenizer, name: str) -> None:
         self.name = name
         self.tokenizer = tokenizer
         self.stop_ids = tuple(inner.get_stop_token_ids())
@@ -48,7 +42,7 @@ class LibraryRenderer:
         self._guard = tokenizer.guard
 
     def render(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> list[int]:
-        marked = self._guard.value(for_template(messages))
+        marked = self._guard.value(template_messages(messages))
         return list(self._inner.render_ids(marked, tools=self._tools(tools), add_generation_prompt=True))
 
     def extend(
@@ -56,7 +50,7 @@ class LibraryRenderer:
     ) -> list[int] | None:
         if not messages or any(message.get("role") == "assistant" for message in messages):
             return None
-        marked = self._guard.value(later(messages, names))
+        marked = self._guard.value(template_continuation(messages, names))
         whole = self._inner.bridge_to_next_turn(list(before), list(sampled), marked)
         if whole is None:
             return None
@@ -64,34 +58,36 @@ class LibraryRenderer:
         known = [*before, *sampled]
         return ids if ids[: len(known)] == known else None
 
-    def attribute(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> Attributed | None:
-        told = for_template(messages)
-        whole = self._inner.render(self._guard.value(told), tools=self._tools(tools), add_generation_prompt=True)
-        return _attributed(whole, 0, told)
+    def attribute(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]) -> TokenAttribution | None:
+        given_messages = template_messages(messages)
+        whole = self._inner.render(
+            self._guard.value(given_messages), tools=self._tools(tools), add_generation_prompt=True
+        )
+        return _attribution(whole, 0, given_messages)
 
-    def attribute_more(
+    def attribute_extension(
         self, before: Sequence[int], sampled: Sequence[int], messages: Sequence[dict[str, Any]], names: dict[str, str]
-    ) -> Attributed | None:
+    ) -> TokenAttribution | None:
         if not messages or any(message.get("role") == "assistant" for message in messages):
             return None
-        told = later(messages, names)
-        whole = self._inner.bridge_to_next_turn(list(before), list(sampled), self._guard.value(told))
-        return None if whole is None else _attributed(whole, len(before) + len(sampled), told)
+        given_messages = template_continuation(messages, names)
+        whole = self._inner.bridge_to_next_turn(list(before), list(sampled), self._guard.value(given_messages))
+        return None if whole is None else _attribution(whole, len(before) + len(sampled), given_messages)
 
-    def parse(self, sampled: Sequence[int], before: Sequence[int], tools: Sequence[dict[str, Any]]) -> Said:
+    def parse(self, sampled: Sequence[int], before: Sequence[int], tools: Sequence[dict[str, Any]]) -> ParsedReply:
         parsed = self._inner.parse_response(list(sampled), tools=self._tools(tools), prompt_ids=list(before))
-        calls: list[SaidCall] = []
-        lost: list[str] = []
+        calls: list[ParsedCall] = []
+        unparsed: list[str] = []
         for found in parsed.tool_calls:
             call = _call(found)
             if call is None:
-                lost.append(found.raw)
+                unparsed.append(found.raw)
             else:
                 calls.append(call)
-        text = "\n".join(filter(None, [parsed.content.strip(), *lost]))
-        return Said(text, (parsed.reasoning_content or "").strip(), tuple(calls))
+        text = "\n".join(filter(None, [parsed.content.strip(), *unparsed]))
+        return ParsedReply(text, (parsed.reasoning_content or "").strip(), tuple(calls))
 
-    def said(self, message: dict[str, Any]) -> list[int]:
+    def render_reply(self, message: dict[str, Any]) -> list[int]:
         question = {"role": "user", "content": "?"}
         answer = self._guard.value({**message, "content": message.get("content") or ""})
         before = list(self._inner.render_ids([question], add_generation_prompt=True))
@@ -110,31 +106,32 @@ class LibraryRenderer:
         return self._guard.value(functions) if functions else None
 
 
-def _attributed(whole: Any, start: int, told: list[dict[str, Any]]) -> Attributed | None:
-    """What the library says of the tokens from `start` on; None where its columns are not there or do not fit."""
+def _attribution(whole: Any, start: int, given_messages: list[dict[str, Any]]) -> TokenAttribution | None:
+    """Returns the library's attribution of the tokens from `start` on; None if its columns are missing or
+    inconsistent."""
     columns = (whole.token_ids, whole.message_indices, whole.is_content, whole.sampled_mask)
     if any(len(column) != len(whole.token_ids) for column in columns):
         return None
     ids, owners, body, sampled = (list(column[start:]) for column in columns)
-    return Attributed(ids, owners, body, sampled, told)
+    return TokenAttribution(ids, owners, body, sampled, given_messages)
 
 
-def _call(found: Any) -> SaidCall | None:
-    """The library's call with its arguments as they were written; None where not even a name can be read."""
+def _call(found: Any) -> ParsedCall | None:
+    """Returns the library's call with its raw arguments; None if it has no name."""
     written = raw_call(found.raw)
     name = found.name or (written[0] if written else None)
     if not name:
         return None
     if written is not None and written[0] == name:
-        return SaidCall(name, written[1], found.id)
+        return ParsedCall(name, written[1], found.id)
     arguments = found.arguments
-    return SaidCall(name, arguments if isinstance(arguments, str) else json.dumps(arguments or {}), found.id)
+    return ParsedCall(name, arguments if isinstance(arguments, str) else json.dumps(arguments or {}), found.id)
 
 
 def raw_call(raw: str) -> tuple[str, str] | None:
-    """Name and argument text of a call written as a JSON object, byte for byte; of a broken one as far as it goes.
+    """Returns name and raw argument text of a call written as a JSON object, even a truncated one.
 
-    None where it names nothing, or is not written so.
+    None if it has no name or another form.
     """
     name = _NAME.search(raw)
     if not raw.lstrip().startswith("{") or name is None:
@@ -154,8 +151,8 @@ def raw_call(raw: str) -> tuple[str, str] | None:
     return decoded, value if isinstance(value, str) else raw[begins.end() : end]
 
 
-def open_tokenizer(folder: Path) -> GuardedTokenizer:
-    """The tokenizer of a checkpoint's folder. Raises `UserError` naming the file that is missing or broken."""
+def open_tokenizer(folder: Path) -> EscapingTokenizer:
+    """Opens the tokenizer of a checkpoint folder. Raises `UserError` naming the missing or invalid file."""
     try:
         from tokenizers import Tokenizer
     except ImportError as exc:
@@ -172,11 +169,11 @@ def open_tokenizer(folder: Path) -> GuardedTokenizer:
     except ProviderError as exc:
         raise UserError(f"{path}: {exc}") from exc
     name = str(_json(folder / "config.json").get("_name_or_path") or folder)
-    return GuardedTokenizer(inner, name, eos if isinstance(eos, str) else None, config.get("chat_template"))
+    return EscapingTokenizer(inner, name, eos if isinstance(eos, str) else None, config.get("chat_template"))
 
 
 def open_renderer(folder: Path, name: str | None = None, *, thinking: bool | None = None) -> LibraryRenderer:
-    """The renderer for a checkpoint's folder.
+    """Opens the renderer of a checkpoint folder.
 
     Args:
         folder: Holds at least `tokenizer.json`; `config.json` tells the model type.

@@ -1,4 +1,4 @@
-"""Brings canonical messages into the form that chat templates can take, without changing what was said.
+"""Converts canonical messages to the form of chat templates, without changing their text.
 
 - Texts in parts become one text; an image becomes a line that says that it is not shown.
 - `developer` is `system`; leading system messages become one; a later one becomes a user message, for templates
@@ -15,14 +15,14 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["IMAGE", "arguments_of", "for_template", "later", "names_in", "text_in"]
+__all__ = ["IMAGE", "content_text", "decode_arguments", "template_continuation", "template_messages", "tool_call_names"]
 
 IMAGE = "[an image was here; this model is told text only]"
 _SYSTEM = {"system", "developer"}
 
 
-def text_in(content: Any) -> str:
-    """The text of a content."""
+def content_text(content: Any) -> str:
+    """Returns the text of message content."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -44,11 +44,11 @@ def _part(part: Any) -> str:
         return "[content that cannot be shown]"
 
 
-def arguments_of(given: Any) -> dict[str, Any] | str:
-    """Arguments as an object where they are one, else as they are."""
-    if isinstance(given, dict):
-        return given
-    text = given if isinstance(given, str) else ""
+def decode_arguments(arguments: Any) -> dict[str, Any] | str:
+    """Returns arguments as an object if they are one, else as text."""
+    if isinstance(arguments, dict):
+        return arguments
+    text = arguments if isinstance(arguments, str) else ""
     try:
         decoded = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -56,8 +56,8 @@ def arguments_of(given: Any) -> dict[str, Any] | str:
     return decoded if isinstance(decoded, dict) else text
 
 
-def names_in(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Names of the tool calls in messages by their ids, in order."""
+def tool_call_names(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns tool-call ids to names, in order."""
     return {
         str(call.get("id")): str((call.get("function") or {}).get("name") or "")
         for message in messages
@@ -66,18 +66,18 @@ def names_in(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def for_template(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A conversation from its beginning."""
+def template_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Converts a conversation from its beginning."""
     count = 0
     while count < len(messages) and messages[count].get("role") in _SYSTEM:
         count += 1
-    texts = [text_in(message.get("content")) for message in messages[:count]]
+    texts = [content_text(message.get("content")) for message in messages[:count]]
     leading = [{"role": "system", "content": "\n\n".join(texts)}] if texts else []
-    return leading + later(messages[count:], names_in(messages))
+    return leading + template_continuation(messages[count:], tool_call_names(messages))
 
 
-def later(messages: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Messages after the beginning. `names` are those of the calls that results may answer, in order."""
+def template_continuation(messages: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Converts later messages. `names` are those of the calls that results may answer, in order."""
     order = {call_id: position for position, call_id in enumerate(names)}
     found: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
@@ -95,7 +95,7 @@ def later(messages: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> li
 
 def _result(message: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     call_id = str(message.get("tool_call_id") or "")
-    result = {"role": "tool", "content": text_in(message.get("content")), "tool_call_id": call_id}
+    result = {"role": "tool", "content": content_text(message.get("content")), "tool_call_id": call_id}
     if names.get(call_id):
         result["name"] = names[call_id]
     return result
@@ -103,7 +103,7 @@ def _result(message: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, A
 
 def _turn(message: Mapping[str, Any]) -> dict[str, Any]:
     role = message.get("role")
-    text = text_in(message.get("content"))
+    text = content_text(message.get("content"))
     if role != "assistant":
         return {"role": "user", "content": text}
     turn: dict[str, Any] = {"role": "assistant", "content": text}
@@ -118,5 +118,5 @@ def _turn(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call.get("function") or {}
-    name, arguments = str(function.get("name") or ""), arguments_of(function.get("arguments"))
+    name, arguments = str(function.get("name") or ""), decode_arguments(function.get("arguments"))
     return {"type": "function", "id": str(call.get("id") or ""), "function": {"name": name, "arguments": arguments}}

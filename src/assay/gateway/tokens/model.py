@@ -1,8 +1,8 @@
-"""Asks a model that takes tokens: renders what is new, keeps what was sampled, and certifies it.
+"""Session model over a token backend: renders new messages, keeps sampled tokens, and certifies each call.
 
-`RenderedBackend` is what `open_backend` gives for such a model: one for a run. Each session gets a `TokenModel` of its
-own from it (`assay.gateway.model.model_of`), which remembers the session's tokens. Asked as a plain backend it renders
-each request whole.
+`RenderedBackend` is what `open_backend` returns for such a model, once per run. Each session gets its own `TokenModel`
+(`assay.gateway.model.open_session_model`), which holds the session's tokens. Used as a plain backend it renders each
+request whole.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from assay.errors import ProviderError, boundary
-from assay.gateway.forest import Placement
+from assay.gateway.call_tree import Placement
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas, TokenBackend, TokenReply
-from assay.gateway.model import Answered, unheard
+from assay.gateway.model import ModelAnswer, discard_deltas
 from assay.records import Usage
 
-from .conversation import Conversation, Prompt
-from .ends import token_ends
-from .interface import Renderer, Said
-from .streaming import Pieces
+from .conversation import Prompt, TokenHistory
+from .interface import ParsedReply, Renderer
+from .streaming import IncrementalParser, token_end_offsets
 
 __all__ = ["RenderedBackend", "Steer", "TokenModel"]
 
-_PASSED = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
-_HARMLESS: dict[str, tuple[Any, ...]] = {
+_FORWARDED = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
+_NEUTRAL_VALUES: dict[str, tuple[Any, ...]] = {
     "tool_choice": (None, "auto"),
     "response_format": (None, {"type": "text"}),
     "presence_penalty": (None, 0),
@@ -36,13 +35,13 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
     "reasoning_effort": (None,),
     "parallel_tool_calls": (None, True),
 }
-"""Options that token backends cannot keep, and the values that ask for nothing."""
+"""Options that token backends do not support, with their neutral values."""
 Steer = Callable[[ModelRequest], Awaitable[Sequence[int] | None]]
 _ROOT = Placement(None, None, "root", None, 0, (), 0, {})
 
 
 class TokenModel:
-    """One session's model. See `Model`.
+    """The model of one session. Implements `Model`.
 
     Args:
         backend: Samples.
@@ -63,11 +62,11 @@ class TokenModel:
         self._renderer = renderer
         self._forced = dict(forced or {})
         self._steer = steer
-        self._conversation = Conversation(renderer)
+        self._conversation = TokenHistory(renderer)
 
-    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
         prompt = self._prompt(request, placement)
-        pieces = Pieces(self._renderer, prompt.ids, request.tools)
+        pieces = IncrementalParser(self._renderer, prompt.ids, request.tools)
         streamed = False
 
         async def on_tokens(tokens: Sequence[int]) -> None:
@@ -82,27 +81,27 @@ class TokenModel:
         steered = await self._steer(request) if self._steer is not None else None
         if steered is not None:
             sampling["steered"] = list(steered)
-        heard = None if on_deltas is unheard else on_tokens
-        sampled = await self._backend.generate(sent, sampling, self._renderer.stop_ids, heard)
-        said = self._renderer.parse(sampled.token_ids, sent, request.tools)
-        message = _message(call_id, said)
+        on_sampled = None if on_deltas is discard_deltas else on_tokens
+        sampled = await self._backend.generate(sent, sampling, self._renderer.stop_ids, on_sampled)
+        parsed = self._renderer.parse(sampled.token_ids, sent, request.tools)
+        message = _message(call_id, parsed)
         reply = self._reply(message, request, prompt, sampling, sampled)
         if streamed:
-            await on_deltas(pieces.rest(reply.message))
-        own_ids = {_tool_call_id(call_id, n): call.id for n, call in enumerate(said.calls) if call.id is not None}
+            await on_deltas(pieces.finish(reply.message))
+        own_ids = {_tool_call_id(call_id, n): call.id for n, call in enumerate(parsed.calls) if call.id is not None}
         certificate = self._conversation.add(call_id, request, prompt, sampled.token_ids, sent, own_ids)
-        return Answered(reply, prompt.cause, prompt.differs_at, prompt.shared, certificate)
+        return ModelAnswer(reply, prompt.cause, prompt.differs_at, prompt.shared, certificate)
 
     def _prompt(self, request: ModelRequest, placement: Placement) -> Prompt:
         try:
             with boundary(ProviderError, f"this conversation cannot be put into the {self._renderer.name} template"):
-                return self._conversation.prompt(request, placement)
+                return self._conversation.build_prompt(request, placement)
         except ProviderError as exc:
             raise ProviderError(str(exc), status=400, retryable=False) from exc
 
-    def _sampling(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        chosen = {key: asked[key] for key in _PASSED if asked.get(key) is not None}
-        most = asked.get("max_completion_tokens") or asked.get("max_tokens")
+    def _sampling(self, requested: Mapping[str, Any]) -> dict[str, Any]:
+        chosen = {key: requested[key] for key in _FORWARDED if requested.get(key) is not None}
+        most = requested.get("max_completion_tokens") or requested.get("max_tokens")
         if most is not None:
             chosen["max_tokens"] = most
         return chosen | self._forced
@@ -118,12 +117,12 @@ class TokenModel:
         finish = "tool_calls" if "tool_calls" in message and sampled.finish_reason == "stop" else sampled.finish_reason
         counts = {"prompt_tokens": len(prompt.ids), "completion_tokens": len(sampled.token_ids)}
         text = self._renderer.text(sampled.token_ids)
-        told: dict[str, Any] = {
-            "prompt": prompt.how,
+        details: dict[str, Any] = {
+            "prompt": prompt.method,
             "text": text,
-            "ends": token_ends(sampled.token_ids, text, self._renderer.text),
+            "ends": token_end_offsets(sampled.token_ids, text, self._renderer.text),
             "echoes": [{"message": echo.position, "changes": echo.changes} for echo in prompt.echoes],
-            "ignored": _ignored(request.sampling, request.tools),
+            "ignored": _ignored_options(request.sampling, request.tools),
             "sampling": {name: value for name, value in sampling.items() if name != "steered"},
         }
         return ModelReply(
@@ -135,27 +134,20 @@ class TokenModel:
                 "model": self.name,
                 "choices": [{"index": 0, "message": message, "finish_reason": finish}],
                 "usage": counts | {"total_tokens": sum(counts.values())},
-                "assay": {key: value for key, value in told.items() if value},
+                "assay": {key: value for key, value in details.items() if value},
             },
             request={**sampling, "model": self.name, "messages": request.messages, "tools": request.tools},
             model=self.name,
             tries=sampled.tries,
             prompt_token_ids=prompt.ids,
             completion_token_ids=sampled.token_ids,
-            logprobs=_usable(sampled),
+            logprobs=_usable_logprobs(sampled),
             weight_version=sampled.weight_version,
         )
 
 
 class RenderedBackend:
-    """A token backend and its renderer, as one `ModelBackend`.
-
-    Args:
-        tokens: Samples; closed with this.
-        renderer: Between messages and tokens.
-        forced: See `TokenModel`.
-        steer: See `TokenModel`.
-    """
+    """A token backend and its renderer, as one `ModelBackend`."""
 
     def __init__(
         self,
@@ -171,12 +163,12 @@ class RenderedBackend:
         self._steer = steer
 
     def session(self) -> TokenModel:
-        """A model for one session."""
+        """Opens a model for one session."""
         return TokenModel(self.tokens, self.renderer, self._forced, self._steer)
 
     async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
-        """Asks once, with nothing remembered. See `ModelBackend.complete`."""
-        answered = await self.session().ask(secrets.token_hex(8), request, _ROOT, on_deltas or unheard)
+        """Sends one request without history. See `ModelBackend.complete`."""
+        answered = await self.session().ask(secrets.token_hex(8), request, _ROOT, on_deltas or discard_deltas)
         return answered.reply
 
     async def close(self) -> None:
@@ -184,19 +176,19 @@ class RenderedBackend:
         await self.tokens.close()
 
 
-def _message(call_id: str, said: Said) -> dict[str, Any]:
-    """The canonical assistant message. Ids of calls are new in each call, and the same when it is computed again."""
-    message: dict[str, Any] = {"role": "assistant", "content": said.text or None}
-    if said.reasoning:
-        message["reasoning_content"] = said.reasoning
-    if said.calls:
+def _message(call_id: str, parsed: ParsedReply) -> dict[str, Any]:
+    """Returns the canonical assistant message; tool-call ids are derived from the call id and the position."""
+    message: dict[str, Any] = {"role": "assistant", "content": parsed.text or None}
+    if parsed.reasoning:
+        message["reasoning_content"] = parsed.reasoning
+    if parsed.calls:
         message["tool_calls"] = [
             {
                 "id": _tool_call_id(call_id, position),
                 "type": "function",
                 "function": {"name": call.name, "arguments": call.arguments},
             }
-            for position, call in enumerate(said.calls)
+            for position, call in enumerate(parsed.calls)
         ]
     return message
 
@@ -205,14 +197,12 @@ def _tool_call_id(call_id: str, position: int) -> str:
     return f"call_{hashlib.blake2b(f'{call_id}/{position}'.encode(), digest_size=12).hexdigest()}"
 
 
-def _ignored(asked: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the client asked for and does not get."""
-    found = [key for key, harmless in _HARMLESS.items() if asked.get(key) not in harmless]
+def _ignored_options(requested: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> list[str]:
+    found = [key for key, harmless in _NEUTRAL_VALUES.items() if requested.get(key) not in harmless]
     return found + [f"tools: {tool.get('type')}" for tool in tools if not isinstance(tool.get("function"), dict)]
 
 
-def _usable(sampled: TokenReply) -> tuple[float, ...] | None:
-    """Log-probabilities, where there is one for each token."""
-    given = sampled.logprobs
-    fits = len(given) == len(sampled.token_ids) and all(map(math.isfinite, given))
-    return given if fits and given else None
+def _usable_logprobs(sampled: TokenReply) -> tuple[float, ...] | None:
+    logprobs = sampled.logprobs
+    fits = len(logprobs) == len(sampled.token_ids) and all(map(math.isfinite, logprobs))
+    return logprobs if fits and logprobs else None

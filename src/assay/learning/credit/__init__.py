@@ -1,11 +1,11 @@
-"""Who deserves what: one advantage a turn, from verified attempts. Pure NumPy, one method a file."""
+"""Credit assignment: one advantage per turn, from verified attempts. Pure NumPy, one method per module."""
 
 from __future__ import annotations
 
-from .batch import Batched, Columns, batch_of, credited, onto
-from .compose import CreditConfig, Stage, credit_of
+from .batch import Columns, RowBatch, apply_credit, assign_credit, build_batch
+from .compose import CreditConfig, MaskStage, compute_credit
 from .evidence import evidence_aware
-from .interface import OUTCOMES, Batch, Credit, Method, batch
+from .interface import OUTCOMES, Batch, Credit, Method, make_batch
 
-__all__ = ["OUTCOMES", "Batch", "Batched", "Columns", "Credit", "CreditConfig", "Method", "Stage", "batch", "batch_of",
-           "credit_of", "credited", "evidence_aware", "onto"]  # fmt: skip
+__all__ = ["OUTCOMES", "Batch", "Columns", "Credit", "CreditConfig", "MaskStage", "Method", "RowBatch", "apply_credit",
+           "assign_credit", "build_batch", "compute_credit", "evidence_aware", "make_batch"]  # fmt: skip

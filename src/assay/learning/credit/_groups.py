@@ -1,4 +1,4 @@
-"""Sums, means, medians and discounted returns by group, each a handful of passes over the columns.
+"""Sums, means, medians and discounted returns by group, vectorised.
 
 Time O(n log n) at most and memory O(n), whatever the sizes of the groups.
 """
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from .interface import Batch, Bools, Credit, Floats, Ints
 
-__all__ = ["codes", "credit", "deviation", "discounted", "last_turns", "mean", "median", "needed", "numbered", "pairs",
-           "per_attempt", "rewards", "rises", "spread", "without"]  # fmt: skip
+__all__ = ["credit_attempts", "credit_turns", "deviation", "discounted", "group_codes", "last_turns", "mask_turns",
+           "mean", "median", "pair_codes", "per_attempt", "progress_gains", "require_column", "rewards",
+           "turn_numbers"]  # fmt: skip
 
 
-def codes(keys: NDArray[Any]) -> tuple[Ints, int]:
-    """Numbers 0 to n - 1 for the distinct keys [N], and n."""
+def group_codes(keys: NDArray[Any]) -> tuple[Ints, int]:
+    """Returns codes 0 to n - 1 of the distinct keys [N], and n."""
     if not len(keys):
         return np.zeros(0, dtype=np.int64), 0
     low, high = int(keys.min()), int(keys.max())
@@ -30,22 +31,22 @@ def codes(keys: NDArray[Any]) -> tuple[Ints, int]:
     return inverse.astype(np.int64, copy=False), len(distinct)
 
 
-def pairs(first: Ints, second: Ints) -> Ints:
-    """One key [N] for each pair of keys: equal where both are."""
-    left, _ = codes(first)
-    right, count = codes(second)
+def pair_codes(first: Ints, second: Ints) -> Ints:
+    """Returns one code [N] for each pair of keys."""
+    left, _ = group_codes(first)
+    right, count = group_codes(second)
     return left * max(count, 1) + right
 
 
 def mean(values: Floats, group: Ints, count: int, weights: Floats | None = None) -> Floats:
-    """Mean [count] by group; 0 for an empty one."""
+    """Returns the mean [count] of each group; 0 for an empty one."""
     total = np.bincount(group, weights=values if weights is None else values * weights, minlength=count)
     size = np.bincount(group, weights=weights, minlength=count)
     return np.divide(total, size, out=np.zeros(count), where=size > 0)
 
 
 def deviation(values: Floats, group: Ints, count: int) -> Floats:
-    """Standard deviation [count] by group with n - 1 in the denominator; 0 for fewer than two."""
+    """Returns the sample standard deviation [count] of each group; 0 for fewer than two values."""
     size = np.bincount(group, minlength=count)
     centred = values - mean(values, group, count)[group]
     squares = np.bincount(group, weights=centred * centred, minlength=count)
@@ -53,7 +54,7 @@ def deviation(values: Floats, group: Ints, count: int) -> Floats:
 
 
 def median(values: Floats, group: Ints, count: int) -> Floats:
-    """Median [count] by group, of an even number the mean of the middle two; 0 for an empty one."""
+    """Returns the median [count] of each group; 0 for an empty one."""
     order = np.lexsort((values, group))
     size = np.bincount(group, minlength=count)
     start = np.cumsum(size) - size
@@ -67,20 +68,20 @@ def median(values: Floats, group: Ints, count: int) -> Floats:
 
 
 def last_turns(batch: Batch) -> Bools:
-    """[T] whether the turn is its attempt's last."""
+    """Returns a mask [T] of the last turn of each attempt."""
     last = np.ones(len(batch.attempt), dtype=bool)
     last[:-1] = batch.attempt[1:] != batch.attempt[:-1]
     return last
 
 
-def numbered(batch: Batch) -> Ints:
-    """[T] number of the turn in its attempt, from 0."""
+def turn_numbers(batch: Batch) -> Ints:
+    """Returns each turn's index [T] in its attempt, from 0."""
     size = np.bincount(batch.attempt, minlength=len(batch.group))
     return np.arange(len(batch.attempt)) - (np.cumsum(size) - size)[batch.attempt]
 
 
 def rewards(batch: Batch) -> Floats:
-    """[T] what each turn earned: its own reward, and at the attempt's last turn that of the outcome."""
+    """Returns the reward [T] of each turn; an attempt's outcome reward is added to its last turn."""
     earned = batch.turn_reward.copy()
     last = last_turns(batch)
     earned[last] += batch.reward[batch.attempt[last]]
@@ -88,7 +89,7 @@ def rewards(batch: Batch) -> Floats:
 
 
 def discounted(earned: Floats, attempt: Ints, discount: float) -> Floats:
-    """[T] each turn's own plus `discount` times that of the next turn of its attempt, from the last one backwards.
+    """Returns discounted returns to go [T] within each attempt.
 
     One pass over all attempts for each place counted from the end, so the time is that of the turns plus that of the
     longest attempt.
@@ -108,17 +109,13 @@ def discounted(earned: Floats, attempt: Ints, discount: float) -> Floats:
 
 
 def per_attempt(values: Floats, batch: Batch) -> Floats:
-    """Sum [A] over each attempt's turns."""
+    """Returns the sum [A] over each attempt's turns."""
     return np.bincount(batch.attempt, weights=values, minlength=len(batch.group)).astype(np.float64, copy=False)
 
 
-def rises(batch: Batch) -> Floats:
-    """[T] by how much the measured progress rose at the turn since it was measured last, 0 before the first; NaN-free.
-
-    Raises:
-        ValueError: The batch has no progress, or a share lies outside [0, 1].
-    """
-    shares = needed(batch, "progress")
+def progress_gains(batch: Batch) -> Floats:
+    """Returns the gain [T] in measured progress since the previous measurement; 0 where not measured."""
+    shares = require_column(batch, "progress")
     known = ~np.isnan(shares)
     if np.any((shares[known] < 0) | (shares[known] > 1)):
         raise ValueError("column 'progress' holds a share outside [0, 1]")
@@ -131,12 +128,8 @@ def rises(batch: Batch) -> Floats:
     return found
 
 
-def needed(batch: Batch, column: str) -> Any:
-    """A column that the method cannot do without.
-
-    Raises:
-        ValueError: The batch has none.
-    """
+def require_column(batch: Batch, column: str) -> Any:
+    """Returns a required column."""
     found = getattr(batch, column)
     if found is None:
         raise ValueError(f"this method needs the column {column!r}, which the batch does not have")
@@ -146,20 +139,20 @@ def needed(batch: Batch, column: str) -> Any:
     return found
 
 
-def spread(advantage: Floats, batch: Batch) -> Credit:
-    """Credit that gives every turn its attempt's advantage [A]."""
-    return credit(advantage[batch.attempt])
+def credit_attempts(advantage: Floats, batch: Batch) -> Credit:
+    """Returns credit in which each turn has its attempt's advantage [A]."""
+    return credit_turns(advantage[batch.attempt])
 
 
-def credit(advantage: Floats) -> Credit:
-    """Credit of turns [T], none masked."""
+def credit_turns(advantage: Floats) -> Credit:
+    """Returns credit of turns [T], none masked."""
     return Credit(advantage.astype(np.float32), np.ones(len(advantage), dtype=bool), {})
 
 
-def without(held: Credit, drop: Bools, reason: str) -> Credit:
-    """The credit with more turns masked, told under the reason; those that are masked already keep theirs."""
-    more = held.mask & drop
+def mask_turns(credit: Credit, drop: Bools, reason: str) -> Credit:
+    """Masks more turns for `reason`; already masked turns keep their reason."""
+    more = credit.mask & drop
     if not more.any():
-        return held
-    reasons = {**held.reasons, reason: held.reasons.get(reason, 0) + int(more.sum())}
-    return Credit(np.where(more, np.float32(0), held.advantage), held.mask & ~more, reasons)
+        return credit
+    reasons = {**credit.reasons, reason: credit.reasons.get(reason, 0) + int(more.sum())}
+    return Credit(np.where(more, np.float32(0), credit.advantage), credit.mask & ~more, reasons)

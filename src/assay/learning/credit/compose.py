@@ -1,8 +1,8 @@
-"""Credit by name: an estimator and the masks after it, as a recipe names them.
+"""Credit by name: an estimator and its masks, as named in a recipe.
 
 Estimators and masks are found by the entry point group `assay.advantages`, or as `module:function`. An estimator is
-called with the batch, a mask with the batch and the credit so far. Every estimator is made evidence-aware unless the
-recipe says otherwise.
+called with the batch, a mask with the batch and the credit so far. Estimators are evidence-aware unless configured
+otherwise.
 """
 
 from __future__ import annotations
@@ -15,64 +15,66 @@ import msgspec
 
 from assay import plugins
 from assay.errors import UserError
-from assay.learning.options import checked
+from assay.learning.options import convert_options
 
 from .evidence import evidence_aware
 from .interface import Batch, Credit
 
-__all__ = ["CreditConfig", "Stage", "credit_of"]
+__all__ = ["CreditConfig", "MaskStage", "compute_credit"]
 
 
-class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mask after the estimator."""
+class MaskStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mask applied after the estimator."""
 
     name: str
     options: dict[str, Any] = {}
 
 
 class CreditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How credit is given."""
+    """Configuration of credit assignment."""
 
     method: str = "grpo"
     """An estimator by name, or `module:function`."""
     options: dict[str, Any] = {}
-    """Its options."""
+    """Options of the estimator."""
     evidence: Literal["aware", "ignore"] = "aware"
-    """`ignore` takes every reward as it is: for comparisons."""
+    """`ignore` uses every reward unchanged, for comparisons."""
     dishonest: Literal["fail", "mask"] = "fail"
-    """What becomes of attempts whose integrity failed: counted as failed, or left out."""
+    """Treatment of attempts with failed integrity: counted as failed, or left out."""
     need_integrity: bool = False
-    """Whether passes at whose integrity nobody looked are left out."""
-    masks: tuple[Stage, ...] = ()
-    """After it, in this order."""
+    """Leaves out passes without an integrity verdict."""
+    masks: tuple[MaskStage, ...] = ()
+    """Masks, applied in order."""
 
 
-def credit_of(batch: Batch, config: CreditConfig) -> Credit:
-    """The credit of every turn as configured.
+def compute_credit(batch: Batch, config: CreditConfig) -> Credit:
+    """Returns the credit of every turn as configured.
 
     Raises:
         UserError: An option does not exist, or the batch lacks what a method needs.
         PluginLoadError: A method is not found or does not import.
     """
-    method, options = _found(config.method, config.options, mask=False)
+    method, options = _load_method(config.method, config.options, mask=False)
     if config.evidence == "aware":
         method = evidence_aware(method, dishonest=config.dishonest, need_integrity=config.need_integrity)
-    found = _called(config.method, method, (batch,), options)
+    found = _call_method(config.method, method, (batch,), options)
     for stage in config.masks:
-        mask, options = _found(stage.name, stage.options, mask=True)
-        found = _called(stage.name, mask, (batch, found), options)
+        mask, options = _load_method(stage.name, stage.options, mask=True)
+        found = _call_method(stage.name, mask, (batch, found), options)
     return found
 
 
-def _found(name: str, options: Mapping[str, Any], *, mask: bool) -> tuple[Callable[..., Credit], dict[str, Any]]:
+def _load_method(name: str, options: Mapping[str, Any], *, mask: bool) -> tuple[Callable[..., Credit], dict[str, Any]]:
     method: Callable[..., Credit] = plugins.load("advantages", name)
     if ("credit" in inspect.signature(method).parameters) != mask:
         raise UserError(f"{name!r} is {'an estimator, not a mask' if mask else 'a mask, not an estimator'} of credit")
-    return method, checked(f"credit by {name!r}", method, options)
+    return method, convert_options(f"credit by {name!r}", method, options)
 
 
-def _called(name: str, method: Callable[..., Credit], given: tuple[Any, ...], options: Mapping[str, Any]) -> Credit:
+def _call_method(
+    name: str, method: Callable[..., Credit], arguments: tuple[Any, ...], options: Mapping[str, Any]
+) -> Credit:
     try:
-        return method(*given, **options)
+        return method(*arguments, **options)
     except (TypeError, ValueError) as exc:
         raise UserError(f"credit by {name!r}: {exc}") from exc

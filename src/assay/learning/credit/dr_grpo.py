@@ -10,18 +10,14 @@ The other half of the method, a loss that divides by a constant instead of by ea
 
 from __future__ import annotations
 
-from ._groups import codes, mean, needed, spread
+from ._groups import credit_attempts, group_codes, mean, require_column
 from .interface import Batch, Credit
 
 __all__ = ["dr_grpo"]
 
 
 def dr_grpo(batch: Batch) -> Credit:
-    """Credit [T] in units of the reward.
-
-    Raises:
-        ValueError: An attempt has no reward.
-    """
-    reward = needed(batch, "reward")
-    group, count = codes(batch.group)
-    return spread(reward - mean(reward, group, count)[group], batch)
+    """Credit [T] in units of the reward."""
+    reward = require_column(batch, "reward")
+    group, count = group_codes(batch.group)
+    return credit_attempts(reward - mean(reward, group, count)[group], batch)

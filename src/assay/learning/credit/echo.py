@@ -26,29 +26,28 @@ __all__ = ["echo_weights"]
 def echo_weights(
     roles: NDArray[Any], sequence: NDArray[Any] | None = None, *, alpha: float = 0.1, names: Sequence[str] | None = None
 ) -> NDArray[np.float32]:
-    """The weight [N] of each token in the cross-entropy; 0 for every token that is not a caused observation.
+    """Returns the cross-entropy weight [N] of each token; 0 for all but observations caused by the agent.
 
     Args:
         roles: [N] of each token: `action`, `observation`, `warning`, ..., or its code.
         sequence: [N] which row a token is of, never decreasing, where several are packed; one row where left out.
         alpha: The term's weight.
         names: What codes mean, in order, where roles are codes.
-
-    Raises:
-        ValueError: Lengths differ, or alpha is negative.
     """
     if alpha < 0:
         raise ValueError(f"alpha must not be negative; got {alpha}")
-    held = np.asarray(roles)
-    row = np.zeros(len(held), dtype=np.int64) if sequence is None else np.asarray(sequence, dtype=np.int64)
-    if row.shape != held.shape:
-        raise ValueError(f"roles are {held.shape} and sequence is {row.shape}; one entry a token is expected in each")
+    role_codes = np.asarray(roles)
+    row = np.zeros(len(role_codes), dtype=np.int64) if sequence is None else np.asarray(sequence, dtype=np.int64)
+    if row.shape != role_codes.shape:
+        raise ValueError(
+            f"roles are {role_codes.shape} and sequence is {row.shape}; one entry a token is expected in each"
+        )
     action: str | int = "action" if names is None else names.index("action")
     observation: str | int = "observation" if names is None else names.index("observation")
-    acted = np.cumsum(held == action)
+    acted = np.cumsum(role_codes == action)
     # Actions before the row began do not count: what was acted up to here less what was acted up to its start.
     starts = np.flatnonzero(np.append(True, row[1:] != row[:-1])) if len(row) else np.zeros(0, dtype=np.int64)
     before = np.repeat(np.append(0, acted)[starts], np.diff(np.append(starts, len(row))))
-    caused = (held == observation) & (acted > before)
+    caused = (role_codes == observation) & (acted > before)
     count = int(caused.sum())
     return np.asarray(caused * (alpha / max(count, 1)), dtype=np.float32)

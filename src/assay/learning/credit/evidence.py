@@ -1,16 +1,15 @@
-"""Evidence-aware credit: what was not verified trains nobody, and what was not honest is no success.
+"""Evidence-aware credit: unverified attempts are left out, and dishonest attempts never count as successes.
 
-Ours; no published method looks at more than a reward. Around any estimator:
+Ours; published methods use only a reward. For any estimator:
 
 - an attempt whose outcome is `unknown`, `error` or `broke`, or was not judged, or has no reward, is left out: its turns
-  are masked, and it is no part of any baseline. Zero in its place would teach that what nobody could judge is bad.
+  are masked, and it is in no baseline. A reward of zero would penalise what could not be judged.
 - an attempt whose integrity failed gets no positive credit at any turn, whatever the estimator says. Its pass counts as
   a fail, its reward as `failed_reward`, and nothing that it earned on the way counts before baselines are formed, so it
   neither lifts them above honest attempts nor escapes blame. With `dishonest="mask"` it is left out as the unknown ones
   are.
-- a pass whose integrity was looked at and could not be told (`unknown`, `error`) is left out, as everywhere else such a
-  pass is not taken for one. A fail stays a fail. Where nobody looked at integrity, passes count;
-  `need_integrity=True` leaves those out too.
+- a pass with unknown integrity (`unknown`, `error`) is left out, as elsewhere. A fail stays a fail. Passes without an
+  integrity verdict count, unless `need_integrity=True`.
 
 Turns are masked by attempt, so reasons count turns.
 """
@@ -23,7 +22,7 @@ import numpy as np
 
 from .interface import FAIL, NOT_JUDGED, PASS, UNKNOWN, Batch, Bools, Credit, Ints, Method
 
-__all__ = ["evidence_aware", "judged", "subset"]
+__all__ = ["evidence_aware", "exclusion_reasons", "subset"]
 
 _OF_ATTEMPTS = ("group", "reward", "outcome", "integrity", "final_value", "final_state")
 
@@ -35,7 +34,7 @@ def evidence_aware(
     need_integrity: bool = False,
     failed_reward: float = 0.0,
 ) -> Method:
-    """The same estimator, of verified and honest attempts.
+    """Wraps an estimator so that it uses verified, honest attempts only.
 
     Args:
         method: Any estimator.
@@ -45,28 +44,28 @@ def evidence_aware(
     """
 
     def aware(batch: Batch, /, **options: Any) -> Credit:
-        out = judged(batch, dishonest=dishonest, need_integrity=need_integrity)
-        cheated = (batch.integrity == FAIL) & (out == "")
-        believed = _discredited(batch, cheated, failed_reward) if cheated.any() else batch
-        used, turns = subset(believed, out == "")
-        given = method(used, **options)
+        reasons_by_attempt = exclusion_reasons(batch, dishonest=dishonest, need_integrity=need_integrity)
+        cheated = (batch.integrity == FAIL) & (reasons_by_attempt == "")
+        adjusted = _without_reward(batch, cheated, failed_reward) if cheated.any() else batch
+        included, turns = subset(adjusted, reasons_by_attempt == "")
+        estimated = method(included, **options)
         advantage = np.zeros(len(batch.attempt), dtype=np.float32)
         mask = np.zeros(len(batch.attempt), dtype=bool)
-        advantage[turns], mask[turns] = given.advantage, given.mask
+        advantage[turns], mask[turns] = estimated.advantage, estimated.mask
         withheld = cheated[batch.attempt] & (advantage > 0)
         advantage[withheld] = 0.0
-        reasons = dict(given.reasons)
-        turns_of = np.bincount(batch.attempt, minlength=len(out))
-        for reason in np.unique(out[turns_of > 0]):
+        reasons = dict(estimated.reasons)
+        turns_of = np.bincount(batch.attempt, minlength=len(reasons_by_attempt))
+        for reason in np.unique(reasons_by_attempt[turns_of > 0]):
             if reason:
-                reasons[str(reason)] = reasons.get(str(reason), 0) + int(turns_of[out == reason].sum())
+                reasons[str(reason)] = reasons.get(str(reason), 0) + int(turns_of[reasons_by_attempt == reason].sum())
         return Credit(advantage, mask, reasons)
 
     return aware
 
 
-def _discredited(batch: Batch, cheated: Bools, failed_reward: float) -> Batch:
-    """The batch in which what the attempts marked [A] earned counts for nothing."""
+def _without_reward(batch: Batch, cheated: Bools, failed_reward: float) -> Batch:
+    """Returns the batch with the rewards of the marked attempts [A] removed."""
     turns = cheated[batch.attempt]
     return batch._replace(
         outcome=np.where(cheated & (batch.outcome == PASS), FAIL, batch.outcome).astype(np.int8),
@@ -77,8 +76,10 @@ def _discredited(batch: Batch, cheated: Bools, failed_reward: float) -> Batch:
     )
 
 
-def judged(batch: Batch, *, dishonest: Literal["fail", "mask"] = "fail", need_integrity: bool = False) -> Any:
-    """Why each attempt is left out, as strings [A]; empty for those that are used. The first reason that holds."""
+def exclusion_reasons(
+    batch: Batch, *, dishonest: Literal["fail", "mask"] = "fail", need_integrity: bool = False
+) -> Any:
+    """Returns the first reason to leave out each attempt, as strings [A]; empty for used ones."""
     found = np.full(len(batch.group), "", dtype="<U24")
     passed = batch.outcome == PASS
     rules: tuple[tuple[Bools, str], ...] = (
@@ -97,19 +98,19 @@ def judged(batch: Batch, *, dishonest: Literal["fail", "mask"] = "fail", need_in
     return found
 
 
-def subset(batch: Batch, kept: Bools) -> tuple[Batch, Ints]:
-    """The batch of the attempts kept [A], numbered anew, and the places [t] of its turns in the whole.
+def subset(batch: Batch, selected: Bools) -> tuple[Batch, Ints]:
+    """Returns the batch of the selected attempts [A], renumbered, and the indices [t] of its turns.
 
     A sub-agent that is kept without its caller has no parent in it.
     """
-    if kept.all():
+    if selected.all():
         return batch, np.arange(len(batch.attempt))
-    number = np.where(kept, np.cumsum(kept) - 1, -1)
-    turns = np.flatnonzero(kept[batch.attempt])
-    parent = np.where(batch.parent >= 0, number[batch.parent], -1)[kept]
+    number = np.where(selected, np.cumsum(selected) - 1, -1)
+    turns = np.flatnonzero(selected[batch.attempt])
+    parent = np.where(batch.parent >= 0, number[batch.parent], -1)[selected]
     columns: dict[str, Any] = {"parent": parent, "attempt": number[batch.attempt[turns]]}
     for name, column in batch._asdict().items():
         if name not in columns:
-            places = kept if name in _OF_ATTEMPTS else turns
+            places = selected if name in _OF_ATTEMPTS else turns
             columns[name] = None if column is None else column[places]
     return Batch(**columns), turns

@@ -1,4 +1,4 @@
-"""Masks what a failed attempt did before its first error: nothing shows that it was wrong.
+"""Masks the turns of a failed attempt before its first error, which nothing shows to be wrong.
 
 After SCOPE (catalogued from its abstract: the first wrong step is found, the prefix before it is kept); the mask is
 ours. In attempts that failed, turns before the first that came to an error are masked, so a good beginning is not
@@ -12,21 +12,15 @@ from typing import Literal
 
 import numpy as np
 
-from ._groups import numbered, without
+from ._groups import mask_turns, turn_numbers
 from .interface import FAIL, Batch, Credit
 
 __all__ = ["first_error"]
 
 
 def first_error(batch: Batch, credit: Credit, *, after: Literal["keep", "mask"] = "keep") -> Credit:
-    """The credit with those turns masked.
-
-    Args:
-        batch: Needs outcomes and `error`.
-        credit: So far.
-        after: What becomes of the turns after the first error.
-    """
-    number = numbered(batch)
+    """Masks those turns."""
+    number = turn_numbers(batch)
     first = np.full(len(batch.group), -1, dtype=np.int64)
     errors = np.flatnonzero(batch.error)[::-1]
     first[batch.attempt[errors]] = number[errors]
@@ -34,5 +28,5 @@ def first_error(batch: Batch, credit: Credit, *, after: Literal["keep", "mask"] 
     at = first[batch.attempt]
     before = (at >= 0) & (number < at)
     later = (at >= 0) & (number > at) & (after == "mask")
-    found = without(credit, before, "before the first error")
-    return without(found, later, "after the first error")
+    found = mask_turns(credit, before, "before the first error")
+    return mask_turns(found, later, "after the first error")

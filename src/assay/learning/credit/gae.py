@@ -10,7 +10,7 @@ After an attempt's last turn V is 0 where it ended and `final_value` where a lim
 
 from __future__ import annotations
 
-from ._groups import credit, discounted, last_turns, needed, rewards
+from ._groups import credit_turns, discounted, last_turns, require_column, rewards
 from .interface import Batch, Credit
 
 __all__ = ["gae"]
@@ -23,15 +23,12 @@ def gae(batch: Batch, *, discount: float = 0.99, decay: float = 0.9) -> Credit:
         batch: Needs `value`; `final_value` where attempts were cut off.
         discount: By turn, in [0, 1].
         decay: Lambda: 0 trusts the critic, 1 the rewards.
-
-    Raises:
-        ValueError: There is no value, or an attempt has no reward.
     """
-    needed(batch, "reward")
-    value = needed(batch, "value")
+    require_column(batch, "reward")
+    value = require_column(batch, "value")
     last = last_turns(batch)
     following = value.copy()
     following[:-1] = value[1:]
     following[last] = 0.0 if batch.final_value is None else batch.final_value[batch.attempt[last]]
     surprise = rewards(batch) + discount * following - value
-    return credit(discounted(surprise, batch.attempt, discount * decay))
+    return credit_turns(discounted(surprise, batch.attempt, discount * decay))

@@ -6,9 +6,8 @@ Source: arXiv 2505.10978; details of the released code (verl-agent) where the pa
     E_i = r_i - m, over the attempts of the group      (divided by deviation + epsilon where `normalise="deviation"`)
     S_t = G_t - mean of G over the anchor group of t   (likewise),  G_t = e_t + discount * G_{t+1}
 
-The anchor group of a turn is all turns of its group that began in the same state of the environment, told by the
-state's digest; theirs is told by the text of the observation. A turn whose state is not known, or that is alone in its
-anchor group, has S = 0.
+The anchor group of a turn is all turns of its group that began in the same environment state, identified by the state's
+digest (in their code by the observation's text). A turn with an unknown state, or alone in its anchor group, has S = 0.
 
 Two differences, ours: `weigh="attempts"` forms the mean of E over attempts, where the released code forms it over turns
 (`weigh="turns"`), so that long attempts count more; and a group of one has E = 0, where theirs keeps the raw reward.
@@ -20,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from ._groups import codes, credit, deviation, discounted, mean, needed, pairs, rewards
+from ._groups import credit_turns, deviation, discounted, group_codes, mean, pair_codes, require_column, rewards
 from .interface import Batch, Credit, Floats, Ints
 
 __all__ = ["gigpo"]
@@ -45,27 +44,24 @@ def gigpo(
         discount: By turn, in [0, 1].
         normalise: Whether both parts are divided by their deviations.
         weigh: Over what the group's mean is formed.
-
-    Raises:
-        ValueError: An attempt has no reward.
     """
-    reward = needed(batch, "reward")
+    reward = require_column(batch, "reward")
     if weigh == "turns":
-        group, count = codes(batch.group[batch.attempt])
+        group, count = group_codes(batch.group[batch.attempt])
         episode = _relative(reward[batch.attempt], group, count, normalise)
-        alone = np.bincount(codes(batch.group)[0])[codes(batch.group)[0]] == 1
+        alone = np.bincount(group_codes(batch.group)[0])[group_codes(batch.group)[0]] == 1
         episode[alone[batch.attempt]] = 0.0
     else:
-        group, count = codes(batch.group)
+        group, count = group_codes(batch.group)
         episode = _relative(reward, group, count, normalise)[batch.attempt]
-    return credit(episode + weight * _by_turn(batch, discount, normalise))
+    return credit_turns(episode + weight * _by_turn(batch, discount, normalise))
 
 
 def _by_turn(batch: Batch, discount: float, normalise: Normalise) -> Floats:
     returns = discounted(rewards(batch), batch.attempt, discount)
     known = batch.state >= 0
     found = np.zeros(len(returns))
-    anchor, count = codes(pairs(batch.group[batch.attempt[known]], batch.state[known]))
+    anchor, count = group_codes(pair_codes(batch.group[batch.attempt[known]], batch.state[known]))
     found[known] = _relative(returns[known], anchor, count, normalise)
     return found
 

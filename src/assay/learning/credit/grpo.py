@@ -10,23 +10,15 @@ attempt's length is the trainer's part.
 
 from __future__ import annotations
 
-from ._groups import codes, deviation, mean, needed, spread
+from ._groups import credit_attempts, deviation, group_codes, mean, require_column
 from .interface import Batch, Credit
 
 __all__ = ["grpo"]
 
 
 def grpo(batch: Batch, *, epsilon: float = 1e-6) -> Credit:
-    """Credit [T] in standard deviations of the group.
-
-    Args:
-        batch: Needs rewards, and no more.
-        epsilon: Added to the deviation.
-
-    Raises:
-        ValueError: An attempt has no reward.
-    """
-    reward = needed(batch, "reward")
-    group, count = codes(batch.group)
+    """Credit [T] in standard deviations of the group."""
+    reward = require_column(batch, "reward")
+    group, count = group_codes(batch.group)
     middle, scale = mean(reward, group, count), deviation(reward, group, count)
-    return spread((reward - middle[group]) / (scale[group] + epsilon), batch)
+    return credit_attempts((reward - middle[group]) / (scale[group] + epsilon), batch)

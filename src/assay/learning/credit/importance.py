@@ -1,4 +1,4 @@
-"""How much more or less the policy of now would have sampled what an older policy, or another engine, sampled.
+"""Importance weights between the current policy and an older policy or another engine.
 
 Sources: truncated importance sampling as in TRL, verl and slime (cap 2 by token); IcePop's band (weights outside 0.5 to
 5 are masked); GSPO, arXiv 2507.18071 (sequence ratio as a geometric mean); ST-PPO (catalogued from its abstract: the
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._groups import codes
+from ._groups import group_codes
 from .interface import Floats, Ints
 
 __all__ = ["Importance", "importance_weights"]
@@ -28,7 +28,7 @@ _MOST = 80.0
 
 
 class Importance(NamedTuple):
-    """Weights and what became of them."""
+    """Importance weights and their statistics."""
 
     weight: NDArray[np.float32]
     """[N] of each token."""
@@ -49,7 +49,7 @@ def importance_weights(
     cap: float | None = 2.0,
     band: tuple[float, float] | None = None,
 ) -> Importance:
-    """The weights of sampled tokens.
+    """Returns the importance weights of sampled tokens.
 
     Args:
         now: [N] log-probability by the policy that is trained, in nats.
@@ -58,9 +58,6 @@ def importance_weights(
         mean: Whether the unit's differences are averaged instead of summed.
         cap: The largest weight; None for no cap.
         band: Smallest and largest weight that is not masked; applied before the cap.
-
-    Raises:
-        ValueError: Lengths differ, or cap or band make no sense.
     """
     new, old = np.asarray(now, dtype=np.float64), np.asarray(then, dtype=np.float64)
     if new.shape != old.shape or new.ndim != 1 or (unit is not None and unit.shape != new.shape):
@@ -73,7 +70,7 @@ def importance_weights(
     if unit is None:
         log: Floats = gap
     else:
-        number, count = codes(unit)
+        number, count = group_codes(unit)
         total = np.bincount(number, weights=gap, minlength=count)
         size = np.bincount(number, minlength=count) if mean else np.ones(count)
         log = (total / size)[number]

@@ -1,10 +1,10 @@
-"""What every estimator of credit takes and gives: columns over attempts and turns in, one advantage a turn out.
+"""Interface of credit estimators: columns over attempts and turns in, one advantage per turn out.
 
 Columns instead of objects, so that a million turns are a few arrays. An attempt is one try at one task, a group is all
-attempts that compete (as a rule those at one task), a turn is one act of the agent: one or several sampled tokens.
+competing attempts (usually those at one task), a turn is one action of the agent with one or more sampled tokens.
 
-Invariant: `Batch.attempt` never decreases, so an attempt's turns stand together and in the order in which they were
-taken, and every attempt, the last included, has a number below A. `batch(...)` checks it.
+Invariant: `Batch.attempt` never decreases, so an attempt's turns are adjacent and in order, and every attempt number is
+below A. `make_batch` validates it.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["BROKE", "ERROR", "FAIL", "NOT_JUDGED", "OUTCOMES", "PASS", "UNKNOWN", "Batch", "Bools", "Credit", "Floats",
-           "Ints", "Method", "batch"]  # fmt: skip
+           "Ints", "Method", "make_batch"]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 OUTCOMES = ("pass", "fail", "unknown", "error", "broke")
-"""Code of an outcome is its place here. `error`: the verifier failed; `broke`: the infrastructure did."""
+"""Outcome codes are indices of this tuple. `error`: the verifier failed; `broke`: the infrastructure failed."""
 PASS, FAIL, UNKNOWN, ERROR, BROKE = range(5)
 NOT_JUDGED = -1
 """No verdict of that kind."""
 
 
 class Batch(NamedTuple):
-    """A attempts and T turns. Build it with `batch`, which fills in what is not given and checks the rest."""
+    """A attempts and T turns. Built with `make_batch`, which validates columns and fills in defaults."""
 
     group: Ints
-    """[A] which attempts compete: equal numbers, one group."""
+    """[A] group number; attempts of one group compete."""
     reward: Floats
     """[A] reward of the verified outcome; NaN where there is none. It is given at the attempt's last turn."""
     outcome: NDArray[np.int8]
     """[A] place in `OUTCOMES`, or `NOT_JUDGED`."""
     integrity: NDArray[np.int8]
-    """[A] the same of the integrity verdict."""
+    """[A] code of the integrity verdict."""
     parent: Ints
-    """[A] the attempt whose sub-agent this one is; -1 for none."""
+    """[A] parent attempt of a sub-agent; -1 for none."""
     attempt: Ints
-    """[T] the attempt that the turn is of; never decreases."""
+    """[T] attempt of the turn; never decreases."""
     turn_reward: Floats
-    """[T] what was earned at that turn besides the outcome."""
+    """[T] reward of the turn besides the outcome."""
     state: Ints
     """[T] code of the environment's state before the turn; -1 where it is not known."""
     tokens: Ints
@@ -54,13 +54,13 @@ class Batch(NamedTuple):
     logprob: Floats
     """[T] mean log-probability, in nats, of its sampled tokens; NaN where it is not known."""
     error: Bools
-    """[T] whether the act came to an error."""
+    """[T] True if the action failed."""
     entropy: Floats | None = None
     """[T] mean entropy of the policy over the turn's tokens, in nats."""
     value: Floats | None = None
     """[T] a critic's estimate of the return from before the turn."""
     final_value: Floats | None = None
-    """[A] the same from after the last turn, where a limit cut the attempt off; 0 where it ended."""
+    """[A] the critic's estimate after the last turn of a truncated attempt; 0 for a finished one."""
     final_state: Ints | None = None
     """[A] code of the state after the last turn; -1 where it is not known."""
     progress: Floats | None = None
@@ -70,21 +70,21 @@ class Batch(NamedTuple):
 
 
 class Credit(NamedTuple):
-    """What each turn is given."""
+    """Advantages and mask of a batch."""
 
     advantage: NDArray[np.float32]
     """[T] 0 where masked."""
     mask: Bools
-    """[T] whether the turn may be trained on."""
+    """[T] True if the turn may be trained on."""
     reasons: dict[str, int]
-    """Why turns are masked, with the number of turns for each reason."""
+    """Number of masked turns by reason."""
 
 
 class Method(Protocol):
     """An estimator: entry point group `assay.advantages`. Options are keyword-only and have defaults."""
 
     def __call__(self, batch: Batch, /, **options: Any) -> Credit:
-        """The credit of every turn. Raises `ValueError` where the batch lacks what it needs."""
+        """Returns the credit of every turn. Raises `ValueError` if the batch lacks a required column."""
         ...
 
 
@@ -110,11 +110,11 @@ _OF_TURNS: dict[str, tuple[type, Any]] = {
 
 
 _MEASURED = ("logprob", "entropy", "value", "final_value", "progress", "without")
-"""Columns of numbers, which may be NaN where they are not known, but for those of a critic."""
+"""Columns that may be NaN where unknown, except those of a critic."""
 
 
-def batch(group: Any, reward: Any, attempt: Any, **columns: Any) -> Batch:
-    """A checked batch from arrays or sequences; columns that are not given are unknown, and none is copied in vain.
+def make_batch(group: Any, reward: Any, attempt: Any, **columns: Any) -> Batch:
+    """Builds a validated batch from arrays or sequences, without needless copies.
 
     Raises:
         ValueError: Lengths differ, the turns are out of order, a number is out of range, or a column has no such name.
@@ -126,18 +126,18 @@ def batch(group: Any, reward: Any, attempt: Any, **columns: Any) -> Batch:
     turns = np.asarray(attempt, dtype=np.int64)
     if groups.ndim != 1 or turns.ndim != 1:
         raise ValueError(f"columns of a batch have one dimension; group has {groups.ndim}, attempt {turns.ndim}")
-    held: dict[str, Any] = {"group": groups, "reward": _column("reward", reward, np.float64, len(groups))}
+    columns_by_name: dict[str, Any] = {"group": groups, "reward": _column("reward", reward, np.float64, len(groups))}
     for names, length in ((_OF_ATTEMPTS, len(groups)), (_OF_TURNS, len(turns))):
         for name, (kind, default) in names.items():
-            given = columns.get(name, default)
-            held[name] = None if given is None else _column(name, given, kind, length)
-    made = Batch(attempt=turns, **held)
-    _check(made)
-    return made
+            value = columns.get(name, default)
+            columns_by_name[name] = None if value is None else _column(name, value, kind, length)
+    built = Batch(attempt=turns, **columns_by_name)
+    _check(built)
+    return built
 
 
-def _column(name: str, given: Any, kind: type, length: int) -> Any:
-    column: NDArray[Any] = np.asarray(given, dtype=kind)
+def _column(name: str, value: Any, kind: type, length: int) -> Any:
+    column: NDArray[Any] = np.asarray(value, dtype=kind)
     if column.ndim == 0:
         return np.full(length, column, dtype=kind)
     if column.shape != (length,):
@@ -145,25 +145,27 @@ def _column(name: str, given: Any, kind: type, length: int) -> Any:
     return column
 
 
-def _check(made: Batch) -> None:
-    count = len(made.group)
-    if len(made.attempt) and (made.attempt[0] < 0 or made.attempt[-1] >= count or np.any(np.diff(made.attempt) < 0)):
+def _check(built: Batch) -> None:
+    count = len(built.group)
+    if len(built.attempt) and (
+        built.attempt[0] < 0 or built.attempt[-1] >= count or np.any(np.diff(built.attempt) < 0)
+    ):
         raise ValueError(f"column 'attempt' must not decrease and must name attempts from 0 to {count - 1}")
     for name in ("outcome", "integrity"):
-        codes = getattr(made, name)
+        codes = getattr(built, name)
         if np.any((codes < NOT_JUDGED) | (codes >= len(OUTCOMES))):
             raise ValueError(f"column {name!r} holds a code outside -1 to {len(OUTCOMES) - 1} (see OUTCOMES)")
-    if np.any((made.parent < -1) | (made.parent >= count)):
+    if np.any((built.parent < -1) | (built.parent >= count)):
         raise ValueError(f"column 'parent' must name attempts from 0 to {count - 1}, or -1")
-    if np.any(np.isinf(made.reward)) or np.any(~np.isfinite(made.turn_reward)):
+    if np.any(np.isinf(built.reward)) or np.any(~np.isfinite(built.turn_reward)):
         raise ValueError("a reward is infinite, or a turn's reward is not a number")
     for name in _MEASURED:
-        column = getattr(made, name)
+        column = getattr(built, name)
         if column is not None and np.any(np.isinf(column)):
             raise ValueError(f"column {name!r} holds an infinite number")
     for name in ("value", "final_value"):
-        column = getattr(made, name)
+        column = getattr(built, name)
         if column is not None and np.any(np.isnan(column)):
-            raise ValueError(f"column {name!r} holds what is no number; a critic has an estimate of every turn")
-    if np.any(made.tokens < 0):
+            raise ValueError(f"column {name!r} holds NaN; a critic has an estimate of every turn")
+    if np.any(built.tokens < 0):
         raise ValueError("column 'tokens' holds a negative count")

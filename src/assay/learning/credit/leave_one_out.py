@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._groups import credit, mean, needed
+from ._groups import credit_turns, mean, require_column
 from .interface import Batch, Credit
 from .rloo import leave_one_out_of_group
 
@@ -22,19 +22,11 @@ __all__ = ["leave_one_out"]
 
 
 def leave_one_out(batch: Batch, *, weight: float = 1.0) -> Credit:
-    """Credit [T] in units of the reward.
-
-    Args:
-        batch: Needs rewards and `without`.
-        weight: Of the part by turn.
-
-    Raises:
-        ValueError: There is no such column, or an attempt has no reward.
-    """
-    without = needed(batch, "without")
+    """Credit [T] in units of the reward."""
+    without = require_column(batch, "without")
     whole = leave_one_out_of_group(batch)
     measured = ~np.isnan(without)
     worth = np.where(measured, batch.reward[batch.attempt] - without, 0.0)
     middle = mean(worth, batch.attempt, len(batch.group), measured.astype(np.float64))
     part = np.where(measured, worth - middle[batch.attempt], 0.0)
-    return credit(whole[batch.attempt] + weight * part)
+    return credit_turns(whole[batch.attempt] + weight * part)

@@ -1,4 +1,4 @@
-"""MC-GRPO: the median of the group is the baseline, and the attempt that is the median trains nobody.
+"""MC-GRPO: the group's median is the baseline, and the median attempt is masked.
 
 Source: arXiv 2601.22582. One attempt more than needed is drawn, so that their number is odd; with few attempts the mean
 is easily dragged to the wrong side of one of them, the median is not:
@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from ._groups import codes, median, needed
+from ._groups import group_codes, median, require_column
 from .interface import Batch, Bools, Credit, Floats, Ints
 
 __all__ = ["mc_grpo"]
@@ -34,12 +34,9 @@ def mc_grpo(batch: Batch, *, scale: Literal["none", "mad"] = "none", rescale: bo
         batch: Needs rewards; odd groups are best.
         scale: What to divide by.
         rescale: Whether to make up for the attempts whose advantage is 0.
-
-    Raises:
-        ValueError: An attempt has no reward.
     """
-    reward = needed(batch, "reward")
-    group, count = codes(batch.group)
+    reward = require_column(batch, "reward")
+    group, count = group_codes(batch.group)
     centred = reward - median(reward, group, count)[group]
     pivot = _pivots(centred, group, count)
     if scale == "mad":
@@ -55,7 +52,7 @@ def mc_grpo(batch: Batch, *, scale: Literal["none", "mad"] = "none", rescale: bo
 
 
 def _pivots(centred: Floats, group: Ints, count: int) -> Bools:
-    """[A] whether the attempt is the pivot of a group of odd size, at least 3."""
+    """Returns a mask [A] of the pivots of groups of odd size, at least 3."""
     size = np.bincount(group, minlength=count)
     possible = np.flatnonzero((centred == 0) & (size[group] % 2 == 1) & (size[group] > 1))
     _, first = np.unique(group[possible], return_index=True)

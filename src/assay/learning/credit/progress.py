@@ -11,7 +11,7 @@ nothing. The form is ours; "A Practitioner's Guide to Multi-turn Agentic RL" fin
 
 from __future__ import annotations
 
-from ._groups import codes, credit, mean, rises
+from ._groups import credit_turns, group_codes, mean, progress_gains
 from .interface import Batch, Credit
 from .rloo import leave_one_out_of_group
 
@@ -19,16 +19,8 @@ __all__ = ["progress"]
 
 
 def progress(batch: Batch, *, weight: float = 1.0) -> Credit:
-    """Credit [T] in units of the reward.
-
-    Args:
-        batch: Needs rewards and `progress`.
-        weight: Of the part by turn.
-
-    Raises:
-        ValueError: There is no such column, a share is none, or an attempt has no reward.
-    """
-    gained = rises(batch)
-    group, count = codes(batch.group[batch.attempt])
+    """Credit [T] in units of the reward."""
+    gained = progress_gains(batch)
+    group, count = group_codes(batch.group[batch.attempt])
     whole = leave_one_out_of_group(batch)
-    return credit(whole[batch.attempt] + weight * (gained - mean(gained, group, count)[group]))
+    return credit_turns(whole[batch.attempt] + weight * (gained - mean(gained, group, count)[group]))

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from ._groups import codes, credit, discounted, mean, needed, rewards
+from ._groups import credit_turns, discounted, group_codes, mean, require_column, rewards
 from .interface import Batch, Credit
 
 __all__ = ["reinforce_plus_plus"]
@@ -31,19 +31,16 @@ def reinforce_plus_plus(
         baseline: Whether the group's mean is taken off first.
         discount: By turn, in [0, 1].
         epsilon: Added to the deviation.
-
-    Raises:
-        ValueError: An attempt has no reward.
     """
-    reward = needed(batch, "reward")
+    reward = require_column(batch, "reward")
     if baseline == "group":
-        group, count = codes(batch.group)
+        group, count = group_codes(batch.group)
         batch = batch._replace(reward=reward - mean(reward, group, count)[group])
     returns = discounted(rewards(batch), batch.attempt, discount)
     weights = batch.tokens.astype(np.float64)
     total = float(weights.sum())
     if not total:
-        return credit(np.zeros(len(returns)))
+        return credit_turns(np.zeros(len(returns)))
     centred = returns - float(np.dot(weights, returns)) / total
     scale = float(np.sqrt(np.dot(weights, centred * centred) / total))
-    return credit(centred / (scale + epsilon))
+    return credit_turns(centred / (scale + epsilon))

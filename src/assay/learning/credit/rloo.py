@@ -11,25 +11,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._groups import codes, mean, needed, spread
+from ._groups import credit_attempts, group_codes, mean, require_column
 from .interface import Batch, Credit, Floats
 
 __all__ = ["leave_one_out_of_group", "rloo"]
 
 
 def rloo(batch: Batch) -> Credit:
-    """Credit [T] in units of the reward.
-
-    Raises:
-        ValueError: An attempt has no reward.
-    """
-    return spread(leave_one_out_of_group(batch), batch)
+    """Credit [T] in units of the reward."""
+    return credit_attempts(leave_one_out_of_group(batch), batch)
 
 
 def leave_one_out_of_group(batch: Batch) -> Floats:
     """The same by attempt [A]."""
-    reward = needed(batch, "reward")
-    group, count = codes(batch.group)
+    reward = require_column(batch, "reward")
+    group, count = group_codes(batch.group)
     size = np.bincount(group, minlength=count)
     factor = np.divide(size, size - 1, out=np.zeros(count), where=size > 1)
     return np.asarray(factor[group] * (reward - mean(reward, group, count)[group]), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Masks what was sampled too many versions of the weights ago.
+"""Masks turns sampled too many weight versions ago.
 
 Source: prime-rl's bound on off-policy steps and AReaL's versions by token, in our own form. The lag of a turn is the
 trainer's version less the one that sampled it. By attempt, its oldest turn decides for all, as a replayed beginning
@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from ._groups import without
+from ._groups import mask_turns
 from .interface import Batch, Credit
 
 __all__ = ["fresh", "lag"]
@@ -21,7 +21,7 @@ __all__ = ["fresh", "lag"]
 def fresh(
     batch: Batch, credit: Credit, *, now: int, most: int = 8, by: Literal["attempt", "turn"] = "attempt"
 ) -> Credit:
-    """The credit with stale turns masked.
+    """Masks stale turns.
 
     Args:
         batch: Needs `version`; a turn without one is masked.
@@ -29,19 +29,16 @@ def fresh(
         now: Version of the weights that are about to be trained.
         most: The largest lag that is used.
         by: Whether an attempt is stale as a whole.
-
-    Raises:
-        ValueError: A turn was sampled by a version that is yet to come.
     """
     if np.any(batch.version > now):
         raise ValueError(f"a turn is of version {int(batch.version.max())}, newer than the trainer's {now}")
-    found = without(credit, batch.version < 0, "version not known")
+    found = mask_turns(credit, batch.version < 0, "version not known")
     behind = now - batch.version
     if by == "attempt":
         oldest = np.zeros(len(batch.group), dtype=np.int64)
         np.maximum.at(oldest, batch.attempt, np.where(batch.version < 0, 0, behind))
         behind = oldest[batch.attempt]
-    return without(found, (behind > most) & (batch.version >= 0), "stale")
+    return mask_turns(found, (behind > most) & (batch.version >= 0), "stale")
 
 
 def lag(batch: Batch, now: int) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Returns by step: what was earned from each turn on, against what others earned from there on.
+"""Step returns: each turn's return to go against those of other attempts at the same step.
 
 Source: REINFORCE with returns to go (Williams 1992), by turns as ROLL's `step_reinforce` has it. With
 
@@ -13,7 +13,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ._groups import codes, credit, deviation, discounted, mean, needed, numbered, pairs, rewards
+from ._groups import (
+    credit_turns,
+    deviation,
+    discounted,
+    group_codes,
+    mean,
+    pair_codes,
+    require_column,
+    rewards,
+    turn_numbers,
+)
 from .interface import Batch, Credit
 
 __all__ = ["step_returns"]
@@ -35,19 +45,16 @@ def step_returns(
         baseline: What is taken off.
         normalise: Whether to divide by the deviation of what the baseline is the mean of.
         epsilon: Added to the deviation.
-
-    Raises:
-        ValueError: An attempt has no reward, or there is nothing to normalise by.
     """
-    needed(batch, "reward")
+    require_column(batch, "reward")
     returns = discounted(rewards(batch), batch.attempt, discount)
     if baseline == "none":
         if normalise:
             raise ValueError("step returns without a baseline have no deviation to normalise by; set baseline")
-        return credit(returns)
+        return credit_turns(returns)
     keys = batch.group[batch.attempt]
-    group, count = codes(keys if baseline == "group" else pairs(keys, numbered(batch)))
+    group, count = group_codes(keys if baseline == "group" else pair_codes(keys, turn_numbers(batch)))
     centred = returns - mean(returns, group, count)[group]
     if normalise:
         centred = centred / (deviation(returns, group, count)[group] + epsilon)
-    return credit(centred)
+    return credit_turns(centred)

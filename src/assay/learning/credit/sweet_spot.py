@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._groups import codes, deviation, mean, needed, spread
+from ._groups import credit_attempts, deviation, group_codes, mean, require_column
 from .interface import PASS, Batch, Credit, Floats
 
 __all__ = ["sweet_spot", "tiered"]
@@ -29,21 +29,18 @@ def sweet_spot(
         tiers: Shares of progress below 1 at which a tier begins, rising.
         growth: How much more each tier is worth than the one before, at least 1.
         epsilon: Added to the deviation.
-
-    Raises:
-        ValueError: There is no progress, or the tiers do not rise.
     """
     if list(tiers) != sorted(set(tiers)) or any(not 0 < tier < 1 for tier in tiers) or growth < 1:
         raise ValueError(f"tiers must rise within 0 and 1 and growth be 1 or more; got {tuple(tiers)} and {growth}")
     reward = tiered(batch, tuple(tiers), growth)
-    group, count = codes(batch.group)
+    group, count = group_codes(batch.group)
     centred = reward - mean(reward, group, count)[group]
-    return spread(centred / (deviation(reward, group, count)[group] + epsilon), batch)
+    return credit_attempts(centred / (deviation(reward, group, count)[group] + epsilon), batch)
 
 
 def tiered(batch: Batch, tiers: tuple[float, ...], growth: float) -> Floats:
-    """The reward [A]."""
-    shares = needed(batch, "progress")
+    """Returns the tiered reward [A]."""
+    shares = require_column(batch, "progress")
     best = np.zeros(len(batch.group))
     np.maximum.at(best, batch.attempt, np.nan_to_num(shares))
     reached = np.searchsorted(np.asarray(tiers), best, side="right")

@@ -1,4 +1,4 @@
-"""XRPO's sharpening: of those that succeed, what the policy thought unlikely earns more.
+"""XRPO sharpening: unlikely successes get more credit.
 
 Source: arXiv 2510.06672 (its form from secondary sources). Over GRPO's advantage A_i, with s_i the mean log-probability
 of the attempt's sampled tokens and S the mean of s over its group:
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._groups import codes, deviation, mean, needed, per_attempt, spread
+from ._groups import credit_attempts, deviation, group_codes, mean, per_attempt, require_column
 from .interface import Batch, Credit, Floats
 
 __all__ = ["likelihood", "xrpo"]
@@ -27,12 +27,9 @@ def xrpo(batch: Batch, *, strength: float = 1.0, bound: float = 1.0, epsilon: fl
         strength: How much is added at most for what was least likely.
         bound: How much is added at most, as a share of the advantage.
         epsilon: Added to the deviation.
-
-    Raises:
-        ValueError: An attempt has no reward.
     """
-    reward = needed(batch, "reward")
-    group, count = codes(batch.group)
+    reward = require_column(batch, "reward")
+    group, count = group_codes(batch.group)
     advantage = reward - mean(reward, group, count)[group]
     advantage = advantage / (deviation(reward, group, count)[group] + epsilon)
     likely = likelihood(batch)
@@ -41,11 +38,11 @@ def xrpo(batch: Batch, *, strength: float = 1.0, bound: float = 1.0, epsilon: fl
     # Not above 0: what is likelier than the mean gains nothing, and a wild log-probability cannot overflow.
     novelty = np.exp(np.minimum(np.where(known, likely - middle[group], 0.0), 0.0))
     gain = np.minimum(strength * (1.0 - novelty), bound * advantage)
-    return spread(advantage + np.where(advantage > 0, gain, 0.0), batch)
+    return credit_attempts(advantage + np.where(advantage > 0, gain, 0.0), batch)
 
 
 def likelihood(batch: Batch) -> Floats:
-    """Mean log-probability [A] of each attempt's sampled tokens, in nats; NaN where any of its turns' is not known."""
+    """Returns the mean log-probability [A] of each attempt's sampled tokens, in nats; NaN if any is unknown."""
     tokens = batch.tokens.astype(np.float64)
     sampled = per_attempt(tokens, batch)
     total = per_attempt(np.where(batch.tokens > 0, batch.logprob * tokens, 0.0), batch)

@@ -1,1 +1,1 @@
-"""Which attempts are worth learning from, with the reason for each; and what can be learnt from failed ones."""
+"""Curation: selects attempts for training, with the reason for each, and derives lessons from failed ones."""

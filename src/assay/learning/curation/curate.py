@@ -1,7 +1,7 @@
-"""Reads runs, selects of their attempts, and writes what was selected with why each attempt is in or out.
+"""Selects attempts of runs, and writes them with a decision for each attempt.
 
-Invariants: an attempt is taken from a run whose chains hold, or not at all; `decisions.jsonl` has one line for every
-decided attempt of every run, kept or not, with its chain's head; nothing that exists is written over.
+Invariants: attempts are taken from runs with intact hash chains only; `decisions.jsonl` has one line for every decided
+attempt of every run, with its chain's head; existing files are never overwritten.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from assay import __version__, plugins
 from assay.errors import UserError
 from assay.formats.shared.output_files import new_file, new_folder, refuse_existing
 from assay.learning.conversation import Opening, conversations
-from assay.learning.reading import Reader, RowsConfig
+from assay.learning.reading import RowsConfig, RunReader
 from assay.learning.row_files import write_rows
 from assay.learning.rows import TrainingRow
 from assay.records import Task, Trajectory
@@ -28,32 +28,32 @@ from assay.store import restore_messages
 from assay.tasks import find_tasks
 
 from .config import CurateConfig, CurateReport
-from .interface import Candidate, Stage
+from .interface import AttemptCandidate, SelectionStage
 from .lessons import lesson_line, opening_for, pair_line, recovered_line
-from .measures import Measured, finished, measure
+from .measures import AttemptMeasurement, compare_within_tasks, measure
 from .recover import recover
-from .select import Selected, counts, parse_stage, select
-from .similar import HeldOut
+from .select import SelectionResult, count_by_stage, parse_stage, select
+from .similar import LeakageIndex
 from .teacher import Student, rank_and_surprisal
 
-__all__ = ["CurateConfig", "CurateReport", "curate", "kept_chains"]
+__all__ = ["CurateConfig", "CurateReport", "curate"]
 
 DECISIONS, MANIFEST, ROWS, CONVERSATIONS = "decisions.jsonl", "manifest.json", "rows.parquet", "conversations.jsonl"
-UNTOLD = "it asked no model, and nobody knows what its agent was told"
+NO_OPENING = "it called no model, and its opening is unknown"
 STUDENT = "assay.learning.curation.student:TransformersStudent"
 
 
-Told = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
-def curate(config: CurateConfig, settings: Settings, told: Told | None = None) -> CurateReport:
-    """Selects, and writes the folder.
+def curate(config: CurateConfig, settings: Settings, on_progress: OnProgress | None = None) -> CurateReport:
+    """Selects attempts and writes the folder.
 
     Raises:
         UserError: A stage or a run does not exist, the folder does, or what is asked for cannot be made.
         StoreError: A run is damaged or was changed.
     """
-    required = [] if config.require == "unknown" else [Stage("separation", {"at_least": config.require})]
+    required = [] if config.require == "unknown" else [SelectionStage("separation", {"at_least": config.require})]
     stages = [*required, *(parse_stage(stage) if isinstance(stage, str) else stage for stage in config.where)]
     select([], stages)
     out = Path(config.out)
@@ -61,70 +61,46 @@ def curate(config: CurateConfig, settings: Settings, told: Told | None = None) -
     out.parent.mkdir(parents=True, exist_ok=True)
     # Made beside its place, so that the folder is there whole or not at all.
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
-        made = new_folder(Path(scratch) / out.name)
-        candidates = list(_candidates(config, settings, told or _silent))
+        folder = new_folder(Path(scratch) / out.name)
+        candidates = list(_candidates(config, settings, on_progress or _ignore_progress))
         selected = select(candidates, stages)
-        with new_file(made / DECISIONS) as stream:
+        with new_file(folder / DECISIONS) as stream:
             for one, decision in zip(candidates, selected, strict=True):
                 stream.write(msgspec.json.encode(_line(one, decision)) + b"\n")
-        writing = _Writing(config, settings, {(c.run, c.chain): (c, s) for c, s in _kept(candidates, selected)})
-        writing.write(made)
+        writing = _SelectionWriter(
+            config, settings, {(c.run, c.chain): (c, s) for c, s in _kept_pairs(candidates, selected)}
+        )
+        writing.write(folder)
         if config.recover is not None or config.reattempt is not None:
-            asyncio.run(writing.recover(made))
+            asyncio.run(writing.recover(folder))
         report = _report(config, candidates, selected, stages, writing)
-        with new_file(made / MANIFEST) as stream:
+        with new_file(folder / MANIFEST) as stream:
             stream.write(
                 msgspec.json.format(msgspec.json.encode(_manifest(config, stages, candidates, report)), indent=1)
             )
-        made.rename(out)
+        folder.rename(out)
     return report
 
 
-def kept_chains(folder: Path) -> dict[str, set[str]]:
-    """Run to the chains that a selection kept. Raises `UserError` where the folder holds no selection."""
-    path = folder / DECISIONS
-    found: dict[str, set[str]] = {}
-    number = 0
-    try:
-        with path.open("rb") as stream:
-            for line in stream:
-                number += 1
-                one = msgspec.json.decode(line, type=_Decided)
-                if one.kept:
-                    found.setdefault(one.run, set()).add(one.chain)
-    except OSError as exc:
-        raise UserError(f"{folder} holds no selection: {exc.strerror} ({path.name}); `assay curate` makes one") from exc
-    except msgspec.DecodeError as exc:
-        raise UserError(f"{path}, line {number}: {exc}") from exc
-    return found
-
-
-class _Decided(msgspec.Struct, frozen=True):
-    run: str
-    chain: str
-    kept: bool
-
-
-def _candidates(config: CurateConfig, settings: Settings, told: Told) -> Iterator[Candidate]:
-    held_out = _held_out(config.held_out)
-    student = _student(config.student)
+def _candidates(config: CurateConfig, settings: Settings, on_progress: OnProgress) -> Iterator[AttemptCandidate]:
+    held_out = _open_held_out(config.held_out)
+    student = _open_student(config.student)
     rows = RowsConfig(model=config.model, uncertified="mask")
-    measured: list[Measured] = []
+    measured: list[AttemptMeasurement] = []
     for run in config.runs:
-        with Reader.opened(settings.store, run, rows) as reader:
+        with RunReader.open(settings.store, run, rows) as reader:
             for trajectory in reader.trajectories():
-                one = measure(trajectory, told_to(trajectory) if held_out else "", held_out)
+                one = measure(trajectory, user_text(trajectory) if held_out else "", held_out)
                 if student is not None:
-                    read = _read(student, reader.rows(trajectory))
+                    read = _mean_rank_surprisal(student, reader.rows(trajectory))
                     one = one._replace(candidate=msgspec.structs.replace(one.candidate, rsr=read))
                 measured.append(one)
                 if len(measured) % 200 == 0:
-                    told(f"{len(measured):,} attempts measured")
-    yield from finished(measured)
+                    on_progress(f"{len(measured):,} attempts measured")
+    yield from compare_within_tasks(measured)
 
 
-def _read(student: Student, rows: Sequence[TrainingRow]) -> tuple[float, float] | None:
-    """Means over all trained tokens of an attempt's rows."""
+def _mean_rank_surprisal(student: Student, rows: Sequence[TrainingRow]) -> tuple[float, float] | None:
     found = [(rank_and_surprisal(student.read(row.token_ids), row.loss_mask), int(row.loss_mask.sum())) for row in rows]
     known = [(pair, count) for pair, count in found if pair is not None]
     total = sum(count for _, count in known)
@@ -133,61 +109,63 @@ def _read(student: Student, rows: Sequence[TrainingRow]) -> tuple[float, float] 
     return sum(pair[0] * n for pair, n in known) / total, sum(pair[1] * n for pair, n in known) / total
 
 
-def _held_out(sources: Sequence[str]) -> HeldOut | None:
+def _open_held_out(sources: Sequence[str]) -> LeakageIndex | None:
     if not sources:
         return None
     tasks = [loaded.task for loaded in find_tasks(list(sources))]
-    return HeldOut({task.id: instruction_of(task) for task in tasks}, {task.digest: task.id for task in tasks})
+    return LeakageIndex({task.id: instruction_text(task) for task in tasks}, {task.digest: task.id for task in tasks})
 
 
-def instruction_of(task: Task) -> str:
-    """What a task says, as one text."""
+def instruction_text(task: Task) -> str:
+    """Returns a task's instruction as one text."""
     if isinstance(task.instruction, str):
         return task.instruction
     return "\n".join(m.content for m in task.instruction if isinstance(m.content, str))
 
 
-def told_to(trajectory: Trajectory) -> str:
-    """What users told the agent, as far as the record says."""
-    said = [step.message for step in trajectory.steps if step.actor == "user" and step.message]
-    if not said and trajectory.calls:
-        messages = restore_messages({call.id: call for call in trajectory.calls}, trajectory.calls[0])
-        said = [m["content"] for m in messages if m.get("role") == "user" and isinstance(m.get("content"), str)]
-    return "\n".join(said)
+def user_text(trajectory: Trajectory) -> str:
+    """Returns the user messages of an attempt as one text."""
+    messages = [step.message for step in trajectory.steps if step.actor == "user" and step.message]
+    if not messages and trajectory.calls:
+        first = restore_messages({call.id: call for call in trajectory.calls}, trajectory.calls[0])
+        messages = [m["content"] for m in first if m.get("role") == "user" and isinstance(m.get("content"), str)]
+    return "\n".join(messages)
 
 
-def _student(named: str | None) -> Student | None:
+def _open_student(named: str | None) -> Student | None:
     if named is None:
         return None
     reader, equals, folder = named.rpartition("=")
     kind = plugins.load("students", reader if equals else STUDENT)
-    made: Student = kind(folder)
-    return made
+    student: Student = kind(folder)
+    return student
 
 
-def _kept(candidates: Sequence[Candidate], selected: Sequence[Selected]) -> Iterator[tuple[Candidate, Selected]]:
+def _kept_pairs(
+    candidates: Sequence[AttemptCandidate], selected: Sequence[SelectionResult]
+) -> Iterator[tuple[AttemptCandidate, SelectionResult]]:
     return ((c, s) for c, s in zip(candidates, selected, strict=True) if s.kept)
 
 
-def _line(one: Candidate, decision: Selected) -> dict[str, Any]:
-    """What `decisions.jsonl` says of an attempt: all but what only comparing needs."""
-    held = {k: v for k, v in msgspec.to_builtins(one).items() if k not in ("moves", "signature")}
-    return {"kept": decision.kept, "stage": decision.stage, "why": decision.why, **held}
+def _line(one: AttemptCandidate, decision: SelectionResult) -> dict[str, Any]:
+    fields = {k: v for k, v in msgspec.to_builtins(one).items() if k not in ("moves", "signature")}
+    return {"kept": decision.kept, "stage": decision.stage, "why": decision.why, **fields}
 
 
-class _Writing:
-    """What is written of those kept."""
-
+class _SelectionWriter:
     def __init__(
-        self, config: CurateConfig, settings: Settings, kept: Mapping[tuple[str, str], tuple[Candidate, Selected]]
+        self,
+        config: CurateConfig,
+        settings: Settings,
+        kept: Mapping[tuple[str, str], tuple[AttemptCandidate, SelectionResult]],
     ) -> None:
-        self._config, self._settings, self._kept = config, settings, kept
+        self._config, self._settings, self._selection = config, settings, kept
         self.rows = self.conversations = 0
         self.missing: Counter[str] = Counter()
         self.lessons: Counter[str] = Counter()
 
     def write(self, out: Path) -> None:
-        """The files that were asked for."""
+        """Writes the configured files."""
         if "conversations" in self._config.write:
             with new_file(out / CONVERSATIONS) as stream:
                 for reader, trajectory in self._trajectories():
@@ -197,13 +175,13 @@ class _Writing:
         if "rows" in self._config.write:
             write_rows(self._rows(), out / ROWS)
 
-    def _trajectories(self) -> Iterator[tuple[Reader, Trajectory]]:
+    def _trajectories(self) -> Iterator[tuple[RunReader, Trajectory]]:
         model = self._config.model
         rows = RowsConfig(model=model, uncertified=self._config.uncertified, rendered=model is not None)
         for run in self._config.runs:
-            with Reader.opened(self._settings.store, run, rows) as reader:
+            with RunReader.open(self._settings.store, run, rows) as reader:
                 for trajectory in reader.trajectories():
-                    if (trajectory.run, trajectory.chain) in self._kept:
+                    if (trajectory.run, trajectory.chain) in self._selection:
                         yield reader, trajectory
 
     def _rows(self) -> Iterator[TrainingRow]:
@@ -213,36 +191,42 @@ class _Writing:
             self.rows += len(found)
             yield from found
 
-    def _conversations(self, reader: Reader, trajectory: Trajectory) -> Iterator[dict[str, Any]]:
-        one, decision = self._kept[trajectory.run, trajectory.chain]
+    def _conversations(self, reader: RunReader, trajectory: Trajectory) -> Iterator[dict[str, Any]]:
+        one, decision = self._selection[trajectory.run, trajectory.chain]
         try:
             opening = reader.opening(trajectory)
             found = list(conversations(trajectory, opening))
         except UserError:
-            self.missing[f"no conversation: {UNTOLD}"] += 1
+            self.missing[f"no conversation: {NO_OPENING}"] += 1
             return
-        for told in found:
+        for line in found:
             source = {"run": one.run, "attempt": one.attempt, "chain": one.chain, "head": one.head, "task": one.task,
-                      "agent": one.agent, "model": one.model, "branch": told.branch}  # fmt: skip
-            standing = {"outcome": one.outcome, "integrity": one.integrity, "doubt": one.doubt}
-            standing["separation"] = one.separation
-            yield {"messages": told.messages, "tools": told.tools, "source": source, **standing, "why": decision.why}
+                      "agent": one.agent, "model": one.model, "branch": line.branch}  # fmt: skip
+            verdict_fields = {"outcome": one.outcome, "integrity": one.integrity, "doubt": one.doubt}
+            verdict_fields["separation"] = one.separation
+            yield {
+                "messages": line.messages,
+                "tools": line.tools,
+                "source": source,
+                **verdict_fields,
+                "why": decision.why,
+            }
 
     async def recover(self, out: Path) -> None:
-        """Lessons from the failed attempts that were kept, and what came of each."""
-        openings = self._failed()
+        """Writes lessons from the selected failed attempts, and the result for each."""
+        openings = self._failed_attempts()
         if not openings:
             self.missing["no failed attempt was kept: --where verdicts:outcome=fail keeps them"] += 1
         found = await recover([one for one, _ in openings.values()], self._config, self._settings)
         with (
-            new_file(out / "recovered.jsonl") as told,
+            new_file(out / "recovered.jsonl") as recovered,
             new_file(out / "lessons.jsonl") as lessons,
             new_file(out / "pairs.jsonl") as pairs,
             new_file(out / "instances.jsonl") as instances,
         ):
             for one in found:
                 _, opening = openings[one.failed.run, one.failed.chain]
-                told.write(msgspec.json.encode(recovered_line(one, written=opening is not None)) + b"\n")
+                recovered.write(msgspec.json.encode(recovered_line(one, written=opening is not None)) + b"\n")
                 if one.instance is not None:
                     instances.write(msgspec.json.encode(one.instance) + b"\n")
                     self.lessons["instances"] += 1
@@ -255,8 +239,7 @@ class _Writing:
                     pairs.write(msgspec.json.encode(pair_line(one.contrast, one.failed, opening)) + b"\n")
                     self.lessons["pairs"] += 1
 
-    def _failed(self) -> dict[tuple[str, str], tuple[Trajectory, Opening | None]]:
-        """The failed attempts that were kept, each with what its agent was told first, where anybody knows."""
+    def _failed_attempts(self) -> dict[tuple[str, str], tuple[Trajectory, Opening | None]]:
         found: dict[tuple[str, str], tuple[Trajectory, Opening | None]] = {}
         for reader, trajectory in self._trajectories():
             if trajectory.outcome != "fail":
@@ -265,24 +248,24 @@ class _Writing:
             try:
                 opening = opening_for(reader, trajectory)
             except UserError:
-                self.missing[f"no lesson: {UNTOLD}"] += 1
+                self.missing[f"no lesson: {NO_OPENING}"] += 1
             found[trajectory.run, trajectory.chain] = trajectory, opening
         return found
 
 
 def _report(
     config: CurateConfig,
-    candidates: Sequence[Candidate],
-    selected: Sequence[Selected],
-    stages: Sequence[Stage],
-    writing: _Writing,
+    candidates: Sequence[AttemptCandidate],
+    selected: Sequence[SelectionResult],
+    stages: Sequence[SelectionStage],
+    writing: _SelectionWriter,
 ) -> CurateReport:
-    kept = [one for one, _ in _kept(candidates, selected)]
+    kept = [one for one, _ in _kept_pairs(candidates, selected)]
     return CurateReport(
         out=config.out,
         attempts=len(candidates),
         kept=len(kept),
-        stages=tuple(counts(stages, selected)),
+        stages=tuple(count_by_stage(stages, selected)),
         by_run=dict(sorted(Counter(one.run for one in kept).items())),
         by_model=dict(sorted(Counter(one.model or one.agent for one in kept).items())),
         rows=writing.rows if "rows" in config.write else None,
@@ -293,7 +276,7 @@ def _report(
 
 
 def _manifest(
-    config: CurateConfig, stages: Sequence[Stage], candidates: Sequence[Candidate], report: CurateReport
+    config: CurateConfig, stages: Sequence[SelectionStage], candidates: Sequence[AttemptCandidate], report: CurateReport
 ) -> dict[str, Any]:
     return {
         "assay_version": __version__,
@@ -304,5 +287,5 @@ def _manifest(
     }
 
 
-def _silent(_: str) -> None:
-    """For who wants the end alone."""
+def _ignore_progress(_: str) -> None:
+    """Ignores progress."""

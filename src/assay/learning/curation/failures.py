@@ -1,4 +1,4 @@
-"""What can be learnt from a failed attempt once somebody has shown how it could have been won. Pure.
+"""Derives lessons from failed attempts with the help of attempts that passed. Pure.
 
 Three kinds of lesson, each a conversation in which only some turns are learnt from:
 
@@ -7,14 +7,12 @@ Three kinds of lesson, each a conversation in which only some turns are learnt f
 - `fission`, after Fission-GRPO (catalogued from its abstract): the attempt up to and with an act that came to an error,
   a diagnosis in words, and from there the one that won. Only turns after the diagnosis are learnt from: how to get over
   an error, not how to make one. At the decisive step the state after the error cannot be won any more; there the
-  diagnosis is told before the step, as an instance to be tried again (`Instance`).
+  diagnosis is told before the step, as an instance to be tried again (`RetryInstance`).
 - `reattempt`, after Agent-RLVR (catalogued from its abstract): the task tried again with guidance drawn from how the
   first try failed. The guidance is left out of the lesson's prompt, and the lesson says that there was some.
 
-The forms are ours; the papers' were not seen. And one pair (`Contrast`): at the decisive step, what lost against what
-won, from the same state.
-
-Nothing here is a pass that somebody doubts: who calls hands over attempts that passed and that nothing speaks against.
+The forms are ours; the papers' were not seen. One pair (`StepContrast`) compares the failing and the winning step from
+the decisive state. Callers pass undoubted passes only.
 """
 
 from __future__ import annotations
@@ -31,43 +29,44 @@ from assay.records import Observation, Step, ToolCall, Trajectory
 
 from .config import Guidance
 
-__all__ = ["Contrast", "Instance", "Lesson", "contrast_at", "decisive_feedback", "diagnosis", "errors_in", "fissioned",
-           "guidance_of", "own_steps", "reattempted", "salvaged"]  # fmt: skip
+__all__ = ["Lesson", "RetryInstance", "StepContrast", "build_guidance", "contrast_at", "decisive_feedback",
+           "describe_failure", "errors_in", "fission_lesson", "own_steps", "reattempt_lesson",
+           "salvage_lesson"]  # fmt: skip
 
 QUOTED = 600
 
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation to learn from, made of a failed attempt and one that won."""
+    """A training conversation made of a failed attempt and one that passed."""
 
     kind: Literal["salvage", "fission", "reattempt"]
     steps: tuple[Step, ...]
-    """Numbered anew; a step of the actor `user` is the diagnosis."""
+    """Renumbered steps; a step of the actor `user` is the diagnosis."""
     learn: tuple[bool, ...]
-    """For each step whether it is learnt from."""
+    """For each step, whether it is trained."""
     prefix: int
-    """How many steps of the failed attempt's agent it begins with."""
+    """Number of leading agent steps of the failed attempt."""
     failed: str
     """Chain of the failed attempt."""
     won: str
-    """Chain of the one that won, in the run `won_run`."""
+    """Chain of the passing attempt, in the run `won_run`."""
     won_run: str
     won_head: str
     feedback: str | None = None
-    """What was told in between, or as guidance."""
+    """The diagnosis or the guidance."""
     why: str
 
 
-class Contrast(NamedTuple):
-    """Two ways to go on from the same state: the first step that lost, and the first of what won."""
+class StepContrast(NamedTuple):
+    """Two continuations of one state: the failing step and the winning step."""
 
     before: tuple[Step, ...]
     chosen: Step
     rejected: Step
 
 
-class Instance(msgspec.Struct, frozen=True):
-    """Where to let a policy try again: after `prefix` steps of a recorded attempt, told `feedback`."""
+class RetryInstance(msgspec.Struct, frozen=True):
+    """A state to retry from: after `prefix` steps of a recorded attempt, with `feedback`."""
 
     run: str
     chain: str
@@ -76,121 +75,120 @@ class Instance(msgspec.Struct, frozen=True):
 
 
 def own_steps(won: Trajectory) -> tuple[Step, ...]:
-    """The agent's steps of a continuation, without those that only did the beginning again."""
-    again = next((e.data.get("steps") for e in won.evidence if e.kind == "replayed"), 0)
-    acting = [step for step in won.steps if step.actor == "agent"]
-    return tuple(acting[again if isinstance(again, int) else 0 :])
+    """Returns the agent's steps of a continuation, without replayed ones."""
+    replayed_count = next((e.data.get("steps") for e in won.evidence if e.kind == "replayed"), 0)
+    agent_steps = [step for step in won.steps if step.actor == "agent"]
+    return tuple(agent_steps[replayed_count if isinstance(replayed_count, int) else 0 :])
 
 
-def salvaged(failed: Trajectory, won: Trajectory, prefix: int) -> Lesson:
-    """The beginning of a failed attempt and the end of one that won from there."""
-    steps = _joined([*_acting(failed)[:prefix], *own_steps(won)])
+def salvage_lesson(failed: Trajectory, won: Trajectory, prefix: int) -> Lesson:
+    """Joins the beginning of a failed attempt and the end of one that passed from there."""
+    steps = _join_steps([*_acting(failed)[:prefix], *own_steps(won)])
     return Lesson(
         kind="salvage",
         steps=steps,
         learn=(True,) * len(steps),
         prefix=prefix,
-        **_of(failed, won),
-        why=f"step {prefix} lost it: before it {_who(won)} still won; {prefix} of its steps are kept",
+        **_chain_fields(failed, won),
+        why=f"step {prefix} lost it: before it {_winner_name(won)} still won; {prefix} of its steps are kept",
     )
 
 
-def fissioned(failed: Trajectory, won: Trajectory, prefix: int) -> Lesson:
-    """The beginning up to and with an error, a diagnosis, and the end of an attempt that won from there.
+def fission_lesson(failed: Trajectory, won: Trajectory, prefix: int) -> Lesson:
+    """Joins the beginning up to an error, a diagnosis, and the end of an attempt that passed from there.
 
     Raises:
         ValueError: The last step of the beginning came to no error.
     """
-    acting = _acting(failed)
-    if not 0 < prefix <= len(acting) or not errors_in(acting[prefix - 1]):
+    agent_steps = _acting(failed)
+    if not 0 < prefix <= len(agent_steps) or not errors_in(agent_steps[prefix - 1]):
         raise ValueError(f"step {prefix - 1} of {failed.attempt} came to no error: there is nothing to get over")
-    told = diagnosis(acting[prefix - 1])
+    feedback = describe_failure(agent_steps[prefix - 1])
     ending = own_steps(won)
-    steps = _joined([*acting[:prefix], Step(0, "user", told), *ending])
+    steps = _join_steps([*agent_steps[:prefix], Step(0, "user", feedback), *ending])
     return Lesson(
         kind="fission",
         steps=steps,
         learn=(False,) * (prefix + 1) + (True,) * len(ending),
         prefix=prefix,
-        feedback=told,
-        **_of(failed, won),
-        why=f"step {prefix - 1} came to an error that {_who(won)} got over",
+        feedback=feedback,
+        **_chain_fields(failed, won),
+        why=f"step {prefix - 1} came to an error that {_winner_name(won)} got over",
     )
 
 
-def reattempted(failed: Trajectory, won: Trajectory, guidance: str) -> Lesson:
-    """The guided attempt that won, to be learnt as if it had not been guided."""
-    steps = _joined(own_steps(won))
+def reattempt_lesson(failed: Trajectory, won: Trajectory, guidance: str) -> Lesson:
+    """Returns the guided attempt as a lesson without the guidance."""
+    steps = _join_steps(own_steps(won))
     return Lesson(
         kind="reattempt",
         steps=steps,
         learn=(True,) * len(steps),
         prefix=0,
         feedback=guidance,
-        **_of(failed, won),
+        **_chain_fields(failed, won),
         why="won when it was tried again with guidance, which is left out of the prompt",
     )
 
 
-def contrast_at(failed: Trajectory, won: Trajectory, decisive: int) -> Contrast | None:
-    """The decisive step against the first step of what won from before it; None where they say the same."""
-    acting, ending = _acting(failed), own_steps(won)
-    if not ending or decisive >= len(acting):
+def contrast_at(failed: Trajectory, won: Trajectory, decisive: int) -> StepContrast | None:
+    """Returns the decisive step and the first winning step from before it; None if they are equal."""
+    agent_steps, ending = _acting(failed), own_steps(won)
+    if not ending or decisive >= len(agent_steps):
         return None
-    rejected, chosen = acting[decisive], ending[0]
+    rejected, chosen = agent_steps[decisive], ending[0]
     if [(c.name, c.arguments) for c in rejected.tool_calls] == [(c.name, c.arguments) for c in chosen.tool_calls] and (
         rejected.tool_calls or rejected.message == chosen.message
     ):
         return None
-    *before, first = _joined([*acting[:decisive], rejected])
-    return Contrast(tuple(before), _joined([*acting[:decisive], chosen])[-1], first)
+    *before, first = _join_steps([*agent_steps[:decisive], rejected])
+    return StepContrast(tuple(before), _join_steps([*agent_steps[:decisive], chosen])[-1], first)
 
 
 def errors_in(step: Step) -> list[str]:
-    """What the acts of a step that came to an error showed, in words cut short."""
+    """Returns the truncated outputs of a step's failed actions."""
     return [_cut(action.observation or "no output") for action in actions_of_step(step) if is_error(action)]
 
 
-def diagnosis(step: Step) -> str:
-    """What to tell who made a step: which act came to which error. From the record alone, no model is asked."""
-    seen = "\n".join(errors_in(step))
-    return (
-        f"This did not work: {_did(step)}\nIt came to:\n{seen}\nFind out why before you go on, and do it another way."
-    )
+def describe_failure(step: Step) -> str:
+    """Returns a diagnosis of a step's errors, from the record alone."""
+    observed = "\n".join(errors_in(step))
+    act = _describe_act(step)
+    return f"This did not work: {act}\nIt came to:\n{observed}\nFind out why before you go on, and do it another way."
 
 
 def decisive_feedback(failed: Trajectory, decisive: int) -> str:
-    """What to tell who is to go on from before the decisive step."""
+    """Returns feedback for a continuation from before the decisive step."""
     found = attribute_by_replay(failed, decisive)
-    did = _did(_acting(failed)[decisive])
+    act = _describe_act(_acting(failed)[decisive])
     what = f" ({found.label.module}: {found.label.mode})" if found is not None else ""
-    return f"An earlier try went on from here with: {did}\nThat lost the task{what}. Do something else."
+    return f"An earlier try went on from here with: {act}\nThat lost the task{what}. Do something else."
 
 
-def guidance_of(failed: Trajectory, level: Guidance = "checks") -> str:
-    """What to tell before a task is tried again."""
-    said = ["An earlier try at this task did not pass."]
+def build_guidance(failed: Trajectory, level: Guidance = "checks") -> str:
+    """Returns guidance for another try."""
+    lines = ["An earlier try at this task did not pass."]
     lost = [v for v in failed.verdicts if v.kind == "outcome" and v.status == "fail"]
     if level != "outcome":
-        said += [f"The check {verdict.check!r} failed." for verdict in lost]
+        lines += [f"The check {verdict.check!r} failed." for verdict in lost]
         ended = failed.finished
         if ended is not None and ended.stopped is not None:
-            said.append(f"It was stopped by the limit on {ended.stopped}.")
+            lines.append(f"It was stopped by the limit on {ended.stopped}.")
     if level == "evidence":
-        said += [_cut(verdict.reason) for verdict in lost if verdict.reason]
-    return "\n".join(said)
+        lines += [_cut(verdict.reason) for verdict in lost if verdict.reason]
+    return "\n".join(lines)
 
 
-def _who(won: Trajectory) -> str:
+def _winner_name(won: Trajectory) -> str:
     return won.agent.removeprefix("replay+")
 
 
-def _did(step: Step) -> str:
+def _describe_act(step: Step) -> str:
     calls = ", ".join(f"{call.name} {_cut(call.arguments)}" for call in step.tool_calls)
     return calls or _cut(step.message or "nothing")
 
 
-def _of(failed: Trajectory, won: Trajectory) -> dict[str, str]:
+def _chain_fields(failed: Trajectory, won: Trajectory) -> dict[str, str]:
     return {"failed": failed.chain, "won": won.chain, "won_run": won.run, "won_head": won.head}
 
 
@@ -198,30 +196,30 @@ def _acting(trajectory: Trajectory) -> list[Step]:
     return [step for step in trajectory.steps if step.actor == "agent"]
 
 
-def _joined(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Steps of several attempts as one: numbered anew, calls named apart, without times, states and model calls."""
+def _join_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Joins steps of several attempts: renumbered, with distinct call ids, without times, states and model calls."""
     return tuple(_joined_each(steps))
 
 
 def _joined_each(steps: Sequence[Step]) -> Iterator[Step]:
     for index, step in enumerate(steps):
-        names = {call.id: f"call-{index}-{place}" for place, call in enumerate(step.tool_calls)}
+        names = {call.id: f"call-{index}-{position}" for position, call in enumerate(step.tool_calls)}
         yield Step(
             index,
             step.actor,
             step.message,
             step.reasoning,
-            tuple(_called(call, names[call.id]) for call in step.tool_calls),
-            tuple(_seen(seen, names) for seen in step.observations),
+            tuple(_renamed_call(call, names[call.id]) for call in step.tool_calls),
+            tuple(_renamed_observation(observed, names) for observed in step.observations),
         )
 
 
-def _called(call: ToolCall, name: str) -> ToolCall:
+def _renamed_call(call: ToolCall, name: str) -> ToolCall:
     return msgspec.structs.replace(call, id=name)
 
 
-def _seen(seen: Observation, names: dict[str, str]) -> Observation:
-    return msgspec.structs.replace(seen, call_id=names.get(seen.call_id or "", seen.call_id))
+def _renamed_observation(observed: Observation, names: dict[str, str]) -> Observation:
+    return msgspec.structs.replace(observed, call_id=names.get(observed.call_id or "", observed.call_id))
 
 
 def _cut(text: str) -> str:

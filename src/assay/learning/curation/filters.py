@@ -1,4 +1,4 @@
-"""Filters by what is known of an attempt itself: its verdict card, how it works, how it takes errors."""
+"""Filters by a single attempt's verdicts, behaviour and error recovery."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Literal
 from assay.records import Separation
 from assay.verdicts import meets
 
-from .interface import Candidate, Decision
+from .interface import AttemptCandidate, Selection
 
 __all__ = ["density", "efficiency", "recovery", "separation", "verdicts"]
 
 
 def verdicts(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[AttemptCandidate],
     *,
     outcome: Literal["pass", "fail", "any"] = "pass",
     doubtful: bool = False,
     need_integrity: bool = False,
     process_at_least: float | None = None,
     imported: bool = False,
-) -> list[Decision]:
+) -> list[Selection]:
     """By verdict card.
 
     Args:
@@ -30,10 +30,10 @@ def verdicts(
         doubtful: Keep passes that something speaks against, though never those whose integrity failed.
         need_integrity: Keep only what passed an integrity verdict.
         process_at_least: Keep only what has a process score of at least this.
-        imported: Keep outcomes that another system claimed and nobody judged here.
+        imported: Keep outcomes that another system claimed and were not judged here.
     """
 
-    def decide(one: Candidate) -> Decision:
+    def decide(one: AttemptCandidate) -> Selection:
         rules = (
             (
                 outcome != "any" and one.outcome != outcome,
@@ -51,17 +51,17 @@ def verdicts(
         )
         against = next((why for holds, why in rules if holds), None)
         if against is not None:
-            return Decision(False, against)
-        return Decision(True, f"verdicts: {one.outcome or 'not judged'}, nothing against it")
+            return Selection(False, against)
+        return Selection(True, f"verdicts: {one.outcome or 'not judged'}, nothing against it")
 
     return [decide(one) for one in candidates]
 
 
-def separation(candidates: Sequence[Candidate], *, at_least: Separation = "separate") -> list[Decision]:
+def separation(candidates: Sequence[AttemptCandidate], *, at_least: Separation = "separate") -> list[Selection]:
     """By grade of separation: keeps passes whose deciding process was kept at least so far from what the agent wrote.
     Attempts that did not pass are kept, because a grade says how far a pass holds."""
     return [
-        Decision(
+        Selection(
             one.outcome != "pass" or meets(one.separation, at_least),
             f"separation is {one.separation}, wanted at least {at_least}",
         )
@@ -69,7 +69,7 @@ def separation(candidates: Sequence[Candidate], *, at_least: Separation = "separ
     ]
 
 
-def density(candidates: Sequence[Candidate], *, at_least: float = 0.3) -> list[Decision]:
+def density(candidates: Sequence[AttemptCandidate], *, at_least: float = 0.3) -> list[Selection]:
     """By inspect-act-verify density: the share of acts that belong to a whole cycle of looking, changing and checking.
 
     After environment-grounded supervision (Terminal-Lego, catalogued from its abstract), which prefers attempts that
@@ -77,7 +77,7 @@ def density(candidates: Sequence[Candidate], *, at_least: float = 0.3) -> list[D
     (`measures.cycles_of`).
     """
     return [
-        Decision(
+        Selection(
             one.density >= at_least,
             f"inspect-act-verify density {one.density:.2f} ({one.cycles} cycles), wanted at least {at_least}",
         )
@@ -86,21 +86,21 @@ def density(candidates: Sequence[Candidate], *, at_least: float = 0.3) -> list[D
 
 
 def recovery(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[AttemptCandidate],
     *,
     at_least: float = 0.5,
     without_errors: Literal["keep", "drop"] = "keep",
-) -> list[Decision]:
+) -> list[Selection]:
     """By reflective recovery: of its errors, the share that it got over by doing something else than before.
 
     After TopoCurate, arXiv 2603.01714 (no formula published); the measure is that of `analysis.recovery`, ours.
     """
 
-    def decide(one: Candidate) -> Decision:
+    def decide(one: AttemptCandidate) -> Selection:
         if not one.errors:
-            return Decision(without_errors == "keep", f"no act came to an error ({without_errors})")
+            return Selection(without_errors == "keep", f"no act came to an error ({without_errors})")
         share = one.reflective / one.errors
-        return Decision(
+        return Selection(
             share >= at_least,
             f"{one.reflective} of {one.errors} errors overcome another way ({share:.2f}), wanted at least {at_least}",
         )
@@ -109,13 +109,13 @@ def recovery(
 
 
 def efficiency(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[AttemptCandidate],
     *,
-    everyone: Sequence[Candidate] = (),
+    everyone: Sequence[AttemptCandidate] = (),
     distinct: float = 0.5,
     waste_at_most: float = 1.0,
     of_shortest: float = 0.0,
-) -> list[Decision]:
+) -> list[Selection]:
     """By efficiency, after TopoCurate's semantic efficiency (no formula published; ours).
 
     Args:
@@ -130,7 +130,7 @@ def efficiency(
         if one.trusted:
             shortest[one.task] = min(one.acts, shortest.get(one.task, one.acts))
 
-    def decide(one: Candidate) -> Decision:
+    def decide(one: AttemptCandidate) -> Selection:
         ratio = min(shortest.get(one.task, one.acts) / one.acts, 1.0) if one.acts else 1.0
         for value, name, holds, bound in (
             (one.distinct, "distinct acts", one.distinct >= distinct, f"at least {distinct}"),
@@ -138,8 +138,8 @@ def efficiency(
             (ratio, "length of the shortest pass over its own", ratio >= of_shortest, f"at least {of_shortest}"),
         ):
             if not holds:
-                return Decision(False, f"{name} {value:.2f}, wanted {bound}")
-        return Decision(True, f"distinct {one.distinct:.2f}, wasted {one.waste:.2f}, shortest over own {ratio:.2f}")
+                return Selection(False, f"{name} {value:.2f}, wanted {bound}")
+        return Selection(True, f"distinct {one.distinct:.2f}, wasted {one.waste:.2f}, shortest over own {ratio:.2f}")
 
     return [decide(one) for one in candidates]
 

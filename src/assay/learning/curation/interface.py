@@ -1,8 +1,7 @@
-"""What a selection looks at and what it says: candidates in, for each a decision with its reason out.
+"""Interface of selection stages: candidates in, one decision with a reason for each out.
 
-Invariants: a selection decides about every candidate it is given, in their order, and says why of each, also of those
-it keeps; it changes none of them; what it must know of attempts that an earlier stage left out (how often a task is
-solved) it finds in `everyone`.
+Invariants: a stage decides about every candidate, in order, with a reason for each; it changes none of them; facts
+about attempts that an earlier stage removed (such as a task's success rate) are in `everyone`.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ import msgspec
 
 from assay.records import Separation, VerdictStatus
 
-__all__ = ["Candidate", "Decision", "Selector", "Stage", "Twin"]
+__all__ = ["AttemptCandidate", "LeakageMatch", "Selection", "SelectionStage", "Selector"]
 
 
-class Twin(msgspec.Struct, frozen=True):
-    """The held-out task that an attempt is nearest to."""
+class LeakageMatch(msgspec.Struct, frozen=True):
+    """The held-out task nearest to an attempt."""
 
     task: str
     how: Literal["same task", "text"]
     share: float
-    """Of the words that only that task and few others have, how many stand in the attempt; 1 for the same task."""
+    """Share of that task's distinctive words found in the attempt; 1 for the same task."""
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt as a selection sees it: how it stands, and what was measured of it."""
+class AttemptCandidate(msgspec.Struct, frozen=True, kw_only=True):
+    """Measurements of one attempt."""
 
     run: str
     chain: str
@@ -37,7 +36,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     model: str | None = None
     head: str = ""
-    """Digest of the last event of its chain: what exactly was selected."""
+    """Digest of the last event of its chain."""
     outcome: VerdictStatus | None = None
     score: float | None = None
     integrity: VerdictStatus | None = None
@@ -45,13 +44,13 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     process_score: float | None = None
     safety: VerdictStatus | None = None
     doubt: str | None = None
-    """Why its pass is not to be taken for one."""
+    """Reason to doubt its pass."""
     imported: bool = False
-    """Its outcome is what another system claimed."""
+    """True if another system claimed the outcome."""
     stopped: str | None = None
     acts: int = 0
     tokens: float | None = None
-    """Sampled, as its metrics say."""
+    """Sampled tokens, from its metrics."""
     cost_usd: float | None = None
     density: float = 0.0
     cycles: int = 0
@@ -62,33 +61,33 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     distinct: float = 1.0
     """Distinct classes of acts over acts (`analysis.quotient.semantic_efficiency`)."""
     moves: tuple[int, ...] = ()
-    """Edges that it takes in the graph of all attempts at its task, by number there; sorted."""
+    """Sorted edge numbers in the graph of all attempts at its task."""
     signature: tuple[int, ...] = ()
-    """MinHash of what the agent wrote and did; empty where it did nothing."""
-    twin: Twin | None = None
-    """The nearest held-out task, where some were named."""
+    """MinHash of the agent's text and actions; empty if there are none."""
+    twin: LeakageMatch | None = None
+    """Nearest held-out task, if any were named."""
     rsr: tuple[float, float] | None = None
     """Mean rank and mean surprisal of its tokens under a student."""
     separation: Separation = "unknown"
-    """Grade of its outcome."""
+    """Separation grade of its outcome."""
 
     @property
     def trusted(self) -> bool:
-        """Whether it passed and nothing speaks against that."""
+        """True for an undoubted pass."""
         return self.outcome == "pass" and self.doubt is None
 
     @property
-    def known(self) -> bool:
-        """Whether its outcome says something: a fail, or a pass that may be taken for one."""
+    def has_known_outcome(self) -> bool:
+        """True for a fail, an undoubted pass, or a pass with failed integrity."""
         return self.outcome == "fail" or self.trusted or (self.outcome == "pass" and self.integrity == "fail")
 
 
-class Decision(NamedTuple):
-    """About one candidate."""
+class Selection(NamedTuple):
+    """Decision about one candidate."""
 
     kept: bool
     why: str
-    """One line, with the number that decided and the bound that it was held to."""
+    """Reason with the deciding number and its bound."""
 
 
 class Selector(Protocol):
@@ -97,12 +96,12 @@ class Selector(Protocol):
     Where it has a keyword `everyone`, it is handed all candidates there, those that earlier stages left out included.
     """
 
-    def __call__(self, candidates: Sequence[Candidate], /, **options: Any) -> list[Decision]:
-        """One decision for each candidate, in their order. Raises `ValueError` for options that make no sense."""
+    def __call__(self, candidates: Sequence[AttemptCandidate], /, **options: Any) -> list[Selection]:
+        """Returns one decision per candidate, in order. Raises `ValueError` for invalid options."""
         ...
 
 
-class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SelectionStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A selector by name, or as `module:function`, with its options."""
 
     name: str

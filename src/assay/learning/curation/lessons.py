@@ -1,4 +1,4 @@
-"""Lessons and pairs as conversations: messages and tools, with which messages are learnt from."""
+"""Encodes lessons and pairs as conversations with a training mask."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 
 import msgspec
 
-from assay.learning.conversation import Conversation, Opening, conversations
-from assay.learning.reading import Reader
+from assay.learning.conversation import Opening, Transcript, conversations
+from assay.learning.reading import RunReader
 from assay.records import Step, Trajectory
 
-from .failures import Contrast, Lesson
-from .recover import Recovered
+from .failures import Lesson, StepContrast
+from .recover import RecoveryResult
 
 __all__ = ["lesson_line", "opening_for", "pair_line", "recovered_line"]
 
 
 def lesson_line(lesson: Lesson, failed: Trajectory, opening: Opening) -> dict[str, Any]:
-    """What `lessons.jsonl` says: `learn` has a truth for each message, False for all that the agent did not say."""
-    told = _conversation(failed, lesson.steps, opening)
+    """Returns a line of `lessons.jsonl`; `learn` is False for messages that the agent did not write."""
+    line = _conversation(failed, lesson.steps, opening)
     learn = dict(zip((step.index for step in lesson.steps), lesson.learn, strict=True))
     return {
         "kind": lesson.kind,
-        "messages": told.messages,
-        "tools": told.tools,
-        "learn": [own and step is not None and learn[step] for own, step in zip(told.own, told.steps, strict=True)],
+        "messages": line.messages,
+        "tools": line.tools,
+        "learn": [own and step is not None and learn[step] for own, step in zip(line.own, line.steps, strict=True)],
         "source": {"run": failed.run, "attempt": failed.attempt, "chain": failed.chain, "head": failed.head,
                    "task": failed.task, "prefix": lesson.prefix},
         "won": {"run": lesson.won_run, "chain": lesson.won, "head": lesson.won_head},
@@ -34,8 +34,8 @@ def lesson_line(lesson: Lesson, failed: Trajectory, opening: Opening) -> dict[st
     }  # fmt: skip
 
 
-def pair_line(contrast: Contrast, failed: Trajectory, opening: Opening) -> dict[str, Any]:
-    """What `pairs.jsonl` says: one message that won against one that lost, under the same conversation."""
+def pair_line(contrast: StepContrast, failed: Trajectory, opening: Opening) -> dict[str, Any]:
+    """Returns a line of `pairs.jsonl`: a winning and a losing message after the same conversation."""
     before = len(_conversation(failed, contrast.before, opening).messages)
     chosen, rejected = (
         _conversation(failed, (*contrast.before, step), opening) for step in (contrast.chosen, contrast.rejected)
@@ -50,10 +50,10 @@ def pair_line(contrast: Contrast, failed: Trajectory, opening: Opening) -> dict[
     }  # fmt: skip
 
 
-def recovered_line(found: Recovered, *, written: bool = True) -> dict[str, Any]:
-    """What `recovered.jsonl` says of a failed attempt, and whether its lessons could be written."""
+def recovered_line(found: RecoveryResult, *, written: bool = True) -> dict[str, Any]:
+    """Returns a line of `recovered.jsonl`, which also says whether the lessons were written."""
     one = found.failed
-    why = found.why if written or not found.lessons else f"{found.why}; nobody knows what its agent was told first"
+    why = found.why if written or not found.lessons else f"{found.why}; its opening is unknown"
     return {
         "run": one.run,
         "attempt": one.attempt,
@@ -65,21 +65,21 @@ def recovered_line(found: Recovered, *, written: bool = True) -> dict[str, Any]:
     }
 
 
-def opening_for(reader: Reader, failed: Trajectory) -> Opening:
-    """What the agent was told before its first step, or would have been told had it been a model.
+def opening_for(reader: RunReader, failed: Trajectory) -> Opening:
+    """Returns the messages before the agent's first step, recorded or reconstructed.
 
     Raises:
-        UserError: Nobody knows.
+        UserError: The record does not hold them.
     """
     if failed.calls:
         first = next(conversations(failed))
-        told = next((n for n, message in enumerate(first.messages) if message["role"] == "assistant"), 0)
-        return Opening(first.messages[:told], first.tools)
+        line = next((n for n, message in enumerate(first.messages) if message["role"] == "assistant"), 0)
+        return Opening(first.messages[:line], first.tools)
     acted = next((n for n, step in enumerate(failed.steps) if step.actor == "agent"), len(failed.steps))
     if any(step.actor == "user" for step in failed.steps[:acted]):
         return Opening(_conversation(failed, failed.steps[:acted], Opening([], [])).messages, [])
     return reader.opening(failed) or Opening([], [])
 
 
-def _conversation(failed: Trajectory, steps: Sequence[Step], opening: Opening) -> Conversation:
+def _conversation(failed: Trajectory, steps: Sequence[Step], opening: Opening) -> Transcript:
     return next(conversations(msgspec.structs.replace(failed, steps=tuple(steps), calls=()), opening))

@@ -1,7 +1,6 @@
-"""What is measured of an attempt before anything is selected: how it stands, how it works, what it is made of.
+"""Measures attempts for selection: verdicts, behaviour and content.
 
-Pure over trajectories. Text and observations are looked at once and let go: what stays of an attempt is its candidate,
-and until its task is complete its states.
+Pure over trajectories. Only the candidate and, until its task is complete, its states are kept in memory.
 """
 
 from __future__ import annotations
@@ -25,40 +24,34 @@ from assay.formats.shared.output_files import outcome_verdict
 from assay.records import Trajectory
 from assay.verdicts import current_verdicts_of, is_imported_record, trust_of
 
-from .interface import Candidate
-from .similar import HeldOut, signature
+from .interface import AttemptCandidate
+from .similar import LeakageIndex, minhash_signature
 
-__all__ = ["Measured", "cycles_of", "finished", "measure", "text_of"]
+__all__ = ["AttemptMeasurement", "agent_text", "compare_within_tasks", "find_cycles", "measure"]
 
 
-class Measured(NamedTuple):
-    """An attempt of which all is known but how it compares with the others at its task."""
+class AttemptMeasurement(NamedTuple):
+    """A measured attempt, before the comparison within its task."""
 
-    candidate: Candidate
+    candidate: AttemptCandidate
     states: tuple[State, ...]
-    came: tuple[str, ...]
-    """What each act came to."""
+    outcomes: tuple[str, ...]
+    """Outcome of each action."""
 
 
-def measure(trajectory: Trajectory, instruction: str = "", held_out: HeldOut | None = None) -> Measured:
-    """Measures one attempt.
-
-    Args:
-        trajectory: With what was learnt of it since.
-        instruction: Of its task, for finding what leaked; empty where it is not known.
-        held_out: What must not leak.
-    """
+def measure(trajectory: Trajectory, instruction: str = "", held_out: LeakageIndex | None = None) -> AttemptMeasurement:
+    """Measures one attempt."""
     actions = actions_of(trajectory)
     stages = stages_of(actions)
     states = states_of(actions, stages)
     found = recovery_of(actions, states)
-    cycles = cycles_of(actions, stages)
-    text = text_of(trajectory, actions)
-    judged = outcome_verdict(trajectory)
+    cycles = find_cycles(actions, stages)
+    text = agent_text(trajectory, actions)
+    verdict = outcome_verdict(trajectory)
     current, trust = current_verdicts_of(trajectory), trust_of(trajectory)
-    finished_ = trajectory.finished
-    metrics = finished_.metrics if finished_ else {}
-    made = Candidate(
+    finished = trajectory.finished
+    metrics = finished.metrics if finished else {}
+    candidate = AttemptCandidate(
         run=trajectory.run,
         chain=trajectory.chain,
         attempt=trajectory.attempt,
@@ -68,7 +61,7 @@ def measure(trajectory: Trajectory, instruction: str = "", held_out: HeldOut | N
         model=trajectory.model,
         head=trajectory.head,
         outcome=trajectory.outcome,
-        score=judged.score if judged else None,
+        score=verdict.score if verdict else None,
         integrity=current.integrity,
         process=current.process,
         process_score=min(current.scores.values(), default=None),
@@ -76,70 +69,70 @@ def measure(trajectory: Trajectory, instruction: str = "", held_out: HeldOut | N
         doubt=trust.doubt,
         imported=is_imported_record(trajectory.started),
         separation=trust.separation,
-        stopped=finished_.stopped if finished_ else None,
+        stopped=finished.stopped if finished else None,
         acts=len(actions),
         tokens=metrics.get("completion_tokens"),
         cost_usd=metrics.get("cost_usd"),
-        density=len({place for cycle in cycles for place in range(*cycle)}) / len(actions) if actions else 0.0,
+        density=len({position for cycle in cycles for position in range(*cycle)}) / len(actions) if actions else 0.0,
         cycles=len(cycles),
         errors=len(found.errors),
         recovered=len(found.recovered),
         reflective=sum(not each.repeated for each in found.recovered),
         waste=waste_of(states).severity,
-        signature=signature(text),
+        signature=minhash_signature(text),
         twin=held_out.nearest(f"{instruction}\n{text}", trajectory.task_digest) if held_out else None,
     )
-    return Measured(made, states, tuple(outcome_of(action) for action in actions))
+    return AttemptMeasurement(candidate, states, tuple(outcome_of(action) for action in actions))
 
 
-def finished(measured: Sequence[Measured]) -> list[Candidate]:
-    """Candidates, in their order, with what only all attempts at a task together show: moves and distinct acts."""
+def compare_within_tasks(measured: Sequence[AttemptMeasurement]) -> list[AttemptCandidate]:
+    """Returns candidates with the measures that compare attempts at one task: moves and distinct actions."""
     tasks: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for number, one in enumerate(measured):
         tasks[one.candidate.task, one.candidate.task_digest].append(number)
     found = [one.candidate for one in measured]
     for numbers in tasks.values():
-        held = [measured[number] for number in numbers]
-        graph = quotient_of([one.states for one in held], [one.came for one in held], [None] * len(held))
+        group = [measured[number] for number in numbers]
+        graph = quotient_of([one.states for one in group], [one.outcomes for one in group], [None] * len(group))
         codes: dict[tuple[int, int], int] = {}
-        for place, number in enumerate(numbers):
-            moves = {codes.setdefault(pair, len(codes)) for pair in pairwise([0, *graph.walks[place]])}
+        for position, number in enumerate(numbers):
+            moves = {codes.setdefault(pair, len(codes)) for pair in pairwise([0, *graph.walks[position]])}
             found[number] = msgspec.structs.replace(
-                found[number], moves=tuple(sorted(moves)), distinct=round(semantic_efficiency(graph, place), 4)
+                found[number], moves=tuple(sorted(moves)), distinct=round(semantic_efficiency(graph, position), 4)
             )
     return found
 
 
-def cycles_of(actions: Sequence[Action], stages: Sequence[Stage]) -> list[tuple[int, int]]:
-    """Whole cycles of inspecting, acting and verifying, as first position and the one after the last. Ours.
+def find_cycles(actions: Sequence[Action], stages: Sequence[Stage]) -> list[tuple[int, int]]:
+    """Returns complete inspect-act-verify cycles as half-open index ranges. Ours.
 
     A cycle is a run of acts that look (explore or verify), then one that changes (implement), then one that checks
-    (verify) of which at least one act brought something back: what nobody could see verified nothing. Acts that only
+    (verify) of which at least one act returned an observation. Acts that only
     speak or organise break no run. The checking end of a cycle may be the looking beginning of the next.
     """
     runs: list[tuple[Stage, int, int]] = []
-    told = [position for position, stage in enumerate(stages) if stage != "orchestrate"]
-    for stage, places in groupby(told, key=lambda position: stages[position]):
-        held = list(places)
-        runs.append((stage, held[0], held[-1] + 1))
+    positions = [position for position, stage in enumerate(stages) if stage != "orchestrate"]
+    for stage, group_positions in groupby(positions, key=lambda position: stages[position]):
+        group = list(group_positions)
+        runs.append((stage, group[0], group[-1] + 1))
     found = []
-    for (look, start, _), (change, _, _), (check, began, end) in zip(runs, runs[1:], runs[2:], strict=False):
-        seen = any(actions[position].observation is not None for position in range(began, end))
+    for (look, start, _), (change, _, _), (check, first, end) in zip(runs, runs[1:], runs[2:], strict=False):
+        seen = any(actions[position].observation is not None for position in range(first, end))
         if look in ("explore", "verify") and change == "implement" and check == "verify" and seen:
             found.append((start, end))
     return found
 
 
-def text_of(trajectory: Trajectory, actions: Sequence[Action]) -> str:
-    """What the agent said, wrote and asked for, in order; not what it was shown."""
+def agent_text(trajectory: Trajectory, actions: Sequence[Action]) -> str:
+    """Returns the agent's own text, commands and arguments, in order."""
     steps = {step.index: step for step in trajectory.steps}
-    told: set[int] = set()
+    positions: set[int] = set()
     parts = []
     for action in actions:
         step = steps[action.step]
-        if action.step not in told and step.message:
+        if action.step not in positions and step.message:
             parts.append(step.message)
-        told.add(action.step)
+        positions.add(action.step)
         if action.command is not None:
             parts.append(action.command)
         elif action.call >= 0:

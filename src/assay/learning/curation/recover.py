@@ -1,7 +1,7 @@
-"""Makes failed attempts into lessons: lets an agent go on from before each of their steps, or try again with guidance.
+"""Derives lessons from failed attempts: an agent continues from before each of their steps, or retries with guidance.
 
-The continuations and reattempts are ordinary, judged runs in the store. Invariant: only what passed and what nothing
-speaks against wins; every failed attempt gets a line that says what came of it.
+Continuations and reattempts are ordinary, judged runs in the store. Invariant: only undoubted passes count as wins;
+every failed attempt gets a line with its result.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.learning.reading import Reader, RowsConfig
+from assay.learning.reading import RowsConfig, RunReader
 from assay.records import Message, Task, Trajectory, digest_bytes
 from assay.rollout.progress import Progress, Tally
 from assay.rollout.rejudge.counterfactual import Rewound, rewind_run
@@ -26,54 +26,56 @@ from assay.verdicts import trust_of
 
 from .config import CurateConfig
 from .failures import (
-    Contrast,
-    Instance,
     Lesson,
+    RetryInstance,
+    StepContrast,
+    build_guidance,
     contrast_at,
     decisive_feedback,
     errors_in,
-    fissioned,
-    guidance_of,
-    reattempted,
-    salvaged,
+    fission_lesson,
+    reattempt_lesson,
+    salvage_lesson,
 )
 
-__all__ = ["Recovered", "from_prefixes", "guided", "recover", "with_guidance"]
+__all__ = ["RecoveryResult", "add_guidance", "from_prefixes", "guided_instruction", "recover"]
 
-MOST_FISSIONS = 2
-"""Lessons of an attempt about errors got over: the longest beginnings."""
+MAX_FISSIONS = 2
+"""Maximum lessons of one attempt about overcome errors; the longest prefixes are used."""
 
 
-class Recovered(NamedTuple):
-    """What came of one failed attempt."""
+class RecoveryResult(NamedTuple):
+    """Result of one failed attempt."""
 
     failed: Trajectory
     lessons: tuple[Lesson, ...]
-    contrast: Contrast | None
-    instance: Instance | None
+    contrast: StepContrast | None
+    instance: RetryInstance | None
     why: str
 
 
 async def recover(
     failed: Sequence[Trajectory], config: CurateConfig, settings: Settings, progress: Progress | None = None
-) -> list[Recovered]:
-    """Lessons from failed attempts by what `config` names: `recover`, `reattempt`, or both.
+) -> list[RecoveryResult]:
+    """Derives lessons from failed attempts with the configured agents: `recover`, `reattempt`, or both.
 
     Raises:
         UserError: An agent does not exist, or an option of it.
         StoreError: A run is damaged, or nothing can be written.
     """
-    told = progress or Tally()
-    found: list[Recovered] = []
+    progress_sink = progress or Tally()
+    found: list[RecoveryResult] = []
     if config.recover is not None:
-        found += [await _continued(one, config, settings, told) for one in failed]
+        found += [await _recover_from_prefixes(one, config, settings, progress_sink) for one in failed]
     if config.reattempt is not None:
-        found += await _tried_again(failed, config, settings, told)
+        found += await _reattempt_all(failed, config, settings, progress_sink)
     return found
 
 
-async def _continued(failed: Trajectory, config: CurateConfig, settings: Settings, progress: Progress) -> Recovered:
-    asked = ReplayConfig(
+async def _recover_from_prefixes(
+    failed: Trajectory, config: CurateConfig, settings: Settings, progress: Progress
+) -> RecoveryResult:
+    settings_of_run = ReplayConfig(
         attempts=(failed.attempt,),
         run=failed.run,
         from_each_prefix=True,
@@ -82,92 +84,92 @@ async def _continued(failed: Trajectory, config: CurateConfig, settings: Setting
         model=config.policy,
     )
     try:
-        (rewound,) = await rewind_run(failed.run, asked, settings, progress)
+        (rewound,) = await rewind_run(failed.run, settings_of_run, settings, progress)
     except UserError as exc:
-        return Recovered(failed, (), None, None, f"cannot be rewound: {exc}")
+        return RecoveryResult(failed, (), None, None, f"cannot be rewound: {exc}")
     wanted = {one.chain for one in rewound.outcomes if one.outcome == "pass"}
-    with Reader.opened(settings.store, rewound.continuations, RowsConfig()) as reader:
+    with RunReader.open(settings.store, rewound.continuations, RowsConfig()) as reader:
         won = {one.chain: one for one in reader.trajectories() if one.chain in wanted and trust_of(one).doubt is None}
     return from_prefixes(failed, rewound, won)
 
 
-def from_prefixes(failed: Trajectory, rewound: Rewound, won: dict[str, Trajectory]) -> Recovered:
-    """What the continuations of one attempt teach. Pure.
-
-    Args:
-        failed: The attempt.
-        rewound: What came of going on from before each step.
-        won: By chain, the continuations that passed and that nothing speaks against.
-    """
-    ways = {one.prefix: won[one.chain] for one in rewound.outcomes if one.chain in won}
-    acting = [step for step in failed.steps if step.actor == "agent"]
+def from_prefixes(failed: Trajectory, rewound: Rewound, won: dict[str, Trajectory]) -> RecoveryResult:
+    """Derives lessons from the continuations of one attempt. Pure."""
+    wins = {one.prefix: won[one.chain] for one in rewound.outcomes if one.chain in won}
+    agent_steps = [step for step in failed.steps if step.actor == "agent"]
     lessons: list[Lesson] = []
     contrast = instance = None
     decisive = rewound.decisive
-    if decisive is not None and decisive in ways:
-        lessons.append(salvaged(failed, ways[decisive], decisive))
-        contrast = contrast_at(failed, ways[decisive], decisive)
-        instance = Instance(failed.run, failed.chain, decisive, decisive_feedback(failed, decisive))
-    mended = [prefix for prefix in sorted(ways, reverse=True) if prefix and errors_in(acting[prefix - 1])]
-    lessons += [fissioned(failed, ways[prefix], prefix) for prefix in mended[:MOST_FISSIONS]]
-    errors = "no error of it could be got over" if not mended else f"{len(mended)} errors of it can be got over"
-    return Recovered(failed, tuple(lessons), contrast, instance, f"{rewound.told}; {errors}")
+    if decisive is not None and decisive in wins:
+        lessons.append(salvage_lesson(failed, wins[decisive], decisive))
+        contrast = contrast_at(failed, wins[decisive], decisive)
+        instance = RetryInstance(failed.run, failed.chain, decisive, decisive_feedback(failed, decisive))
+    overcome = [prefix for prefix in sorted(wins, reverse=True) if prefix and errors_in(agent_steps[prefix - 1])]
+    lessons += [fission_lesson(failed, wins[prefix], prefix) for prefix in overcome[:MAX_FISSIONS]]
+    errors = "no error of it could be got over" if not overcome else f"{len(overcome)} errors of it can be got over"
+    return RecoveryResult(failed, tuple(lessons), contrast, instance, f"{rewound.told}; {errors}")
 
 
-async def _tried_again(
+async def _reattempt_all(
     failed: Sequence[Trajectory], config: CurateConfig, settings: Settings, progress: Progress
-) -> list[Recovered]:
+) -> list[RecoveryResult]:
     found = []
     for run in dict.fromkeys(one.run for one in failed):
         several = [one for one in failed if one.run == run]
-        found += await _guided_run(run, several, config, settings, progress)
+        found += await _reattempt_run(run, several, config, settings, progress)
     return found
 
 
-async def _guided_run(
+async def _reattempt_run(
     run: str, failed: Sequence[Trajectory], config: CurateConfig, settings: Settings, progress: Progress
-) -> list[Recovered]:
-    """One try for each failed attempt, all in one run."""
+) -> list[RecoveryResult]:
     with RunStore.open(settings.store, run) as store, PastTasks(store, "recorded") as past:
-        told = [guidance_of(one, config.guidance) for one in failed]
-        tasks = [guided(past.of(one), words, n) for n, (one, words) in enumerate(zip(failed, told, strict=True))]
-        asked = msgspec.structs.replace(
+        texts = [build_guidance(one, config.guidance) for one in failed]
+        tasks = [
+            add_guidance(past.of(one), guidance, n) for n, (one, guidance) in enumerate(zip(failed, texts, strict=True))
+        ]
+        settings_of_run = msgspec.structs.replace(
             past_config(store, ReplayConfig()),
             agent=config.reattempt or "",
             agent_options=config.agent_options,
             model=config.policy,
             run=None,
         )
-        summary = await start_run(asked, settings, progress, tasks=tasks)
-    with Reader.opened(settings.store, summary.run, RowsConfig()) as reader:
+        summary = await start_run(settings_of_run, settings, progress, tasks=tasks)
+    with RunReader.open(settings.store, summary.run, RowsConfig()) as reader:
         tries = {one.task: one for one in reader.trajectories()}
-    return [_came(one, tries.get(task.task.id), words) for one, task, words in zip(failed, tasks, told, strict=True)]
+    return [
+        _attempt_result(one, tries.get(task.task.id), guidance)
+        for one, task, guidance in zip(failed, tasks, texts, strict=True)
+    ]
 
 
-def _came(failed: Trajectory, tried: Trajectory | None, guidance: str) -> Recovered:
-    if tried is None or tried.outcome != "pass":
-        came = "was not decided" if tried is None else f"came to {tried.outcome or 'no verdict'}"
-        return Recovered(failed, (), None, None, f"tried again with guidance, it {came}")
-    if (why := trust_of(tried).doubt) is not None:
-        return Recovered(failed, (), None, None, f"tried again with guidance, its pass is doubtful: {why}")
-    return Recovered(failed, (reattempted(failed, tried, guidance),), None, None, "won when tried again with guidance")
+def _attempt_result(failed: Trajectory, attempt: Trajectory | None, guidance: str) -> RecoveryResult:
+    if attempt is None or attempt.outcome != "pass":
+        result = "was not decided" if attempt is None else f"came to {attempt.outcome or 'no verdict'}"
+        return RecoveryResult(failed, (), None, None, f"tried again with guidance, it {result}")
+    if (why := trust_of(attempt).doubt) is not None:
+        return RecoveryResult(failed, (), None, None, f"tried again with guidance, its pass is doubtful: {why}")
+    return RecoveryResult(
+        failed, (reattempt_lesson(failed, attempt, guidance),), None, None, "won when tried again with guidance"
+    )
 
 
-def guided(loaded: LoadedTask, guidance: str, number: int) -> LoadedTask:
-    """The task with guidance after its instruction: another task, with a name and a digest of its own."""
+def add_guidance(loaded: LoadedTask, guidance: str, number: int) -> LoadedTask:
+    """Returns the task with guidance appended, under its own id and digest."""
     task = loaded.task
     changed = msgspec.structs.replace(
         task,
         id=f"{task.id}+guided-{number}",
-        instruction=with_guidance(task, guidance),
+        instruction=guided_instruction(task, guidance),
         digest=digest_bytes(f"{task.digest}\n{guidance}".encode()),
         source=f"{task.source or task.id}, with guidance",
     )
     return loaded._replace(task=changed)
 
 
-def with_guidance(task: Task, guidance: str) -> str | tuple[Message, ...]:
-    """The instruction with guidance after it."""
+def guided_instruction(task: Task, guidance: str) -> str | tuple[Message, ...]:
+    """Returns the instruction with guidance appended."""
     if isinstance(task.instruction, str):
         return f"{task.instruction}\n\n{guidance}"
     return (*task.instruction, Message("user", guidance))

@@ -1,4 +1,4 @@
-"""A selection: stages one after the other, and for every candidate in the end why it is in or out."""
+"""Runs selection stages in order, and records for every candidate why it is in or out."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import msgspec
 
 from assay import plugins
 from assay.errors import UserError
-from assay.learning.options import checked
+from assay.learning.options import convert_options
 from assay.pairs import read_pairs, read_value
 
 from .diversity import diversity
 from .filters import density, efficiency, recovery, separation, verdicts
-from .interface import Candidate, Decision, Stage
+from .interface import AttemptCandidate, Selection, SelectionStage
 from .mixture import mixture
 from .similar import duplicates, leakage
 from .tasks import contrast, difficulty
 from .teacher import teacher
 
-__all__ = ["SELECTORS", "Selected", "counts", "labels", "parse_stage", "select"]
+__all__ = ["SELECTORS", "SelectionResult", "count_by_stage", "parse_stage", "select", "stage_labels"]
 
-SELECTORS: dict[str, Callable[..., list[Decision]]] = {
+SELECTORS: dict[str, Callable[..., list[Selection]]] = {
     "verdicts": verdicts,
     "separation": separation,
     "density": density,
@@ -40,17 +40,17 @@ SELECTORS: dict[str, Callable[..., list[Decision]]] = {
 }
 
 
-class Selected(msgspec.Struct, frozen=True):
-    """What came of one candidate."""
+class SelectionResult(msgspec.Struct, frozen=True):
+    """Decision on one candidate after all stages."""
 
     kept: bool
     stage: str | None
-    """The stage that left it out; None where it was kept."""
+    """The stage that rejected it; None if kept."""
     why: tuple[str, ...]
-    """What each stage said that saw it; the last line is what decided."""
+    """Reasons of each stage that saw it; the last one decided."""
 
 
-def select(candidates: Sequence[Candidate], stages: Sequence[Stage]) -> list[Selected]:
+def select(candidates: Sequence[AttemptCandidate], stages: Sequence[SelectionStage]) -> list[SelectionResult]:
     """Decides about every candidate.
 
     Args:
@@ -63,19 +63,19 @@ def select(candidates: Sequence[Candidate], stages: Sequence[Stage]) -> list[Sel
     """
     why: list[list[str]] = [[] for _ in candidates]
     out: dict[int, str] = {}
-    left = list(range(len(candidates)))
-    for name, stage in zip(labels(stages), stages, strict=True):
-        decisions = _decided(stage, [candidates[number] for number in left], candidates)
-        for number, decision in zip(left, decisions, strict=True):
+    remaining = list(range(len(candidates)))
+    for name, stage in zip(stage_labels(stages), stages, strict=True):
+        decisions = _run_stage(stage, [candidates[number] for number in remaining], candidates)
+        for number, decision in zip(remaining, decisions, strict=True):
             why[number].append(decision.why)
             if not decision.kept:
                 out[number] = name
-        left = [number for number in left if number not in out]
-    return [Selected(n not in out, out.get(n), tuple(said)) for n, said in enumerate(why)]
+        remaining = [number for number in remaining if number not in out]
+    return [SelectionResult(n not in out, out.get(n), tuple(reasons)) for n, reasons in enumerate(why)]
 
 
-def labels(stages: Sequence[Stage]) -> list[str]:
-    """A name for each stage: its own, with a number where it comes again."""
+def stage_labels(stages: Sequence[SelectionStage]) -> list[str]:
+    """Returns each stage's name, numbered if it occurs again."""
     times: Counter[str] = Counter()
     found = []
     for stage in stages:
@@ -84,9 +84,11 @@ def labels(stages: Sequence[Stage]) -> list[str]:
     return found
 
 
-def _decided(stage: Stage, candidates: Sequence[Candidate], everyone: Sequence[Candidate]) -> list[Decision]:
-    selector: Callable[..., list[Decision]] = SELECTORS.get(stage.name) or _plugin(stage.name)
-    options = checked(f"stage {stage.name!r}", selector, stage.options, handed=("everyone",))
+def _run_stage(
+    stage: SelectionStage, candidates: Sequence[AttemptCandidate], everyone: Sequence[AttemptCandidate]
+) -> list[Selection]:
+    selector: Callable[..., list[Selection]] = SELECTORS.get(stage.name) or _plugin(stage.name)
+    options = convert_options(f"stage {stage.name!r}", selector, stage.options, handed=("everyone",))
     context = {"everyone": everyone} if "everyone" in inspect.signature(selector).parameters else {}
     try:
         found = selector(candidates, **options, **context)
@@ -97,41 +99,43 @@ def _decided(stage: Stage, candidates: Sequence[Candidate], everyone: Sequence[C
     return found
 
 
-def _plugin(name: str) -> Callable[..., list[Decision]]:
+def _plugin(name: str) -> Callable[..., list[Selection]]:
     if ":" not in name and not name.endswith(".py"):
         raise UserError(f"there is no stage {name!r}; there are {', '.join(SELECTORS)}, and module:function")
-    found: Callable[..., list[Decision]] = plugins.load("stages", name)
+    found: Callable[..., list[Selection]] = plugins.load("stages", name)
     return found
 
 
-def parse_stage(words: str) -> Stage:
-    """A stage as a command line has it: `density`, `density:at_least=0.3`, `verdicts:outcome=fail,doubtful=true`.
+def parse_stage(words: str) -> SelectionStage:
+    """Parses a stage from the command line: `density`, `density:at_least=0.3`, `verdicts:outcome=fail,doubtful=true`.
 
     A value is JSON where it reads as JSON, else text; `+` joins several: `difficulty:bands=hard+middling`.
 
     Raises:
         UserError: It does not read as that.
     """
-    name, _, rest = words.partition(":") if words.split(":")[0] in SELECTORS else _own(words)
+    name, _, rest = words.partition(":") if words.split(":")[0] in SELECTORS else _split_plugin(words)
     pairs = filter(None, rest.split(","))
-    options = read_pairs(pairs, f"--where {words}", "write NAME:key=value,key=value", read=_several)
-    return Stage(name, options)
+    options = read_pairs(pairs, f"--where {words}", "write NAME:key=value,key=value", read=_read_values)
+    return SelectionStage(name, options)
 
 
-def _own(words: str) -> tuple[str, str, str]:
-    """`module:function` and then options, told apart by the second colon."""
+def _split_plugin(words: str) -> tuple[str, str, str]:
+    """Splits `module:function` from its options at the second colon."""
     parts = words.split(":", 2)
     return ":".join(parts[:2]), ":", parts[2] if len(parts) > 2 else ""
 
 
-def _several(text: str) -> Any:
+def _read_values(text: str) -> Any:
     return [read_value(part) for part in text.split("+")] if "+" in text else read_value(text)
 
 
-def counts(stages: Sequence[Stage], selected: Sequence[Selected]) -> Iterator[tuple[str, int, int]]:
-    """Each stage with how many it saw and how many it kept."""
+def count_by_stage(
+    stages: Sequence[SelectionStage], selected: Sequence[SelectionResult]
+) -> Iterator[tuple[str, int, int]]:
+    """Yields each stage with the number of candidates it saw and kept."""
     out = Counter(one.stage for one in selected)
-    left = len(selected)
-    for name in labels(stages):
-        yield name, left, left - out[name]
-        left -= out[name]
+    remaining = len(selected)
+    for name in stage_labels(stages):
+        yield name, remaining, remaining - out[name]
+        remaining -= out[name]

@@ -1,6 +1,6 @@
-"""A student that reads rows: any causal language model by the folder of its checkpoint (extra `assay[local]`).
+"""Student model for stage `teacher`: any causal language model by its checkpoint folder (extra `assay[local]`).
 
-It runs on CPU unless it is told otherwise. Nothing of the folder is executed.
+It runs on CPU by default. No code of the folder is executed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class TransformersStudent:
         try:
             found = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         except (OSError, ValueError) as exc:
-            raise UserError(f"{folder} is no checkpoint of a causal model: {exc}") from exc
+            raise UserError(f"{folder} is not a checkpoint of a causal model: {exc}") from exc
         self._model = found.to(device).eval()
         self._device = device
         self._most = int(getattr(found.config, "max_position_embeddings", 0) or 0)
         self._vocabulary = int(found.config.vocab_size)
 
     def read(self, token_ids: NDArray[Any], /) -> Surprisal:
-        """See `Student.read`. Tokens beyond the model's positions are not read: NaN.
+        """Reads a row; tokens beyond the model's positions are NaN.
 
         Raises:
             UserError: A token is none of the model's, so the row was made with another tokenizer.
@@ -51,7 +51,7 @@ class TransformersStudent:
             return Surprisal(rank, nll)
         if int(held.max()) >= self._vocabulary:
             raise UserError(
-                f"token {int(held.max())} is none of the student's {self._vocabulary}: another tokenizer's row"
+                f"token {int(held.max())} is not in the student's {self._vocabulary}: the row uses another tokenizer"
             )
         ids = torch.from_numpy(held.astype(np.int64)).to(self._device)
         with torch.inference_mode():

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 
 from assay.statistics import TaskCount, TaskProfile, profile_tasks
 
-from .interface import Candidate, Decision
+from .interface import AttemptCandidate, Selection
 
 __all__ = ["contrast", "difficulty"]
 
 
 def contrast(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[AttemptCandidate],
     *,
-    everyone: Sequence[Candidate] = (),
+    everyone: Sequence[AttemptCandidate] = (),
     at_least: float = 0.1,
     attempts: int = 4,
-) -> list[Decision]:
+) -> list[Selection]:
     """By p (1 - p) of the task, with p the share of its known attempts that passed: 0 teaches nothing, 0.25 most.
 
     Args:
@@ -33,12 +33,12 @@ def contrast(
         raise ValueError(f"contrast lies in [0, 0.25]; got {at_least}")
     known = _profiles(everyone or candidates)
 
-    def decide(one: Candidate) -> Decision:
+    def decide(one: AttemptCandidate) -> Selection:
         task = known.get(one.task)
         if task is None or task.attempts < attempts:
-            return Decision(False, f"{task.attempts if task else 0} known attempts at its task, wanted {attempts}")
+            return Selection(False, f"{task.attempts if task else 0} known attempts at its task, wanted {attempts}")
         value = task.rate * (1 - task.rate)
-        return Decision(
+        return Selection(
             value >= at_least,
             f"contrast {value:.3f} (passes {task.rate:.2f} of {task.attempts}), wanted at least {at_least}",
         )
@@ -47,11 +47,11 @@ def contrast(
 
 
 def difficulty(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[AttemptCandidate],
     *,
-    everyone: Sequence[Candidate] = (),
+    everyone: Sequence[AttemptCandidate] = (),
     bands: str | Sequence[str] = ("hard", "middling", "easy"),
-) -> list[Decision]:
+) -> list[Selection]:
     """By difficulty band of the task: `never`, `hard` (below a quarter), `middling`, `easy` (above three), `always`."""
     bands = [bands] if isinstance(bands, str) else bands
     unknown = sorted(set(bands) - {"never", "hard", "middling", "easy", "always"})
@@ -59,11 +59,11 @@ def difficulty(
         raise ValueError(f"there is no band {unknown[0]!r}; there are never, hard, middling, easy, always")
     known = _profiles(everyone or candidates)
 
-    def decide(one: Candidate) -> Decision:
+    def decide(one: AttemptCandidate) -> Selection:
         task = known.get(one.task)
         if task is None:
-            return Decision(False, "no attempt at its task has a known outcome")
-        return Decision(
+            return Selection(False, "no attempt at its task has a known outcome")
+        return Selection(
             task.band in bands,
             f"its task is {task.band} (passes {task.rate:.2f} of {task.attempts}), wanted {' or '.join(bands)}",
         )
@@ -71,9 +71,8 @@ def difficulty(
     return [decide(one) for one in candidates]
 
 
-def _profiles(everyone: Sequence[Candidate]) -> dict[str, TaskProfile]:
-    """Profile by task, all agents together."""
-    passed: Counter[str] = Counter(one.task for one in everyone if one.known and one.trusted)
-    judged: Counter[str] = Counter(one.task for one in everyone if one.known)
+def _profiles(everyone: Sequence[AttemptCandidate]) -> dict[str, TaskProfile]:
+    passed: Counter[str] = Counter(one.task for one in everyone if one.has_known_outcome and one.trusted)
+    judged: Counter[str] = Counter(one.task for one in everyone if one.has_known_outcome)
     made = profile_tasks(TaskCount("", None, task, passed[task], judged[task] - passed[task], 0, 0) for task in judged)
     return {profile.task: profile for profile in made}

@@ -1,13 +1,13 @@
-"""Whose attempts suit a student: by rank and surprisal of their tokens under it.
+"""Ranks teachers for a student by rank and surprisal of their tokens.
 
 Source: RSR, arXiv 2601.14249. With r_t the rank of a token among all that the student could have said there, cut at
 100, and s_t its surprisal in nats, over an attempt's trained tokens:
 
     RSR = mean r / mean s;      of a teacher: sum over attempts of mean r / sum over attempts of mean s
 
-Lower suits better: tokens that surprise the student (large s) and yet rank high with it (small r) are what it can
-learn. That lower is better is read out of abstract and code, which do not say it outright. Needs a forward pass of the
-student over rows of tokens (`learning.curation.student`), so it is a stage of its own and off by default.
+Lower is better: tokens that surprise the student (large s) and yet rank high (small r) are what it can learn. (The
+direction is inferred from the abstract and the code.) The stage needs a forward pass of the student over token rows
+(`learning.curation.student`), so it is off by default.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .interface import Candidate, Decision
+from .interface import AttemptCandidate, Selection
 
 __all__ = ["CAP", "Student", "Surprisal", "rank_and_surprisal", "rank_surprisal_ratio", "teacher"]
 
@@ -39,49 +39,43 @@ class Student(Protocol):
     """A model that reads rows. Named as `module:Class`, made with the folder of its weights."""
 
     def read(self, token_ids: NDArray[Any], /) -> Surprisal:
-        """One row [N]."""
+        """Returns rank and surprisal of a row [N]."""
         ...
 
 
 def rank_and_surprisal(found: Surprisal, mask: NDArray[np.bool_]) -> tuple[float, float] | None:
-    """Mean cut rank and mean surprisal over the trained tokens [N]; None where there are none."""
-    kept = mask & ~np.isnan(found.nll)
-    if not kept.any():
+    """Returns mean capped rank and mean surprisal of the trained tokens [N]; None if there are none."""
+    counted = mask & ~np.isnan(found.nll)
+    if not counted.any():
         return None
-    return float(np.minimum(found.rank[kept], CAP).mean()), float(found.nll[kept].mean())
+    return float(np.minimum(found.rank[counted], CAP).mean()), float(found.nll[counted].mean())
 
 
 def rank_surprisal_ratio(pairs: Sequence[tuple[float, float]]) -> float:
-    """RSR of attempts by their mean ranks and surprisals. Infinite where nothing surprises: nothing is to be learnt."""
+    """Returns the RSR of attempts from their mean ranks and surprisals; infinite without surprisal."""
     surprisal = sum(nll for _, nll in pairs)
     return sum(rank for rank, _ in pairs) / surprisal if surprisal > 0 else float("inf")
 
 
 def teacher(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[AttemptCandidate],
     *,
     most: int = 1,
     by: Literal["agent", "model", "run"] = "model",
-) -> list[Decision]:
-    """Keeps attempts of the `most` teachers with the lowest RSR over the candidates.
-
-    Args:
-        candidates: What is decided about; those that the student did not read are left out.
-        most: Teachers.
-        by: What tells teachers apart.
-    """
-    held: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+) -> list[Selection]:
+    """Keeps attempts of the `most` teachers with the lowest RSR over the candidates."""
+    pairs_by_teacher: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for one in candidates:
         if one.rsr is not None:
-            held[str(getattr(one, by))].append(one.rsr)
-    ratios = {name: rank_surprisal_ratio(pairs) for name, pairs in held.items()}
+            pairs_by_teacher[str(getattr(one, by))].append(one.rsr)
+    ratios = {name: rank_surprisal_ratio(pairs) for name, pairs in pairs_by_teacher.items()}
     order = sorted(ratios, key=lambda name: (ratios[name], name))
 
-    def decide(one: Candidate) -> Decision:
+    def decide(one: AttemptCandidate) -> Selection:
         name = str(getattr(one, by))
         if one.rsr is None:
-            return Decision(False, "the student did not read it: name one with --student")
-        place = order.index(name) + 1
-        return Decision(place <= most, f"teacher {name} has RSR {ratios[name]:.2f}, place {place} of {len(order)}")
+            return Selection(False, "the student did not read it: name one with --student")
+        rank = order.index(name) + 1
+        return Selection(rank <= most, f"teacher {name} has RSR {ratios[name]:.2f}, place {rank} of {len(order)}")
 
     return [decide(one) for one in candidates]

@@ -1,1 +1,1 @@
-"""Verified attempts as other trainers take them: one file a target, each a projection of training rows or messages."""
+"""Exports for other trainers: one module per target, each a projection of training rows or messages."""

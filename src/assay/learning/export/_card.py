@@ -1,6 +1,6 @@
-"""The card of a data set: where it comes from, how sound its verifiers are, what it may be used for, and how it counts.
+"""Data set cards: provenance, verifier soundness, licence and counts.
 
-Everything on it is read from the store; what nobody looked at is said to be so.
+Everything on it is read from the store; unknown values are marked as such.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from assay import __version__
 from assay.rollout.admitted import HeldCertificate, certificates
 from assay.store import RunStore, heads_digest
 
-from .interface import Source
+from .interface import ExportSource
 
-__all__ = ["Card", "Shown", "card"]
+__all__ = ["AttemptSummary", "DatasetSummary", "render_card"]
 
 _MOST_NAMES = 20
 _MOST_LETTERS = 80
 
 
-class Shown(NamedTuple):
-    """What the card counts of one attempt."""
+class AttemptSummary(NamedTuple):
+    """An attempt's fields for the card."""
 
     task: str
     task_digest: str
@@ -33,18 +33,18 @@ class Shown(NamedTuple):
     doubted: bool
 
 
-class Card(NamedTuple):
-    """What is in the data set."""
+class DatasetSummary(NamedTuple):
+    """Contents of a data set."""
 
-    attempts: Sequence[Shown]
+    attempts: Sequence[AttemptSummary]
     conversations: int
     rows: int
     split: str
     licence: str | None
 
 
-def card(source: Source, content: Card) -> str:
-    """The card as Markdown with a YAML head."""
+def render_card(source: ExportSource, content: DatasetSummary) -> str:
+    """Renders the card as Markdown with a YAML head."""
     parts = [
         _head(content),
         ["# Verified agent attempts", "", _summary(content), ""],
@@ -56,8 +56,8 @@ def card(source: Source, content: Card) -> str:
     return "\n".join(line for part in parts for line in part) + "\n"
 
 
-def _head(content: Card) -> list[str]:
-    """Nothing of it is a stranger's word: split and licence were checked."""
+def _head(content: DatasetSummary) -> list[str]:
+    """Returns the YAML head; split and licence are already validated."""
     lines = ["---", f"license: {content.licence or 'unknown'}", "tags:", "- agents", "- trajectories", "- assay"]
     lines += ["configs:", "- config_name: attempts", "  default: true", "  data_files:"]
     lines += [f"  - split: {content.split}", f"    path: data/{content.split}-*.parquet"]
@@ -67,8 +67,8 @@ def _head(content: Card) -> list[str]:
     return [*lines, "---", ""]
 
 
-def _summary(content: Card) -> str:
-    tasks = len({shown.task_digest for shown in content.attempts})
+def _summary(content: DatasetSummary) -> str:
+    tasks = len({attempt.task_digest for attempt in content.attempts})
     rows = f", and {content.rows:,} training rows with tokens" if content.rows else ""
     return (
         f"{len(content.attempts):,} attempts at {tasks:,} tasks as {content.conversations:,} conversations{rows}. "
@@ -76,62 +76,61 @@ def _summary(content: Card) -> str:
     )
 
 
-def _verdicts(attempts: Sequence[Shown]) -> list[str]:
-    counts = Counter((_outcome(shown), shown.integrity or "nobody looked") for shown in attempts)
+def _verdicts(attempts: Sequence[AttemptSummary]) -> list[str]:
+    counts = Counter((_outcome(attempt), attempt.integrity or "not judged") for attempt in attempts)
     lines = ["## Counts by verdict", "", "| outcome | integrity | attempts |", "|---|---|---|"]
     lines += [f"| {outcome} | {integrity} | {count:,} |" for (outcome, integrity), count in sorted(counts.items())]
-    doubted = sum(shown.doubted for shown in attempts)
+    doubted = sum(attempt.doubted for attempt in attempts)
     why = "have no `outcome`: what they claim is in `claimed_outcome`, and what speaks against it in `doubt`."
     return [*lines, "", f"{doubted:,} passes are doubted; they {why}" if doubted else "No pass is doubted.", ""]
 
 
-def _outcome(shown: Shown) -> str:
-    return "pass, doubted" if shown.doubted else shown.outcome or "not judged"
+def _outcome(attempt: AttemptSummary) -> str:
+    return "pass, doubted" if attempt.doubted else attempt.outcome or "not judged"
 
 
-def _soundness(source: Source, attempts: Sequence[Shown]) -> list[str]:
-    """What is known of the verifiers themselves."""
-    digests = {shown.task_digest for shown in attempts}
-    held = certificates(source.settings.store, digests)
+def _soundness(source: ExportSource, attempts: Sequence[AttemptSummary]) -> list[str]:
+    digests = {attempt.task_digest for attempt in attempts}
+    certified = certificates(source.settings.store, digests)
     lines = ["## Soundness of the verifiers", ""]
-    without = len(digests) - len(held)
+    without = len(digests) - len(certified)
     if without:
         lines += [f"The verifiers of {without:,} of {len(digests):,} tasks were never tested: a pass says no more "
                   "there than that the check was passed.", ""]  # fmt: skip
-    if not held:
+    if not certified:
         return lines
-    admitted = sum(_is_admitted(one) for one in held.values())
+    admitted = sum(_is_admitted(one) for one in certified.values())
     findings = Counter[str]()
-    for one in held.values():
+    for one in certified.values():
         findings.update(one.certificate.findings)
-    shown = ", ".join(f"{count:,} {severity}" for severity, count in sorted(findings.items()) if count) or "none"
-    lines += [f"- tested with a battery of attempts (oracle, doing nothing, cheats, mutants): {len(held):,} tasks"]
+    attempt = ", ".join(f"{count:,} {severity}" for severity, count in sorted(findings.items()) if count) or "none"
+    lines += [f"- tested with a battery of attempts (oracle, doing nothing, cheats, mutants): {len(certified):,} tasks"]
     lines += [f"- admitted, that is, no hole was found and the reference solution always passed: {admitted:,}"]
-    lines += [f"- findings by severity: {_code(shown)}"]
-    quick = sum(one.certificate.quick for one in held.values())
+    lines += [f"- findings by severity: {_code(attempt)}"]
+    quick = sum(one.certificate.quick for one in certified.values())
     return [*lines, *([f"- tested with the quick battery alone: {quick:,}"] if quick else []), ""]
 
 
-def _is_admitted(held: HeldCertificate) -> bool:
-    return bool(held.certificate.admitted) and all(held.certificate.admitted.values())
+def _is_admitted(certified: HeldCertificate) -> bool:
+    return bool(certified.certificate.admitted) and all(certified.certificate.admitted.values())
 
 
-def _provenance(source: Source, attempts: Sequence[Shown]) -> list[str]:
+def _provenance(source: ExportSource, attempts: Sequence[AttemptSummary]) -> list[str]:
     with RunStore.open(source.settings.store, source.run) as store:
         rows, created = store.attempts(), store.manifest().get("created")
     heads = heads_digest((row.chain, row.head, row.length) for row in rows)
     lines = ["## Provenance", "", "| | |", "|---|---|", f"| run | {_code(source.run)} |"]
     lines += [f"| begun | {_time(created)} |", f"| written by | Assay {__version__} |"]
-    lines += [f"| agents | {_names(shown.agent for shown in attempts)} |"]
-    lines += [f"| models | {_names(shown.model for shown in attempts if shown.model)} |"]
-    lines += [f"| tasks | {_names(shown.task for shown in attempts)} |"]
+    lines += [f"| agents | {_names(attempt.agent for attempt in attempts)} |"]
+    lines += [f"| models | {_names(attempt.model for attempt in attempts if attempt.model)} |"]
+    lines += [f"| tasks | {_names(attempt.task for attempt in attempts)} |"]
     lines += [f"| digest of all chains | {_code(heads)} |", ""]
     return [*lines, "Each row names its chain and the chain's head: with the run's store, `assay verify --chain` shows "
             "that nothing of it was changed.", ""]  # fmt: skip
 
 
-def _use(content: Card) -> list[str]:
-    licence = f"`{content.licence}`" if content.licence else "None was named. Ask whoever published this."
+def _use(content: DatasetSummary) -> list[str]:
+    licence = f"`{content.licence}`" if content.licence else "Not specified. Ask the publisher."
     return ["## Licence", "", licence, "", "## Use", "", "```python", "from datasets import load_dataset", "",
             f'attempts = load_dataset(PATH, "attempts", split="{content.split}")',
             'passes = attempts.filter(lambda row: row["outcome"] == "pass" and row["integrity"] == "pass")', "```", "",
@@ -146,7 +145,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _code(text: str) -> str:
-    """A stranger's words, harmless in a table of Markdown."""
+    """Returns untrusted text as code, safe in a Markdown table."""
     plain = "".join(letter if letter.isprintable() and letter not in "`|<>\\" else "_" for letter in text)
     return f"`{plain[:_MOST_LETTERS]}`"
 

@@ -1,6 +1,6 @@
-"""Messages as the trainers' own libraries take them.
+"""Converts messages for the trainers' libraries.
 
-OpenAI wants the arguments of a call as text, chat templates want them as an object; neither takes the other's.
+OpenAI expects call arguments as text, chat templates as an object.
 """
 
 from __future__ import annotations
@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from assay.gateway.tokens.messages import arguments_of, names_in, text_in
-from assay.learning.conversation import Conversation
+from assay.gateway.tokens.messages import content_text, decode_arguments, tool_call_names
+from assay.learning.conversation import Transcript
 
-__all__ = ["for_openai", "for_templates", "lost_in", "own_turns"]
+__all__ = ["chat_template_messages", "message_losses", "openai_messages", "own_positions"]
 
 Message = dict[str, Any]
 
 
-def for_templates(messages: Iterable[Message]) -> list[Message]:
-    """Messages as Hugging Face chat templates take them: arguments as objects, results with their tool's name."""
-    told = list(messages)
-    names = names_in(told)
-    return [_for_template(message, names) for message in told]
+def chat_template_messages(messages: Iterable[Message]) -> list[Message]:
+    """Converts messages for Hugging Face chat templates: arguments as objects, tool results with the tool's name."""
+    listed = list(messages)
+    names = tool_call_names(listed)
+    return [_for_template(message, names) for message in listed]
 
 
 def _for_template(message: Message, names: dict[str, str]) -> Message:
     role = _role(message)
-    found: Message = {"role": role, "content": text_in(message.get("content"))}
+    found: Message = {"role": role, "content": content_text(message.get("content"))}
     if role == "tool":
         name = names.get(str(message.get("tool_call_id") or ""))
         return found | ({"name": name} if name else {})
@@ -34,47 +34,50 @@ def _for_template(message: Message, names: dict[str, str]) -> Message:
     if isinstance(message.get("reasoning_content"), str) and message["reasoning_content"]:
         found["reasoning_content"] = message["reasoning_content"]
     calls = [
-        {"type": "function", "function": {"name": str(f.get("name")), "arguments": arguments_of(f.get("arguments"))}}
+        {
+            "type": "function",
+            "function": {"name": str(f.get("name")), "arguments": decode_arguments(f.get("arguments"))},
+        }
         for f in _functions(message)
     ]
     return found | ({"tool_calls": calls} if calls else {})
 
 
-def for_openai(conversation: Conversation) -> list[Message]:
-    """Messages as OpenAI's fine-tuning takes them: arguments as text, `weight` 0 for turns that are not trained."""
+def openai_messages(conversation: Transcript) -> list[Message]:
+    """Converts messages for OpenAI fine-tuning: arguments as text, `weight` 0 for untrained turns."""
     found: list[Message] = []
     for message, own in zip(conversation.messages, conversation.own, strict=True):
         role = _role(message)
-        made: Message = {"role": role, "content": text_in(message.get("content"))}
+        converted: Message = {"role": role, "content": content_text(message.get("content"))}
         if role == "tool":
-            made["tool_call_id"] = str(message.get("tool_call_id") or "")
+            converted["tool_call_id"] = str(message.get("tool_call_id") or "")
         calls = _calls(message) if role == "assistant" else []
         if calls:
-            made["tool_calls"] = calls
-            made["content"] = made["content"] or None
+            converted["tool_calls"] = calls
+            converted["content"] = converted["content"] or None
         if role == "assistant" and not own:
-            made["weight"] = 0
-        found.append(made)
+            converted["weight"] = 0
+        found.append(converted)
     return found
 
 
-def own_turns(conversation: Conversation) -> list[int]:
-    """Places of the assistant's messages that no earlier conversation of the attempt holds."""
-    return [place for place, own in enumerate(conversation.own) if own]
+def own_positions(conversation: Transcript) -> list[int]:
+    """Returns the positions of assistant messages that no earlier transcript of the attempt holds."""
+    return [position for position, own in enumerate(conversation.own) if own]
 
 
-def lost_in(conversation: Conversation, *, reasoning: bool) -> Iterator[tuple[str, str]]:
-    """What of a conversation neither form holds: field and why. `reasoning`: whether that is held."""
+def message_losses(conversation: Transcript, *, reasoning: bool) -> Iterator[tuple[str, str]]:
+    """Yields field and reason of what both forms lose; `reasoning` tells whether reasoning is kept."""
     for message in conversation.messages:
         if not reasoning and message.get("reasoning_content"):
-            yield "reasoning", "there is no place for it"
+            yield "reasoning", "the format has no field for it"
         if isinstance(message.get("content"), list) and any(
             isinstance(part, dict) and part.get("type") not in ("text", "input_text", "output_text")
             for part in message["content"]
         ):
-            yield "content", "a part that is no text is told in words"
-        if any(isinstance(arguments_of(f.get("arguments")), str) for f in _functions(message)):
-            yield "arguments", "they are no JSON object, and stay as they were written"
+            yield "content", "a part that is not text is described in words"
+        if any(isinstance(decode_arguments(f.get("arguments")), str) for f in _functions(message)):
+            yield "arguments", "not a JSON object; kept as text"
 
 
 def _role(message: Message) -> str:

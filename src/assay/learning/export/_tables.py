@@ -1,7 +1,7 @@
-"""Parquet tables, written in bounded memory, and what several targets need of a row.
+"""Parquet tables written in bounded memory, and helpers shared by targets.
 
-Messages and tools are written as JSON columns (`arrow.json`): as structs Arrow would give every call the arguments of
-all others, filled with nulls, and prompts would change without a word.
+Messages and tools are written as JSON columns (`arrow.json`): as structs, Arrow would give every call the arguments of
+all others, filled with nulls, and silently change prompts.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import msgspec
 
 from assay.learning.rows import TrainingRow
 
-__all__ = ["INTS", "JSON", "NO_REWARD", "NUMBERS", "TEXT", "first_trained", "reward_of", "sampled_logprobs",
+__all__ = ["INTS", "JSON", "NO_REWARD", "NUMBERS", "TEXT", "attempt_reward", "first_trained", "sampled_logprobs",
            "write_table"]  # fmt: skip
 
 _GROUP, _GROUP_SIZE = 1024, 8 << 20
-"""Rows that are held before they are written, and numbers and letters in them."""
+"""Maximum rows, and elements in them, that are buffered."""
 INTS, NUMBERS, TEXT, JSON = "ints", "numbers", "text", "json"
 
 
 def write_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], out: Path) -> int:
-    """Writes rows under typed columns; how many.
+    """Writes rows under typed columns; returns their number.
 
     Args:
         rows: Values by column; a missing one is null. Those of JSON columns are plain data.
@@ -36,7 +36,7 @@ def write_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], o
     stored = pa.json_(pa.string())
     kinds = {INTS: pa.list_(pa.int64()), NUMBERS: pa.list_(pa.float32()), TEXT: pa.string(), JSON: stored}
     schema = pa.schema([(name, kinds.get(kind, kind)) for name, kind in columns.items()])
-    written, held, group = 0, 0, list[dict[str, Any]]()
+    written, group_size, group = 0, 0, list[dict[str, Any]]()
 
     def flush() -> None:
         arrays = []
@@ -52,10 +52,10 @@ def write_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], o
         for row in rows:
             group.append({name: _plain(row.get(name), kind) for name, kind in columns.items()})
             written += 1
-            held += sum(len(value) for value in group[-1].values() if hasattr(value, "__len__"))
-            if len(group) == _GROUP or held >= _GROUP_SIZE:
+            group_size += sum(len(value) for value in group[-1].values() if hasattr(value, "__len__"))
+            if len(group) == _GROUP or group_size >= _GROUP_SIZE:
                 flush()
-                group, held = [], 0
+                group, group_size = [], 0
         flush()
     return written
 
@@ -65,17 +65,17 @@ def _plain(value: Any, kind: Any) -> Any:
 
 
 def first_trained(row: TrainingRow) -> int:
-    """Where the first trained token stands: what comes before is prompt."""
+    """Returns the position of the first trained token; earlier tokens are the prompt."""
     return int(row.loss_mask.argmax())
 
 
-NO_REWARD = "its outcome is neither a pass nor a fail, and that is no reward"
+NO_REWARD = "its outcome is neither a pass nor a fail, which gives no reward"
 
 
-def reward_of(row: TrainingRow) -> float | None:
-    """The reward of an attempt, for trainers that credit for themselves: its score, or 1 for a pass and 0 for a fail.
+def attempt_reward(row: TrainingRow) -> float | None:
+    """Returns an attempt's reward for trainers that compute advantages: its score, or 1 for a pass and 0 for a fail.
 
-    None where nobody could judge it, or the infrastructure broke: that is no 0. A dishonest attempt is paid nothing.
+    None, not 0, for an unjudged attempt or a broken infrastructure. A dishonest attempt gets at most 0.
     """
     if row.outcome not in ("pass", "fail") or row.broke is not None:
         return None
@@ -84,7 +84,7 @@ def reward_of(row: TrainingRow) -> float | None:
 
 
 def sampled_logprobs(row: TrainingRow) -> list[float] | None:
-    """Log-probabilities, 0 where nothing was sampled; None where that of a trained token is not known."""
+    """Returns log-probabilities, 0 where not sampled; None if one of a trained token is unknown."""
     import numpy as np
 
     if bool(np.isnan(row.logprobs[row.loss_mask]).any()):

@@ -1,7 +1,7 @@
-"""A Hugging Face dataset: conversations with how each attempt stands, training rows where tokens are known, and a card.
+"""Hugging Face dataset: conversations with verdicts, training rows where tokens are known, and a card.
 
-A pass that something speaks against has no `outcome` here: what it claims is in `claimed_outcome`, and why it is not
-taken for a pass in `doubt`. Names of tasks, agents and models are strangers' words: the card shows them as code.
+A doubted pass has no `outcome`: its claim is in `claimed_outcome`, and the reason in `doubt`. Names of tasks, agents
+and models are untrusted: the card shows them as code.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from assay.errors import UserError
 from assay.formats.shared.output_files import outcome_verdict
@@ -18,10 +18,10 @@ from assay.learning.rows import TrainingRow
 from assay.records import Separation, Trajectory
 from assay.verdicts import current_verdicts_of, trust_of
 
-from ._card import Card, Shown, card
-from ._messages import for_templates
+from ._card import AttemptSummary, DatasetSummary, render_card
+from ._messages import chat_template_messages
 from ._tables import JSON, TEXT, write_table
-from .interface import Include, Source
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["HfDataset"]
 
@@ -31,46 +31,44 @@ _TEXTS = ("run", "chain", "head", "attempt", "task", "task_digest", "agent", "mo
           "integrity", "doubt", "separation", "ended", "stopped", "broke", "branch")  # fmt: skip
 
 
-class HfDataset:
-    """See the module."""
+class HfDataset(ExportTarget):
+    """The `hf-dataset` target."""
 
-    name: ClassVar[str] = "hf-dataset"
-    title: ClassVar[str] = "Hugging Face dataset with a card (a folder)"
-    include: ClassVar[Include] = "all"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset(TrainingRow.__struct_fields__)
+    name = "hf-dataset"
+    title = "Hugging Face dataset with a card (a folder)"
+    include = "all"
+    holds = frozenset(TrainingRow.__struct_fields__)
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         split, licence = source.config.split, source.config.licence
         _require(_SPLIT, split, "--split", "a word of letters, digits and underscores, as `train`")
         if licence is not None:
             _require(_LICENCE, licence, "--licence", "an identifier as Hugging Face has it, as `apache-2.0`")
         (out / "data").mkdir(parents=True)
         (out / "rows").mkdir()
-        shown: dict[str, Shown] = {}
+        summaries: dict[str, AttemptSummary] = {}
         name = f"{split}-00000-of-00001.parquet"
-        written = write_table(self._conversations(source, shown), _columns(), out / "data" / name)
+        written = write_table(self._conversations(source, summaries), _columns(), out / "data" / name)
         rows = write_rows(source.rows(), out / "rows" / name)
         if rows == 0:
             (out / "rows" / name).unlink()
             (out / "rows").rmdir()
-        text = card(source, Card(list(shown.values()), written, rows, split, licence))
+        text = render_card(source, DatasetSummary(list(summaries.values()), written, rows, split, licence))
         (out / "README.md").write_text(text, encoding="utf-8")
         return written
 
-    def _conversations(self, source: Source, shown: dict[str, Shown]) -> Iterator[dict[str, Any]]:
-        for trajectory, told in source.conversations():
+    def _conversations(self, source: ExportSource, summaries: dict[str, AttemptSummary]) -> Iterator[dict[str, Any]]:
+        for trajectory, line in source.conversations():
             about = _about(trajectory, source.config.require)
-            shown[trajectory.chain] = Shown(
+            summaries[trajectory.chain] = AttemptSummary(
                 trajectory.task, trajectory.task_digest, trajectory.agent, trajectory.model, about["outcome"],
                 about["integrity"], about["doubt"] is not None,
             )  # fmt: skip
             yield about | {
-                "branch": told.branch,
-                "messages": for_templates(told.messages),
-                "tools": told.tools or None,
-                "trained": told.own,
+                "branch": line.branch,
+                "messages": chat_template_messages(line.messages),
+                "tools": line.tools or None,
+                "trained": line.own,
             }
 
 
@@ -107,6 +105,6 @@ def _about(trajectory: Trajectory, require: Separation) -> dict[str, Any]:
     }
 
 
-def _require(pattern: re.Pattern[str], given: str, option: str, expected: str) -> None:
-    if not pattern.fullmatch(given):
-        raise UserError(f"{option} {given!r}: expected {expected}")
+def _require(pattern: re.Pattern[str], value: str, option: str, expected: str) -> None:
+    if not pattern.fullmatch(value):
+        raise UserError(f"{option} {value!r}: expected {expected}")

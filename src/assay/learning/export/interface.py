@@ -1,7 +1,7 @@
-"""What a target is: it projects training rows, or the conversations of attempts, onto what one trainer takes.
+"""Export targets: projections of training rows or transcripts to one trainer's format.
 
-A target says which fields of a row it holds; everything else that a row says is listed as lost by who exports, so that
-nothing goes in silence. Whether an attempt may be written at all is decided before a target sees it.
+A target declares which row fields it represents; the exporter lists all other data as losses. Attempts are selected
+before a target sees them.
 """
 
 from __future__ import annotations
@@ -10,64 +10,60 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
-from assay.learning.conversation import Conversation
+from assay.learning.conversation import Transcript
 from assay.learning.rows import TrainingRow
 from assay.records import Trajectory
 from assay.settings import Settings
 
 from .config import WriteConfig
 
-__all__ = ["Source", "Target", "Told"]
+__all__ = ["AttemptConversation", "ExportSource", "ExportTarget"]
 
 Include = Literal["passes", "judged", "all"]
 
 
-class Told(NamedTuple):
-    """A conversation, and the attempt that it is of."""
+class AttemptConversation(NamedTuple):
+    """A transcript and its attempt."""
 
     trajectory: Trajectory
-    conversation: Conversation
+    conversation: Transcript
 
 
-class Source(Protocol):
-    """The run that is exported. What is read from it is selected, and what was left out is listed."""
+class ExportSource(Protocol):
+    """The exported run: selected attempts, with a list of losses."""
 
     run: str
     config: WriteConfig
     settings: Settings
 
     def rows(self) -> Iterator[TrainingRow]:
-        """The rows of the attempts that are written, credited where the target asks for it."""
+        """Yields the rows of the selected attempts, with credit if the target needs it."""
         ...
 
-    def conversations(self) -> Iterator[Told]:
-        """The conversations of the attempts that are written."""
+    def conversations(self) -> Iterator[AttemptConversation]:
+        """Yields the transcripts of the selected attempts."""
         ...
 
-    def lost(self, attempt: str, field: str, why: str, count: int = 1) -> None:
-        """Lists what the target cannot hold."""
+    def record_loss(self, attempt: str, field: str, why: str, count: int = 1) -> None:
+        """Records a loss."""
         ...
 
 
-class Target(Protocol):
-    """One trainer's form. Stateless."""
+class ExportTarget(Protocol):
+    """One trainer's format. Stateless; a target inherits the defaults."""
 
     name: ClassVar[str]
     title: ClassVar[str]
-    """What it is, for people."""
-    include: ClassVar[Include]
-    """Which attempts it is for: `passes`, `judged` (plain passes and failures), or `all` of them."""
-    credit: ClassVar[bool]
-    """Whether its rows carry advantages. Credit knows how each attempt stands: a doubted pass gains nothing by it."""
-    sampled: ClassVar[bool]
-    """Whether it is for policy gradients, which there are on sampled tokens alone: rendered rows are left out."""
-    holds: ClassVar[frozenset[str]]
-    """Fields of `TrainingRow` that it has a place for; empty for targets that are written from messages."""
+    """Title for people."""
+    include: ClassVar[Include] = "judged"
+    """Default attempts: `passes`, `judged` (undoubted passes and failures), or `all`."""
+    credit: ClassVar[bool] = False
+    """Rows carry advantages, in which a doubted pass gains nothing."""
+    sampled: ClassVar[bool] = False
+    """For policy gradients: rendered rows are left out."""
+    holds: ClassVar[frozenset[str]] = frozenset()
+    """Fields of `TrainingRow` that it represents; empty for message targets."""
 
-    def write(self, source: Source, out: Path) -> int:
-        """Writes `out` (a file or a folder, as the target has it); how many examples.
-
-        Raises:
-            UserError: The run has nothing that this target can take.
-        """
+    def write(self, source: ExportSource, out: Path) -> int:
+        """Writes the file or folder `out`; returns the number of examples. Raises `UserError` if there is none."""
         ...

@@ -1,66 +1,59 @@
-"""OpenAI's fine-tuning files: supervised conversations, and preferences of one message over another."""
+"""OpenAI fine-tuning files: supervised conversations, and preferences between messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from assay.formats.shared.output_files import new_file
-from assay.learning.conversation import Conversation
+from assay.formats.shared.writing import new_file
+from assay.learning.conversation import Transcript
 
-from ._messages import for_openai, lost_in, own_turns
-from ._pairs import Pair, pairs
-from .interface import Include, Source, Told
+from ._messages import message_losses, openai_messages, own_positions
+from ._pairs import MessagePair, find_message_pairs
+from .interface import AttemptConversation, ExportSource, ExportTarget
 
 __all__ = ["OpenAi", "OpenAiDpo"]
 
 
-class OpenAi:
-    """One conversation a line; turns that another line trains have `weight` 0."""
+class OpenAi(ExportTarget):
+    """One conversation per line; turns trained in another line have `weight` 0."""
 
-    name: ClassVar[str] = "openai"
-    title: ClassVar[str] = "OpenAI fine-tuning (JSON lines)"
-    include: ClassVar[Include] = "passes"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset()
+    name = "openai"
+    title = "OpenAI fine-tuning (JSON lines)"
+    include = "passes"
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         return _write(self._lines(source), out)
 
-    def _lines(self, source: Source) -> Iterator[dict[str, Any]]:
-        for told in source.conversations():
-            own = own_turns(told.conversation)
+    def _lines(self, source: ExportSource) -> Iterator[dict[str, Any]]:
+        for line in source.conversations():
+            own = own_positions(line.conversation)
             if own:
-                _tell(source, told)
-                yield _line(told.conversation, own[-1] + 1)
+                _record_losses(source, line)
+                yield _line(line.conversation, own[-1] + 1)
 
 
-class OpenAiDpo:
-    """`input`, `preferred_output` and `non_preferred_output`: single messages where attempts part."""
+class OpenAiDpo(ExportTarget):
+    """`input`, `preferred_output` and `non_preferred_output`: single messages where attempts diverge."""
 
-    name: ClassVar[str] = "openai-dpo"
-    title: ClassVar[str] = "OpenAI preference fine-tuning (JSON lines)"
-    include: ClassVar[Include] = "judged"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset()
+    name = "openai-dpo"
+    title = "OpenAI preference fine-tuning (JSON lines)"
 
-    def write(self, source: Source, out: Path) -> int:
-        return _write(map(self._line, pairs(source)), out)
+    def write(self, source: ExportSource, out: Path) -> int:
+        return _write(map(self._line, find_message_pairs(source)), out)
 
-    def _line(self, pair: Pair) -> dict[str, Any]:
-        chosen, rejected = (self._turn(side.conversation, side.place) for side in (pair.chosen, pair.rejected))
-        whole = _line(pair.chosen.conversation, pair.chosen.place)
+    def _line(self, pair: MessagePair) -> dict[str, Any]:
+        chosen, rejected = (self._turn(side.conversation, side.position) for side in (pair.chosen, pair.rejected))
+        whole = _line(pair.chosen.conversation, pair.chosen.position)
         for message in whole["messages"]:
             message.pop("weight", None)
         return {"input": whole, "preferred_output": [chosen], "non_preferred_output": [rejected]}
 
-    def _turn(self, told: Conversation, place: int) -> dict[str, Any]:
-        return for_openai(told)[place] | {"role": "assistant"}
+    def _turn(self, transcript: Transcript, position: int) -> dict[str, Any]:
+        return openai_messages(transcript)[position] | {"role": "assistant"}
 
 
 def _write(lines: Iterator[dict[str, Any]], out: Path) -> int:
@@ -72,12 +65,11 @@ def _write(lines: Iterator[dict[str, Any]], out: Path) -> int:
     return written
 
 
-def _line(told: Conversation, end: int) -> dict[str, Any]:
-    """Messages up to `end`, with the tools."""
-    line: dict[str, Any] = {"messages": for_openai(told)[:end]}
-    return line | ({"tools": told.tools, "parallel_tool_calls": True} if told.tools else {})
+def _line(transcript: Transcript, end: int) -> dict[str, Any]:
+    line: dict[str, Any] = {"messages": openai_messages(transcript)[:end]}
+    return line | ({"tools": transcript.tools, "parallel_tool_calls": True} if transcript.tools else {})
 
 
-def _tell(source: Source, told: Told) -> None:
-    for field, why in lost_in(told.conversation, reasoning=False):
-        source.lost(told.trajectory.attempt, field, why)
+def _record_losses(source: ExportSource, line: AttemptConversation) -> None:
+    for field, why in message_losses(line.conversation, reasoning=False):
+        source.record_loss(line.trajectory.attempt, field, why)

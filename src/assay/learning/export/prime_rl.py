@@ -1,7 +1,7 @@
 """prime-rl 0.8: packed micro batches for its file transport (`rollout_transport.type = "filesystem"`).
 
-The trainer knows no algorithm: it takes our advantages and weight streams as they are. The wire form is a MessagePack
-array of the fields in the order below; fields after the last one given are at their defaults.
+The trainer applies our advantages and weight streams unchanged. The wire format is a MessagePack array of the fields in
+the order below; trailing fields at their defaults are omitted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from assay.learning.packing import Pack, pack
 from assay.learning.rows import TrainingRow
 
 from ._tables import sampled_logprobs
-from .interface import Include, Source
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["MicroBatch", "PrimeRl"]
 
@@ -49,23 +49,21 @@ class MicroBatch(msgspec.Struct, array_like=True, omit_defaults=True):
     trace_ids: list[str] | None = None
     """[S]"""
     branch_indices: list[int] | None = None
-    """[S] which of its attempt's rows each is."""
+    """[S] index of the row in its attempt."""
 
 
-class PrimeRl:
-    """See the module."""
+class PrimeRl(ExportTarget):
+    """The `prime-rl` target."""
 
-    name: ClassVar[str] = "prime-rl"
-    title: ClassVar[str] = "prime-rl micro batches (a folder for its file transport)"
-    include: ClassVar[Include] = "all"
-    credit: ClassVar[bool] = True
-    sampled: ClassVar[bool] = True
-    holds: ClassVar[frozenset[str]] = frozenset(
-        {"loss_mask", "logprobs", "advantages", "weights", "temperature", "task"}
-    )
+    name = "prime-rl"
+    title = "prime-rl micro batches (a folder for its file transport)"
+    include = "all"
+    credit = True
+    sampled = True
+    holds = frozenset({"loss_mask", "logprobs", "advantages", "weights", "temperature", "task"})
 
-    def write(self, source: Source, out: Path) -> int:
-        """See `Target.write`. One step, one rank: move the files where the orchestrator would put them."""
+    def write(self, source: ExportSource, out: Path) -> int:
+        """Writes one step for one rank; move the files where the orchestrator expects them."""
         rows = [_weighted(row) for row in source.rows()]
         if not rows:
             return 0
@@ -83,7 +81,7 @@ class PrimeRl:
 
 
 def _weighted(row: TrainingRow) -> TrainingRow:
-    """A row whose attempt weighs as much as any other: the trainer counts tokens of rows, not attempts."""
+    """Scales a row's weights by its attempt's number of rows, because the trainer weighs tokens."""
     if row.attempt_rows == 1:
         return row
     stream = row.weights.get("rl", row.loss_mask.astype(np.float32)) / row.attempt_rows
@@ -96,11 +94,11 @@ def _micro_batch(packed: Pack, numbers: Mapping[tuple[str, str], int]) -> MicroB
     return MicroBatch(
         input_ids=packed.token_ids[:end].tolist(),
         loss_mask=packed.loss_mask[:end].tolist(),
-        advantages=_joined([_advantages(row) for row in packed.rows]),
-        inference_logprobs=_joined([_logprobs(row) for row in packed.rows]),
+        advantages=_concatenate([_advantages(row) for row in packed.rows]),
+        inference_logprobs=_concatenate([_logprobs(row) for row in packed.rows]),
         position_ids=packed.positions[:end].tolist(),
         sequence_lengths=lengths,
-        temperatures=_joined([_temperatures(row) for row in packed.rows]),
+        temperatures=_concatenate([_temperatures(row) for row in packed.rows]),
         env_names=[name for row in packed.rows for name in [row.task] * len(row)],
         seq_lens=lengths.copy(),
         rl_weights=_stream(packed, "rl"),
@@ -111,7 +109,7 @@ def _micro_batch(packed: Pack, numbers: Mapping[tuple[str, str], int]) -> MicroB
     )
 
 
-def _joined(parts: list[list[float]]) -> list[float]:
+def _concatenate(parts: list[list[float]]) -> list[float]:
     return [value for part in parts for value in part]
 
 
@@ -146,7 +144,6 @@ def _temperatures(row: TrainingRow) -> list[float]:
 
 
 def _stream(packed: Pack, name: str) -> list[float] | None:
-    """A weight stream over a pack; None where no row of it has one."""
     if all(name not in row.weights for row in packed.rows):
         return None
     parts: list[Any] = []

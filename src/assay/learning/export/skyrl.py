@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,27 +16,25 @@ import numpy as np
 from assay.formats.shared.output_files import new_file
 from assay.learning.rows import TrainingRow
 
-from ._tables import NO_REWARD, first_trained, reward_of, sampled_logprobs
-from .interface import Include, Source
+from ._tables import NO_REWARD, attempt_reward, first_trained, sampled_logprobs
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["SkyRl"]
 
 
-class SkyRl:
-    """See the module."""
+class SkyRl(ExportTarget):
+    """The `skyrl` target."""
 
-    name: ClassVar[str] = "skyrl"
-    title: ClassVar[str] = "SkyRL generator output (JSON)"
-    include: ClassVar[Include] = "judged"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = True
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "group", "score", "attempt_rows"})
+    name = "skyrl"
+    title = "SkyRL generator output (JSON)"
+    sampled = True
+    holds = frozenset({"loss_mask", "logprobs", "group", "score", "attempt_rows"})
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         rows: list[TrainingRow] = []
         for row in source.rows():
-            if reward_of(row) is None:
-                source.lost(row.attempt, "row", NO_REWARD)
+            if attempt_reward(row) is None:
+                source.record_loss(row.attempt, "row", NO_REWARD)
             else:
                 rows.append(row)
         if rows:
@@ -53,7 +51,7 @@ def _output(rows: list[TrainingRow]) -> dict[str, Any]:
     output: dict[str, Any] = {
         "prompt_token_ids": [row.token_ids[:begin].tolist() for row, begin in parts],
         "response_ids": [row.token_ids[begin:].tolist() for row, begin in parts],
-        "rewards": [reward_of(row) for row in rows],
+        "rewards": [attempt_reward(row) for row in rows],
         "loss_masks": [row.loss_mask[begin:].astype(np.int64).tolist() for row, begin in parts],
         "stop_reasons": [_stop_reason(row) for row in rows],
         "rollout_metrics": None,
@@ -72,7 +70,6 @@ def _stop_reason(row: TrainingRow) -> str:
 
 
 def _identities(rows: list[TrainingRow]) -> list[dict[str, Any]]:
-    """The group of each row, and which of the group's attempts it is of."""
     numbers: dict[str, dict[str, int]] = {}
     found: list[dict[str, Any]] = []
     for row in rows:

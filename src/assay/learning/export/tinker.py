@@ -1,13 +1,12 @@
 """Tinker: one `Datum` a line, as the SDK's own type has it, for `importance_sampling`, `ppo` and the like.
 
-Inputs are all tokens but the last, targets all but the first; what belongs to a token stands at the place of its
-target.
+Inputs are all tokens but the last, targets all but the first; columns are aligned with the targets.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,22 +17,22 @@ from assay.formats.shared.output_files import new_file
 from assay.learning.rows import TrainingRow
 
 from ._tables import sampled_logprobs
-from .interface import Include, Source
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["Tinker"]
 
 
-class Tinker:
-    """See the module."""
+class Tinker(ExportTarget):
+    """The `tinker` target."""
 
-    name: ClassVar[str] = "tinker"
-    title: ClassVar[str] = "Tinker datums (JSON lines)"
-    include: ClassVar[Include] = "all"
-    credit: ClassVar[bool] = True
-    sampled: ClassVar[bool] = True
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "advantages"})
+    name = "tinker"
+    title = "Tinker datums (JSON lines)"
+    include = "all"
+    credit = True
+    sampled = True
+    holds = frozenset({"loss_mask", "logprobs", "advantages"})
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         written = 0
         with new_file(out) as stream:
             for row in source.rows():

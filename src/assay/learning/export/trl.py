@@ -1,40 +1,38 @@
 """TRL 1.16: supervised rows as tokens, supervised conversations, and rows with credit for policy gradients.
 
-`trl-sft` is what the stock `SFTTrainer` trains token for token, without a template. `trl-chat` is rendered by TRL with
-the model's own template; use `assistant_only_loss`. `trl-grpo` is for `trl_trainers.grpo_trainer()`, because the stock
-trainer samples for itself.
+The stock `SFTTrainer` trains `trl-sft` token for token, without a template. TRL renders `trl-chat` with the model's own
+template; use `assistant_only_loss`. `trl-grpo` is for `trl_trainers.grpo_trainer()`, because the stock trainer samples
+for itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from assay.learning.rows import TrainingRow
 
-from ._messages import for_templates, lost_in, own_turns
+from ._messages import chat_template_messages, message_losses, own_positions
 from ._tables import INTS, JSON, NUMBERS, TEXT, first_trained, sampled_logprobs, write_table
-from .interface import Include, Source
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["TrlChat", "TrlGrpo", "TrlSft"]
 
 NOT_TRAINED = -100
 
 
-class TrlSft:
+class TrlSft(ExportTarget):
     """Columns `input_ids` and `labels` (-100 where nothing is trained)."""
 
-    name: ClassVar[str] = "trl-sft"
-    title: ClassVar[str] = "TRL SFT, pre-tokenized (Parquet)"
-    include: ClassVar[Include] = "passes"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask"})
+    name = "trl-sft"
+    title = "TRL SFT, pre-tokenized (Parquet)"
+    include = "passes"
+    holds = frozenset({"loss_mask"})
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         columns = {"input_ids": INTS, "labels": INTS, "attempt": TEXT, "task": TEXT}
         return write_table(map(_supervised, source.rows()), columns, out)
 
@@ -44,60 +42,59 @@ def _supervised(row: TrainingRow) -> dict[str, Any]:
     return {"input_ids": row.token_ids, "labels": labels, "attempt": row.attempt, "task": row.task}
 
 
-class TrlChat:
-    """Columns `messages` and `tools`, for runs that know no tokens."""
+class TrlChat(ExportTarget):
+    """Columns `messages` and `tools`, for runs without tokens."""
 
-    name: ClassVar[str] = "trl-chat"
-    title: ClassVar[str] = "TRL SFT, conversations with tools (Parquet)"
-    include: ClassVar[Include] = "passes"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset()
+    name = "trl-chat"
+    title = "TRL SFT, conversations with tools (Parquet)"
+    include = "passes"
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         columns = {"messages": JSON, "tools": JSON, "attempt": TEXT, "task": TEXT}
         return write_table(self._rows(source), columns, out)
 
-    def _rows(self, source: Source) -> Iterator[dict[str, Any]]:
-        for trajectory, told in source.conversations():
-            own = own_turns(told)
+    def _rows(self, source: ExportSource) -> Iterator[dict[str, Any]]:
+        for trajectory, line in source.conversations():
+            own = own_positions(line)
             if not own:
                 continue
             last = own[-1] + 1
-            again = sum(m.get("role") == "assistant" for m in told.messages[:last]) - len(own)
+            again = sum(m.get("role") == "assistant" for m in line.messages[:last]) - len(own)
             if again:
                 why = "turns that another line of the attempt holds too are trained again"
-                source.lost(trajectory.attempt, "own", why, again)
-            for field, why in lost_in(told, reasoning=True):
-                source.lost(trajectory.attempt, field, why)
+                source.record_loss(trajectory.attempt, "own", why, again)
+            for field, why in message_losses(line, reasoning=True):
+                source.record_loss(trajectory.attempt, field, why)
             yield {
-                "messages": for_templates(told.messages[:last]),
-                "tools": told.tools or None,
+                "messages": chat_template_messages(line.messages[:last]),
+                "tools": line.tools or None,
                 "attempt": trajectory.attempt,
                 "task": trajectory.task,
             }
 
 
-class TrlGrpo:
+class TrlGrpo(ExportTarget):
     """Prompt and completion as tokens, with advantages and sampled log-probabilities per token."""
 
-    name: ClassVar[str] = "trl-grpo"
-    title: ClassVar[str] = "TRL GRPO rows for assay's trainer subclass (Parquet)"
-    include: ClassVar[Include] = "all"
-    credit: ClassVar[bool] = True
-    sampled: ClassVar[bool] = True
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "advantages", "group", "attempt_rows"})
+    name = "trl-grpo"
+    title = "TRL GRPO rows for assay's trainer subclass (Parquet)"
+    include = "all"
+    credit = True
+    sampled = True
+    holds = frozenset({"loss_mask", "logprobs", "advantages", "group", "attempt_rows"})
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         ids = {"prompt_ids": INTS, "completion_ids": INTS, "tool_mask": INTS}
         numbers = {"advantages": NUMBERS, "old_per_token_logps": NUMBERS, "row_weight": "row_weight"}
-        return write_table(self._rows(source), _typed(ids | numbers | {"group": TEXT, "attempt": TEXT}), out)
+        return write_table(self._rows(source), _arrow_columns(ids | numbers | {"group": TEXT, "attempt": TEXT}), out)
 
-    def _rows(self, source: Source) -> Iterator[dict[str, Any]]:
+    def _rows(self, source: ExportSource) -> Iterator[dict[str, Any]]:
         for row in source.rows():
             begin, known = first_trained(row), sampled_logprobs(row)
             if known is None:
-                source.lost(row.attempt, "logprobs", "some of its sampled tokens have none: the trainer computes them")
+                source.record_loss(
+                    row.attempt, "logprobs", "some of its sampled tokens have none: the trainer computes them"
+                )
             yield {
                 "prompt_ids": row.token_ids[:begin],
                 "completion_ids": row.token_ids[begin:],
@@ -110,7 +107,7 @@ class TrlGrpo:
             }
 
 
-def _typed(columns: dict[str, str]) -> dict[str, Any]:
+def _arrow_columns(columns: dict[str, str]) -> dict[str, Any]:
     import pyarrow as pa
 
     return {name: pa.float64() if kind == "row_weight" else kind for name, kind in columns.items()}

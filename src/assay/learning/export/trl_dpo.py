@@ -1,64 +1,61 @@
 """TRL 1.16 DPO: preferences between single messages.
 
-Each row has the conversation (`prompt`, `chosen`, `rejected`, `tools`), which the stock `DPOTrainer` renders; and where
-both attempts know their tokens, the very tokens too (`prompt_ids`, `chosen_ids`, `rejected_ids`), which
-`trl_trainers.dpo_trainer()` and our own trainer take as they are. In both only the one message is trained.
+Each row has the conversation (`prompt`, `chosen`, `rejected`, `tools`), which the stock `DPOTrainer` renders, and the
+tokens if both attempts have them (`prompt_ids`, `chosen_ids`, `rejected_ids`), for `trl_trainers.dpo_trainer()` and our
+own trainer. Only the one message is trained.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.learning.rows import TrainingRow, TurnSpan
 
-from ._messages import for_templates
-from ._pairs import Pair, Side, pairs
+from ._messages import chat_template_messages
+from ._pairs import MessagePair, PairSide, find_message_pairs
 from ._tables import INTS, JSON, TEXT, write_table
-from .interface import Include, Source
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["TrlDpo"]
 
 Ids = NDArray[np.int32]
 
 
-class TrlDpo:
-    """See the module."""
+class TrlDpo(ExportTarget):
+    """The `trl-dpo` target."""
 
-    name: ClassVar[str] = "trl-dpo"
-    title: ClassVar[str] = "TRL DPO, single messages where attempts part (Parquet)"
-    include: ClassVar[Include] = "judged"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "group"})
+    name = "trl-dpo"
+    title = "TRL DPO, single messages where attempts part (Parquet)"
+    holds = frozenset({"loss_mask", "group"})
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         messages = {"prompt": JSON, "chosen": JSON, "rejected": JSON, "tools": JSON}
         ids = {"prompt_ids": INTS, "chosen_ids": INTS, "rejected_ids": INTS}
         texts = {"group": TEXT, "chosen_attempt": TEXT, "rejected_attempt": TEXT}
         return write_table(self._rows(source), messages | ids | texts, out)
 
-    def _rows(self, source: Source) -> Iterator[dict[str, Any]]:
-        found = list(pairs(source))
+    def _rows(self, source: ExportSource) -> Iterator[dict[str, Any]]:
+        found = list(find_message_pairs(source))
         spans = _spans(source, {side.attempt for pair in found for side in (pair.chosen, pair.rejected)})
         for pair in found:
             ids = _tokens(pair, spans)
             if ids is None:
-                why = "the two attempts were not told the same tokens, or none are known: only their messages are given"
-                source.lost(pair.chosen.attempt, "token_ids", why)
+                why = "the prompts' tokens differ or are unknown: only messages are written"
+                source.record_loss(pair.chosen.attempt, "token_ids", why)
             yield _messages(pair) | (ids or {})
 
 
-def _messages(pair: Pair) -> dict[str, Any]:
-    (good, at), (bad, other) = ((side.conversation, side.place) for side in (pair.chosen, pair.rejected))
+def _messages(pair: MessagePair) -> dict[str, Any]:
+    (good, at), (bad, other) = ((side.conversation, side.position) for side in (pair.chosen, pair.rejected))
     return {
-        "prompt": for_templates(good.messages[:at]),
-        "chosen": for_templates(good.messages[: at + 1])[at:],
-        "rejected": for_templates(bad.messages[: other + 1])[other:],
+        "prompt": chat_template_messages(good.messages[:at]),
+        "chosen": chat_template_messages(good.messages[: at + 1])[at:],
+        "rejected": chat_template_messages(bad.messages[: other + 1])[other:],
         "tools": good.tools or None,
         "group": pair.group,
         "chosen_attempt": pair.chosen.attempt,
@@ -69,8 +66,8 @@ def _messages(pair: Pair) -> dict[str, Any]:
 Spans = dict[tuple[str, str | int], tuple[TrainingRow, TurnSpan]]
 
 
-def _spans(source: Source, attempts: set[str]) -> Spans:
-    """Where each turn of these attempts is trained, by its call, or by its step where no model was asked."""
+def _spans(source: ExportSource, attempts: set[str]) -> Spans:
+    """Returns the training span of each turn, by model call, or by step if there is no call."""
     found: Spans = {}
     for row in source.rows():
         for turn in row.turns if row.attempt in attempts else ():
@@ -80,16 +77,16 @@ def _spans(source: Source, attempts: set[str]) -> Spans:
     return found
 
 
-def _tokens(pair: Pair, spans: Spans) -> dict[str, Ids] | None:
-    """The tokens of a pair; None where the two sides were not told the same."""
+def _tokens(pair: MessagePair, spans: Spans) -> dict[str, Ids] | None:
+    """Returns the tokens of a pair; None if the prompts differ."""
     chosen, rejected = _side(pair.chosen, spans), _side(pair.rejected, spans)
     if chosen is None or rejected is None or not np.array_equal(chosen[0], rejected[0]):
         return None
     return {"prompt_ids": chosen[0], "chosen_ids": chosen[1], "rejected_ids": rejected[1]}
 
 
-def _side(side: Side, spans: Spans) -> tuple[Ids, Ids] | None:
-    name = side.conversation.calls[side.place] or side.conversation.steps[side.place]
+def _side(side: PairSide, spans: Spans) -> tuple[Ids, Ids] | None:
+    name = side.conversation.calls[side.position] or side.conversation.steps[side.position]
     known = spans.get((side.attempt, name)) if name is not None else None
     if known is None:
         return None

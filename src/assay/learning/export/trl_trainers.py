@@ -1,8 +1,8 @@
-"""TRL trainers that take our tokens as they are. Needs `trl`; nothing here is imported without being asked for.
+"""TRL trainers for exported tokens. Needs `trl`, imported on demand.
 
-`grpo_trainer()` gives a `GRPOTrainer` that samples nothing: rows of the file that `trl-grpo` wrote are what is trained,
-with their advantages per token and the log-probabilities of whoever sampled them. `dpo_trainer()` gives a `DPOTrainer`
-that does not render `prompt`, `chosen` and `rejected` again where the file has their tokens.
+`grpo_trainer()` returns a `GRPOTrainer` that trains on rows of a `trl-grpo` export, with their per-token advantages and
+the sampler's log-probabilities, instead of sampling. `dpo_trainer()` returns a `DPOTrainer` that uses the tokens of the
+file instead of rendering `prompt`, `chosen` and `rejected`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ _MISSING = "this needs TRL ({}): pip install 'trl>=1.16,<2' datasets accelerate"
 
 
 def no_reward(completions: list[Any], **_: Any) -> list[float]:
-    """What to give as `reward_funcs`: nothing is scored here, credit was given before."""
+    """Constant `reward_funcs`: credit is already assigned."""
     return [0.0] * len(completions)
 
 
 def grpo_trainer() -> type[Any]:
-    """The class. Its data set has the columns of a `trl-grpo` export; `num_generations` and prompts mean nothing to it.
+    """Returns the class. Its data set has the columns of a `trl-grpo` export; `num_generations` and prompts are
+    ignored.
 
     A row's loss is weighed by `row_weight`, so that each attempt counts as much as any other.
     """
@@ -34,15 +35,15 @@ def grpo_trainer() -> type[Any]:
         raise UserError(_MISSING.format(exc)) from exc
 
     class RowsGRPOTrainer(GRPOTrainer):  # type: ignore[misc, unused-ignore]
-        """See `grpo_trainer`."""
+        """Trains on exported rows."""
 
         def get_train_dataloader(self) -> Any:
             size, taken = self._train_batch_size, self._get_train_sampler
             return self._get_dataloader(self.train_dataset, "Training", size, sampler_fn=taken, is_training=True)
 
         def _get_train_sampler(self, dataset: Any = None) -> Any:
-            held = self.train_dataset if dataset is None else dataset
-            return RandomSampler(held, generator=torch.Generator().manual_seed(self.args.seed))
+            dataset_rows = self.train_dataset if dataset is None else dataset
+            return RandomSampler(dataset_rows, generator=torch.Generator().manual_seed(self.args.seed))
 
         def _prepare_inputs(self, generation_batch: list[dict[str, Any]]) -> dict[str, Any]:
             batch = grpo_batch(generation_batch, self.model.generation_config.pad_token_id, self.accelerator.device)
@@ -54,17 +55,17 @@ def grpo_trainer() -> type[Any]:
 
 
 def grpo_batch(inputs: list[dict[str, Any]], pad: int, device: Any) -> dict[str, Any]:
-    """Rows as GRPO's loss takes them: B prompts padded on the left to P, completions on the right to T."""
+    """Builds a batch of GRPO's loss: B prompts left-padded to P, completions right-padded to T."""
     import torch
 
     def padded(name: str, fill: float, kind: Any, *, left: bool = False) -> Any:
         width = max(len(row[name]) for row in inputs)
-        made = torch.full((len(inputs), width), fill, dtype=kind)
-        for place, row in enumerate(inputs):
+        padded_rows = torch.full((len(inputs), width), fill, dtype=kind)
+        for row_index, row in enumerate(inputs):
             values = torch.tensor(row[name], dtype=kind)
             begin = width - len(values) if left else 0
-            made[place, begin : begin + len(values)] = values
-        return made.to(device)
+            padded_rows[row_index, begin : begin + len(values)] = values
+        return padded_rows.to(device)
 
     ones = [{"prompt": [1] * len(r["prompt_ids"]), "completion": [1] * len(r["completion_ids"])} for r in inputs]
     inputs = [{**row, **one} for row, one in zip(inputs, ones, strict=True)]
@@ -85,14 +86,14 @@ def grpo_batch(inputs: list[dict[str, Any]], pad: int, device: Any) -> dict[str,
 
 
 def dpo_trainer() -> type[Any]:
-    """The class. Its data set has the columns of a `trl-dpo` export, with tokens in every row."""
+    """Returns the class. Its data set has the columns of a `trl-dpo` export, with tokens in every row."""
     try:
         from trl import DPOTrainer  # type: ignore[import-not-found, attr-defined, unused-ignore]
     except ImportError as exc:
         raise UserError(_MISSING.format(exc)) from exc
 
     class RowsDPOTrainer(DPOTrainer):  # type: ignore[misc, unused-ignore]
-        """See `dpo_trainer`."""
+        """Trains on exported pairs."""
 
         def _prepare_dataset(self, dataset: Any, *rest: Any, **named: Any) -> Any:
             ids = ("prompt_ids", "chosen_ids", "rejected_ids")

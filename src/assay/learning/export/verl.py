@@ -10,43 +10,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
 from assay.learning.rows import TrainingRow
 
-from ._messages import for_templates
+from ._messages import chat_template_messages
 from ._tables import (
     INTS,
     JSON,
     NO_REWARD,
     NUMBERS,
     TEXT,
+    attempt_reward,
     first_trained,
-    reward_of,
     sampled_logprobs,
     write_table,
 )
-from .interface import Include, Source
+from .interface import ExportSource, ExportTarget
 
 __all__ = ["Verl"]
 
 AGENT_LOOP = "assay"
-"""What the prompts name as their agent loop."""
+"""Name of the agent loop in the prompts."""
 
 
-class Verl:
-    """See the module."""
+class Verl(ExportTarget):
+    """The `verl` target."""
 
-    name: ClassVar[str] = "verl"
-    title: ClassVar[str] = "verl agent-loop rows and prompts (a folder of Parquet)"
-    include: ClassVar[Include] = "judged"
-    credit: ClassVar[bool] = False
-    sampled: ClassVar[bool] = True
-    holds: ClassVar[frozenset[str]] = frozenset({"loss_mask", "logprobs", "group", "score", "weight_versions"})
+    name = "verl"
+    title = "verl agent-loop rows and prompts (a folder of Parquet)"
+    sampled = True
+    holds = frozenset({"loss_mask", "logprobs", "group", "score", "weight_versions"})
 
-    def write(self, source: Source, out: Path) -> int:
+    def write(self, source: ExportSource, out: Path) -> int:
         import pyarrow as pa
 
         out.mkdir()
@@ -57,14 +55,14 @@ class Verl:
         _write_prompts(source, out / "prompts.parquet")
         return written
 
-    def _rows(self, source: Source) -> Iterator[dict[str, Any]]:
+    def _rows(self, source: ExportSource) -> Iterator[dict[str, Any]]:
         for row in source.rows():
             if row.attempt_rows > 1:
                 why = "each row is scored for itself: an attempt of several rows weighs more"
-                source.lost(row.attempt, "attempt_rows", why)
-            reward = reward_of(row)
+                source.record_loss(row.attempt, "attempt_rows", why)
+            reward = attempt_reward(row)
             if reward is None:
-                source.lost(row.attempt, "row", NO_REWARD)
+                source.record_loss(row.attempt, "row", NO_REWARD)
             else:
                 yield _agent_loop_output(row, reward)
 
@@ -84,21 +82,23 @@ def _agent_loop_output(row: TrainingRow, reward: float) -> dict[str, Any]:
     }
 
 
-def _write_prompts(source: Source, out: Path) -> None:
-    """One prompt for each task, in the columns of verl's `RLHFDataset`."""
+def _write_prompts(source: ExportSource, out: Path) -> None:
+    """Writes one prompt per task, in the columns of verl's `RLHFDataset`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rows: dict[str, dict[str, Any]] = {}
-    for trajectory, told in source.conversations():
+    for trajectory, line in source.conversations():
         if trajectory.task_digest in rows:
             continue
-        first = next((at for at, message in enumerate(told.messages) if message.get("role") == "assistant"), 0)
+        first = next((at for at, message in enumerate(line.messages) if message.get("role") == "assistant"), 0)
         index = len(rows)
-        extra = {"split": source.config.split, "index": index, "task": trajectory.task, "tools": _text(told.tools)}
+        extra = {"split": source.config.split, "index": index, "task": trajectory.task, "tools": _text(line.tools)}
         rows[trajectory.task_digest] = {
             "data_source": "assay",
-            "prompt": [{"role": m["role"], "content": m["content"]} for m in for_templates(told.messages[:first])],
+            "prompt": [
+                {"role": m["role"], "content": m["content"]} for m in chat_template_messages(line.messages[:first])
+            ],
             "ability": "agent",
             "reward_model": {"style": "rule", "ground_truth": trajectory.task_digest},
             "extra_info": extra,

@@ -1,6 +1,6 @@
 """A rollout service: trainers submit tasks over HTTP and get verified, credited training rows."""
 
-from .config import BatchRequest, PolicyAsked, RolloutServiceConfig
-from .serve import Served, serve_rollouts
+from .config import BatchRequest, PolicyRequest, RolloutServiceConfig
+from .serve import ServiceAddress, serve_rollouts
 
-__all__ = ["BatchRequest", "PolicyAsked", "RolloutServiceConfig", "Served", "serve_rollouts"]
+__all__ = ["BatchRequest", "PolicyRequest", "RolloutServiceConfig", "ServiceAddress", "serve_rollouts"]

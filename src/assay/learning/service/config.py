@@ -1,7 +1,7 @@
-"""What the service is started with, and what a client may ask of it.
+"""Service configuration, and the request format of its clients.
 
-Whoever holds the token may spend this machine's time on what the operator named, and no more: policies, agents,
-families and task folders go by the operator's list, so that no request names a path, a URL, a module or a credential.
+A client with the token may use what the operator listed and nothing else: policies, agents, families and task folders
+are named by the operator, so a request contains no path, URL, module or credential.
 """
 
 from __future__ import annotations
@@ -19,72 +19,70 @@ from assay.records import Limits
 from assay.rollout.config import RunConfig
 from assay.rollout.plan import merge_limits
 
-__all__ = ["BatchRequest", "PolicyAsked", "RolloutServiceConfig", "require_policies", "run_config"]
+__all__ = ["BatchRequest", "PolicyRequest", "RolloutServiceConfig", "require_policies", "run_config"]
 
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")]
 Version = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")]
 Source = Annotated[str, msgspec.Meta(max_length=500)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 VERSION = "{version}"
-"""What the client's version stands for in a policy."""
+"""Placeholder of the client's version in a policy."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9+_-]{0,63}", re.ASCII)
 
 
 class RolloutServiceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What trainers may ask for, and how much of it."""
+    """Limits and permissions of trainers."""
 
     policies: dict[str, str] = {}
-    """Models that a client may name, as `name=MODEL`, MODEL as in `assay run`; `{version}` in it stands for the version
-    that the client names: `actor=local:/weights/{version}`."""
+    """Models that a client may name, as `name=MODEL`, MODEL as in `assay run`; `{version}` is replaced by the client's
+    version: `actor=local:/weights/{version}`."""
     families: tuple[str, ...] = ()
-    """Generated families of tasks that a client may name; repeatable."""
+    """Task families that a client may name; repeatable."""
     task_folders: tuple[str, ...] = ()
     """Folders below which a client may name task folders; repeatable."""
     agents: tuple[str, ...] = ("loop",)
     """Agents that a client may name; repeatable."""
     renderers: dict[str, str] = {}
-    """Checkpoint folder of a policy, as `name=FOLDER`, so that rows tell the role of each token; a `local:` policy
-    needs none."""
+    """Checkpoint folder of a policy, as `name=FOLDER`, for token roles; a `local:` policy needs none."""
     port: int = 0
     """The port on 127.0.0.1; 0 lets the system pick one."""
     token_file: str | None = None
-    """The file that holds the token; made, for its owner alone, where it is missing. Default: `service/token` in the
-    store."""
+    """File with the token, created with mode 0600 if missing. Default: `service/token` in the store."""
     concurrency: int = 16
-    """How many attempts are under way at once."""
+    """Maximum concurrent attempts."""
     waiting: Count = 64
-    """Batches that may wait; further ones are refused until some are done."""
+    """Maximum unfinished batches; further requests are refused."""
     attempts: Count = 20_000
     """Attempts of one batch, at most."""
     kept: Count = 10_000
-    """Batches that are remembered; further ones are refused until some are deleted."""
+    """Maximum stored batches; further requests are refused until some are deleted."""
     limits: Limits = Limits(wall_s=600, turns=200)
     """Limits of each attempt; a client may ask for stricter ones."""
 
 
-class PolicyAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PolicyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which weights are to act."""
 
     name: Name
-    """One of the service's policies."""
+    """Name of one of the service's policies."""
     version: Version | None = None
-    """Of its weights: put into the policy's address where that has a place for it, and compared with what the replies
-    say."""
+    """Version of its weights: substituted into the policy's address if it has a placeholder, and compared with the
+    replies."""
 
 
 class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a client asks for: the body of `POST /v1/batches`."""
+    """Body of `POST /v1/batches`."""
 
     id: Name
-    """The client's own name for it. The same request again is the same batch."""
-    policy: PolicyAsked
+    """The client's id; repeating the request returns the same batch."""
+    policy: PolicyRequest
     """Which weights are to act."""
     tasks: Annotated[tuple[Source, ...], msgspec.Meta(min_length=1, max_length=1000)]
     """`family:NAME,n=...,seed=...`, or paths below one of the service's task folders."""
     agent: str = "loop"
-    """Who asks the policy."""
+    """Agent that uses the policy."""
     agent_options: dict[str, Any] = {}
-    """Its options."""
+    """Options of the agent."""
     attempts: Count = 8
     """Attempts at each task: the size of a group."""
     budget: Count | None = None
@@ -92,21 +90,21 @@ class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     allocate: str = "uniform"
     """Which tasks get them; see `assay run`."""
     allocate_options: dict[str, Any] = {}
-    """Options of that."""
+    """Options of the allocation."""
     early_stop: float | None = None
-    """Whether hopeless attempts are ended; see `assay run`."""
+    """Early stopping of hopeless attempts; see `assay run`."""
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
     """The seed of all attempts."""
     limits: Limits = Limits()
-    """Limits of each attempt; where the service has stricter ones, those hold."""
+    """Limits of each attempt; stricter limits of the service apply."""
     credit: CreditConfig = CreditConfig()
-    """How the turns of the rows get their advantages."""
+    """Credit assignment for the rows."""
     unproved: bool = False
-    """Whether rows with tokens whose context is not proved are given, those tokens masked; else the batch fails."""
+    """Returns rows with uncertified tokens, those tokens masked; else the batch fails."""
 
 
 def require_policies(config: RolloutServiceConfig) -> None:
-    """Raises `UserError` where a service could do nothing, or a list of the operator's is wrong."""
+    """Raises `UserError` for a service without policies or tasks, or with an invalid name or folder."""
     if not config.policies:
         raise UserError("no policy: name what may act, for example --policy actor=local:/weights/{version}")
     if not config.families and not config.task_folders:
@@ -119,38 +117,38 @@ def require_policies(config: RolloutServiceConfig) -> None:
         raise UserError(f"there is no folder {missing[0]}: correct --task-folder")
 
 
-def run_config(service: RolloutServiceConfig, asked: BatchRequest, run: str) -> RunConfig:
-    """The run that a batch is. Raises `UserError` naming the first thing that is not to be had."""
-    if asked.agent not in service.agents:
-        raise UserError(f"agent {asked.agent!r} is not served here; these are: {', '.join(service.agents)}")
-    _require_own(asked.credit)
+def run_config(service: RolloutServiceConfig, request: BatchRequest, run: str) -> RunConfig:
+    """Returns the run configuration of a batch. Raises `UserError` naming the first unavailable item."""
+    if request.agent not in service.agents:
+        raise UserError(f"agent {request.agent!r} is not served here; these are: {', '.join(service.agents)}")
+    _require_installed_methods(request.credit)
     return RunConfig(
-        tasks=tuple(_source(service, source) for source in asked.tasks),
-        agent=asked.agent,
-        agent_options=asked.agent_options,
-        model=_model(service.policies, asked.policy),
-        attempts=asked.attempts,
-        budget=asked.budget,
-        allocate=asked.allocate,
-        allocate_options=asked.allocate_options,
-        early_stop=asked.early_stop,
+        tasks=tuple(_source(service, source) for source in request.tasks),
+        agent=request.agent,
+        agent_options=request.agent_options,
+        model=_model(service.policies, request.policy),
+        attempts=request.attempts,
+        budget=request.budget,
+        allocate=request.allocate,
+        allocate_options=request.allocate_options,
+        early_stop=request.early_stop,
         concurrency=service.concurrency,
         model_concurrency=service.concurrency,
-        seed=asked.seed,
-        limits=merge_limits(service.limits, asked.limits),
+        seed=request.seed,
+        limits=merge_limits(service.limits, request.limits),
         run=run,
     )
 
 
-def _model(policies: Mapping[str, str], asked: PolicyAsked) -> str:
-    if asked.name not in policies:
-        raise UserError(f"policy {asked.name!r} is not served here; these are: {', '.join(sorted(policies))}")
-    model = policies[asked.name]
+def _model(policies: Mapping[str, str], request: PolicyRequest) -> str:
+    if request.name not in policies:
+        raise UserError(f"policy {request.name!r} is not served here; these are: {', '.join(sorted(policies))}")
+    model = policies[request.name]
     if VERSION not in model:
         return model
-    if asked.version is None or ".." in asked.version:
-        raise UserError(f"policy {asked.name!r} is one for each version: name policy.version")
-    return model.replace(VERSION, asked.version)
+    if request.version is None or ".." in request.version:
+        raise UserError(f"policy {request.name!r} is one for each version: name policy.version")
+    return model.replace(VERSION, request.version)
 
 
 def _source(service: RolloutServiceConfig, source: str) -> str:
@@ -173,8 +171,8 @@ def _source(service: RolloutServiceConfig, source: str) -> str:
     raise UserError(f"there is no task folder {source[:100]!r} here")
 
 
-def _require_own(credit: CreditConfig) -> None:
-    """Names of installed methods alone: a module's name would import it."""
+def _require_installed_methods(credit: CreditConfig) -> None:
+    """Accepts installed methods only, because a module name would import it."""
     for name in (credit.method, *(stage.name for stage in credit.masks)):
         if not _PLAIN.fullmatch(name):
-            raise UserError(f"credit {name[:60]!r} is no name of an installed method")
+            raise UserError(f"credit {name[:60]!r} is not an installed method")

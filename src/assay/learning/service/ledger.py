@@ -1,6 +1,6 @@
-"""The batches that were asked for, one file each: what a service that was killed goes on from.
+"""Stored batches of the service, one file each, so that a killed service can resume.
 
-Invariant: what a client was told is on disk before it is told; a file is whole or not there.
+Invariant: state is on disk before a client learns of it; files are replaced atomically.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from assay.records import digest_record
 
 from .config import BatchRequest
 
-__all__ = ["Batch", "BatchState", "Ledger"]
+__all__ = ["BatchState", "Ledger", "LedgerBatch"]
 
 BatchState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
-class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One batch and how it stands."""
+class LedgerBatch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stored batch."""
 
     request: BatchRequest
     order: int
-    """Batches are worked off in this order."""
+    """Execution order."""
     state: BatchState = "waiting"
     error: str | None = None
-    """Why it failed, for whoever asked."""
+    """Error message for the client."""
     rows: int | None = None
-    """How many rows there are; None until it is done."""
+    """Number of rows; None until done."""
     left_out: dict[str, int] = {}
     """Attempts without rows and credit that was masked, by reason."""
     versions: dict[str, int] = {}
-    """Sampled tokens by the version that the replies named; `unknown` where they named none."""
+    """Sampled tokens by reported weight version; `unknown` if not reported."""
     warnings: tuple[str, ...] = ()
 
     @property
     def run(self) -> str:
-        """The run that it is."""
+        """Name of its run."""
         return f"batch-{self.request.id}"
 
     @property
-    def over(self) -> bool:
-        """Whether nothing more comes of it."""
+    def is_over(self) -> bool:
+        """True for a batch that is done, failed or cancelled."""
         return self.state in ("done", "failed", "cancelled")
 
 
@@ -57,40 +57,36 @@ class Ledger:
         self.folder = folder
         with boundary(StoreError, f"making {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
-        self._batches: dict[str, Batch] = {one.request.id: one for one in self._read()}
+        self._batches: dict[str, LedgerBatch] = {one.request.id: one for one in self._read()}
 
-    def _read(self) -> Iterator[Batch]:
+    def _read(self) -> Iterator[LedgerBatch]:
         for path in sorted(self.folder.glob("*.json")):
             try:
                 data = path.read_bytes()
-                yield msgspec.json.decode(data, type=Batch)
+                yield msgspec.json.decode(data, type=LedgerBatch)
             except (OSError, msgspec.DecodeError) as exc:
-                raise StoreError(f"{path} is no batch of this version ({exc}): move it away, or delete it") from exc
+                raise StoreError(f"{path} is not a batch of this version ({exc}): move it away, or delete it") from exc
 
-    def find(self, name: str) -> Batch | None:
-        """The batch of that name."""
+    def find(self, name: str) -> LedgerBatch | None:
+        """Returns a batch by id."""
         return self._batches.get(name)
 
-    def all(self) -> list[Batch]:
-        """In the order in which they were asked for."""
+    def all(self) -> list[LedgerBatch]:
+        """Returns all batches in execution order."""
         return sorted(self._batches.values(), key=lambda one: one.order)
 
-    def add(self, request: BatchRequest) -> tuple[Batch, bool]:
-        """The batch of a request, and whether it is new.
-
-        Raises:
-            UserError: Another request has this name.
-        """
+    def add(self, request: BatchRequest) -> tuple[LedgerBatch, bool]:
+        """Returns the batch of a request, and whether it is new."""
         known = self._batches.get(request.id)
         if known is not None:
             if digest_record(known.request) != digest_record(request):
                 raise UserError(f"batch {request.id!r} was asked for with another content: give it another id")
             return known, False
         order = 1 + max((one.order for one in self._batches.values()), default=-1)
-        return self.put(Batch(request, order)), True
+        return self.save(LedgerBatch(request, order)), True
 
-    def put(self, batch: Batch) -> Batch:
-        """Keeps how a batch stands."""
+    def save(self, batch: LedgerBatch) -> LedgerBatch:
+        """Saves a batch."""
         path = self._path(batch.request.id)
         fresh = path.with_suffix(".new")
         with boundary(StoreError, f"writing {path}"):
@@ -102,14 +98,14 @@ class Ledger:
         self._batches[batch.request.id] = batch
         return batch
 
-    def forget(self, batch: Batch) -> None:
-        """Drops a batch and its rows; its run stays in the store."""
+    def delete(self, batch: LedgerBatch) -> None:
+        """Deletes a batch and its rows; its run stays in the store."""
         self.rows_path(batch).unlink(missing_ok=True)
         self._path(batch.request.id).unlink(missing_ok=True)
         self._batches.pop(batch.request.id, None)
 
-    def rows_path(self, batch: Batch) -> Path:
-        """Where the rows of a batch that is done lie."""
+    def rows_path(self, batch: LedgerBatch) -> Path:
+        """Returns the path of a batch's rows."""
         return self.folder / f"{batch.request.id}.rows"
 
     def _path(self, name: str) -> Path:

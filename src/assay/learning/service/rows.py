@@ -1,6 +1,6 @@
-"""The rows of a finished batch: verified, credited, one JSON object a line, in pages.
+"""Rows of finished batches as JSON lines, in pages.
 
-A page begins at a line; its cursor is the line's place in the file, so that a page costs no more the later it comes.
+A page begins at a line; its cursor is a file offset, so that later pages cost no more.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ import msgspec
 import numpy as np
 
 from assay.errors import StoreError, UserError, boundary
-from assay.learning.credit.batch import credited
+from assay.learning.credit.batch import assign_credit
 from assay.learning.reading import RowsConfig, rows_of_run
 from assay.learning.rows import ROLES, TrainingRow
 
-from .ledger import Batch
+from .ledger import LedgerBatch
 
-__all__ = ["Page", "WrittenRows", "page_of", "plain", "write_batch"]
+__all__ = ["WrittenRows", "read_page", "row_as_json", "write_batch"]
 
-MOST_ROWS = 1000
-MOST_BYTES = 8 << 20
-"""Of one page; a single longer row is a page of its own."""
+MAX_PAGE_ROWS = 1000
+MAX_PAGE_BYTES = 8 << 20
+"""Maximum bytes of a page; a longer row is a page of its own."""
 
 
 class WrittenRows(NamedTuple):
-    """What was written."""
+    """Counts of written rows."""
 
     rows: int
     left_out: dict[str, int]
     versions: dict[str, int]
-    """Sampled tokens by the version of the weights that the replies named."""
+    """Sampled tokens by reported weight version."""
 
 
-def write_batch(store: Path, batch: Batch, target: Path, folder: str | None) -> WrittenRows:
-    """Writes the rows of a batch whose run is finished; the file is there when it is whole.
+def write_batch(store: Path, batch: LedgerBatch, target: Path, folder: str | None) -> WrittenRows:
+    """Writes the rows of a finished batch atomically.
 
     Raises:
         UserError: The run gives no rows, or the credit that was asked for cannot be given.
@@ -50,31 +50,31 @@ def write_batch(store: Path, batch: Batch, target: Path, folder: str | None) -> 
             "no attempt of the batch gives a row: its policy gave no token ids (serve it with vllm:, sglang: or local:)"
         )
     try:
-        given = credited(rows, batch.request.credit)
+        credited = assign_credit(rows, batch.request.credit)
     except ValueError as exc:
         raise UserError(f"credit {batch.request.credit.method!r}: {exc}") from exc
-    left_out.update({f"credit: {why}": number for why, number in given.credit.reasons.items()})
+    left_out.update({f"credit: {why}": number for why, number in credited.credit.reasons.items()})
     fresh = target.with_suffix(".part")
     with boundary(StoreError, f"writing {target}"):
         with fresh.open("wb") as file:
-            for row in given.rows:
-                file.write(msgspec.json.encode(plain(row, batch)) + b"\n")
+            for row in credited.rows:
+                file.write(msgspec.json.encode(row_as_json(row, batch)) + b"\n")
         fresh.replace(target)
-    return WrittenRows(len(given.rows), dict(left_out), _versions(given.rows))
+    return WrittenRows(len(credited.rows), dict(left_out), _tokens_by_version(credited.rows))
 
 
-def plain(row: TrainingRow, batch: Batch) -> dict[str, Any]:
-    """A row as JSON data: arrays as lists, masks as 0 and 1, numbers that are none as null."""
+def row_as_json(row: TrainingRow, batch: LedgerBatch) -> dict[str, Any]:
+    """Returns a row as JSON data: arrays as lists, masks as 0 and 1, non-finite numbers as null."""
     found: dict[str, Any] = {"batch": batch.request.id, "roles_are": ROLES}
     if batch.request.policy.version is not None:
         found["asked_version"] = batch.request.policy.version
     for field in msgspec.structs.fields(row):
-        found[field.name] = _plain(getattr(row, field.name))
+        found[field.name] = _as_json(getattr(row, field.name))
     found["verified_pass"] = row.verified_pass
     return found
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype == np.bool_:
             return value.astype(np.int8).tolist()
@@ -82,11 +82,11 @@ def _plain(value: Any) -> Any:
             return [float(one) if np.isfinite(one) else None for one in value]
         return value.tolist()
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _as_json(one) for name, one in value.items()}
     return msgspec.to_builtins(value)
 
 
-def _versions(rows: list[TrainingRow]) -> dict[str, int]:
+def _tokens_by_version(rows: list[TrainingRow]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for row in rows:
         for turn in row.turns:
@@ -95,29 +95,21 @@ def _versions(rows: list[TrainingRow]) -> dict[str, int]:
     return dict(found)
 
 
-class Page(NamedTuple):
-    """Some rows."""
-
-    body: bytes
-    """The whole answer: `{"next": cursor or null, "rows": [...]}`."""
-    rows: int
-
-
-def page_of(path: Path, after: int, most: int) -> Page:
-    """The rows from a cursor on. Raises `UserError` where the cursor is none of this file."""
+def read_page(path: Path, after: int, most: int) -> bytes:
+    """Returns `{"next": cursor or null, "rows": [...]}` from a cursor on. Raises `UserError` for an invalid cursor."""
     lines: list[bytes] = []
     with boundary(StoreError, f"reading {path}"), path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, after - 1))
         if after > size or (after and file.read(1) != b"\n"):
-            raise UserError(f"after={after} is no cursor of these rows: take it from `next`")
-        held = 0
-        while len(lines) < min(most, MOST_ROWS) and (held < MOST_BYTES or not lines):
+            raise UserError(f"after={after} is not a cursor of these rows: take it from `next`")
+        page_bytes = 0
+        while len(lines) < min(most, MAX_PAGE_ROWS) and (page_bytes < MAX_PAGE_BYTES or not lines):
             line = file.readline()
             if not line:
                 break
-            held += len(line)
+            page_bytes += len(line)
             lines.append(line.rstrip(b"\n"))
         at = file.tell()
     following = b"null" if at >= size else str(at).encode()
-    return Page(b'{"next":' + following + b',"rows":[' + b",".join(lines) + b"]}", len(lines))
+    return b'{"next":' + following + b',"rows":[' + b",".join(lines) + b"]}"

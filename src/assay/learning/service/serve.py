@@ -1,4 +1,4 @@
-"""Starts the service, and ends it: what is under way when it ends is gone on with when it starts again."""
+"""Runs the service; batches that are interrupted resume at the next start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.errors import StoreError, UserError, boundary
-from assay.gateway.http.server import Bounds, HttpServer
+from assay.gateway.http.server import HttpServer, ServerLimits
 from assay.rollout.exchange.standalone_gateway import listening
 from assay.settings import Settings
 from assay.store.database import WriterLock
@@ -19,25 +19,28 @@ from assay.store.database import WriterLock
 from .app import RolloutApp
 from .config import RolloutServiceConfig, require_policies
 from .ledger import Ledger
-from .worker import Worker
+from .worker import BatchWorker
 
-__all__ = ["Served", "serve_rollouts"]
+__all__ = ["ServiceAddress", "serve_rollouts"]
 
-BOUNDS = Bounds(header_s=20.0, body_s=60.0, connections=256)
-MOST_TOKEN = 4096
+BOUNDS = ServerLimits(header_s=20.0, body_s=60.0, connections=256)
+MAX_TOKEN_CHARS = 4096
 
 
-class Served(NamedTuple):
-    """Where the service is."""
+class ServiceAddress(NamedTuple):
+    """URL and token file of the service."""
 
     url: str
     token_file: Path
 
 
 async def serve_rollouts(
-    config: RolloutServiceConfig, settings: Settings, on_open: Callable[[Served], None], until: Awaitable[object]
+    config: RolloutServiceConfig,
+    settings: Settings,
+    on_open: Callable[[ServiceAddress], None],
+    until: Awaitable[object],
 ) -> None:
-    """Serves until told to end.
+    """Serves until `until` is done.
 
     Args:
         config: What may be asked for.
@@ -46,24 +49,24 @@ async def serve_rollouts(
         until: Done when it is to end.
 
     Raises:
-        UserError: The configuration cannot work, or the port is not to be had; nothing was started.
+        UserError: The configuration cannot work, or the port is not available; nothing was started.
         StoreError: Another service uses this store, or its files cannot be read or written.
     """
     require_policies(config)
     ledger = Ledger(settings.store / "service")
     token_file = Path(config.token_file) if config.token_file else ledger.folder / "token"
-    with _alone(ledger.folder), listening(config.port) as listener:
-        worker = Worker(config, settings, ledger)
-        app = RolloutApp(config, ledger, worker, _token(token_file))
+    with _service_lock(ledger.folder), listening(config.port) as listener:
+        worker = BatchWorker(config, settings, ledger)
+        app = RolloutApp(config, ledger, worker, _load_token(token_file))
         async with HttpServer(app, BOUNDS) as server:
             port = listener.getsockname()[1]
             await server.listen(listener)
-            on_open(Served(f"http://127.0.0.1:{port}", token_file))
-            await _until(until, worker)
+            on_open(ServiceAddress(f"http://127.0.0.1:{port}", token_file))
+            await _run_until(until, worker)
 
 
-async def _until(until: Awaitable[object], worker: Worker) -> None:
-    """Works until it is to end, or the work itself fails."""
+async def _run_until(until: Awaitable[object], worker: BatchWorker) -> None:
+    """Runs the worker until `until` is done or the worker fails."""
     working, ending = asyncio.create_task(worker.run()), asyncio.ensure_future(until)
     try:
         await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -75,8 +78,7 @@ async def _until(until: Awaitable[object], worker: Worker) -> None:
         working.result()
 
 
-def _token(path: Path) -> str:
-    """The token; a fresh one where there is none."""
+def _load_token(path: Path) -> str:
     if not path.exists():
         with boundary(StoreError, f"writing {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,15 +89,15 @@ def _token(path: Path) -> str:
         if path.stat().st_mode & 0o077:
             raise UserError(f"{path} can be read by others: chmod 600 it")
         with path.open(encoding="utf-8") as file:
-            token = file.read(MOST_TOKEN).strip()
+            token = file.read(MAX_TOKEN_CHARS).strip()
     if len(token) < 16 or not token.isascii() or any(c.isspace() for c in token):
         raise UserError(f"{path} holds no token: at least 16 characters without spaces; delete it for a fresh one")
     return token
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One service a store: the kernel drops the lock when this process dies."""
+def _service_lock(folder: Path) -> Iterator[None]:
+    """Locks the store's service; the kernel releases the lock if the process dies."""
     try:
         lock = WriterLock(folder / "lock")
     except StoreError as exc:

@@ -1,7 +1,6 @@
-"""Works off the batches, one after the other: an ordinary run each, then its rows.
+"""Runs batches one at a time: an ordinary run each, then its rows.
 
-Killed at any moment, it goes on where it was: a run is resumed with nothing lost and nothing run twice, rows that were
-half written are written again.
+After a kill it resumes: a run continues without loss or repetition, and partly written rows are rewritten.
 """
 
 from __future__ import annotations
@@ -19,34 +18,34 @@ from assay.settings import Settings
 from assay.store import list_runs
 
 from .config import VERSION, BatchRequest, RolloutServiceConfig, run_config
-from .ledger import Batch, Ledger
+from .ledger import Ledger, LedgerBatch
 from .rows import write_batch
 
-__all__ = ["Worker"]
+__all__ = ["BatchWorker"]
 
 _log = logging.getLogger(__name__)
-MOST_ERROR = 2000
+MAX_ERROR_CHARS = 2000
 
 
-class Worker:
-    """The one who runs batches."""
+class BatchWorker:
+    """Runs batches."""
 
     def __init__(self, config: RolloutServiceConfig, settings: Settings, ledger: Ledger) -> None:
         self._config, self._settings, self._ledger = config, settings, ledger
-        self._news = asyncio.Event()
-        self._moved = asyncio.Condition()
+        self._wake_event = asyncio.Event()
+        self._changed = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
-        self._running: Batch | None = None
+        self._running: LedgerBatch | None = None
         self.tally = Tally()
-        """Of the batch that is running."""
+        """Progress of the running batch."""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs batches until cancelled."""
         while True:
-            batch = next((one for one in self._ledger.all() if not one.over), None)
+            batch = next((one for one in self._ledger.all() if not one.is_over), None)
             if batch is None:
-                self._news.clear()
-                await self._news.wait()
+                self._wake_event.clear()
+                await self._wake_event.wait()
                 continue
             self._running, self.tally = batch, Tally()
             self._task = asyncio.create_task(self._work(batch))
@@ -60,54 +59,54 @@ class Worker:
                 raise
             finally:
                 self._running = self._task = None
-                await self._tell()
+                await self._notify()
 
     def wake(self) -> None:
-        """There is something new to do."""
-        self._news.set()
+        """Wakes the worker."""
+        self._wake_event.set()
 
-    async def moved(self, batch: str, patience_s: float) -> None:
-        """Returns once the batch is over, or something ended, or patience did."""
+    async def wait_for_change(self, batch: str, patience_s: float) -> None:
+        """Waits until the batch is over, a batch changes, or the timeout passes."""
         known = self._ledger.find(batch)
-        if known is None or known.over:
+        if known is None or known.is_over:
             return
         try:
-            async with asyncio.timeout(patience_s), self._moved:
-                await self._moved.wait()
+            async with asyncio.timeout(patience_s), self._changed:
+                await self._changed.wait()
         except TimeoutError:
             return
 
-    async def cancel(self, batch: Batch) -> Batch:
-        """Ends a batch; what its run has recorded stays in the store."""
-        if batch.over:
+    async def cancel(self, batch: LedgerBatch) -> LedgerBatch:
+        """Cancels a batch; recorded attempts stay in the store."""
+        if batch.is_over:
             return batch
-        cancelled = self._ledger.put(msgspec.structs.replace(batch, state="cancelled"))
+        cancelled = self._ledger.save(msgspec.structs.replace(batch, state="cancelled"))
         if self._running is not None and self._running.request.id == batch.request.id and self._task is not None:
             self._task.cancel()
-        await self._tell()
+        await self._notify()
         return cancelled
 
-    def is_running(self, batch: Batch) -> bool:
-        """Whether it is the one that is worked at."""
+    def is_running(self, batch: LedgerBatch) -> bool:
+        """Returns whether a batch is running."""
         return self._running is not None and self._running.request.id == batch.request.id
 
-    async def _tell(self) -> None:
-        async with self._moved:
-            self._moved.notify_all()
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
 
-    async def _work(self, batch: Batch) -> None:
-        batch = self._ledger.put(msgspec.structs.replace(batch, state="running"))
+    async def _work(self, batch: LedgerBatch) -> None:
+        batch = self._ledger.save(msgspec.structs.replace(batch, state="running"))
         try:
             with boundary(EnvironmentFailure, f"batch {batch.request.id}"):
-                done = await self._made(batch)
+                done = await self._execute(batch)
         except AssayError as exc:
             _log.warning("batch %s failed", batch.request.id, exc_info=exc)
-            done = msgspec.structs.replace(batch, state="failed", error=str(exc)[:MOST_ERROR])
+            done = msgspec.structs.replace(batch, state="failed", error=str(exc)[:MAX_ERROR_CHARS])
         current = self._ledger.find(batch.request.id)
         if current is not None and current.state == "running":
-            self._ledger.put(done)
+            self._ledger.save(done)
 
-    async def _made(self, batch: Batch) -> Batch:
+    async def _execute(self, batch: LedgerBatch) -> LedgerBatch:
         store = self._settings.store
         if batch.run in list_runs(store):
             await resume_run(batch.run, self._settings, self.tally)
@@ -115,30 +114,32 @@ class Worker:
             await start_run(run_config(self._config, batch.request, batch.run), self._settings, self.tally)
         target, folder = self._ledger.rows_path(batch), _folder(self._config, batch.request)
         written = await asyncio.to_thread(write_batch, store, batch, target, folder)
-        told: dict[str, Any] = written._asdict()
-        return msgspec.structs.replace(batch, state="done", warnings=self._warnings(batch, written.versions), **told)
+        row_fields: dict[str, Any] = written._asdict()
+        return msgspec.structs.replace(
+            batch, state="done", warnings=self._warnings(batch, written.versions), **row_fields
+        )
 
-    def _warnings(self, batch: Batch, versions: dict[str, int]) -> tuple[str, ...]:
-        """What is wrong with the weights that answered, as far as the replies tell."""
-        asked, policy = batch.request.policy.version, batch.request.policy.name
+    def _warnings(self, batch: LedgerBatch, versions: dict[str, int]) -> tuple[str, ...]:
+        requested, policy = batch.request.policy.version, batch.request.policy.name
         named = set(versions) - {"unknown"}
         found = []
         if "unknown" in versions:
             found.append("some replies named no version of their weights: whether they moved is not known")
         before = [b for b in self._ledger.all() if b.order < batch.order and b.request.policy.name == policy]
         last = next((b for b in reversed(before) if b.state == "done"), None)
-        before_it = None if last is None else last.request.policy.version
+        previous_version = None if last is None else last.request.policy.version
         same = last is not None and bool(named) and named == set(last.versions) - {"unknown"}
-        if same and asked is not None and before_it not in (None, asked):
-            found.append(f"version {asked} was asked for, and the weights are those of {before_it}: they did not move")
+        if same and requested is not None and previous_version not in (None, requested):
+            found.append(
+                f"version {requested} was asked for, and the weights are those of {previous_version}: they did not move"
+            )
         if len(named) > 1:
             found.append("the weights moved while the batch was running")
         return tuple(found)
 
 
-def _folder(config: RolloutServiceConfig, asked: BatchRequest) -> str | None:
-    """Where the tokenizer of a policy lies, as far as is known."""
-    if asked.policy.name in config.renderers:
-        return config.renderers[asked.policy.name]
-    model = config.policies[asked.policy.name].replace(VERSION, asked.policy.version or "")
+def _folder(config: RolloutServiceConfig, requested: BatchRequest) -> str | None:
+    if requested.policy.name in config.renderers:
+        return config.renderers[requested.policy.name]
+    model = config.policies[requested.policy.name].replace(VERSION, requested.policy.version or "")
     return model.removeprefix("local:").partition("?")[0] if model.startswith("local:") else None

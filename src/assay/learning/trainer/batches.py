@@ -1,7 +1,7 @@
-"""From rows to tensors: which rows share a pass, how much each token weighs, and the model's log-probabilities of them.
+"""Batches of rows: rows of each forward pass, token weights, and log-probabilities.
 
-Rows are padded on the right, where causal attention never looks. The weight of a token is settled over the whole step
-before it is cut into passes, so that how it is cut changes nothing but the rounding.
+Rows are padded on the right, which causal attention ignores. Token weights are computed over the whole step before it
+is split into passes, so that the split changes only the rounding.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from assay.learning.rows import TrainingRow
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Passes", "Tensors", "attempts_of", "log_probabilities", "passes", "token_weights"]
+__all__ = ["PaddedRows", "RowPass", "attempt_numbers", "log_probabilities", "plan_passes", "token_weights"]
 
 Floats = NDArray[np.float64]
 Normalise = Literal["attempt", "token", "constant"]
 
 
-class Passes(NamedTuple):
-    """Rows that are read in one pass, by their places in the step's list."""
+class RowPass(NamedTuple):
+    """Rows of one pass, by index, and their longest length."""
 
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     longest: int
 
 
-class Tensors(NamedTuple):
-    """Rows of one pass, of shapes (rows, tokens) and (rows, tokens - 1): column t is about token t + 1."""
+class PaddedRows(NamedTuple):
+    """Padded rows of shapes (rows, tokens) and (rows, tokens - 1): column t is about token t + 1."""
 
     ids: torch.Tensor
     targets: torch.Tensor
 
     def column(self, columns: Sequence[NDArray[Any]]) -> torch.Tensor:
-        """One number a token for each row, as (rows, tokens - 1)."""
+        """Pads one number per token to (rows, tokens - 1)."""
         import torch
 
         padded = np.zeros((len(columns), self.ids.shape[1]), dtype=np.float32)
@@ -46,40 +46,40 @@ class Tensors(NamedTuple):
         return torch.from_numpy(padded[:, 1:]).to(self.ids.device)
 
 
-def passes(lengths: Sequence[int], most: int) -> Iterator[Passes]:
-    """Rows of like length together, at most `most` tokens a pass, padding included; a longer row has one of its own."""
-    held: list[int] = []
-    for place in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
-        if held and (len(held) + 1) * lengths[place] > most:
-            yield Passes(tuple(held), lengths[held[-1]])
-            held = []
-        held.append(place)
-    if held:
-        yield Passes(tuple(held), lengths[held[-1]])
+def plan_passes(lengths: Sequence[int], most: int) -> Iterator[RowPass]:
+    """Groups rows of similar length into passes of at most `most` tokens, padding included; a longer row is alone."""
+    members: list[int] = []
+    for position in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
+        if members and (len(members) + 1) * lengths[position] > most:
+            yield RowPass(tuple(members), lengths[members[-1]])
+            members = []
+        members.append(position)
+    if members:
+        yield RowPass(tuple(members), lengths[members[-1]])
 
 
-def tensors(rows: Sequence[NDArray[Any]], longest: int, device: Any) -> Tensors:
-    """Token ids of rows, padded to `longest`."""
+def pad_rows(rows: Sequence[NDArray[Any]], longest: int, device: Any) -> PaddedRows:
+    """Pads token ids to `longest`."""
     import torch
 
     padded = np.zeros((len(rows), longest), dtype=np.int64)
     for row, ids in enumerate(rows):
         padded[row, : len(ids)] = ids
     ids = torch.from_numpy(padded).to(device)
-    return Tensors(ids, ids[:, 1:])
+    return PaddedRows(ids, ids[:, 1:])
 
 
-def log_probabilities(model: Any, given: Tensors) -> torch.Tensor:
-    """Of each token after the first under the model, in nats, of shape (rows, tokens - 1), float32."""
+def log_probabilities(model: Any, inputs: PaddedRows) -> torch.Tensor:
+    """Returns the log-probability of each token after the first, in nats, of shape (rows, tokens - 1), float32."""
     import torch
 
-    logits = model(input_ids=given.ids[:, :-1], use_cache=False).logits.float()
-    chosen = logits.gather(-1, given.targets.unsqueeze(-1)).squeeze(-1)
+    logits = model(input_ids=inputs.ids[:, :-1], use_cache=False).logits.float()
+    chosen = logits.gather(-1, inputs.targets.unsqueeze(-1)).squeeze(-1)
     return chosen - torch.logsumexp(logits, -1)
 
 
-def attempts_of(rows: Sequence[TrainingRow]) -> NDArray[np.int64]:
-    """The number of each row's attempt, [R], in order of first appearance."""
+def attempt_numbers(rows: Sequence[TrainingRow]) -> NDArray[np.int64]:
+    """Returns each row's attempt number, [R], in order of first appearance."""
     known: dict[tuple[str, str], int] = {}
     return np.array([known.setdefault((row.run, row.chain), len(known)) for row in rows], dtype=np.int64)
 
@@ -87,7 +87,7 @@ def attempts_of(rows: Sequence[TrainingRow]) -> NDArray[np.int64]:
 def token_weights(
     masks: Sequence[NDArray[Any]], attempts: NDArray[np.int64], normalise: Normalise, constant: int = 1
 ) -> list[Floats]:
-    """How much each token weighs in a sum that is a mean.
+    """Returns token weights with which a sum becomes a mean.
 
     Args:
         masks: [N] of each row: what a token counts for before that, 0 for not at all.

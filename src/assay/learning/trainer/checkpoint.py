@@ -1,7 +1,7 @@
-"""Checkpoints: everything that training goes on from, in a folder that is whole or not there.
+"""Checkpoints: the complete training state, written atomically.
 
-A checkpoint is a model's folder as any loader takes it, with the optimiser's state and a page of numbers beside it.
-Tensors are safetensors: nothing is unpickled.
+A checkpoint is a standard model folder with the optimiser's state and a progress file. Tensors are safetensors: nothing
+is unpickled.
 """
 
 from __future__ import annotations
@@ -14,67 +14,58 @@ import msgspec
 
 from assay.errors import StoreError, boundary
 
+from .atomic_folder import atomic_folder
 from .optimise import Optimiser
-from .policy import Policy
-from .whole import whole_folder
+from .policy import TrainedPolicy
 
-__all__ = ["Checkpoints", "Progress"]
+__all__ = ["Checkpoints", "TrainingProgress"]
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where training stands."""
+class TrainingProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress of a training."""
 
     stage: str
-    """What was being done: `sft`, `dpo`, `policy_gradient`."""
+    """Stage: `sft`, `dpo`, `policy_gradient`."""
     step: int
-    """Steps of that stage that are done."""
+    """Completed steps of that stage."""
     version: str
-    """Of the weights."""
+    """Version of the weights."""
     told: dict[str, Any] = {}
-    """What else the stage wants to find again."""
+    """Further state of the stage."""
 
 
 class Checkpoints:
-    """The checkpoints of one training, by stage and step.
+    """The checkpoints of one training, by stage and step."""
 
-    Args:
-        folder: Where they lie.
-        kept: How many of the newest of a stage stay.
-    """
-
-    def __init__(self, folder: Path, kept: int = 2) -> None:
+    def __init__(self, folder: Path, keep_last: int = 2) -> None:
         self.folder = folder
-        self._kept = kept
+        self._keep_last = keep_last
 
-    def write(self, policy: Policy, optimiser: Optimiser | None, progress: Progress) -> Path:
-        """Keeps the present. Raises `StoreError` where it cannot be written."""
+    def write(self, policy: TrainedPolicy, optimiser: Optimiser | None, progress: TrainingProgress) -> Path:
+        """Writes a checkpoint. Raises `StoreError`."""
         from safetensors.torch import save_file
 
         final = self.path(progress.stage, progress.step)
-        with boundary(StoreError, f"writing the checkpoint {final}"), whole_folder(final) as folder:
+        with boundary(StoreError, f"writing the checkpoint {final}"), atomic_folder(final) as folder:
             policy.save(folder)
             if optimiser is not None:
                 save_file(optimiser.state(), folder / "optimiser.safetensors")
             (folder / "progress.json").write_bytes(msgspec.json.format(msgspec.json.encode(progress)))
-        for old in self.steps(progress.stage)[: -self._kept]:
+        for old in self.steps(progress.stage)[: -self._keep_last]:
             shutil.rmtree(self.path(progress.stage, old))
         return final
 
-    def newest(self, stage: str) -> Progress | None:
-        """Of the stage; None where it has none. Raises `StoreError` where it cannot be read."""
+    def newest(self, stage: str) -> TrainingProgress | None:
+        """Returns the newest checkpoint of a stage, or None. Raises `StoreError` if it cannot be read."""
         steps = self.steps(stage)
         if not steps:
             return None
         path = self.path(stage, steps[-1])
         with boundary(StoreError, f"reading the checkpoint {path}"):
-            return msgspec.json.decode((path / "progress.json").read_bytes(), type=Progress)
+            return msgspec.json.decode((path / "progress.json").read_bytes(), type=TrainingProgress)
 
-    def load(self, policy: Policy, optimiser: Optimiser | None, progress: Progress) -> None:
-        """Gives the policy and the optimiser back what they were.
-
-        Raises:
-            StoreError: A file is missing or damaged: the weights are not those that the checkpoint names.
-        """
+    def load(self, policy: TrainedPolicy, optimiser: Optimiser | None, progress: TrainingProgress) -> None:
+        """Restores the policy and the optimiser."""
         from safetensors.torch import load_file
 
         from assay.gateway.backends.local import load_checkpoint
@@ -82,8 +73,8 @@ class Checkpoints:
         path = self.path(progress.stage, progress.step)
         with boundary(StoreError, f"reading the checkpoint {path}"):
             options = policy.options
-            kept = load_checkpoint(path, str(path), device=str(policy.device), dtype=options.dtype)
-            policy.model.load_state_dict(kept.state_dict())
+            stored_model = load_checkpoint(path, str(path), device=str(policy.device), dtype=options.dtype)
+            policy.model.load_state_dict(stored_model.state_dict())
             if optimiser is not None:
                 optimiser.restore(load_file(path / "optimiser.safetensors"))
         if policy.version != progress.version:
@@ -92,11 +83,11 @@ class Checkpoints:
             )
 
     def path(self, stage: str, step: int) -> Path:
-        """Where one lies."""
+        """Returns the path of a checkpoint."""
         return self.folder / f"{stage}-{step:06d}"
 
     def steps(self, stage: str) -> list[int]:
-        """Those that are whole, in order."""
+        """Returns the complete checkpoints' steps, in order."""
         if not self.folder.is_dir():
             return []
         names = [path.name for path in self.folder.iterdir() if path.is_dir()]

@@ -1,4 +1,4 @@
-"""The losses, as sums over tokens that `batches.token_weights` has made into means. Pure functions of tensors.
+"""Losses, as sums weighted by `batches.token_weights`. Pure functions of tensors.
 
 Sources: PPO's clipped surrogate (arXiv 1707.06347) with separate bounds (DAPO, 2503.14476); Schulman's k3 estimate of a
 divergence; DPO (2305.18290).
@@ -11,33 +11,33 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Surrogate", "cross_entropy", "preference", "pull", "surrogate"]
+__all__ = ["Surrogate", "clipped_surrogate", "cross_entropy", "dpo_loss", "k3_divergence"]
 
 
 class Surrogate(NamedTuple):
-    """The policy's loss and what it is made of."""
+    """The policy's loss and its parts."""
 
     loss: torch.Tensor
     """A scalar."""
     ratio: torch.Tensor
-    """Of each token; 1 where it has no weight."""
+    """Ratio of each token; 1 without weight."""
     clipped: torch.Tensor
-    """Whether a token's gradient was cut off."""
+    """Tokens with a clipped gradient."""
 
 
 def cross_entropy(logprobs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The weighted sum of -log p. Both are of shape (rows, tokens)."""
+    """Returns the weighted sum of -log p. Both are of shape (rows, tokens)."""
     return -(logprobs * weights).sum()
 
 
-def surrogate(
+def clipped_surrogate(
     logprobs: torch.Tensor,
     old: torch.Tensor,
     advantages: torch.Tensor,
     weights: torch.Tensor,
     bounds: tuple[float, float],
 ) -> Surrogate:
-    """The clipped policy gradient: the weighted sum of -min(r A, clip(r, 1 - low, 1 + high) A) with r = p / p_old.
+    """Returns the clipped policy gradient: the weighted sum of -min(r A, clip(r, 1 - low, 1 + high) A), r = p / p_old.
 
     Args:
         logprobs: Of each token now; with gradient. All tensors are of shape (rows, tokens).
@@ -47,29 +47,22 @@ def surrogate(
         bounds: How far the ratio may fall below and rise above 1.
     """
     ratio = ((logprobs - old) * (weights > 0)).exp()
-    free = ratio * advantages
-    held = ratio.clamp(1 - bounds[0], 1 + bounds[1]) * advantages
-    clipped = (held < free) & (weights > 0)
-    return Surrogate(-(free.minimum(held) * weights).sum(), ratio, clipped)
+    objective = ratio * advantages
+    clipped_objective = ratio.clamp(1 - bounds[0], 1 + bounds[1]) * advantages
+    clipped = (clipped_objective < objective) & (weights > 0)
+    return Surrogate(-(objective.minimum(clipped_objective) * weights).sum(), ratio, clipped)
 
 
-def pull(logprobs: torch.Tensor, reference: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The weighted sum of exp(d) - 1 - d with d = log p_reference - log p: an estimate of the divergence from it."""
+def k3_divergence(logprobs: torch.Tensor, reference: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Returns the weighted sum of exp(d) - 1 - d, d = log p_reference - log p: an estimate of the divergence."""
     gap = (reference - logprobs) * (weights > 0)
     return ((gap.exp() - 1 - gap) * weights).sum()
 
 
-def preference(
+def dpo_loss(
     chosen: torch.Tensor, rejected: torch.Tensor, reference: tuple[torch.Tensor, torch.Tensor], beta: float
 ) -> torch.Tensor:
-    """DPO's loss of each pair, of shape (pairs,): -log sigmoid(beta * (margin now - margin of the reference)).
-
-    Args:
-        chosen: Log-probability of each preferred answer, (pairs,).
-        rejected: Of the other one.
-        reference: The same two by the policy that the training began with.
-        beta: See `DpoOptions`.
-    """
+    """Returns DPO's loss of each pair, (pairs,): -log sigmoid(beta * (margin - reference margin))."""
     import torch.nn.functional as functional
 
     margin = (chosen - rejected) - (reference[0] - reference[1])

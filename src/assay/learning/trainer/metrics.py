@@ -1,7 +1,7 @@
-"""What a training did, on record: a run of its own with one chain, to which every step adds what it measured.
+"""Training metrics as a run of its own with one chain, extended by every step.
 
-So the numbers are as hard to change afterwards as any other record, name the weights before and after, and are read by
-the same tools. TensorBoard gets the same numbers where a recipe asks for it.
+The numbers are as tamper-evident as other records, name the weight versions, and are read by the same tools.
+TensorBoard gets the same numbers if configured.
 """
 
 from __future__ import annotations
@@ -16,25 +16,18 @@ from assay.errors import UserError
 from assay.records import AttemptEnded, AttemptStarted, Body, Evidence, EvidenceAdded, digest_record
 from assay.store import RunStore, list_runs
 
-__all__ = ["TRAINER", "Metrics", "Tell"]
+__all__ = ["TRAINER", "Metrics", "OnProgress"]
 
 TRAINER = "trainer"
 _KIND = "training"
 
 
-Tell = Callable[[str], None]
-"""Hears what is going on, a line at a time; must not block."""
+OnProgress = Callable[[str], None]
+"""Called with progress messages; must not block."""
 
 
 class Metrics:
-    """The record of one training; opened again, it goes on. Use as a context manager.
-
-    Args:
-        root: The store's folder.
-        run: Name of the run.
-        recipe: What was asked for, as plain data.
-        seed: Of the training.
-        tensorboard: A folder for TensorBoard's files; None for none.
+    """The record of one training, continued if it exists. Use as a context manager.
 
     Raises:
         UserError: The run was made from another recipe, or TensorBoard is not installed.
@@ -49,7 +42,7 @@ class Metrics:
         known = run in list_runs(root)
         manifest = {"training": dict(recipe), "agent": TRAINER, "assay_version": __version__}
         self._store = RunStore.open(root, run, write=True) if known else RunStore.create(root, run, manifest)
-        self._told: set[str] = set()
+        self._recorded: set[str] = set()
         rows = [row for row in self._store.attempts() if row.chain == self._chain]
         if rows and rows[0].task_digest != digest:
             self._store.close()
@@ -61,8 +54,8 @@ class Metrics:
                 run, self._chain, run, digest, TRAINER, None, seed, 0, at=time.time(), assay_version=__version__
             )
             self._store.append(self._chain, [started])
-        self._told = {key for key, _ in self.entries()}
-        self._board = _board(tensorboard)
+        self._recorded = {key for key, _ in self.entries()}
+        self._board = _open_tensorboard(tensorboard)
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -75,11 +68,10 @@ class Metrics:
             self._board.close()
 
     def add(self, key: str, data: Mapping[str, Any]) -> None:
-        """Keeps the numbers of one step; `key` names it, as `sft 40`. What is told again after a resume is not kept
-        twice."""
-        if key in self._told:
+        """Records one step's numbers under `key`, for example `sft 40`; a key recorded before a resume is skipped."""
+        if key in self._recorded:
             return
-        self._told.add(key)
+        self._recorded.add(key)
         found = Evidence(key, "audit", _KIND, dict(data), at=time.time())
         self._append(EvidenceAdded(found))
         stage, _, number = key.rpartition(" ")
@@ -89,18 +81,18 @@ class Metrics:
                     self._board.add_scalar(f"{stage}/{name}", value, int(number))
 
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """All that is kept, in order."""
+        """Yields all recorded entries in order."""
         for event in self._store.events(self._chain):
             body = event.body
             if isinstance(body, EvidenceAdded) and body.evidence.kind == _KIND:
                 yield body.evidence.id, body.evidence.data
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """What is kept of a step; None where nothing is."""
-        return next((data for found, data in self.entries() if found == key), None) if key in self._told else None
+        """Returns the entry of a step, or None."""
+        return next((data for found, data in self.entries() if found == key), None) if key in self._recorded else None
 
     def end(self, how: str, *, broke: str | None = None) -> None:
-        """Closes the chain, unless it is closed."""
+        """Closes the chain if it is open."""
         if not any(row.chain == self._chain and row.finished for row in self._store.attempts()):
             self._append(AttemptEnded(ended=None if broke else how, broke=broke, error=how if broke else None,
                                       at=time.time()))  # fmt: skip
@@ -109,7 +101,7 @@ class Metrics:
         self._store.append(self._chain, [body])
 
 
-def _board(folder: Path | None) -> Any:
+def _open_tensorboard(folder: Path | None) -> Any:
     if folder is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""AdamW with a schedule, over as many passes as a step takes."""
+"""AdamW with a learning-rate schedule and gradient accumulation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .options import Optimise
+from .options import OptimiserOptions
 
 if TYPE_CHECKING:
     import torch
@@ -15,19 +15,13 @@ __all__ = ["Optimiser"]
 
 
 class Optimiser:
-    """Steps a model.
+    """Optimises a model."""
 
-    Args:
-        model: Its parameters are trained.
-        options: See there.
-        steps: How many there will be in all, for the schedule.
-    """
-
-    def __init__(self, model: Any, options: Optimise, steps: int) -> None:
+    def __init__(self, model: Any, options: OptimiserOptions, steps: int) -> None:
         import torch
 
         self.options = options
-        self.taken = 0
+        self.steps_taken = 0
         self._steps = max(steps, 1)
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._inner = torch.optim.AdamW(
@@ -39,17 +33,17 @@ class Optimiser:
         )
 
     def rate(self) -> float:
-        """The learning rate of the next step."""
-        chosen, at = self.options, self.taken
-        if at < chosen.warmup:
-            return chosen.learning_rate * (at + 1) / chosen.warmup
-        done = min(1.0, (at - chosen.warmup) / max(1, self._steps - chosen.warmup))
+        """Returns the learning rate of the next step."""
+        chosen, step = self.options, self.steps_taken
+        if step < chosen.warmup:
+            return chosen.learning_rate * (step + 1) / chosen.warmup
+        done = min(1.0, (step - chosen.warmup) / max(1, self._steps - chosen.warmup))
         falls = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1 + math.cos(math.pi * done))}
         return chosen.learning_rate * falls[chosen.schedule]
 
     def step(self, losses: Iterable[torch.Tensor]) -> float:
-        """One step down the gradient of the sum of `losses`, each of which is let go of before the next is asked for;
-        the gradient's norm before it was clipped. A norm that is no number steps nowhere."""
+        """Runs one step on the sum of `losses`, freeing each before the next; returns the gradient norm before
+        clipping. A step with a non-finite norm is skipped."""
         import torch
 
         self._inner.zero_grad(set_to_none=True)
@@ -57,7 +51,7 @@ class Optimiser:
             loss.backward()
         norm = float(torch.nn.utils.clip_grad_norm_(self._named.values(), self.options.clip))
         rate = self.rate()
-        self.taken += 1
+        self.steps_taken += 1
         if math.isfinite(norm):
             for group in self._inner.param_groups:
                 group["lr"] = rate
@@ -65,21 +59,21 @@ class Optimiser:
         return norm
 
     def state(self) -> dict[str, torch.Tensor]:
-        """All that the next step depends on, as named tensors."""
+        """Returns the state as named tensors."""
         import torch
 
-        found = {"taken": torch.tensor(self.taken)}
+        found = {"taken": torch.tensor(self.steps_taken)}
         for name, parameter in self._named.items():
             for key, value in self._inner.state.get(parameter, {}).items():
                 found[f"{key}/{name}"] = value.detach().clone()
         return found
 
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Becomes what `state` was taken from."""
-        self.taken = int(state["taken"])
+        """Restores a state."""
+        self.steps_taken = int(state["taken"])
         for name, parameter in self._named.items():
-            kept = {key.partition("/")[0]: value for key, value in state.items() if key.partition("/")[2] == name}
-            if kept:
+            states = {key.partition("/")[0]: value for key, value in state.items() if key.partition("/")[2] == name}
+            if states:
                 self._inner.state[parameter] = {
-                    key: value if key == "step" else value.to(parameter.device) for key, value in kept.items()
+                    key: value if key == "step" else value.to(parameter.device) for key, value in states.items()
                 }

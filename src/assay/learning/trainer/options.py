@@ -1,4 +1,4 @@
-"""How a model is made and trained: the parts that recipes are put together from.
+"""Model and training options, the building blocks of recipes.
 
 Each field is documented by the string under it; `docs/reference/recipes.md` comes from there.
 """
@@ -11,51 +11,49 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["DpoOptions", "Keep", "ModelOptions", "Optimise", "PolicyGradientOptions", "SftOptions"]
+__all__ = ["DpoOptions", "Keep", "ModelOptions", "OptimiserOptions", "PolicyGradientOptions", "SftOptions"]
 
 Keep = Literal["all", "passed", "card"]
-"""Which attempts are learned from: `all` that were judged, those whose outcome passed (`passed`, whatever else is known
-of them), or those that passed and nothing speaks against (`card`)."""
+"""Attempts to train on: `all` judged ones, those with outcome pass (`passed`), or undoubted passes (`card`)."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Weight = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class ModelOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which model: one of your own by `path`, or a small Qwen3 that is made on the spot."""
+    """The model: an existing one by `path`, or a new small Qwen3."""
 
     path: str | None = None
-    """Folder of a Hugging Face causal language model with its tokenizer; without it a model is made."""
+    """Folder of a Hugging Face causal language model with its tokenizer; unset creates a model."""
     renderer: str | None = None
-    """Name of the chat template, where the model's type does not tell."""
+    """Name of the chat template, if the model's type does not determine it."""
     thinking: bool | None = None
-    """Whether the prompt lets the model think, for templates that can say so; unset leaves their default."""
+    """Enables thinking in the prompt, for templates with that option; unset keeps their default."""
     device: str = "auto"
     """`cpu`, `cuda`, ...; `auto` takes a GPU where there is one."""
     dtype: str = "float32"
-    """What weights are trained in: `float32` or `bfloat16`."""
+    """Data type of the trained weights: `float32` or `bfloat16`."""
     sampler_dtype: Literal["auto", "same", "float64"] = "auto"
-    """What the attempts of `assay improve` are sampled in: `same` as `dtype`, or `float64`, where a token does not
-    depend on which requests run together (their rounding, 1e-15, is far below what decides a draw), so that a training
-    that was killed ends as one that was not. `auto` takes `float64` for float32 models of under 50 million weights on a
-    CPU."""
+    """Data type in which `assay improve` samples: `same` as `dtype`, or `float64`, in which a token does not depend on
+    the batch (its rounding, 1e-15, decides no draw), so that a resumed training gives the same result. `auto` uses
+    `float64` for float32 models of under 50 million weights on a CPU."""
     threads: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Threads that training uses on a CPU; 0 leaves it to PyTorch. Another number may change the last bits."""
+    """Training threads on a CPU; 0 uses PyTorch's default. Another number may change the last bits."""
     vocabulary: Annotated[int, msgspec.Meta(ge=300, le=65536)] = 768
-    """Of a made model: tokens, the 256 bytes and the special ones included. Trained on the demonstrations' own text."""
+    """New model: vocabulary size, with the 256 bytes and the special tokens; trained on the demonstrations."""
     hidden: Count = 128
-    """Of a made model: width."""
+    """New model: hidden size."""
     layers: Count = 4
-    """Of a made model: layers."""
+    """New model: number of layers."""
     heads: Count = 4
-    """Of a made model: attention heads, each of hidden / heads numbers."""
+    """New model: number of attention heads, each of hidden / heads dimensions."""
     feed_forward: Count = 384
-    """Of a made model: width of the inner layer."""
+    """New model: size of the feed-forward layer."""
     context: Annotated[int, msgspec.Meta(ge=64)] = 1024
-    """Of a made model: longest conversation in tokens."""
+    """New model: context length in tokens."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be built."""
+        """Rejects invalid combinations."""
         if self.dtype not in ("float32", "bfloat16"):
             raise UserError(f"model.dtype is {self.dtype!r}: write float32 or bfloat16")
         if self.hidden % self.heads:
@@ -64,84 +62,83 @@ class ModelOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             )
 
 
-class Optimise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class OptimiserOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """AdamW, its learning rate and its bounds."""
 
     learning_rate: Positive = 1e-3
-    """The highest that is reached."""
+    """Maximum learning rate."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """How it goes on after the warm-up: `linear` and `cosine` end at 0."""
+    """Schedule after the warm-up: `linear` and `cosine` end at 0."""
     warmup: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Steps in which it rises from 0."""
+    """Warm-up steps, from 0."""
     weight_decay: Weight = 0.0
-    """Of AdamW."""
+    """Weight decay of AdamW."""
     beta2: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.999
-    """AdamW's memory of squared gradients; its memory of gradients is 0.9."""
+    """AdamW's second-moment decay; the first is 0.9."""
     clip: Positive = 1.0
-    """Largest norm of the gradient; a larger one is scaled down to it."""
+    """Maximum gradient norm; larger gradients are scaled down."""
     tokens_at_once: Count = 4096
-    """Tokens, padding included, of one pass forward and back; a step of more is accumulated over several passes, to the
-    same gradient."""
+    """Maximum tokens, padding included, of one forward and backward pass; larger steps accumulate the same gradient
+    over several passes."""
 
 
 class SftOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Supervised fine-tuning: the cross-entropy of what the agent said."""
+    """Supervised fine-tuning: cross-entropy of the agents' tokens."""
 
     steps: Annotated[int, msgspec.Meta(ge=0)] = 120
     """Steps of the optimiser."""
     batch: Count = 16
-    """Attempts a step, drawn without repetition until all were seen."""
-    optimise: Optimise = Optimise(learning_rate=1e-3)
+    """Attempts per step, without repetition until all were used."""
+    optimise: OptimiserOptions = OptimiserOptions(learning_rate=1e-3)
     """See the table of the optimiser."""
 
 
 class DpoOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Direct preference optimisation over pairs of attempts that parted at one turn: only that turn is trained."""
+    """Direct preference optimisation over pairs of attempts that diverged at one turn: only that turn is trained."""
 
     steps: Annotated[int, msgspec.Meta(ge=0)] = 60
     """Steps of the optimiser."""
     batch: Count = 16
-    """Pairs a step."""
+    """Pairs per step."""
     beta: Positive = 0.1
-    """How far the policy may leave the one it began as: smaller is further."""
-    optimise: Optimise = Optimise(learning_rate=1e-4)
+    """Strength of the reference: a smaller value allows more divergence."""
+    optimise: OptimiserOptions = OptimiserOptions(learning_rate=1e-4)
     """See the table of the optimiser."""
 
 
 class PolicyGradientOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The clipped policy gradient over tokens, under whatever credit the rows carry."""
+    """The clipped policy gradient over tokens, with any credit."""
 
     epochs: Count = 1
-    """How often each batch is used."""
+    """Passes over each batch."""
     minibatches: Count = 1
-    """Steps of the optimiser in one use of a batch; attempts are never split over two."""
+    """Optimiser steps per pass; an attempt is never split."""
     normalise: Literal["attempt", "token", "constant"] = "attempt"
-    """What weighs equally: each attempt however many tokens and rows it has; each token; or each token with the sum
-    divided by `constant_length` an attempt, as in Dr. GRPO."""
+    """Normalisation: equal weight for each attempt; for each token; or for each token with the sum divided by
+    `constant_length` per attempt, as in Dr. GRPO."""
     constant_length: Count = 64
-    """Of `normalise = "constant"`: tokens."""
+    """Tokens for `normalise = "constant"`."""
     clip_low: Positive = 0.2
-    """How far the ratio may fall below 1 before a token stops to count."""
+    """Clipping bound below 1."""
     clip_high: Positive = 0.2
-    """How far it may rise above 1."""
+    """Clipping bound above 1."""
     old: Literal["sampled", "recomputed"] = "recomputed"
-    """Which log-probabilities the ratio is taken against: those of the sampler, or the trainer's own from before the
-    update. `recomputed` gives a gradient that does not depend on how requests were batched."""
+    """Old log-probabilities of the ratio: the sampler's, or the trainer's own before the update. With `recomputed` the
+    gradient does not depend on how requests were batched."""
     correction: Literal["none", "token", "turn", "attempt"] = "none"
-    """Weighs by how much likelier the trainer's policy was to sample the token, turn or attempt than the sampler was.
-    For rollouts of older weights or another engine."""
+    """Importance weight of the token, turn or attempt, for rollouts of older weights or another engine."""
     correction_cap: Positive = 2.0
-    """Largest such weight."""
+    """Maximum importance weight."""
     most_lag: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Updates that the weights behind a reply may be behind; attempts further behind are dropped and counted."""
+    """Maximum age of an attempt's weights in updates; older attempts are dropped and counted."""
     most_gap: Positive = 0.01
-    """Largest difference of a sampled and a recomputed log-probability of the same weights, in nats; more stops the
-    training, for then the trainer and the engine do not run the same model."""
+    """Maximum difference of sampled and recomputed log-probabilities of the same weights, in nats; a larger one stops
+    the training, because trainer and engine then run different models."""
     reference_pull: Weight = 0.0
-    """Weight of the divergence from the policy that the training began with (the k3 estimate)."""
+    """Weight of the divergence from the initial policy (k3 estimate)."""
     observation_weight: Weight = 0.0
-    """ECHO's weight of the cross-entropy of what the agent's acts brought about."""
+    """ECHO's weight of the cross-entropy of observations caused by the agent."""
     observation_warmup: Annotated[int, msgspec.Meta(ge=0)] = 10
-    """Steps in which the observation weight rises from 0."""
-    optimise: Optimise = Optimise(learning_rate=5e-4)
+    """Warm-up steps of the observation weight, from 0."""
+    optimise: OptimiserOptions = OptimiserOptions(learning_rate=5e-4)
     """See the table of the optimiser."""

@@ -1,4 +1,4 @@
-"""The model that is trained: weights, template, and the version that names the weights.
+"""The trained model: weights, template and weight version.
 
 A version is a digest of the weights themselves, so it moves exactly when they do, and the same weights have the same
 version on disk, in the trainer and in the engine.
@@ -12,29 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import StoreError, UserError, boundary
-from assay.gateway.backends.local import LocalBackend, load_checkpoint, runs_small, weights_digest
+from assay.gateway.backends.local import LocalBackend, is_small_cpu_model, load_checkpoint, weights_digest
 from assay.gateway.backends.tiny import write_domain_tokenizer
 from assay.gateway.tokens import RenderedBackend
 from assay.gateway.tokens.library import LibraryRenderer, open_renderer, open_tokenizer
 
+from .atomic_folder import atomic_folder
 from .options import ModelOptions
-from .whole import whole_folder
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Policy", "make_model", "require_torch"]
+__all__ = ["TrainedPolicy", "make_model", "require_torch"]
 
 
-class Policy:
-    """A causal language model in training. It stays in evaluation mode: dropout would make the recomputed
-    log-probabilities others than the sampled ones.
-
-    Args:
-        model: A Transformers model, on its device.
-        folder: Where its tokenizer and configuration lie.
-        options: How it was made.
-    """
+class TrainedPolicy:
+    """A causal language model in training. It stays in evaluation mode, because dropout would change the recomputed
+    log-probabilities."""
 
     def __init__(self, model: Any, folder: Path, options: ModelOptions) -> None:
         self.model = model.eval()
@@ -43,8 +37,8 @@ class Policy:
         self.renderer: LibraryRenderer = open_renderer(folder, options.renderer, thinking=options.thinking)
 
     @classmethod
-    def open(cls, folder: Path, options: ModelOptions | None = None) -> Policy:
-        """Loads a checkpoint. Raises `UserError` where the folder holds none."""
+    def open(cls, folder: Path, options: ModelOptions | None = None) -> TrainedPolicy:
+        """Loads a checkpoint. Raises `UserError` if the folder holds none."""
         require_torch()
         options = options or ModelOptions()
         model = load_checkpoint(folder, str(folder), device=options.device, dtype=options.dtype)
@@ -52,32 +46,32 @@ class Policy:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.model.device
 
     @property
     def parameters(self) -> int:
-        """How many numbers are trained."""
+        """Number of parameters."""
         return int(sum(p.numel() for p in self.model.parameters()))
 
     @property
     def version(self) -> str:
-        """Names the weights as they are now."""
+        """Digest of the current weights."""
         return weights_digest(self.model.state_dict())
 
     def weights(self) -> Mapping[str, torch.Tensor]:
-        """A copy of the weights, as the engine takes them."""
+        """Returns a copy of the weights."""
         return {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
     def backend(self, name: str) -> RenderedBackend:
-        """An engine with a copy of the weights, which is what the runs of this training ask."""
+        """Returns an engine with a copy of the weights, for the runs of this training."""
         import copy
 
         import torch
 
         wanted = self.options.sampler_dtype
         model = copy.deepcopy(self.model)
-        if wanted == "float64" or (wanted == "auto" and self.options.dtype == "float32" and runs_small(model)):
+        if wanted == "float64" or (wanted == "auto" and self.options.dtype == "float32" and is_small_cpu_model(model)):
             for parameter in model.parameters():  # buffers, as what turns positions, stay what the model made them
                 parameter.data = parameter.data.to(torch.float64)
         tokens = LocalBackend(model, name, decode=self.renderer.tokenizer.decode, weight_version=self.version)
@@ -85,7 +79,7 @@ class Policy:
         return RenderedBackend(tokens, self.renderer, {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0})
 
     def save(self, folder: Path) -> None:
-        """Writes the model with its tokenizer, as `local:FOLDER` and Transformers read them."""
+        """Writes the model and its tokenizer, readable by `local:FOLDER` and Transformers."""
         import shutil
 
         with boundary(StoreError, f"writing {folder}"):
@@ -96,10 +90,9 @@ class Policy:
 
 
 def make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed: int) -> None:
-    """Makes a small Qwen3 of random weights, and a tokenizer from `texts`, in `folder`: whole, and the same every
-    time."""
+    """Creates a small Qwen3 of random weights and a tokenizer trained on `texts`, atomically and deterministically."""
     require_torch()
-    with whole_folder(folder) as partial:
+    with atomic_folder(folder) as partial:
         _make_model(partial, texts, options, seed)
 
 
@@ -125,7 +118,7 @@ def _make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed:
 
 
 def require_torch() -> None:
-    """Raises `UserError` where what training needs is not installed."""
+    """Raises `UserError` if PyTorch or Transformers is missing."""
     try:
         import torch  # noqa: F401
         import transformers

@@ -1,4 +1,4 @@
-"""Recipes: what `assay train` and `assay improve` are asked for, as one TOML file each.
+"""Recipes of `assay train` and `assay improve`, as TOML files.
 
 Each field is documented by the string under it; `docs/reference/recipes.md` comes from there.
 """
@@ -17,106 +17,114 @@ from assay.records import Limits, Separation
 
 from .options import Count, DpoOptions, Keep, ModelOptions, PolicyGradientOptions, SftOptions
 
-__all__ = ["Evaluate", "Gate", "ImproveRecipe", "Rollout", "Teach", "TrainRecipe", "place_of"]
+__all__ = [
+    "DemonstrationOptions",
+    "EvaluationOptions",
+    "GateOptions",
+    "ImproveRecipe",
+    "RolloutOptions",
+    "TrainRecipe",
+    "model_folder",
+]
 
 _NAME = re.compile(r"[A-Za-z0-9][\w-]{0,59}", re.ASCII)
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
-class Teach(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class DemonstrationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Demonstrations, and supervised fine-tuning on them, before anything else."""
 
     tasks: tuple[str, ...] = ()
-    """What is demonstrated; none leaves the model as it is."""
+    """Demonstrated tasks; none leaves the model unchanged."""
     agent: str = "expert"
-    """Who demonstrates."""
+    """Demonstrating agent."""
     agent_options: dict[str, Any] = {}
     """Its options."""
     attempts: Count = 1
-    """Demonstrations of each task."""
+    """Demonstrations per task."""
     keep: Keep = "all"
-    """Which of them are learned from."""
+    """Demonstrations to train on."""
     sft: SftOptions = SftOptions()
-    """How."""
+    """Options of the fine-tuning."""
 
 
-class Rollout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the agent tries in each step, and which attempts it learns from."""
+class RolloutOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Attempts of each step, and which of them are trained on."""
 
     tasks: tuple[str, ...]
-    """Families without `n` and `seed` give new tasks in each step; of other tasks each step takes some in turn."""
+    """Task sources: families without `n` and `seed` give new tasks in each step; other tasks are used in turn."""
     agent: str = "loop"
-    """Who acts: an agent that asks the model."""
+    """Acting agent, which must call the model."""
     agent_options: dict[str, Any] = {}
     """Its options."""
     groups: Count = 16
-    """Tasks in a step."""
+    """Tasks per step."""
     attempts: Count = 8
-    """Attempts at each of them."""
+    """Attempts per task."""
     concurrency: Count = 128
-    """Attempts under way at once."""
+    """Concurrent attempts."""
     keep: Keep = "all"
-    """Which attempts give credit. `all` leaves it to the credit, which masks what was not judged."""
+    """Attempts that get credit; `all` leaves the masking of unjudged attempts to the credit method."""
     require: Separation = "unknown"
-    """Weakest grade of separation at which a pass is learned from (`separate` accepts `no-agent-code` too)."""
+    """Weakest grade of separation of a trained pass (`separate` accepts `no-agent-code` too)."""
     limits: Limits = Limits(wall_s=120)
-    """Of each attempt. One that is stopped by `wall_s` hung: it is dropped, with its reason."""
+    """Limits of each attempt. An attempt stopped by `wall_s` counts as hung and is dropped."""
     most_lost_in_a_row: Count = 10
-    """So many attempts that hung or broke, one after the other, stop the training."""
+    """Number of consecutive hung or broken attempts that stops the training."""
 
 
-class Evaluate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The held-out tasks, and when they are tried."""
+class EvaluationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Held-out tasks and evaluation schedule."""
 
     tasks: tuple[str, ...]
-    """Tasks that are never trained on; a task that is also trained on stops the recipe."""
+    """Tasks never trained on; a task in both sets is an error."""
     attempts: Count = 1
-    """Attempts at each."""
+    """Attempts per task."""
     every: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Steps between evaluations; 0 only before and after."""
+    """Steps between evaluations; 0 evaluates before and after only."""
 
 
-class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When the improved model is taken."""
+class GateOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Acceptance criteria of the improved model."""
 
     least: Share = 0.0
-    """The least success on held-out tasks."""
+    """Minimum success on held-out tasks."""
     better: bool = True
-    """Whether it has to be better than before, with an interval of the difference that excludes 0."""
+    """Requires an improvement, with a confidence interval of the difference that excludes 0."""
 
 
 class ImproveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """From a model to a better one: demonstrate, try, verify, give credit, train, evaluate, gate."""
+    """Improves a model: demonstrate, attempt, verify, assign credit, train, evaluate, gate."""
 
     name: str
-    """Names the runs in the store, which begin with it, and the folder."""
+    """Prefix of the run names and of the folder."""
     seed: int = 0
-    """Everything random comes from it."""
+    """Seed of all randomness."""
     folder: str = "trained"
-    """Where models are written, in a folder of this recipe's name and seed."""
+    """Output folder; models are in a sub-folder of the recipe's name and seed."""
     model: ModelOptions = ModelOptions()
-    """Which model."""
-    teach: Teach = Teach()
-    """Demonstrations first."""
+    """The model."""
+    teach: DemonstrationOptions = DemonstrationOptions()
+    """Demonstrations."""
     steps: Annotated[int, msgspec.Meta(ge=0)] = 20
-    """Steps of trying and learning."""
-    rollout: Rollout
-    """What is tried."""
+    """Training steps."""
+    rollout: RolloutOptions
+    """Attempts of each step."""
     credit: CreditConfig = CreditConfig()
-    """How credit is given to the turns of an attempt; see the page about credit."""
+    """Credit assignment; see the page about credit."""
     policy_gradient: PolicyGradientOptions = PolicyGradientOptions()
-    """How the model is trained on it."""
-    evaluate: Evaluate
-    """What success means."""
-    gate: Gate = Gate()
-    """When it is good enough."""
+    """Policy gradient options."""
+    evaluate: EvaluationOptions
+    """Evaluation."""
+    gate: GateOptions = GateOptions()
+    """Acceptance criteria."""
     checkpoint_every: Count = 1
     """Steps between checkpoints; what a killed training does again."""
     tensorboard: bool = False
-    """Whether TensorBoard's files are written beside the models; needs the package `tensorboard`."""
+    """Writes TensorBoard files; needs the package `tensorboard`."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
+        """Rejects invalid combinations."""
         require_name(self.name)
         if self.model.path is None and not self.teach.tasks:
             raise UserError(
@@ -127,44 +135,43 @@ class ImproveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Training on attempts that are in the store already."""
+    """Trains on stored attempts."""
 
     name: str
-    """Names the run that the numbers are kept in, and the folder."""
+    """Name of the metrics run and of the folder."""
     method: Literal["sft", "dpo", "policy_gradient"]
-    """What is done with them."""
+    """Training method."""
     runs: tuple[str, ...] = ()
-    """Runs in the store whose attempts are learned from."""
+    """Runs to train on."""
     rows: tuple[str, ...] = ()
     """Parquet files of training rows, as `assay export --to rows` and `assay curate` write them."""
     keep: Keep = "all"
-    """Which attempts are learned from. `dpo` takes pairs of a passed and a failed attempt, where a pass counts only if
-    nothing speaks against it; `passed` counts it whatever else is known."""
+    """Attempts to train on. `dpo` pairs passed and failed attempts, with undoubted passes only unless `passed`."""
     require: Separation = "unknown"
-    """Weakest grade of separation at which a pass is learned from (`separate` accepts `no-agent-code` too)."""
+    """Weakest grade of separation of a trained pass (`separate` accepts `no-agent-code` too)."""
     model: ModelOptions
-    """Which model; its `path` must be named."""
+    """The model; its `path` is required."""
     system: str | None = None
-    """System prompt that attempts without tokens are rendered with; unset is the agent `loop`'s own, empty is none."""
+    """System prompt of rendered attempts; unset is that of the agent `loop`, empty is none."""
     seed: int = 0
-    """Of the order in which attempts are taken."""
+    """Seed of the order of attempts."""
     folder: str = "trained"
-    """Where models are written, in a folder of this recipe's name."""
+    """Output folder; models are in a sub-folder of the recipe's name."""
     sft: SftOptions = SftOptions()
-    """Of the method `sft`."""
+    """Options of the method `sft`."""
     dpo: DpoOptions = DpoOptions()
-    """Of the method `dpo`."""
+    """Options of the method `dpo`."""
     policy_gradient: PolicyGradientOptions = PolicyGradientOptions()
-    """Of the method `policy_gradient`, which takes the attempts as one batch."""
+    """Options of the method `policy_gradient`, which uses all attempts as one batch."""
     credit: CreditConfig = CreditConfig()
-    """Of the method `policy_gradient`, for rows without advantages."""
+    """Credit assignment of the method `policy_gradient`, for rows without advantages."""
     checkpoint_every: Count = 50
     """Steps between checkpoints; what a killed training does again."""
     tensorboard: bool = False
-    """Whether TensorBoard's files are written beside the models; needs the package `tensorboard`."""
+    """Writes TensorBoard files; needs the package `tensorboard`."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
+        """Rejects invalid combinations."""
         require_name(self.name)
         if not self.runs and not self.rows:
             raise UserError("nothing to learn from: name runs, or files of rows")
@@ -173,12 +180,12 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def require_name(name: str) -> None:
-    """Raises `UserError` where a recipe's name cannot be a run's and a folder's."""
+    """Raises `UserError` for a recipe name that is not a valid run and folder name."""
     if not _NAME.fullmatch(name):
         raise UserError(f"name is {name!r}: up to 60 letters, digits, - and _, the first a letter or a digit")
 
 
-def place_of(recipe: ImproveRecipe | TrainRecipe) -> Path:
-    """The folder of a recipe's models."""
+def model_folder(recipe: ImproveRecipe | TrainRecipe) -> Path:
+    """Returns the folder of a recipe's models."""
     name = f"{recipe.name}-{recipe.seed}" if isinstance(recipe, ImproveRecipe) else recipe.name
     return Path(recipe.folder) / name

@@ -1,6 +1,6 @@
-"""The attempts that training learns from and is judged by: ordinary runs in the store, asked of the policy in training.
+"""Attempts for training and evaluation: ordinary runs in the store that use the trained policy.
 
-A run that was cut is finished, and one that is finished is not made again, so what a training has tried survives it.
+Interrupted runs are resumed and finished runs are reused, so a training's attempts survive it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from assay.analysis.columns import counted
 from assay.errors import AssayError
 from assay.gateway.tokens import RenderedBackend
-from assay.learning.reading import Reader, RowsConfig
+from assay.learning.reading import RowsConfig, RunReader
 from assay.learning.rows import TrainingRow
 from assay.records import Separation, digest_bytes
 from assay.rollout.config import RunConfig
@@ -24,35 +24,35 @@ from assay.tasks import LoadedTask, find_tasks
 from assay.verdicts import meets
 
 from .options import Keep
-from .policy import Policy
-from .sft import drawn
+from .policy import TrainedPolicy
+from .sft import draw_batch
 
-__all__ = ["Lost", "Tasks", "TrainingStoppedError", "finished_run", "kept", "longest_loss", "lost", "require_moving",
-           "rows_of", "tasks_of_step", "tries_of"]  # fmt: skip
+__all__ = ["LostAttempt", "TaskSelection", "TrainingStoppedError", "complete_run", "count_outcomes", "filter_rows",
+           "find_lost", "longest_lost_streak", "read_training_rows", "require_moving", "tasks_of_step"]  # fmt: skip
 
-HUNG = "wall_s"
-UNMOVED = 3
-"""Steps in a row whose replies came from the same weights although the trainer's moved, before training stops."""
+HUNG_LIMIT = "wall_s"
+STUCK_STEPS = 3
+"""Consecutive steps with replies from unchanged weights after which training stops."""
 
 
 class TrainingStoppedError(AssayError):
-    """Training cannot go on in good faith; what was done so far stays, and the message says what to look at."""
+    """Training must stop; the message says why. Completed steps are kept."""
 
 
-class Lost(NamedTuple):
-    """An attempt that says nothing about the policy."""
+class LostAttempt(NamedTuple):
+    """An attempt without information about the policy."""
 
     attempt: str
     reason: str
 
 
-async def finished_run(
+async def complete_run(
     config: RunConfig,
     settings: Settings,
     backend: RenderedBackend | None = None,
     tasks: Sequence[LoadedTask] | None = None,
 ) -> list[AttemptRow]:
-    """The attempts of a run that is now complete, whether it was made before, is finished here or made here.
+    """Returns the attempts of a run, starting or resuming it if necessary.
 
     Args:
         config: With its name in `run`.
@@ -64,57 +64,57 @@ async def finished_run(
     if run not in list_runs(store):
         await start_run(config, settings, Tally(), tasks=tasks, backend=backend)
     else:
-        with RunStore.open(store, run) as opened:
-            found = final_rows(opened.attempts())
+        with RunStore.open(store, run) as store_run:
+            found = final_rows(store_run.attempts())
         planned = len(tasks if tasks is not None else find_tasks(config.tasks)) * config.attempts
         if len(found) < planned:
             await resume_run(run, settings, Tally(), tasks=tasks, backend=backend)
-    with RunStore.open(store, run) as opened:
-        return final_rows(opened.attempts())
+    with RunStore.open(store, run) as store_run:
+        return final_rows(store_run.attempts())
 
 
-class Tasks(NamedTuple):
-    """Tasks, and the names under which they are found again."""
+class TaskSelection(NamedTuple):
+    """Tasks and their source names."""
 
     names: tuple[str, ...]
     loaded: tuple[LoadedTask, ...]
 
 
-def tasks_of_step(sources: Sequence[str], groups: int, step: int, seed: int) -> Tasks:
-    """The tasks of one step: new ones of families that leave `n` and `seed` open, others in turn."""
+def tasks_of_step(sources: Sequence[str], groups: int, step: int, seed: int) -> TaskSelection:
+    """Returns the tasks of one step: new ones of families without `n` and `seed`, others in turn."""
     if all(source.startswith("family:") and ",n=" not in source and ",seed=" not in source for source in sources):
-        counts = [len(range(place, groups, len(sources))) for place in range(len(sources))]
+        counts = [len(range(position, groups, len(sources))) for position in range(len(sources))]
         number = int(digest_bytes(f"{seed}/{step}".encode()).removeprefix("blake3:")[:8], 16)
         named = tuple(f"{s},n={n},seed={number}" for s, n in zip(sources, counts, strict=True) if n)
-        return Tasks(named, find_tasks(named))
+        return TaskSelection(named, find_tasks(named))
     every = find_tasks(sources)
-    chosen = drawn(len(every), min(groups, len(every)), step, seed)
-    return Tasks(tuple(sources), tuple(every[place] for place in sorted(set(chosen))))
+    chosen = draw_batch(len(every), min(groups, len(every)), step, seed)
+    return TaskSelection(tuple(sources), tuple(every[position] for position in sorted(set(chosen))))
 
 
-def lost(rows: Sequence[AttemptRow]) -> list[Lost]:
-    """Attempts that hung or broke, in the order in which attempts ended."""
-    found: list[Lost] = []
+def find_lost(rows: Sequence[AttemptRow]) -> list[LostAttempt]:
+    """Returns attempts that hung or broke, in the order in which they ended."""
+    found: list[LostAttempt] = []
     for row in sorted(rows, key=lambda row: row.finished or 0.0):
-        reason = _why_lost(row)
+        reason = _loss_reason(row)
         if reason is not None:
-            found.append(Lost(row.attempt, reason))
+            found.append(LostAttempt(row.attempt, reason))
     return found
 
 
-def longest_loss(rows: Sequence[AttemptRow]) -> list[Lost]:
-    """The longest line of attempts, in the order in which they ended, that were all lost."""
-    longest: list[Lost] = []
-    line: list[Lost] = []
+def longest_lost_streak(rows: Sequence[AttemptRow]) -> list[LostAttempt]:
+    """Returns the longest streak of lost attempts, in the order in which they ended."""
+    longest: list[LostAttempt] = []
+    line: list[LostAttempt] = []
     for row in sorted(rows, key=lambda row: row.finished or 0.0):
-        reason = _why_lost(row)
-        line = [] if reason is None else [*line, Lost(row.attempt, reason)]
+        reason = _loss_reason(row)
+        line = [] if reason is None else [*line, LostAttempt(row.attempt, reason)]
         longest = max(longest, line, key=len)
     return longest
 
 
 def require_moving(answered: Sequence[str], history: Sequence[str]) -> None:
-    """Stops where the weights behind the replies never move although the trainer's do.
+    """Raises if the replies' weights stay the same while the trainer's change.
 
     Args:
         answered: The newest version behind each step's replies, oldest first.
@@ -123,39 +123,30 @@ def require_moving(answered: Sequence[str], history: Sequence[str]) -> None:
     Raises:
         TrainingStoppedError: The last steps' replies all came from one version, while the trainer had others.
     """
-    last, ours = answered[-UNMOVED:], history[-UNMOVED:]
-    if len(last) == UNMOVED and len(set(last)) == 1 and len(set(ours)) == len(ours) == UNMOVED:
+    last, ours = answered[-STUCK_STEPS:], history[-STUCK_STEPS:]
+    if len(last) == STUCK_STEPS and len(set(last)) == 1 and len(set(ours)) == len(ours) == STUCK_STEPS:
         raise TrainingStoppedError(
-            f"the replies of {UNMOVED} steps came from the same weights ({last[-1]}) while the trainer's moved on to "
-            f"{ours[-1]}: the model that is asked is not the one that is trained"
+            f"the replies of {STUCK_STEPS} steps came from the same weights ({last[-1]}) while the trainer's moved on "
+            f"to {ours[-1]}: the model that is asked is not the one that is trained"
         )
 
 
-def _why_lost(row: AttemptRow) -> str | None:
+def _loss_reason(row: AttemptRow) -> str | None:
     if row.broke is not None:
         return f"broke: {row.broke}"
-    return "hung" if row.stopped == HUNG else None
+    return "hung" if row.stopped == HUNG_LIMIT else None
 
 
-def rows_of(
+def read_training_rows(
     settings: Settings,
     run: str,
-    policy: Policy,
+    policy: TrainedPolicy,
     *,
     rendered: bool = False,
     roles: bool = False,
     system: str | None = None,
 ) -> list[TrainingRow]:
-    """The training rows of a run, its chains checked.
-
-    Args:
-        settings: Where the store is.
-        run: Its name.
-        policy: Whose tokens they are.
-        rendered: Whether attempts without tokens are rendered.
-        roles: Whether each token's role is needed.
-        system: The system prompt told to rendered attempts.
-    """
+    """Returns the training rows of a run after verifying its chains."""
     options = policy.options
     config = RowsConfig(
         model=str(policy.folder) if rendered or roles else None,
@@ -164,12 +155,12 @@ def rows_of(
         rendered=rendered,
         system=system,
     )
-    with Reader.opened(settings.store, run, config) as reader:
+    with RunReader.open(settings.store, run, config) as reader:
         return [row for trajectory in reader.trajectories() for row in reader.rows(trajectory)]
 
 
-def kept(rows: Sequence[TrainingRow], keep: Keep) -> list[TrainingRow]:
-    """The rows that are learned from. See `Keep`."""
+def filter_rows(rows: Sequence[TrainingRow], keep: Keep) -> list[TrainingRow]:
+    """Returns the rows to train on. See `Keep`."""
     if keep == "passed":
         return [row for row in rows if row.outcome == "pass"]
     if keep == "card":
@@ -178,13 +169,13 @@ def kept(rows: Sequence[TrainingRow], keep: Keep) -> list[TrainingRow]:
 
 
 def meets_requirement(row: TrainingRow, require: Separation) -> bool:
-    """Returns whether a row may be learned from: it is no pass, or a pass of at least the required grade."""
+    """Returns whether a row is not a pass, or a pass of at least the required grade."""
     return row.outcome != "pass" or meets(row.separation, require)
 
 
-def tries_of(settings: Settings, run: str) -> list[TaskCount]:
-    """How often each task was passed, and how often it was judged; a pass that something speaks against is none."""
-    stands = load_current_verdicts(settings.store, run)
-    with RunStore.open(settings.store, run) as opened:
-        found = counted(final_rows(opened.attempts()), stands)
+def count_outcomes(settings: Settings, run: str) -> list[TaskCount]:
+    """Returns outcome counts by task; a doubted pass does not count as passed."""
+    current = load_current_verdicts(settings.store, run)
+    with RunStore.open(settings.store, run) as store_run:
+        found = counted(final_rows(store_run.attempts()), current)
     return list(count_by_task(one.outcome for one in found))

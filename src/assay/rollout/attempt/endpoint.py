@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from assay.agents.interface import Endpoint
 from assay.errors import AssayError, BoundaryError, LimitReached, ProviderError
-from assay.gateway.forest import Placement
+from assay.gateway.call_tree import Placement
 from assay.gateway.interface import Exchange, ModelRequest, OnDeltas
-from assay.gateway.model import Answered, Model
+from assay.gateway.model import Model, ModelAnswer
 from assay.records import Step
 from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.observed_turns import Turns
@@ -26,7 +26,7 @@ from assay.rollout.recording.recorder import Recorder
 
 if TYPE_CHECKING:
     from assay.gateway.server import Gateway, GatewayOptions
-    from assay.gateway.session import Session
+    from assay.gateway.session import GatewaySession
 
 __all__ = ["GRACE_S", "GatewayDoor", "Served", "Traffic", "WatchedModel", "attach", "serve"]
 
@@ -181,7 +181,7 @@ class WatchedModel:
         self._under_way: set[asyncio.Task[object]] = set()
         self._ended: set[asyncio.Task[object]] = set()
 
-    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
         task = asyncio.current_task()
         assert task is not None
         self._under_way.add(task)
@@ -217,7 +217,11 @@ class Served:
     """An endpoint that is open."""
 
     def __init__(
-        self, endpoint: Endpoint, session: Session, deafen: Callable[[], None] | None, closing: Callable[[], None]
+        self,
+        endpoint: Endpoint,
+        session: GatewaySession,
+        deafen: Callable[[], None] | None,
+        closing: Callable[[], None],
     ) -> None:
         self.endpoint = endpoint
         self.session = session

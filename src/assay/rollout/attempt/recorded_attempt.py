@@ -12,7 +12,7 @@ from assay.agents.interface import FORK_SHELL, Attempt, Endpoint, Prior
 from assay.environments.interface import Episodic, ExecResult, Tools, Workspace
 from assay.errors import AssayError, LimitReached, ProviderError, UserError
 from assay.gateway.interface import Exchange, ModelBackend, ModelReply, ModelRequest
-from assay.gateway.model import Answered, Model, PlainModel, model_of, unheard
+from assay.gateway.model import Model, ModelAnswer, PlainModel, discard_deltas, open_session_model
 from assay.records import (
     Evidence,
     EvidenceAdded,
@@ -42,7 +42,7 @@ class ModelAccess(NamedTuple):
 
     def open(self) -> Model:
         """What one conversation asks; it remembers the conversation where the model needs that."""
-        return model_of(self.backend)
+        return open_session_model(self.backend)
 
 
 class Moment(NamedTuple):
@@ -65,7 +65,7 @@ class _Ended(NamedTuple):
     id: str
     standing: Standing
     started: float
-    answered: Answered | None = None
+    answered: ModelAnswer | None = None
     error: str | None = None
 
 
@@ -239,13 +239,13 @@ class LiveAttempt(Attempt):
         self._meter.charge(answered.reply.usage, answered.reply.cost_usd)
         return call_id, answered.reply
 
-    async def _answer(self, call_id: str, request: ModelRequest, standing: Standing) -> Answered:
+    async def _answer(self, call_id: str, request: ModelRequest, standing: Standing) -> ModelAnswer:
         """A plain model is not asked to stream: nobody here would see the pieces."""
         if self._asked is None or isinstance(self._asked, PlainModel):
             reply = await self._need_model().backend.complete(request)
-            return Answered(reply, standing.cause, standing.differs_at)
+            return ModelAnswer(reply, standing.cause, standing.differs_at)
         placement = self._conversation.placement(standing)
-        return await self._asked.ask(call_id, request, placement, unheard)
+        return await self._asked.ask(call_id, request, placement, discard_deltas)
 
     async def _record_call(self, ended: _Ended) -> None:
         answered, standing = ended.answered, ended.standing

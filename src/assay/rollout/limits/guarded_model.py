@@ -17,9 +17,9 @@ from typing import Any, Final
 import msgspec
 
 from assay.errors import LimitReached
-from assay.gateway.forest import Placement, text_of
+from assay.gateway.call_tree import Placement, content_text
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest, OnDeltas
-from assay.gateway.model import Answered, Model, unheard
+from assay.gateway.model import Model, ModelAnswer, discard_deltas
 from assay.records import Certificate, Observation, Step, ToolCall, Usage
 from assay.rollout.limits.contract_guards import Guard
 from assay.rollout.limits.meter import Meter
@@ -52,7 +52,7 @@ class GuardedModel:
         self._answered_late: set[str] = set()
         """Calls whose answer was sampled after more than their program's conversation."""
 
-    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> Answered:
+    async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
         """See `Model.ask`. Nothing is streamed before it was judged whole."""
         del on_deltas  # the gateway writes the pieces of a reply that came whole
         asked = request
@@ -61,7 +61,7 @@ class GuardedModel:
         for number in range(MOST_REFUSALS):
             begun = time.time()
             inner_id = f"{call_id}.{number}" if number else call_id
-            answered = await self._model.ask(inner_id, asked, placement, unheard)
+            answered = await self._model.ask(inner_id, asked, placement, discard_deltas)
             step = self._proposed(answered.reply, placement)
             refused = await self._guard.judge(step) if step.tool_calls else {}
             if not refused:
@@ -75,7 +75,7 @@ class GuardedModel:
             asked = msgspec.structs.replace(asked, messages=[*asked.messages, answered.reply.message, *told])
             if self._is_spent():  # the next call is told so
                 return _stripped(answered, refused, Usage())
-        answered = await self._model.ask(f"{call_id}.{MOST_REFUSALS}", asked, placement, unheard)
+        answered = await self._model.ask(f"{call_id}.{MOST_REFUSALS}", asked, placement, discard_deltas)
         self._tell(call_id, request, asked)
         return await self._without_refused(answered, placement)
 
@@ -84,7 +84,7 @@ class GuardedModel:
         return Step(
             index=self._recorder.steps,
             actor="agent",
-            message=text_of(message.get("content")) or None,
+            message=content_text(message.get("content")) or None,
             tool_calls=tool_calls_of(message),
             started=time.time(),
             extra={"name": name} if name else {},
@@ -102,7 +102,7 @@ class GuardedModel:
         return [_result(call, text) for call, text in zip(step.tool_calls, texts, strict=True)]
 
     async def _record(
-        self, own_id: str, asked: ModelRequest, answered: Answered, placement: Placement, begun: float
+        self, own_id: str, asked: ModelRequest, answered: ModelAnswer, placement: Placement, begun: float
     ) -> None:
         """The refused reply as a call of its own, which no program got."""
         await self._recorder.end_call(
@@ -133,7 +133,7 @@ class GuardedModel:
         if between:
             self._recorder.evidence("gateway", "guard_turns", {"call": call_id, "messages": between})
 
-    async def _without_refused(self, answered: Answered, placement: Placement) -> Answered:
+    async def _without_refused(self, answered: ModelAnswer, placement: Placement) -> ModelAnswer:
         """The reply without what is refused once more; its text says so."""
         proposed = self._proposed(answered.reply, placement)
         step = msgspec.structs.replace(proposed, extra={**proposed.extra, "beside": True})  # it will be in no step
@@ -148,13 +148,13 @@ class GuardedModel:
         return False
 
 
-def _stripped(answered: Answered, refused: Mapping[int, str], usage: Usage | None = None) -> Answered:
+def _stripped(answered: ModelAnswer, refused: Mapping[int, str], usage: Usage | None = None) -> ModelAnswer:
     """A reply without its refused calls; its text says so. What was sampled is no longer what it says, so that it has
     no tokens. `usage` is what it counts for, where that was counted before."""
     message = answered.reply.message
     given: Sequence[Any] = message["tool_calls"]
     kept = [call for n, call in enumerate(given) if n not in refused]
-    text = "\n".join([t for t in (text_of(message.get("content")), *refused.values()) if t])
+    text = "\n".join([t for t in (content_text(message.get("content")), *refused.values()) if t])
     shortened = {k: v for k, v in message.items() if k != "tool_calls"} | {"content": text}
     finish = answered.reply.finish_reason if kept else "stop"
     changed: dict[str, Any] = shortened | ({"tool_calls": kept} if kept else {})

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from assay.gateway.forest import Forest, Placement
+from assay.gateway.call_tree import CallTree, Placement
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest
 from assay.records import BranchCause, Certificate, ModelCall, RawBody, Usage
 from assay.rollout.recording.redaction import Redactor
@@ -191,12 +191,12 @@ class _Call(NamedTuple):
 class Conversation:
     """The calls that an agent of this process made, so that each is stored as what is new in it.
 
-    Most calls resend the newest one, its answer as it came, and more: those are known without the `Forest`, which is
+    Most calls resend the newest one, its answer as it came, and more: those are known without the `CallTree`, which is
     told of them when one comes that is not so.
     """
 
     def __init__(self) -> None:
-        self._forest = Forest()
+        self._call_tree = CallTree()
         self._newest: _Call | None = None
         self._untold: list[_Call] = []
 
@@ -217,16 +217,16 @@ class Conversation:
         if standing.placement is not None:
             return standing.placement
         self._tell()
-        return self._forest.place(standing.request)
+        return self._call_tree.locate(standing.request)
 
     def _tell(self) -> None:
         for call in self._untold:
-            self._forest.add(call.id, self._forest.place(call.request), call.request, call.answer)
+            self._call_tree.add(call.id, self._call_tree.locate(call.request), call.request, call.answer)
         self._untold.clear()
 
     def _placed(self, request: ModelRequest) -> Standing:
         self._tell()
-        found = self._forest.place(request)
+        found = self._call_tree.locate(request)
         shared, parent = found.shared_messages, found.parent
         messages, tools = _copied([request.messages[shared:], request.tools])
         if parent is not None:
@@ -244,7 +244,7 @@ class Conversation:
         if standing.placement is None:
             self._untold.append(call)
         else:
-            self._forest.add(call_id, standing.placement, standing.request, answer)
+            self._call_tree.add(call_id, standing.placement, standing.request, answer)
         # What follows a call without an answer asks again, which the forest knows.
         self._newest = call if answer is not None else None
         return branch

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.gateway.forest import text_of
+from assay.gateway.call_tree import content_text
 from assay.records import ModelCall, Observation, Step, ToolCall, Truncation
 from assay.rollout.recording.recorder import Recorder
 from assay.store import assistant_message
@@ -75,7 +75,7 @@ class Turns:
         step = Step(
             index=self._recorder.steps,
             actor="agent",
-            message=text_of(message.get("content")) or None,
+            message=content_text(message.get("content")) or None,
             reasoning=reasoning if isinstance(reasoning, str) else None,
             tool_calls=turn.tool_calls,
             observations=seen,
@@ -99,7 +99,7 @@ class Turns:
         return tuple(map(self._observation, named or [m for m in new if m.get("role") in {"user", "tool"}]))
 
     def _observation(self, message: dict[str, Any]) -> Observation:
-        text = self._recorder.redactor.text(text_of(message.get("content")))
+        text = self._recorder.redactor.text(content_text(message.get("content")))
         identity = message.get("tool_call_id")
         cut = None
         if len(text) > SHOWN:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.gateway.forest import Forest, Placement
+from assay.gateway.call_tree import CallTree, Placement
 from assay.gateway.interface import ModelRequest
 
 SYSTEM = {"role": "system", "content": "be good"}
@@ -26,15 +26,15 @@ def told(identity: str, text: str = "done") -> dict[str, Any]:
 
 
 def ask(
-    forest: Forest, name: str, messages: list[Any], answer: Any = None, tools: Any = (TOOL,), **said: str
+    forest: CallTree, name: str, messages: list[Any], answer: Any = None, tools: Any = (TOOL,), **said: str
 ) -> Placement:
     request = ModelRequest(messages, list(tools))
-    placement = forest.place(request, said)
+    placement = forest.locate(request, said)
     forest.add(name, placement, request, answer)
     return placement
 
 
-def grown(forest: Forest) -> list[dict[str, Any]]:
+def grown(forest: CallTree) -> list[dict[str, Any]]:
     """A conversation of two calls."""
     ask(forest, "c1", [SYSTEM, TASK], calling("t1"))
     messages = [SYSTEM, TASK, calling("t1"), told("t1")]
@@ -43,12 +43,12 @@ def grown(forest: Forest) -> list[dict[str, Any]]:
 
 
 def test_first_call_is_a_root() -> None:
-    placement = ask(Forest(), "c1", [SYSTEM, TASK], calling("t1"))
+    placement = ask(CallTree(), "c1", [SYSTEM, TASK], calling("t1"))
     assert (placement.parent, placement.cause, placement.shared_messages) == (None, "root", 0)
 
 
 def test_rewritten_arguments_still_go_on_with_the_answer() -> None:
-    forest = Forest()
+    forest = CallTree()
     ask(forest, "c1", [SYSTEM, TASK], calling("t1"))
     placement = ask(forest, "c2", [SYSTEM, TASK, calling("t1", '{"a":1}'), told("t1")], calling("t2"))
     assert placement.parent is not None
@@ -56,7 +56,7 @@ def test_rewritten_arguments_still_go_on_with_the_answer() -> None:
 
 
 def test_what_is_said_again_is_held_once() -> None:
-    forest = Forest()
+    forest = CallTree()
     grown(forest)
     first, second = forest.node("c1"), forest.node("c2")
     assert second.request.messages[2] is first.answer
@@ -66,10 +66,10 @@ def test_what_is_said_again_is_held_once() -> None:
 
 
 def test_exact_echo_is_shared_too() -> None:
-    forest = Forest()
+    forest = CallTree()
     grown(forest)
     assert (
-        forest.place(
+        forest.locate(
             ModelRequest([SYSTEM, TASK, calling("t1"), told("t1"), calling("t2"), told("t2")], [TOOL])
         ).shared_messages
         == 5
@@ -77,7 +77,7 @@ def test_exact_echo_is_shared_too() -> None:
 
 
 def test_same_question_is_a_resample_beside_the_first() -> None:
-    forest = Forest()
+    forest = CallTree()
     messages = grown(forest)
     placement = ask(forest, "c3", messages, calling("t3"))
     assert placement.parent is not None
@@ -85,7 +85,7 @@ def test_same_question_is_a_resample_beside_the_first() -> None:
 
 
 def test_the_resample_that_is_extended_goes_on() -> None:
-    forest = Forest()
+    forest = CallTree()
     messages = grown(forest)
     ask(forest, "c3", messages, calling("t3"))
     placement = ask(forest, "c4", [*messages, calling("t3"), told("t3")], calling("t4"))
@@ -94,7 +94,7 @@ def test_the_resample_that_is_extended_goes_on() -> None:
 
 
 def test_changed_tools_begin_a_branch_on_the_same_parent() -> None:
-    forest = Forest()
+    forest = CallTree()
     messages = grown(forest)
     placement = ask(forest, "c3", [*messages, calling("t2"), told("t2")], calling("t3"), tools=(TOOL, TOOL))
     assert placement.parent is not None
@@ -102,14 +102,14 @@ def test_changed_tools_begin_a_branch_on_the_same_parent() -> None:
 
 
 def test_another_system_prompt_is_a_sub_agent() -> None:
-    forest = Forest()
+    forest = CallTree()
     grown(forest)
     placement = ask(forest, "s1", [{"role": "system", "content": "explore"}, TASK], calling("t9"))
     assert (placement.parent, placement.cause) == (None, "sub_agent")
 
 
 def test_a_client_that_names_its_agents_tells_them_apart() -> None:
-    forest = Forest()
+    forest = CallTree()
     grown(forest)
     assert (
         ask(forest, "s1", [SYSTEM, {"role": "user", "content": "look"}], calling("t9"), agent="a1").cause == "sub_agent"
@@ -117,24 +117,24 @@ def test_a_client_that_names_its_agents_tells_them_apart() -> None:
 
 
 def test_a_summary_in_place_of_the_history_is_compaction() -> None:
-    forest = Forest()
+    forest = CallTree()
     grown(forest)
     placement = ask(forest, "c3", [SYSTEM, {"role": "user", "content": "so far: ..."}], calling("t3"))
     assert (placement.parent, placement.cause, placement.differs_at) == (None, "compaction", 1)
 
 
 def test_an_edited_tool_result_is_a_rewrite_with_its_position() -> None:
-    forest = Forest()
+    forest = CallTree()
     messages = grown(forest)
     ask(forest, "c3", [*messages, calling("t2"), told("t2")], calling("t3"))
     edited = [SYSTEM, TASK, calling("t1"), told("t1", "[cut]"), calling("t2"), told("t2"), calling("t3"), told("t3")]
-    placement = forest.place(ModelRequest(edited, [TOOL]))
+    placement = forest.locate(ModelRequest(edited, [TOOL]))
     assert placement.cause == "rewritten"
     assert placement.differs_at == 3
 
 
 def test_a_failed_call_is_asked_again_as_a_sibling() -> None:
-    forest = Forest()
+    forest = CallTree()
     ask(forest, "c1", [SYSTEM, TASK])
     placement = ask(forest, "c2", [SYSTEM, TASK], calling("t1"))
     assert (placement.parent, placement.cause) == (None, "resample")

@@ -10,23 +10,23 @@ import pytest
 
 from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.model import PlainModel
-from assay.gateway.reading import Body, Budget
+from assay.gateway.request_reader import MemoryBudget, RequestBody
 from assay.gateway.server import Gateway, GatewayOptions
-from assay.gateway.session import Refused
+from assay.gateway.session import CallRefused
 from tests.gateway.test_server import ASKED, Hooks
 
 pytestmark = pytest.mark.quick
 
 
 def test_what_is_held_is_given_back() -> None:
-    budget = Budget(100)
-    one, two = (Body(budget, 1000, 1000) for _ in range(2))
-    one.hold(60)
-    with pytest.raises(Refused) as caught:
-        two.hold(60)
+    budget = MemoryBudget(100)
+    one, two = (RequestBody(budget, 1000, 1000) for _ in range(2))
+    one.reserve(60)
+    with pytest.raises(CallRefused) as caught:
+        two.reserve(60)
     assert caught.value.problem.kind == "rate_limited"
     one.release()
-    two.hold(100)
+    two.reserve(100)
 
 
 @pytest.mark.parametrize(

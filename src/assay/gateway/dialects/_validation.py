@@ -1,4 +1,4 @@
-"""Checks a decoded body against what a dialect expects, with the field named as the client wrote it."""
+"""Validates a decoded body against a dialect's types; errors name the field as the client wrote it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ import msgspec
 
 from .interface import BadRequest
 
-__all__ = ["checked", "kept", "require"]
+__all__ = ["convert_part", "require", "require_foreign_part"]
 
 Shape = TypeVar("Shape")
 
 
-def checked(body: dict[str, Any], shape: type[Shape], where: str = "") -> Shape:
-    """The body as `shape`; unknown fields are ignored. `where` is the body's own path, if it is a part of one.
-
-    Raises:
-        BadRequest: With the path of what does not fit.
-    """
+def convert_part(body: dict[str, Any], shape: type[Shape], where: str = "") -> Shape:
+    """Converts the body to `shape`, ignoring unknown fields. `where` is the path of a nested body."""
     try:
         return msgspec.convert(body, shape)
     except msgspec.ValidationError as exc:
@@ -27,8 +23,8 @@ def checked(body: dict[str, Any], shape: type[Shape], where: str = "") -> Shape:
         raise BadRequest(f"{message[:1].lower()}{message[1:]}", field.removeprefix(".") or None) from exc
 
 
-def kept(part: dict[str, Any], where: str) -> dict[str, Any]:
-    """A part that is passed on as it is; not one that would be taken for a canonical part."""
+def require_foreign_part(part: dict[str, Any], where: str) -> dict[str, Any]:
+    """Returns a dialect-specific part unchanged; rejects types that canonical parts use."""
     require(part.get("type") not in {"text", "image_url"}, "no such type in this dialect", f"{where}.type")
     return part
 

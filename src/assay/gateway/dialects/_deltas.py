@@ -1,4 +1,4 @@
-"""An assistant message in pieces, and what every dialect needs to write one. Pure."""
+"""Splits assistant messages into deltas, and normalizes tool calls. Pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,26 @@ from assay.gateway.interface import Delta, ModelReply
 
 from .interface import BadRequest
 
-__all__ = ["answerable", "as_object", "deltas_of", "is_too_deep", "not_too_deep"]
+__all__ = ["arguments_as_object", "encode", "encode_event", "is_too_deep", "limit_depth", "normalize_tool_calls",
+           "split_reply"]  # fmt: skip
 
 _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
+encode = _ENCODER.encode
 _MANY, _SPARE = 100, 400
 
 
-def deltas_of(reply: ModelReply) -> list[Delta]:
-    """A whole answer in pieces: reasoning, text, then each tool call in one piece."""
+def encode_event(data: Any, event: str | None = None) -> bytes:
+    """Encodes one event with JSON data."""
+    named = b"" if event is None else b"event: " + event.encode() + b"\n"
+    return named + b"data: " + _ENCODER.encode(data) + b"\n\n"
+
+
+def split_reply(reply: ModelReply) -> list[Delta]:
+    """Splits a reply into deltas: reasoning, text, then one delta per tool call."""
     message = reply.message
-    found = _reasoning(message)
-    found += _text(message.get("content"))
+    found = _reasoning_deltas(message)
+    found += _text_deltas(message.get("content"))
     for index, call in enumerate(message.get("tool_calls") or ()):
         function, extra = call["function"], call.get("extra_content")
         arguments = function.get("arguments") or ""
@@ -35,12 +43,8 @@ def deltas_of(reply: ModelReply) -> list[Delta]:
     return found
 
 
-def answerable(reply: ModelReply, call_id: str) -> ModelReply:
-    """The reply with tool calls that every dialect can write: each has an id, a name, and arguments as text.
-
-    Raises:
-        ProviderError: A call has no name, or is no call at all.
-    """
+def normalize_tool_calls(reply: ModelReply, call_id: str) -> ModelReply:
+    """Returns the reply with complete tool calls: each has an id, a name, and arguments as text."""
     calls = reply.message.get("tool_calls") or []
     if all(_is_call(call) for call in calls):
         return reply
@@ -71,7 +75,7 @@ def _is_call(call: Any) -> bool:
     )
 
 
-def _text(content: Any) -> list[Delta]:
+def _text_deltas(content: Any) -> list[Delta]:
     if isinstance(content, str):
         return [Delta(text=content)] if content else []
     found: list[Delta] = []
@@ -83,7 +87,7 @@ def _text(content: Any) -> list[Delta]:
     return found
 
 
-def _reasoning(message: dict[str, Any]) -> list[Delta]:
+def _reasoning_deltas(message: dict[str, Any]) -> list[Delta]:
     blocks = message.get("thinking_blocks")
     if not isinstance(blocks, list):
         reasoning = message.get("reasoning_content") or message.get("reasoning")
@@ -97,9 +101,9 @@ def _reasoning(message: dict[str, Any]) -> list[Delta]:
     return found
 
 
-def as_object(arguments: str) -> dict[str, Any]:
-    """Arguments for a dialect that has them as an object. What is none is wrapped as Claude Code wraps it when it sends
-    such a call back: `{"__unparsedToolInput": {"raw": ..., "len": ...}}`."""
+def arguments_as_object(arguments: str) -> dict[str, Any]:
+    """Parses call arguments as an object. Invalid ones are wrapped as Claude Code does when it returns such a call:
+    `{"__unparsedToolInput": {"raw": ..., "len": ...}}`."""
     try:
         value = _DECODER.decode(arguments) if arguments else {}
         if arguments.count("[") + arguments.count("{") > _MANY and is_too_deep(value):
@@ -112,7 +116,7 @@ def as_object(arguments: str) -> dict[str, Any]:
 
 
 def is_too_deep(value: Any) -> bool:
-    """Whether a value could not be written some hundred levels deeper, as an answer or a record may hold it."""
+    """Returns whether a value is too deep to be encoded inside a reply or a record."""
     for _ in range(_SPARE):
         value = [value]
     try:
@@ -123,8 +127,8 @@ def is_too_deep(value: Any) -> bool:
 
 
 @contextmanager
-def not_too_deep() -> Iterator[None]:
-    """Values that are nested deeper than Python can follow are refused."""
+def limit_depth() -> Iterator[None]:
+    """Converts a RecursionError into `BadRequest`."""
     try:
         yield
     except RecursionError as exc:

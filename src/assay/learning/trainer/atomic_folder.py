@@ -1,4 +1,4 @@
-"""Folders that are whole or not there: written under another name, synced, and renamed."""
+"""Atomic folders: written under a temporary name, synced, and renamed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["whole_folder"]
+__all__ = ["atomic_folder"]
 
 
 @contextmanager
-def whole_folder(final: Path) -> Iterator[Path]:
-    """A folder to write into, which takes the place of `final` at the end.
+def atomic_folder(final: Path) -> Iterator[Path]:
+    """Yields a folder to write into, which replaces `final` at the end.
 
     Whoever is killed on the way leaves what was there, or nothing, and a folder that the next one sweeps away.
     """
