@@ -26,8 +26,8 @@ import numpy as np
 
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.limits.early_stop import stop_report
-from assay.rollout.schedule.allocation import Policy, Seen, mixed, signal
-from assay.rollout.schedule.curriculum import History, LevelSeen, bandit, frontier, progress
+from assay.rollout.schedule.allocation import Policy, TaskHistory, mixed, signal
+from assay.rollout.schedule.curriculum import History, LevelOutcomes, bandit, frontier, progress
 from assay.rollout.schedule.policies import policy_named
 from assay.rollout.schedule.rounds import score_of
 from assay.settings import Settings
@@ -84,7 +84,7 @@ def simulated(policy: Policy, rates: Sequence[float], draw: np.random.Generator)
     had: list[list[float]] = [[] for _ in rates]
     left = len(rates) * ATTEMPTS
     while left:
-        for grant in policy.grants([Seen(tuple(scores), (0,) * len(scores)) for scores in had], left):
+        for grant in policy.grants([TaskHistory(tuple(scores), (0,) * len(scores)) for scores in had], left):
             had[grant.task] += (coins[grant.task].random(grant.attempts) < rates[grant.task]).astype(float).tolist()
             left -= grant.attempts
     attempts = len(rates) * ATTEMPTS
@@ -174,7 +174,7 @@ def student(number: int) -> float:
 def until_mastery(teacher: str | None, seed: int, most: int = 400) -> int:
     """Rounds until the hardest of the levels is passed 8 times of 10; each round gives 24 groups."""
     draw, skill = np.random.default_rng(seed), -1.0
-    history: list[list[LevelSeen]] = []
+    history: list[list[LevelOutcomes]] = []
     for number in range(most):
         rates = [1 / (1 + math.exp(-(skill - 1.5 * level))) for level in range(LEVELS)]
         if rates[-1] >= 0.8:
@@ -182,7 +182,7 @@ def until_mastery(teacher: str | None, seed: int, most: int = 400) -> int:
         shares = [1 / LEVELS] * LEVELS if teacher is None else TEACHERS[teacher](history, LEVELS)
         groups = draw.multinomial(4 * LEVELS, shares)
         passed = [draw.binomial(int(n) * GROUP, rate) for n, rate in zip(groups, rates, strict=True)]
-        history.append([LevelSeen(float(p), int(n) * GROUP) for p, n in zip(passed, groups, strict=True)])
+        history.append([LevelOutcomes(float(p), int(n) * GROUP) for p, n in zip(passed, groups, strict=True)])
         gained = sum(int(n) * GROUP * rate * (1 - rate) for n, rate in zip(groups, rates, strict=True))
         skill += 0.004 * gained
     return most

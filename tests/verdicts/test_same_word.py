@@ -17,7 +17,7 @@ from assay.analysis.columns import counted
 from assay.cli.app import build_app
 from assay.learning.sampled import about
 from assay.records import Trajectory, Verdict, VerdictGiven
-from assay.rollout.exchange.exporting import stands_of, whole
+from assay.rollout.exchange.exporting import status_of, whole
 from assay.store import RunStore, annotate, deciding, learnt, seal, standing
 from assay.verdicts import assess
 from assay.viewer.rows import rows_of_run
@@ -74,7 +74,7 @@ def surfaces(root: Path) -> dict[str, tuple[str, str, str]]:
         row = store.attempts()[0]
     table = rows_of_run(root, "r")
     viewed = {name: texts[table["columns"][name][0]] for name, texts in table["names"].items() if texts}
-    card, stands, trust = card_of(found, (), ()), stands_of(found), assess(standing(root, "r")["t@0.0"], row)
+    card, stands, trust = card_of(found, (), ()), status_of(found), assess(standing(root, "r")["t@0.0"], row)
     words = {"list": listed(root), "export": (stands.outcome_class, stands.separation, trust.headline)}
     words["card"] = (card.outcome_class, card.separation, card.headline)
     words["viewer"] = (viewed["outcome"], viewed["separation"], viewed["headline"])

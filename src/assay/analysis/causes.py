@@ -17,7 +17,7 @@ from assay.records import Step, Trajectory
 from .replayed import Difference
 from .volatile import Volatile, normalise
 
-__all__ = ["EXPERIMENTS", "Cause", "CauseKind", "Seen", "cause_of", "signature"]
+__all__ = ["EXPERIMENTS", "Cause", "CauseKind", "DivergenceFacts", "cause_of", "signature"]
 
 CauseKind = Literal["time", "randomness", "ordering", "network", "environment", "missing", "unknown"]
 EXPERIMENTS: dict[str, str] = {
@@ -41,7 +41,7 @@ class Cause(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Seen(msgspec.Struct, frozen=True):
+class DivergenceFacts(msgspec.Struct, frozen=True):
     """What is known beside the signatures."""
 
     first: Difference
@@ -72,7 +72,7 @@ def signature(trajectory: Trajectory, first: Difference, volatile: Sequence[Vola
     )
 
 
-def cause_of(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
+def cause_of(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
     """The likely cause.
 
     Args:
@@ -93,7 +93,7 @@ def cause_of(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
     return _repeatable(seen, tried)
 
 
-def _left_to_chance(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
+def _left_to_chance(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
     """Two replays differ from each other."""
     where = f" (in {', '.join(seen.paths[:3])})" if seen.paths else ""
     if _same(tried, "hash-seed-1", "hash-seed-2"):
@@ -106,7 +106,7 @@ def _left_to_chance(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
     return Cause("network" if seen.network else "randomness", "guess" if seen.network else "experiment", reason)
 
 
-def _unless_chance(kind: CauseKind, reason: str, seen: Seen, tried: Mapping[str, Signature]) -> Cause:
+def _unless_chance(kind: CauseKind, reason: str, seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
     """Returns what two equal replays show; where others, of which nothing was held, are equal too, it may be chance."""
     held = ("clock-1", "clock-2") if kind == "time" else ("hash-seed-1", "hash-seed-2")
     free = [value for name, value in tried.items() if name not in held]
@@ -116,7 +116,7 @@ def _unless_chance(kind: CauseKind, reason: str, seen: Seen, tried: Mapping[str,
     return Cause(kind, "guess", f"{reason}; but so are some of the others, so that it may be chance")
 
 
-def _repeatable(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
+def _repeatable(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
     """Replays agree with each other and not with the record."""
     clock = tried.get("clock-1")
     if clock is not None and _clock_works(seen, tried):
@@ -140,7 +140,7 @@ def _same(tried: Mapping[str, Signature], one: str, other: str) -> bool:
     return one in tried and tried[one] == tried.get(other)
 
 
-def _clock_works(seen: Seen, tried: Mapping[str, Signature]) -> bool:
+def _clock_works(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> bool:
     """Returns whether the library that shifts clocks itself leaves the programs as they are: their exit codes are the
     same."""
     control = tried.get("clock-control")

@@ -21,9 +21,9 @@ from assay.learning.rows import TrainingRow
 from assay.records import Step
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Progress, Tally
-from assay.rollout.rejudge.recorded_task import PastTasks, past_config
-from assay.rollout.rejudge.replay import ReplayConfig, chosen, replayed_attempt, unreplayable
-from assay.rollout.runs import new_run_name, opened_means, run_attempts
+from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
+from assay.rollout.rejudge.replay import ReplayConfig, plan_replay, replay_obstacle, select_attempts
+from assay.rollout.runs import new_run_name, open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import RunStore
 
@@ -60,17 +60,17 @@ async def left_out(
     """
     run, _, name = attempt.partition(":")
     asked = msgspec.structs.replace(config or ReplayConfig(), attempts=(name,), run=run)
-    with RunStore.open(settings.store, run) as store, PastTasks(store, asked.check_version, asked.tasks) as tasks:
-        (row,) = chosen(store, asked)
+    with RunStore.open(settings.store, run) as store, RecordedTasks(store, asked.check_version, asked.tasks) as tasks:
+        (row,) = select_attempts(store, asked)
         trajectory = store.trajectory(row.chain)
-        problem = unreplayable(trajectory)
-        whole = None if problem else replayed_attempt(store, row, tasks.of(trajectory), asked)
+        problem = replay_obstacle(trajectory)
+        whole = None if problem else plan_replay(store, row, tasks.of(trajectory), asked)
         if whole is None or len(whole.prior) != 1:
             raise UserError(
                 f"{row.attempt} cannot be replayed without its steps: {problem or 'it is of several parts'}"
             )
         plans = _plans(whole)
-        made_with = msgspec.structs.replace(past_config(store, asked), concurrency=asked.concurrency)
+        made_with = msgspec.structs.replace(recorded_config(store, asked), concurrency=asked.concurrency)
         manifest = {
             "agent": "replay",
             "assay_version": __version__,
@@ -79,7 +79,7 @@ async def left_out(
             "tasks": {whole.loaded.task.id: whole.loaded.task.digest},
         }
         replays = new_run_name("without")
-        async with opened_means(made_with, settings, [whole.loaded], ReplayAgent()) as means:
+        async with open_resources(made_with, settings, [whole.loaded], ReplayAgent()) as means:
             with RunStore.create(settings.store, replays, manifest) as made:
                 await run_attempts(made, means, list(plans.values()), progress or Tally())
                 came = {step: made.find(plan.id).outcome for step, plan in plans.items()}
@@ -98,8 +98,10 @@ def _plans(whole: PlannedAttempt) -> dict[int, PlannedAttempt]:
         step = prior.acts[place]
         assert isinstance(step, Step)
         rest = prior._replace(acts=(*prior.acts[:place], *prior.acts[place + 1 :]))
-        told = {**whole.told, "without": step.index}
-        found[step.index] = whole._replace(id=f"{whole.id}+without-{step.index}", prior=(rest,), told=told)
+        extra_config = {**whole.extra_config, "without": step.index}
+        found[step.index] = whole._replace(
+            id=f"{whole.id}+without-{step.index}", prior=(rest,), extra_config=extra_config
+        )
     return found
 
 

@@ -17,8 +17,8 @@ from assay.errors import StoreError, UserError
 from assay.gateway.tokens import Attributes, Refusal
 from assay.gateway.tokens.library import open_renderer
 from assay.records import Separation, Trajectory, digest_bytes
-from assay.rollout.exchange.exporting import whole
-from assay.rollout.rejudge.recorded_task import PastTasks
+from assay.rollout.exchange.exporting import merge_later_events
+from assay.rollout.rejudge.recorded_task import RecordedTasks
 from assay.store import AttemptRow, RunStore, audit, deciding, learnt
 from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.again import CannotRebuildError
@@ -93,7 +93,7 @@ def rows_of_run(root: Path, run: str, config: RowsConfig | None = None, tell: Te
 class Reader:
     """A run whose chains hold, as trajectories and as rows of each. Opened with `Reader.opened`."""
 
-    def __init__(self, store: RunStore, config: RowsConfig, tell: Tell, past: PastTasks) -> None:
+    def __init__(self, store: RunStore, config: RowsConfig, tell: Tell, past: RecordedTasks) -> None:
         self._store = store
         self._config = config
         self.tell = tell
@@ -112,7 +112,7 @@ class Reader:
     def opened(cls, root: Path, run: str, config: RowsConfig, tell: Tell | None = None) -> Iterator[Reader]:
         """Checks a run and opens it. Raises as `rows_of_run`."""
         require_whole(root, run)
-        with RunStore.open(root, run) as store, PastTasks(store, "recorded") as past:
+        with RunStore.open(root, run) as store, RecordedTasks(store, "recorded") as past:
             yield cls(store, config, tell or _nobody, past)
 
     def trajectories(self) -> Iterator[Trajectory]:
@@ -177,7 +177,7 @@ class Reader:
         return any(step.actor == "user" for step in trajectory.steps)
 
     def _whole(self, row: AttemptRow) -> Trajectory:
-        found = whole(self._store, row.chain, self._learnt.get(row.chain, ()))
+        found = merge_later_events(self._store, row.chain, self._learnt.get(row.chain, ()))
         if not self._theirs or is_imported_record(found.started):
             return found
         # A format that forgot to say so makes nobody else's record ours.

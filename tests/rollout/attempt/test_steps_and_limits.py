@@ -6,7 +6,7 @@ import pytest
 
 from assay.errors import LimitReached
 from assay.records import Limits, Usage, Verdict
-from assay.rollout.attempt.steps import combined, falls_short
+from assay.rollout.attempt.steps import combined, is_below_minimum
 from assay.rollout.limits.meter import Meter
 from assay.rollout.plan import attempt_seed, merge_limits, plan
 from tests.rollout.counting import counting_task
@@ -75,7 +75,7 @@ def test_steps_after_one_without_any_verdict_were_not_observed() -> None:
 
 
 def test_a_missing_reward_is_below_everything() -> None:
-    assert falls_short([verdict("pass", 1.0, lines=0.4)], {"lines": 0.5})
-    assert falls_short([verdict("pass", 1.0)], {"other": 0.0})
-    assert not falls_short([verdict("pass", 1.0)], 1.0)
-    assert not falls_short([verdict("fail", 0.0)], None)
+    assert is_below_minimum([verdict("pass", 1.0, lines=0.4)], {"lines": 0.5})
+    assert is_below_minimum([verdict("pass", 1.0)], {"other": 0.0})
+    assert not is_below_minimum([verdict("pass", 1.0)], 1.0)
+    assert not is_below_minimum([verdict("fail", 0.0)], None)

@@ -9,11 +9,11 @@ import pytest
 from assay.records import Step
 from assay.rollout.limits.early_stop import (
     Lengths,
+    LengthTracker,
     StopReport,
     StopRule,
-    Watch,
+    fit_stop_rule,
     is_control,
-    learnt_rule,
     longest,
     threshold,
 )
@@ -49,27 +49,27 @@ def test_staleness_counts_turns_without_a_new_state() -> None:
 
 
 def test_a_success_as_long_as_the_threshold_is_not_stopped() -> None:
-    watch = Watch(StopRule(turns=3))
+    watch = LengthTracker(StopRule(turns=3))
     for step in steps("a", "b"):
-        watch.took(step)
+        watch.add_step(step)
     assert watch.hopeless() is None  # the third turn may still be the last
-    watch.took(Step(2, "agent", state="c"))
+    watch.add_step(Step(2, "agent", state="c"))
     why = watch.hopeless()
     assert why is not None
     assert (why.measure, why.used, why.allowed) == ("turns", 4, 3)
 
 
 def test_what_goes_in_circles_is_hopeless() -> None:
-    watch = Watch(StopRule(stale=1))
+    watch = LengthTracker(StopRule(stale=1))
     told = []
     for step in steps("a", "b", "a", "b"):
-        watch.took(step)
+        watch.add_step(step)
         told.append(watch.hopeless() is not None)
     assert told == [False, False, False, True]
 
 
 def test_what_is_tolerated_is_split_over_the_measures() -> None:
-    rule = learnt_rule([Lengths(n, n % 4) for n in range(1, 40)], 0.05)
+    rule = fit_stop_rule([Lengths(n, n % 4) for n in range(1, 40)], 0.05)
     assert (rule.turns, rule.stale) == (39, 3)
 
 

@@ -13,8 +13,8 @@ import pytest
 from assay.errors import UserError
 from assay.records import EvidenceAdded
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.attempt.variation import other_clock
-from assay.rollout.rejudge.replay import ReplayConfig, Replayed, ReplayReport, replay
+from assay.rollout.attempt.variation import clock_variation
+from assay.rollout.rejudge.replay import ReplayConfig, ReplayReport, ReplayResult, replay
 from assay.settings import Settings
 from assay.store import RunStore, audit, learnt
 from tests.rollout.acting import write_task
@@ -44,7 +44,7 @@ async def again(store: Path, **given: Any) -> ReplayReport:
     return await replay("first", ReplayConfig(**{"all": True, "base": BASE, **given}), settings(store), Tally())
 
 
-async def one(store: Path, **given: Any) -> Replayed:
+async def one(store: Path, **given: Any) -> ReplayResult:
     (result,) = (await again(store, **given)).results
     return result
 
@@ -111,7 +111,7 @@ CAUSES = {
 @slow
 @pytest.mark.parametrize("kind", sorted(CAUSES))
 async def test_the_cause_of_a_divergence_is_found_by_experiment(tmp_path: Path, kind: str) -> None:
-    if kind == "time" and other_clock("clock", "+0d") is None:
+    if kind == "time" and clock_variation("clock", "+0d") is None:
         pytest.skip("libfaketime is not installed: the clock cannot be shifted")
     await typed(tmp_path, "echo first", CAUSES[kind], "echo done > answer")
     result = await one(tmp_path)

@@ -23,7 +23,7 @@ from assay.rollout import (
     ReverifyConfig,
     RunConfig,
     Tally,
-    TryResult,
+    TrialResult,
     require_finished,
     resume_run,
     reverify,
@@ -51,7 +51,7 @@ class CuttingTally(Tally):
         super().__init__()
         self._after = after
 
-    def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().finished(attempt, result)
         self._after -= 1
         if self._after == 0:

@@ -78,7 +78,7 @@ class Monitor:
                 proposed.pop()  # it will not be made
         return tuple(found)
 
-    def took(self, step: Step, denied: Container[int] = ()) -> None:
+    def record_step(self, step: Step, denied: Container[int] = ()) -> None:
         """The step was taken, with what it brought; `denied` are positions of calls that were not made."""
         self._past += [fields for number, fields in self._tracer.positions(step) if number not in denied]
         self._kept.settled = len(self._past)

@@ -15,8 +15,8 @@ from assay.errors import UserError
 from assay.learning.reading import Reader, RowsConfig
 from assay.records import Message, Task, Trajectory, digest_bytes
 from assay.rollout.progress import Progress, Tally
-from assay.rollout.rejudge.counterfactual import Rewound, rewind_run
-from assay.rollout.rejudge.recorded_task import PastTasks, past_config
+from assay.rollout.rejudge.counterfactual import RewindResult, rewind_run
+from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
 from assay.rollout.rejudge.replay import ReplayConfig
 from assay.rollout.runs import start_run
 from assay.settings import Settings
@@ -91,7 +91,7 @@ async def _continued(failed: Trajectory, config: CurateConfig, settings: Setting
     return from_prefixes(failed, rewound, won)
 
 
-def from_prefixes(failed: Trajectory, rewound: Rewound, won: dict[str, Trajectory]) -> Recovered:
+def from_prefixes(failed: Trajectory, rewound: RewindResult, won: dict[str, Trajectory]) -> Recovered:
     """What the continuations of one attempt teach. Pure.
 
     Args:
@@ -111,7 +111,7 @@ def from_prefixes(failed: Trajectory, rewound: Rewound, won: dict[str, Trajector
     mended = [prefix for prefix in sorted(ways, reverse=True) if prefix and errors_in(acting[prefix - 1])]
     lessons += [fissioned(failed, ways[prefix], prefix) for prefix in mended[:MOST_FISSIONS]]
     errors = "no error of it could be got over" if not mended else f"{len(mended)} errors of it can be got over"
-    return Recovered(failed, tuple(lessons), contrast, instance, f"{rewound.told}; {errors}")
+    return Recovered(failed, tuple(lessons), contrast, instance, f"{rewound.summary}; {errors}")
 
 
 async def _tried_again(
@@ -128,11 +128,11 @@ async def _guided_run(
     run: str, failed: Sequence[Trajectory], config: CurateConfig, settings: Settings, progress: Progress
 ) -> list[Recovered]:
     """One try for each failed attempt, all in one run."""
-    with RunStore.open(settings.store, run) as store, PastTasks(store, "recorded") as past:
+    with RunStore.open(settings.store, run) as store, RecordedTasks(store, "recorded") as past:
         told = [guidance_of(one, config.guidance) for one in failed]
         tasks = [guided(past.of(one), words, n) for n, (one, words) in enumerate(zip(failed, told, strict=True))]
         asked = msgspec.structs.replace(
-            past_config(store, ReplayConfig()),
+            recorded_config(store, ReplayConfig()),
             agent=config.reattempt or "",
             agent_options=config.agent_options,
             model=config.policy,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from assay import __version__
-from assay.rollout.admitted import HeldCertificate, certificates
+from assay.rollout.admitted import StoredCertificate, find_certificates
 from assay.store import RunStore, heads_digest
 
 from .interface import Source
@@ -92,7 +92,7 @@ def _outcome(shown: Shown) -> str:
 def _soundness(source: Source, attempts: Sequence[Shown]) -> list[str]:
     """What is known of the verifiers themselves."""
     digests = {shown.task_digest for shown in attempts}
-    held = certificates(source.settings.store, digests)
+    held = find_certificates(source.settings.store, digests)
     lines = ["## Soundness of the verifiers", ""]
     without = len(digests) - len(held)
     if without:
@@ -112,7 +112,7 @@ def _soundness(source: Source, attempts: Sequence[Shown]) -> list[str]:
     return [*lines, *([f"- tested with the quick battery alone: {quick:,}"] if quick else []), ""]
 
 
-def _is_admitted(held: HeldCertificate) -> bool:
+def _is_admitted(held: StoredCertificate) -> bool:
     return bool(held.certificate.admitted) and all(held.certificate.admitted.values())
 
 

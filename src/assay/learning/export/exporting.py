@@ -23,7 +23,14 @@ from assay.learning.credit import CreditConfig, credited
 from assay.learning.reading import Reader
 from assay.learning.rows import TrainingRow
 from assay.records import Trajectory
-from assay.rollout.exchange.exporting import FAILED_INTEGRITY, ExportReport, LossFile, Stands, sidecar_of, stands_of
+from assay.rollout.exchange.exporting import (
+    FAILED_INTEGRITY,
+    AttemptStatus,
+    ExportReport,
+    LossFile,
+    sidecar_of,
+    status_of,
+)
 from assay.settings import Settings
 
 from .config import TARGETS, WriteConfig
@@ -114,7 +121,7 @@ class _Source:
 
     def __init__(self, asked: _Asked, reader: Reader, target: Target, losses: LossFile) -> None:
         self.run, self.config, self.settings, self._progress = asked
-        self.stands: dict[str, Stands] = {}
+        self.stands: dict[str, AttemptStatus] = {}
         self.first: Loss | None = None
         self._reader = reader
         self._target = target
@@ -173,7 +180,7 @@ class _Source:
 
     def _trajectories(self) -> Iterator[Trajectory]:
         for trajectory in self._reader.trajectories():
-            attempt, stands = trajectory.attempt, stands_of(trajectory, self.config.require)
+            attempt, stands = trajectory.attempt, status_of(trajectory, self.config.require)
             self.stands[attempt] = stands
             reason = self._refused(trajectory, stands)
             if reason is not None:
@@ -183,7 +190,7 @@ class _Source:
                 self._progress(len(self.stands))
             yield trajectory
 
-    def _refused(self, trajectory: Trajectory, stands: Stands) -> str | None:
+    def _refused(self, trajectory: Trajectory, stands: AttemptStatus) -> str | None:
         """Why an attempt is not written; None where it is."""
         says_so = self._target.credit or "doubt" in self._target.holds
         if stands.doubt is not None and not (says_so and self._include == "all"):
