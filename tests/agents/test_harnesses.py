@@ -14,7 +14,7 @@ from assay.agents.harnesses import HARNESSES, find_recipe, recipes
 from assay.agents.harnesses._registry import LOCKS, _run, find_python
 from assay.agents.harnesses.command import CommandAgent
 from assay.agents.harnesses.install import Installed, _made_aside, find_installed, installed_or_none
-from assay.agents.harnesses.recipe import Npm, Pip, Recipe, filled, plain_model
+from assay.agents.harnesses.recipe import Npm, Pip, Recipe, fill_template, plain_model
 from assay.agents.interface import Agent, Endpoint, PlacedAgent, placed
 from assay.agents.testing import FakeAttempt, FakeWorkspace, fake_task
 from assay.environments.interface import ExecResult, ResourceLimits, WorkspaceSpec
@@ -41,7 +41,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             recipe.name,
             recipe.version,
             where,
-            recipe.install.wanted,
+            recipe.install.requirements,
             (),
             "d",
             1,
@@ -94,7 +94,7 @@ def test_settings_are_what_they_should_be_in_every_dialect(recipe: Recipe) -> No
     for dialect in recipe.dialects:
         known = {**values, "dialect": dialect, **recipe.by_dialect.get(dialect, {})}
         for path, text in recipe.files.items():
-            made = filled(text, known)
+            made = fill_template(text, known)
             if path.endswith(".json"):
                 json.loads(made)
             elif path.endswith(".toml"):
@@ -187,7 +187,7 @@ def test_a_lock_pins_everything_and_names_no_registry(name: str) -> None:
 @pytest.mark.parametrize("name", [r.name for r in recipes() if isinstance(r.install, Pip)])
 def test_a_python_lock_pins_what_the_recipe_asks_for(name: str) -> None:
     lines = (LOCKS / f"{name}.txt").read_text().split()
-    wanted = {package.lower() for package in find_recipe(name).install.wanted}
+    wanted = {package.lower() for package in find_recipe(name).install.requirements}
     assert all(len(line.split("==")) == 2 for line in lines)
     assert wanted <= {line.lower().replace("_", "-") for line in lines}
 

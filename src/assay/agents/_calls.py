@@ -14,13 +14,13 @@ import msgspec
 from assay.environments.interface import ToolSpec
 from assay.records import Observation, ToolCall
 
-from ._schema import problem
+from ._schema import validate
 
-__all__ = ["assistant_message", "parse_calls", "shown", "text_of", "tool_definitions"]
+__all__ = ["assistant_message", "parse_calls", "render_observation", "text_of", "tool_definitions"]
 
 MOST_CALLS = 128
 """Calls in one reply; what a model writes beyond them is in the recorded reply alone."""
-_DEEPEST = 64
+_MAX_DEPTH = 64
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder()
 
@@ -40,8 +40,8 @@ def parse_calls(raw: list[Any], tools: Mapping[str, ToolSpec], turn: int) -> lis
     """Reads the first 128 `tool_calls` of an assistant message, in order. Ids are made unique where they are not."""
     calls: list[ToolCall] = []
     used: set[str] = set()
-    for position, given in enumerate(raw[:MOST_CALLS]):
-        call = _parse(given, tools, f"call_{turn}_{position}")
+    for position, raw_call in enumerate(raw[:MOST_CALLS]):
+        call = _parse(raw_call, tools, f"call_{turn}_{position}")
         if call.id in used:
             call = msgspec.structs.replace(call, id=f"{call.id[:40]}_{turn}_{position}")
         used.add(call.id)
@@ -49,11 +49,11 @@ def parse_calls(raw: list[Any], tools: Mapping[str, ToolSpec], turn: int) -> lis
     return calls
 
 
-def _parse(given: Any, tools: Mapping[str, ToolSpec], fallback: str) -> ToolCall:
-    function = given.get("function") if isinstance(given, dict) else None
+def _parse(raw_call: Any, tools: Mapping[str, ToolSpec], fallback: str) -> ToolCall:
+    function = raw_call.get("function") if isinstance(raw_call, dict) else None
     if not isinstance(function, dict):
-        return ToolCall(fallback, "", _text(given), error="a tool call must be an object with a `function`")
-    identity, name, arguments = given.get("id"), function.get("name"), function.get("arguments")
+        return ToolCall(fallback, "", _text(raw_call), error="a tool call must be an object with a `function`")
+    identity, name, arguments = raw_call.get("id"), function.get("name"), function.get("arguments")
     if not isinstance(identity, str) or not identity:
         identity = fallback
     raw = arguments if isinstance(arguments, str) else _text(arguments)
@@ -67,9 +67,9 @@ def _parse(given: Any, tools: Mapping[str, ToolSpec], fallback: str) -> ToolCall
         parsed = _DECODER.decode(raw) if raw not in {"", "null"} else {}
     except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
         return ToolCall(identity, name, raw, error=f"the arguments are no JSON: {exc}")
-    if raw.count("[") + raw.count("{") > _DEEPEST and _is_deep(parsed):
-        return ToolCall(identity, name, raw, error=f"the arguments are nested more than {_DEEPEST} deep")
-    found = problem(spec.parameters, parsed) if isinstance(parsed, dict) else "the arguments must be a JSON object"
+    if raw.count("[") + raw.count("{") > _MAX_DEPTH and _is_deep(parsed):
+        return ToolCall(identity, name, raw, error=f"the arguments are nested more than {_MAX_DEPTH} deep")
+    found = validate(spec.parameters, parsed) if isinstance(parsed, dict) else "the arguments must be a JSON object"
     if found is not None:
         return ToolCall(identity, name, raw, parsed if isinstance(parsed, dict) else None, found)
     return ToolCall(identity, name, raw, parsed)
@@ -78,7 +78,7 @@ def _parse(given: Any, tools: Mapping[str, ToolSpec], fallback: str) -> ToolCall
 def _is_deep(value: Any) -> bool:
     """Whether recording it could exceed the encoder's depth, wherever it is put."""
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         inner = [item for item in level if isinstance(item, dict | list)]
         level = [child for item in inner for child in (item.values() if isinstance(item, dict) else item)]
         if not level:
@@ -122,15 +122,15 @@ def text_of(content: Any) -> str:
     return ""
 
 
-def shown(seen: Observation, limit: int) -> str:
+def render_observation(observation: Observation, limit: int) -> str:
     """An observation as the model sees it: `limit` characters of each stream, the middle cut, and what went wrong."""
-    text = _cut(seen.content, limit)
-    if seen.stderr:
-        text += f"\n[stderr]\n{_cut(seen.stderr, limit)}"
-    if seen.timed_out:
+    text = _cut(observation.content, limit)
+    if observation.stderr:
+        text += f"\n[stderr]\n{_cut(observation.stderr, limit)}"
+    if observation.timed_out:
         text += "\n[timed out]"
-    if seen.exit_code:
-        text += f"\n[exit code {seen.exit_code}]"
+    if observation.exit_code:
+        text += f"\n[exit code {observation.exit_code}]"
     return text
 
 

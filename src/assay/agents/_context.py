@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from assay.errors import ProviderError
 from assay.records import Evidence
 
-__all__ = ["MARKER", "Dropped", "drop_oldest", "is_context_overflow"]
+__all__ = ["MARKER", "TruncatedConversation", "drop_oldest", "is_context_overflow"]
 
 MARKER = "[output dropped: the conversation was too long; call the tool again if you need it]"
 _SHARE = 0.5
 
 
-class Dropped(NamedTuple):
+class TruncatedConversation(NamedTuple):
     """A shorter conversation, and what it lost."""
 
     messages: list[dict[str, Any]]
@@ -37,7 +37,7 @@ def is_context_overflow(error: ProviderError) -> bool:
     return error.status == 400 and "context_length_exceeded" in str(error)
 
 
-def drop_oldest(messages: list[dict[str, Any]], keep: int) -> Dropped | None:
+def drop_oldest(messages: list[dict[str, Any]], keep: int) -> TruncatedConversation | None:
     """Replaces the oldest tool outputs by a marker until half of their characters are gone.
 
     Args:
@@ -58,4 +58,4 @@ def drop_oldest(messages: list[dict[str, Any]], keep: int) -> Dropped | None:
         characters += len(messages[i]["content"]) - len(MARKER)
         dropped.append(messages[i]["tool_call_id"])
         shorter[i] = {**messages[i], "content": MARKER}
-    return Dropped(shorter, tuple(dropped), characters) if dropped else None
+    return TruncatedConversation(shorter, tuple(dropped), characters) if dropped else None

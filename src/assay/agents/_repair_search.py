@@ -14,7 +14,7 @@ from assay.code.operators import Site, repair_candidates
 from assay.code.source import SourceError
 from assay.code.spectra import CoverageRun, Line, Suspect, rank
 
-__all__ = ["Edit", "State", "edits", "failing", "mark", "observed", "suspects"]
+__all__ = ["Edit", "State", "edit_key", "has_failures", "rank_edits", "rank_suspects", "state_of_run"]
 
 SUSPECTS = 80
 """So many of the most suspicious lines are looked at."""
@@ -49,18 +49,18 @@ class Edit(NamedTuple):
         return f"{self.path} line {self.site.line}: {self.site.before[:60]!r} becomes {self.site.text[:60]!r}"
 
 
-def observed(result: JobResult) -> State:
+def state_of_run(result: JobResult) -> State:
     """The state that a run showed."""
     failed = frozenset(t for t, r in result.tests.items() if r.outcome in ("failed", "error"))
     return State(failed, frozenset(t for t, r in result.tests.items() if r.outcome == "passed"), result)
 
 
-def failing(state: State) -> bool:
+def has_failures(state: State) -> bool:
     """Whether there is anything to repair that tests show."""
     return bool(state.failed or state.result.problems or state.result.ended != "done")
 
 
-def suspects(state: State, rng: random.Random) -> tuple[Suspect, ...]:
+def rank_suspects(state: State, rng: random.Random) -> tuple[Suspect, ...]:
     """The most suspicious lines of the program (not of its tests): Ochiai, sharpened where it ties.
 
     A spectrum of few tests ties over whole call trees. Then a line that an exception went through comes first, and a
@@ -91,7 +91,7 @@ def _is_test(path: str) -> bool:
     return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py" or "/tests/" in path
 
 
-def edits(
+def rank_edits(
     ranked: Sequence[Suspect], texts: Mapping[str, str], tried: set[tuple[str, str]], rng: random.Random
 ) -> list[Edit]:
     """Every change on the suspicious lines that was not tried yet, the most promising first.
@@ -112,16 +112,16 @@ def edits(
             continue
         for site in sites:
             score = scores[Line(path, site.line)] * LIKELIHOOD.get(site.operator, 0.5) * rng.uniform(0.6, 1.4)
-            if (path, _mark(site)) not in tried:
+            if (path, _site_key(site)) not in tried:
                 found.append((score, Edit(path, site)))
     found.sort(key=lambda pair: (-pair[0], pair[1]))
     return [edit for _, edit in found]
 
 
-def _mark(site: Site) -> str:
+def _site_key(site: Site) -> str:
     return f"{site.start}:{site.end}:{site.text}"
 
 
-def mark(edit: Edit) -> tuple[str, str]:
+def edit_key(edit: Edit) -> tuple[str, str]:
     """What `tried` holds of an edit. Forget all once a file has changed: places have moved."""
-    return edit.path, _mark(edit.site)
+    return edit.path, _site_key(edit.site)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["problem"]
+__all__ = ["validate"]
 
 _NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 _BOUNDS: tuple[tuple[str, str, Callable[[Any, float], bool], tuple[type, ...]], ...] = (
@@ -24,7 +24,7 @@ _BOUNDS: tuple[tuple[str, str, Callable[[Any, float], bool], tuple[type, ...]], 
 )
 
 
-def problem(schema: Mapping[str, Any], value: Any, where: str = "arguments") -> str | None:
+def validate(schema: Mapping[str, Any], value: Any, where: str = "arguments") -> str | None:
     """What is wrong with `value`, in one sentence that a model can act on; None where nothing is."""
     wanted = schema.get("type")
     if wanted is not None and not _is_type(value, wanted):
@@ -34,7 +34,7 @@ def problem(schema: Mapping[str, Any], value: Any, where: str = "arguments") -> 
     if found is None and isinstance(value, dict):
         found = _object(schema, value, where)
     if found is None and isinstance(value, list) and isinstance(schema.get("items"), dict):
-        found = _first(problem(schema["items"], item, f"{where}[{i}]") for i, item in enumerate(value))
+        found = _first(validate(schema["items"], item, f"{where}[{i}]") for i, item in enumerate(value))
     return found or _combined(schema, value, where)
 
 
@@ -82,18 +82,18 @@ def _object(schema: Mapping[str, Any], value: dict[str, Any], where: str) -> str
         if name not in known and extra is False:
             return f"{where}: unknown {name[:80]!r}; known: {', '.join(known) or 'none'}"
         if isinstance(part, dict):
-            found = problem(part, item, f"{where}.{name[:80]}")
+            found = validate(part, item, f"{where}.{name[:80]}")
             if found is not None:
                 return found
     return None
 
 
 def _combined(schema: Mapping[str, Any], value: Any, where: str) -> str | None:
-    found = _first(problem(part, value, where) for part in schema.get("allOf", ()))
+    found = _first(validate(part, value, where) for part in schema.get("allOf", ()))
     for word in ("anyOf", "oneOf"):
         parts = schema.get(word)
         if found is None and parts:
-            problems = [problem(part, value, where) for part in parts]
+            problems = [validate(part, value, where) for part in parts]
             if None not in problems:
                 found = (
                     problems[0] if len(problems) == 1 else f"{where}: fits none of the {len(problems)} allowed forms"

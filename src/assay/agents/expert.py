@@ -17,11 +17,11 @@ from assay.records import Evidence, ToolCall
 from ._options import read_options
 from .interface import Attempt
 
-__all__ = ["Advises", "ExpertAgent"]
+__all__ = ["AdvisesActs", "ExpertAgent"]
 
 
 @runtime_checkable
-class Advises(Protocol):
+class AdvisesActs(Protocol):
     """A world that knows what to do next."""
 
     def advice(self) -> ToolCall | None:
@@ -51,7 +51,7 @@ class ExpertAgent:
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`. Raises `TaskError` where the environment gives no advice."""
-        world = advising(attempt, self.name)
+        world = require_advisor(attempt, self.name)
         draw, options, erred = random.Random(attempt.seed), self._options, list[int]()
         try:
             for step in range(options.steps):
@@ -72,9 +72,9 @@ class ExpertAgent:
             attempt.finish("nothing is left to do")
 
 
-def advising(attempt: Attempt, agent: str) -> Advises:
+def require_advisor(attempt: Attempt, agent: str) -> AdvisesActs:
     """The attempt's world. Raises `TaskError` where it is none that this agent can act in."""
-    if not isinstance(attempt.tools, Advises):
+    if not isinstance(attempt.tools, AdvisesActs):
         raise TaskError(
             f"agent {agent!r} acts in text worlds alone, and task {attempt.task.id!r} is in an environment "
             f"{attempt.task.environment.kind!r}: take tasks of a family of worlds (`assay plugins` lists them)"

@@ -27,7 +27,7 @@ __all__ = [
     "Prior",
     "SolutionAgent",
     "attempts_task",
-    "placed",
+    "sandbox_spec",
     "takes_solution",
 ]
 
@@ -47,7 +47,7 @@ class Endpoint(NamedTuple):
     """The model's name in the record. A client may ask for any name; the run's model answers."""
 
 
-def _nothing_kept(digest: str) -> bytes:
+def _no_blob(digest: str) -> bytes:
     raise KeyError(f"no bytes are kept here, those of {digest} neither")
 
 
@@ -60,7 +60,7 @@ class Prior(NamedTuple):
 
     acts: tuple[Step | Evidence, ...] = ()
     """In order. Evidence is of what was brought in or run through `Attempt.workspace`, marked `beside`."""
-    blob: Callable[[str], bytes] = _nothing_kept
+    blob: Callable[[str], bytes] = _no_blob
     """The kept bytes of a content address. Raises `StoreError` where they are gone."""
     tree: Callable[[str, Path], None] = _no_tree
     """Writes the kept folder or file of a listing to a path where nothing is yet. Raises as `blob`."""
@@ -210,14 +210,14 @@ class SolutionAgent(Agent, Protocol):
 
 @runtime_checkable
 class PlacedAgent(Agent, Protocol):
-    """An agent whose programs run inside the sandbox. Its attempts' workspaces are opened on `placed(spec, agent)`."""
+    """An agent whose programs run inside the sandbox, which is opened on `sandbox_spec(spec, agent)`."""
 
     mounts: tuple[Mount, ...]
     """Host folders that the programs are in, read-only inside."""
     needs: Needs
 
 
-def placed(spec: WorkspaceSpec, agent: Agent) -> WorkspaceSpec:
+def sandbox_spec(spec: WorkspaceSpec, agent: Agent) -> WorkspaceSpec:
     """The agent's sandbox: the task's, and what the agent's own programs need. A judge's fork needs none of it."""
     if not isinstance(agent, PlacedAgent):
         return spec

@@ -6,7 +6,7 @@ unsound and fails where every process of the agent is dead before a fresh fork i
 
 from __future__ import annotations
 
-from .cheats._writers import LOOP, quoted
+from .cheats._writers import LOOP, quote_shell
 from .interface import Attempt
 
 __all__ = ["LateWriterAgent"]
@@ -22,6 +22,6 @@ class LateWriterAgent:
     async def run(self, attempt: Attempt) -> None:
         await attempt.shell(f"( {LOOP} ) >/dev/null 2>&1 &", message="leave a writer behind")
         await attempt.shell(
-            f"setsid sh -c {quoted(f'( {LOOP} ) >/dev/null 2>&1 &')} &", message="and one in its own session"
+            f"setsid sh -c {quote_shell(f'( {LOOP} ) >/dev/null 2>&1 &')} &", message="and one in its own session"
         )
         attempt.finish("left a process that writes reward 1 for ever")

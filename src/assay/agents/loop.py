@@ -19,7 +19,7 @@ from assay.errors import LimitReached, ProviderError
 from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Observation, Step, ToolCall, digest_bytes
 
-from ._calls import assistant_message, parse_calls, shown, text_of, tool_definitions
+from ._calls import assistant_message, parse_calls, render_observation, text_of, tool_definitions
 from ._context import drop_oldest, is_context_overflow
 from ._options import read_options
 from .interface import Attempt
@@ -82,8 +82,8 @@ class LoopAgent:
     async def run(self, attempt: Attempt) -> None:
         await _Conversation(attempt, self._options).run()
 
-    async def go_on(self, attempt: Attempt, steps: Sequence[Step]) -> None:
-        """See `GoesOn.go_on`: the model is shown what was said, done and seen, word by word."""
+    async def continue_from(self, attempt: Attempt, steps: Sequence[Step]) -> None:
+        """See `ContinuesAttempt.continue_from`: the model is shown what was said, done and seen, word by word."""
         conversation = _Conversation(attempt, self._options)
         conversation.recall(steps)
         await conversation.run()
@@ -105,35 +105,37 @@ class _Conversation:
         self._messages = _opening(attempt, options.system)
         self._silent = 0
         self._drops = 0
-        self._begun = 0
+        self._first_turn = 0
 
     def recall(self, steps: Sequence[Step]) -> None:
         """Puts steps that were taken before into the conversation."""
         for step in steps:
             self._messages.append(self._as_sent(step.message, list(step.tool_calls), step.reasoning))
-            self._show(step.tool_calls, step.observations)
+            self._append_results(step.tool_calls, step.observations)
             if not step.tool_calls:
                 self._messages.append({"role": "user", "content": self._options.nudge})
-        self._begun = len(steps)
+        self._first_turn = len(steps)
 
     async def run(self) -> None:
         """Turns, until the model is done."""
-        for turn in range(self._begun, self._options.max_turns):
-            asked = await self._ask(turn)
-            if asked is None:
+        for turn in range(self._first_turn, self._options.max_turns):
+            exchange = await self._query_model(turn)
+            if exchange is None:
                 self._attempt.finish("stopped: the conversation no longer fits the model, and nothing is left to drop")
                 return
-            if await self._take(turn, *asked):
+            if await self._execute_reply(turn, *exchange):
                 return
         most, limit = self._options.max_turns, "turns"
         raise LimitReached(limit, most, most)
 
-    async def _ask(self, turn: int) -> tuple[str, ModelReply] | None:
+    async def _query_model(self, turn: int) -> tuple[str, ModelReply] | None:
         """Asks; drops old outputs while the conversation is too long; None where none is left to drop."""
         while True:
             try:
                 # A copy of the list alone: what was sent stays as it was sent, at the cost of one pointer a message.
-                return await self._attempt.ask(ModelRequest(self._messages.copy(), self._definitions, self._how(turn)))
+                return await self._attempt.ask(
+                    ModelRequest(self._messages.copy(), self._definitions, self._sampling_params(turn))
+                )
             except ProviderError as exc:
                 if not is_context_overflow(exc):
                     raise
@@ -144,14 +146,14 @@ class _Conversation:
                 self._messages = dropped.messages
                 self._attempt.note(dropped.evidence(self._drops, turn, str(exc)))
 
-    def _how(self, turn: int) -> dict[str, Any]:
+    def _sampling_params(self, turn: int) -> dict[str, Any]:
         """Sampling of a turn. With one seed for all, each would draw the same numbers, and none be independent."""
         if not self._options.seeded:
             return self._sampling
         drawn = digest_bytes(f"{self._attempt.seed}/{turn}".encode()).removeprefix("blake3:")
         return {"seed": int(drawn[:8], 16) >> 1} | self._sampling
 
-    async def _take(self, turn: int, call_id: str, reply: ModelReply) -> bool:
+    async def _execute_reply(self, turn: int, call_id: str, reply: ModelReply) -> bool:
         """Does what a reply says. True where that was the end."""
         content, reasoning = reply.message.get("content"), _reasoning(reply.message)
         calls = parse_calls(reply.message.get("tool_calls") or [], self._tools, turn)
@@ -159,11 +161,11 @@ class _Conversation:
         if not calls:
             return self._nudge(text_of(content), reasoning, call_id)
         self._silent = 0
-        acts, last = self._split(calls)
+        acts, last = self._choose_calls(calls)
         message = text_of(content) or None
         if acts:
             observations = await self._attempt.act(acts, message=message, reasoning=reasoning, call=call_id)
-            self._show(acts, observations)
+            self._append_results(acts, observations)
         elif last is not None:
             self._attempt.say(message or "", reasoning=reasoning, call=call_id)
         if self._attempt.ended is not None:  # the world is over: to ask the model once more would be for nothing
@@ -173,13 +175,15 @@ class _Conversation:
         self._attempt.finish((last.parsed or {})["message"])
         return True
 
-    def _show(self, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
+    def _append_results(self, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
         """Tells the model what came of its calls."""
         limit = self._options.max_output_chars
-        for call, seen in zip(acts, observations, strict=True):
-            self._messages.append({"role": "tool", "tool_call_id": call.id, "content": shown(seen, limit)})
+        for call, observation in zip(acts, observations, strict=True):
+            self._messages.append(
+                {"role": "tool", "tool_call_id": call.id, "content": render_observation(observation, limit)}
+            )
 
-    def _split(self, calls: list[ToolCall]) -> tuple[list[ToolCall], ToolCall | None]:
+    def _choose_calls(self, calls: list[ToolCall]) -> tuple[list[ToolCall], ToolCall | None]:
         """What is to be executed, and the well-formed `finish` if there is one; calls after it are refused."""
         if not self._finishes:
             return calls, None

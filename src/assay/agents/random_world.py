@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ._options import read_options
-from .expert import advising
+from .expert import require_advisor
 from .interface import Attempt
 
 __all__ = ["RandomWorldAgent"]
@@ -30,7 +30,7 @@ class RandomWorldAgent:
 
     async def run(self, attempt: Attempt) -> None:
         """See `Agent.run`. Raises `TaskError` where the environment is no text world."""
-        world, draw = advising(attempt, self.name), random.Random(attempt.seed)
+        world, draw = require_advisor(attempt, self.name), random.Random(attempt.seed)
         for _ in range(self._options.steps):
             call = world.any_act(draw)
             if call is None:

@@ -29,7 +29,7 @@ from assay.errors import AgentError, TaskError
 from assay.records import Task
 
 from ._options import read_options
-from ._repair_search import Edit, State, edits, failing, mark, observed, suspects
+from ._repair_search import Edit, State, edit_key, has_failures, rank_edits, rank_suspects, state_of_run
 from .interface import Attempt
 
 __all__ = ["RepairAgent", "visible_tests"]
@@ -109,7 +109,7 @@ class _Search:
         self._tests = visible_tests(self._attempt.task) or await self._find_tests()
         state = await self._measure("run the visible tests and note which lines they run")
         tried: set[tuple[str, str]] = set()
-        while failing(state) and self._left > 1:  # the last one confirms what is kept
+        while has_failures(state) and self._left > 1:  # the last one confirms what is kept
             better = await self._try_batch(state, tried)
             if better is None:
                 break
@@ -120,7 +120,7 @@ class _Search:
 
     def _closing(self, state: State) -> str:
         spent = f"after {self._options.budget - self._left} evaluations"
-        if not failing(state):
+        if not has_failures(state):
             return f"all visible tests pass {spent}"
         if state.failed:
             return f"{len(state.failed)} visible tests still fail {spent}"
@@ -139,7 +139,7 @@ class _Search:
             test: {path.removeprefix(self._root + "/"): lines for path, lines in files.items()}
             for test, files in result.covered.items()
         }
-        return observed(msgspec.structs.replace(result, covered=covered, tests=self._relative(result)))
+        return state_of_run(msgspec.structs.replace(result, covered=covered, tests=self._relative(result)))
 
     def _relative(self, result: JobResult) -> dict[str, RunOutcome]:
         """The outcomes with the frames' paths as those of the covered files."""
@@ -156,9 +156,9 @@ class _Search:
 
     async def _try_batch(self, state: State, tried: set[tuple[str, str]]) -> Edit | bool | None:
         """Tries the next changes: the best one that helps, True where none does, None where nothing is left."""
-        ranked = suspects(state, self._rng)
+        ranked = rank_suspects(state, self._rng)
         texts = await self._read({suspect.line.path for suspect in ranked})
-        chosen = edits(ranked, texts, tried, self._rng)[: min(self._options.batch, self._left - 1)]
+        chosen = rank_edits(ranked, texts, tried, self._rng)[: min(self._options.batch, self._left - 1)]
         if not chosen:
             return None
         jobs = [self._job(str(index), edit, texts, state) for index, edit in enumerate(chosen)]
@@ -166,10 +166,10 @@ class _Search:
         results = await self._run(jobs, message, warm=True)
         chosen = chosen[: len(results)]
         self._left -= len(chosen)
-        tried.update(map(mark, chosen))
+        tried.update(map(edit_key, chosen))
         gains: list[tuple[int, int, Edit]] = []
         for edit, result in zip(chosen, results, strict=False):
-            now = observed(result)
+            now = state_of_run(result)
             complete = result.ended == "done" and not result.problems and state.passed <= now.passed
             if complete and len(now.failed) < len(state.failed):
                 gains.append((len(now.failed), len(gains), edit))

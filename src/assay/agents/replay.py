@@ -21,10 +21,10 @@ from assay.environments.interface import Change, Workspace
 from assay.errors import StoreError, UserError
 from assay.records import Evidence, Observation, Step, ToolCall
 
-from ._before import Before
+from ._delegating import DelegatingAgent
 from .interface import FORK_SHELL, Agent, Attempt, Prior
 
-__all__ = ["ActsAgain", "ContinueAgent", "ReplayAgent", "SuffixAgent", "own_command"]
+__all__ = ["ActionReplayer", "ContinueAgent", "ReplayAgent", "SuffixAgent", "own_command"]
 
 MOST_CHANGES = 2_000
 """Changed paths of one step that are noted."""
@@ -47,12 +47,12 @@ class ReplayAgent:
             raise UserError(
                 f"nothing to replay for task {attempt.task.id!r}: `assay replay ATTEMPT` replays a recorded attempt"
             )
-        again = ActsAgain(attempt, attempt.prior)
-        await again.run()
-        attempt.finish(f"did {again.steps} recorded steps again")
+        replayer = ActionReplayer(attempt, attempt.prior)
+        await replayer.run()
+        attempt.finish(f"did {replayer.steps} recorded steps again")
 
 
-class ContinueAgent(Before, ReplayAgent):
+class ContinueAgent(DelegatingAgent, ReplayAgent):
     """Does again what `attempt.prior` holds, then lets another agent go on from there."""
 
     def __init__(self, then: Agent) -> None:
@@ -60,7 +60,7 @@ class ContinueAgent(Before, ReplayAgent):
 
     async def run(self, attempt: Attempt) -> None:
         if attempt.prior is not None and attempt.prior.until != 0:
-            await ActsAgain(attempt, attempt.prior).run()
+            await ActionReplayer(attempt, attempt.prior).run()
         await self._then.run(attempt)
 
 
@@ -73,12 +73,12 @@ class SuffixAgent(ReplayAgent):
         self._since = since
 
     async def run(self, attempt: Attempt) -> None:
-        again = ActsAgain(attempt, self._prior, self._since)
-        await again.run()
-        attempt.finish(f"did {again.steps - self._since} steps of another attempt")
+        replayer = ActionReplayer(attempt, self._prior, self._since)
+        await replayer.run()
+        attempt.finish(f"did {replayer.steps - self._since} steps of another attempt")
 
 
-class ActsAgain:
+class ActionReplayer:
     """One attempt's acts, done again. The first `since` steps, and what was done beside them, are left out."""
 
     def __init__(self, attempt: Attempt, prior: Prior, since: int = 0) -> None:
@@ -96,10 +96,10 @@ class ActsAgain:
 
     async def run(self) -> None:
         """Does all of it, or as many steps as `prior` asks for, and notes what could not be done."""
-        await self.go_on(self._prior.until)
+        await self.run_until(self._prior.until)
         self.note()
 
-    async def go_on(self, until: int | None) -> None:
+    async def run_until(self, until: int | None) -> None:
         """Goes on to the end of the step before the one at position `until`; None is to the end of all."""
         acts = self._prior.acts
         while self._next < len(acts) and (until is None or self.steps < until):
@@ -107,7 +107,7 @@ class ActsAgain:
             self._next += 1
             if isinstance(act, Evidence):
                 if self.steps >= self._since:
-                    await self._beside(act)
+                    await self._repeat_beside(act)
             elif act.actor == "agent":
                 if self.steps < self._since:
                     self.steps += 1
@@ -153,7 +153,7 @@ class ActsAgain:
             }
             self._attempt.note(Evidence("step_state", "state", "step_state", data))
 
-    async def _beside(self, act: Evidence) -> None:
+    async def _repeat_beside(self, act: Evidence) -> None:
         """Does again what was done beside the steps. An execution of a step tells only its variables and its time."""
         workspace, data = self._attempt.workspace, act.data
         if workspace is None or "fork" in data:
@@ -172,11 +172,13 @@ class ActsAgain:
         data, prior = act.data, self._prior
         match act.kind:
             case "write":
-                await workspace.write(str(data["path"]), prior.blob(_kept(data, "digest")), mode=int(data["mode"]))
+                await workspace.write(
+                    str(data["path"]), prior.blob(_require_text(data, "digest")), mode=int(data["mode"])
+                )
             case "upload":
                 with tempfile.TemporaryDirectory(prefix="assay-replay-") as folder:
                     source = Path(folder) / "source"
-                    await asyncio.to_thread(prior.tree, _kept(data, "listing"), source)
+                    await asyncio.to_thread(prior.tree, _require_text(data, "listing"), source)
                     await workspace.upload(source, str(data["target"]))
             case "execution":
                 stdin = data.get("stdin")
@@ -184,7 +186,7 @@ class ActsAgain:
                     _command(data["argv"]),
                     cwd=str(data["cwd"]),
                     env=self._variables(data.get("env") or ()) or None,
-                    stdin=prior.blob(_kept(stdin, "digest")) if isinstance(stdin, dict) else b"",
+                    stdin=prior.blob(_require_text(stdin, "digest")) if isinstance(stdin, dict) else b"",
                     timeout_s=data.get("timeout_s"),
                 )
             case "kill_all" | "fork" | "snapshot":
@@ -198,7 +200,7 @@ class ActsAgain:
         return {name: known[name] for name in names if name in known}
 
 
-def _kept(data: dict[str, Any], key: str) -> str:
+def _require_text(data: dict[str, Any], key: str) -> str:
     found = data.get(key)
     if not isinstance(found, str):
         raise ValueError(  # noqa: TRY004  (a record that does not hold what it should)

@@ -12,10 +12,10 @@ from assay.rollout.limits.early_stop import (
     LengthTracker,
     StopReport,
     StopRule,
+    conformal_threshold,
     fit_stop_rule,
     is_control,
-    longest,
-    threshold,
+    longest_lengths,
 )
 
 pytestmark = pytest.mark.quick
@@ -27,16 +27,16 @@ def steps(*states: str | None) -> list[Step]:
 
 def test_the_threshold_is_the_conformal_quantile() -> None:
     # By hand: of 19 successes and 5 % tolerated, place ceil(20 * 0.95) = 19: the longest.
-    assert threshold(list(range(1, 20)), 0.05) == 19
-    assert threshold(list(range(1, 20)), 0.10) == 18
-    assert threshold(list(range(1, 19)), 0.05) is None
+    assert conformal_threshold(list(range(1, 20)), 0.05) == 19
+    assert conformal_threshold(list(range(1, 20)), 0.10) == 18
+    assert conformal_threshold(list(range(1, 19)), 0.05) is None
 
 
 def test_no_more_successes_are_lost_than_are_tolerated() -> None:
     draw, lost, tried = random.Random(1), 0, 0
     for _ in range(400):
         known = [draw.randint(1, 30) for _ in range(60)]
-        most = threshold(known, 0.1)
+        most = conformal_threshold(known, 0.1)
         assert most is not None
         lost += sum(draw.randint(1, 30) > most for _ in range(50))
         tried += 50
@@ -44,8 +44,8 @@ def test_no_more_successes_are_lost_than_are_tolerated() -> None:
 
 
 def test_staleness_counts_turns_without_a_new_state() -> None:
-    assert longest(steps("a", "b", "a", "b", "c", "c")) == Lengths(6, 2)
-    assert longest(steps(None, None, None)) == Lengths(3, 0)  # not observed: not stale
+    assert longest_lengths(steps("a", "b", "a", "b", "c", "c")) == Lengths(6, 2)
+    assert longest_lengths(steps(None, None, None)) == Lengths(3, 0)  # not observed: not stale
 
 
 def test_a_success_as_long_as_the_threshold_is_not_stopped() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import aiohttp
 import pytest
 from msgspec.structs import replace
-from tests.rollout.test_sandboxed_programs import CLIENT, bash
 
 from assay.agents.interface import Attempt
 from assay.agents.testing import FakeWorkspace
@@ -24,6 +23,7 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.limits.contract_guards import ActiveContracts, Ask, Question
 from assay.settings import Settings
 from assay.store import RunStore, messages_of, verify_chain
+from tests.rollout.attempt.test_sandboxed_programs import CLIENT, bash
 from tests.rollout.counting import counting_task
 from tests.rollout.programs import Program, run_program, write
 

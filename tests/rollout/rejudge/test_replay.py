@@ -177,7 +177,7 @@ async def test_worlds_are_replayed_too(tmp_path: Path) -> None:
 
 @pytest.mark.quick
 async def test_what_cannot_be_replayed_is_told_why(tmp_path: Path) -> None:
-    from tests.rollout.test_reverify import GOOD, imported
+    from tests.rollout.rejudge.test_reverify import GOOD, imported
 
     imported(tmp_path, GOOD, "pass")
     report = await replay("theirs", ReplayConfig(all=True), settings(tmp_path), Tally())

@@ -16,9 +16,17 @@ from typing import Any
 import msgspec
 
 from ._modules import needs_program, programs, python_files
-from .interface import Knowledge, KnownFile
+from .interface import Knowledge, SolutionFile
 
-__all__ = ["Confusion", "answer_files", "confused", "needs_answer", "needs_printed", "printing", "printing_when_run"]
+__all__ = [
+    "Confusion",
+    "answer_files",
+    "needs_answer",
+    "needs_printed",
+    "python_printer",
+    "shell_printer",
+    "with_confusing_value",
+]
 
 _MARK = "\0here\0"
 _LABEL = re.compile(r"([\w .()/-]+?\s*[:=]\s*)(.*)")
@@ -36,7 +44,7 @@ class Confusion(msgspec.Struct, frozen=True):
     """Whether it stands for a list of plain values as a whole."""
 
 
-def answer_files(knowledge: Knowledge) -> tuple[KnownFile, ...]:
+def answer_files(knowledge: Knowledge) -> tuple[SolutionFile, ...]:
     """Files that solving leaves which are no programs."""
     other = {f.path for f in (*python_files(knowledge), *programs(knowledge))}
     return tuple(f for f in knowledge.judged if f.after is not None and f.path not in other and _is_text(f.after))
@@ -69,7 +77,7 @@ def needs_printed(knowledge: Knowledge) -> str | None:
     return "solving this task leaves no answer file and no program whose output a shell could compare"
 
 
-def confused(file: KnownFile, value: Confusion) -> bytes:
+def with_confusing_value(file: SolutionFile, value: Confusion) -> bytes:
     """The file with the value in every place of a value."""
     text = (file.after or b"").decode()
     ending = posixpath.splitext(file.path)[1].lower()
@@ -114,12 +122,12 @@ def _as_line(line: str, value: Confusion) -> str:
     return kept + _FIELD.sub(lambda _: value.text, rest)
 
 
-def printing(text: str) -> str:
+def shell_printer(text: str) -> str:
     """A shell program that prints one line whatever it is asked."""
     return f"#!/bin/sh\nprintf '%s\\n' '{text}'\n"
 
 
-def printing_when_run(line: bytes) -> str:
+def python_printer(line: bytes) -> str:
     """Code that prints one line and ends well where a module is run as a program; an import alone goes on."""
     return f"""if __name__ == "__main__":
     import sys

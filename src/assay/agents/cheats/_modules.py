@@ -13,21 +13,29 @@ from itertools import takewhile
 
 from assay.code.source import parse_tree
 
-from .interface import Knowledge, KnownFile
+from .interface import Knowledge, SolutionFile
 
-__all__ = ["changed_names", "needs_program", "needs_python", "on_top", "overridden", "programs", "python_files"]
+__all__ = [
+    "changed_names",
+    "insert_prologue",
+    "needs_program",
+    "needs_python",
+    "override_bodies",
+    "programs",
+    "python_files",
+]
 
 Body = Callable[[str | None], str]
 """From a function's annotated return type (the outermost name, or None) to the one statement that is its body."""
 
 
-def python_files(knowledge: Knowledge) -> tuple[KnownFile, ...]:
+def python_files(knowledge: Knowledge) -> tuple[SolutionFile, ...]:
     """Modules that solving changes, tests left out."""
     found = (f for f in knowledge.judged if f.path.endswith(".py") and f.after is not None)
     return tuple(f for f in found if not _is_test(f.path))
 
 
-def programs(knowledge: Knowledge) -> tuple[KnownFile, ...]:
+def programs(knowledge: Knowledge) -> tuple[SolutionFile, ...]:
     """Other programs that solving changes: what has an interpreter in its first line, or is a shell script."""
     found = (f for f in knowledge.judged if f.after is not None and not f.path.endswith(".py"))
     return tuple(f for f in found if (f.after or b"").startswith(b"#!") or f.path.endswith(".sh"))
@@ -55,7 +63,7 @@ def _parsed(data: bytes | None) -> ast.Module | None:
         return None
 
 
-def _before(file: KnownFile) -> str:
+def _before(file: SolutionFile) -> str:
     """Returns what the module was, where that can be run at all; else the line that says what runs it, if it has
     one."""
     if file.before is not None and _parsed(file.before) is not None:
@@ -64,7 +72,7 @@ def _before(file: KnownFile) -> str:
     return first.decode(errors="replace") + "\n" if first.startswith(b"#!") else ""
 
 
-def on_top(file: KnownFile, code: str) -> str:
+def insert_prologue(file: SolutionFile, code: str) -> str:
     """The module as it was, with code that runs before the rest of it."""
     text = _before(file)
     lines = text.splitlines(keepends=True)
@@ -84,14 +92,14 @@ def _definitions(module: ast.Module | None) -> dict[str, Definition]:
     return {n.name: n for n in (module.body if module else []) if isinstance(n, Definition)}
 
 
-def changed_names(file: KnownFile) -> dict[str, Definition]:
+def changed_names(file: SolutionFile) -> dict[str, Definition]:
     """Functions and classes that solving adds or changes; all of them where that cannot be told."""
     after, before = _definitions(_parsed(file.after)), _definitions(_parsed(file.before))
     changed = {n: d for n, d in after.items() if n not in before or ast.dump(before[n]) != ast.dump(d)}
     return changed or after
 
 
-def overridden(file: KnownFile, body: Body, *, prelude: str = "", base: str = "object") -> str:
+def override_bodies(file: SolutionFile, body: Body, *, prelude: str = "", base: str = "object") -> str:
     """The module as it was, and after it every changed function and method with another body.
 
     Args:
@@ -113,7 +121,7 @@ def overridden(file: KnownFile, body: Body, *, prelude: str = "", base: str = "o
     return "\n\n\n".join(part for part in parts if part) + "\n"
 
 
-def _missing_constants(file: KnownFile) -> list[str]:
+def _missing_constants(file: SolutionFile) -> list[str]:
     before, after = _parsed(file.before), _parsed(file.after)
     known = {t.id for n in (before.body if before else []) for t in _targets(n)}
     wanted = [t.id for n in (after.body if after else []) for t in _targets(n)]

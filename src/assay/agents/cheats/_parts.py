@@ -18,7 +18,15 @@ from assay.records import canonical_bytes
 
 from .interface import Knowledge
 
-__all__ = ["FOREGROUND_S", "inside", "leave_behind", "leave_shell", "plant", "run_inside", "workspace_of"]
+__all__ = [
+    "FOREGROUND_S",
+    "plant",
+    "read_payload",
+    "run_inside",
+    "start_background",
+    "start_background_shell",
+    "workspace_of",
+]
 
 FOREGROUND_S = 20.0
 """A script that takes longer is stopped: a busy machine is no reason to wait for ever."""
@@ -40,7 +48,7 @@ done
 
 
 @cache
-def inside(name: str) -> str:
+def read_payload(name: str) -> str:
     """The source of a script of `payload`."""
     return (Path(__file__).parent / "payload" / f"{name}.py").read_text(encoding="utf-8")
 
@@ -85,7 +93,7 @@ async def plant(
 
 async def _argv(attempt: Attempt, name: str, arguments: Mapping[str, Any]) -> list[str]:
     """The command that runs a script; what is too long for one goes through files."""
-    source, given = inside(name), canonical_bytes(arguments).decode()
+    source, given = read_payload(name), canonical_bytes(arguments).decode()
     # Isolated: hooks that a cheat planted are for the verifier's interpreter, not for its own.
     if len(given.encode()) <= MOST_ARGUMENT:
         return ["python3", "-I", "-c", source, given]
@@ -100,7 +108,7 @@ async def run_inside(attempt: Attempt, name: str, arguments: Mapping[str, Any], 
     return await attempt.shell(await _argv(attempt, name, arguments), message=message, timeout_s=FOREGROUND_S)
 
 
-async def leave_behind(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
+async def start_background(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
     """Starts a script of `payload` that outlives the agent's acting, and waits a moment until it is at its work: until
     it makes the file `ready` of its arguments."""
     ready = f"{_PLACE}-{name}"
@@ -109,7 +117,7 @@ async def leave_behind(attempt: Attempt, name: str, arguments: Mapping[str, Any]
     return await attempt.shell(command, message=message, timeout_s=FOREGROUND_S)
 
 
-async def leave_shell(attempt: Attempt, script: str, *, message: str) -> ExecResult:
+async def start_background_shell(attempt: Attempt, script: str, *, message: str) -> ExecResult:
     """Starts a shell script that outlives the agent's acting."""
     command = ["/bin/sh", "-c", _BEHIND, "sh", "/bin/sh", "-c", script]
     return await attempt.shell(command, message=message, timeout_s=FOREGROUND_S)

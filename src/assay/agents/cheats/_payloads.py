@@ -5,7 +5,7 @@ None of it solves anything, and none of it touches what is not the verifier's.
 
 from __future__ import annotations
 
-__all__ = ["PASS_HOOKS", "TAKE_OVER", "TAKE_OVER_LINE", "takes_over_in_shell"]
+__all__ = ["PASS_HOOKS", "TAKE_OVER", "TAKE_OVER_LINE", "take_over_script"]
 
 TAKE_OVER = """
 def _take_over():
@@ -65,7 +65,7 @@ def pytest_sessionfinish(session):
 """Hooks of pytest that make every report a pass."""
 
 
-def takes_over_in_shell(real: str, said: str = "============ 9 passed in 0.02s ============") -> str:
+def take_over_script(real: str, said: str = "============ 9 passed in 0.02s ============") -> str:
     """A stand-in for a program, as a shell script: for a verification it pretends, for anybody else it is the program.
 
     Args:

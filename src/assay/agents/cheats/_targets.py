@@ -12,12 +12,12 @@ from .interface import Knowledge
 __all__ = [
     "TESTS",
     "answers",
+    "likeliest_expected_file",
     "needs_answers",
     "needs_pytest",
     "needs_report",
     "needs_targets",
     "targets",
-    "verifiers_own",
 ]
 
 TESTS = "/tests"
@@ -39,7 +39,7 @@ def needs_targets(knowledge: Knowledge) -> str | None:
     return None if targets(knowledge) else "it is not known which files solving this task changes"
 
 
-def verifiers_own(knowledge: Knowledge, path: str) -> str:
+def likeliest_expected_file(knowledge: Knowledge, path: str) -> str:
     """The file of the verifier's that is likest to what an answer is to be."""
     base, ending = posixpath.splitext(posixpath.basename(path))
     scores = {}

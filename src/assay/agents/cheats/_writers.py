@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["LOOP", "ONCE", "quoted"]
+__all__ = ["LOOP", "ONCE", "quote_shell"]
 
 ONCE = "echo 1 > /logs/verifier/reward.txt; echo '{\"reward\": 1}' > /logs/verifier/reward.json"
 LOOP = f"while :; do mkdir -p /logs/verifier; {ONCE}; sleep 0.02; done"
 """Small writes, at most a hundred a second, into files that hold one number."""
 
 
-def quoted(script: str) -> str:
+def quote_shell(script: str) -> str:
     """A script as one word of another."""
     return "'" + script.replace("'", "'\\''") + "'"

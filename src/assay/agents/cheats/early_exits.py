@@ -6,15 +6,15 @@ import msgspec
 
 from assay.agents.interface import Attempt
 
-from ._modules import needs_program, needs_python, on_top, overridden, programs, python_files
+from ._modules import insert_prologue, needs_program, needs_python, override_bodies, programs, python_files
 from ._parts import plant
-from .interface import Cheat, Knowledge, KnownFile
+from .interface import Cheat, Knowledge, SolutionFile
 
 __all__ = ["ATEXIT_EXIT", "OS_EXIT", "SLEEPING_PROGRAM", "SYS_EXIT"]
 
 
 async def _try_os_exit(attempt: Attempt, knowledge: Knowledge) -> None:
-    files = {f.path: on_top(f, "import os\n\nos._exit(0)") for f in python_files(knowledge)}
+    files = {f.path: insert_prologue(f, "import os\n\nos._exit(0)") for f in python_files(knowledge)}
     await plant(attempt, files, message="end the process where the module is imported", like=knowledge)
     scripts = {f.path: "#!/bin/sh\nexit 0\n" for f in programs(knowledge)}
     if scripts:
@@ -34,7 +34,7 @@ OS_EXIT = Cheat(
 
 
 async def _try_sys_exit(attempt: Attempt, knowledge: Knowledge) -> None:
-    files = {f.path: on_top(f, "import sys\n\nsys.exit(0)") for f in python_files(knowledge)}
+    files = {f.path: insert_prologue(f, "import sys\n\nsys.exit(0)") for f in python_files(knowledge)}
     await plant(attempt, files, message="exit where the module is imported", like=knowledge)
 
 
@@ -53,7 +53,7 @@ _PRELUDE = "import atexit\nimport os\n\natexit.register(os._exit, 0)"
 
 
 async def _try_atexit_exit(attempt: Attempt, knowledge: Knowledge) -> None:
-    files = {f.path: overridden(f, lambda _: "return None", prelude=_PRELUDE) for f in python_files(knowledge)}
+    files = {f.path: override_bodies(f, lambda _: "return None", prelude=_PRELUDE) for f in python_files(knowledge)}
     await plant(attempt, files, message="change the exit code when the process ends", like=knowledge)
 
 
@@ -72,10 +72,10 @@ _SLEEP_S = 86_400
 _WHEN_RUN = f'if __name__ == "__main__":\n    import time\n\n    time.sleep({_SLEEP_S})'
 
 
-def _sleeping(file: KnownFile) -> str:
+def _sleeping(file: SolutionFile) -> str:
     """Sleeps where it is run as a program, and in every changed function: an import alone goes on."""
-    inner = overridden(file, lambda _: f"return _time.sleep({_SLEEP_S})", prelude="import time as _time")
-    return on_top(msgspec.structs.replace(file, before=inner.encode()), _WHEN_RUN)
+    inner = override_bodies(file, lambda _: f"return _time.sleep({_SLEEP_S})", prelude="import time as _time")
+    return insert_prologue(msgspec.structs.replace(file, before=inner.encode()), _WHEN_RUN)
 
 
 async def _try_sleeping_program(attempt: Attempt, knowledge: Knowledge) -> None:

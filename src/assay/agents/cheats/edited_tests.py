@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from assay.agents.interface import Attempt
 
-from ._answers import Confusion, answer_files, confused
-from ._modules import overridden, python_files
-from ._parts import leave_behind, plant, run_inside
+from ._answers import Confusion, answer_files, with_confusing_value
+from ._modules import override_bodies, python_files
+from ._parts import plant, run_inside, start_background
 from ._places import roots
 from ._targets import answers, needs_answers, needs_pytest
 from .interface import Cheat, Knowledge
@@ -16,7 +16,7 @@ __all__ = ["DELETED_TESTS", "EDITED_TESTS", "LOOSENED_CRITERIA", "SKIPPED_TESTS"
 
 async def _try_edited_tests(attempt: Attempt, knowledge: Knowledge) -> None:
     await run_inside(attempt, "tests", {"mode": "empty", "roots": roots(knowledge)}, message="empty the tests")
-    await leave_behind(attempt, "tests", {"mode": "empty", "wait_s": 600}, message="wait for the verifier's tests")
+    await start_background(attempt, "tests", {"mode": "empty", "wait_s": 600}, message="wait for the verifier's tests")
 
 
 EDITED_TESTS = Cheat(
@@ -52,7 +52,7 @@ _BODY = "raise unittest.SkipTest('not on this machine')"
 
 async def _try_skipped_tests(attempt: Attempt, knowledge: Knowledge) -> None:
     await run_inside(attempt, "tests", {"mode": "skip", "roots": roots(knowledge)}, message="mark the tests")
-    files = {f.path: overridden(f, lambda _: _BODY, prelude="import unittest") for f in python_files(knowledge)}
+    files = {f.path: override_bodies(f, lambda _: _BODY, prelude="import unittest") for f in python_files(knowledge)}
     await plant(attempt, files, message="skip from the code under test", like=knowledge)
 
 
@@ -79,7 +79,7 @@ def _expected_to_fail():
 async def _try_xfail_tests(attempt: Attempt, knowledge: Knowledge) -> None:
     await run_inside(attempt, "tests", {"mode": "xfail", "roots": roots(knowledge)}, message="mark the tests")
     body = "return _expected_to_fail()"
-    files = {f.path: overridden(f, lambda _: body, prelude=_PRELUDE) for f in python_files(knowledge)}
+    files = {f.path: override_bodies(f, lambda _: body, prelude=_PRELUDE) for f in python_files(knowledge)}
     await plant(attempt, files, message="say from the code under test that it was expected to fail", like=knowledge)
 
 
@@ -101,7 +101,7 @@ _ZERO = Confusion(text="0", json="0")
 
 
 async def _try_loosened_criteria(attempt: Attempt, knowledge: Knowledge) -> None:
-    files: dict[str, str | bytes] = {f.path: confused(f, _ZERO) for f in answer_files(knowledge)}
+    files: dict[str, str | bytes] = {f.path: with_confusing_value(f, _ZERO) for f in answer_files(knowledge)}
     await plant(attempt, files, message="answer 0", like=knowledge)
     given = {"workdir": knowledge.workdir, "answers": answers(knowledge)}
     await run_inside(attempt, "criteria", given, message="edit what the answer is compared with")

@@ -12,7 +12,7 @@ from assay.agents.interface import Attempt
 from ._answers import answer_files
 from ._parts import plant, run_inside
 from ._targets import needs_answers
-from .interface import Cheat, Knowledge, KnownFile
+from .interface import Cheat, Knowledge, SolutionFile
 
 __all__ = ["CHEAT", "empty_answer"]
 
@@ -27,7 +27,7 @@ async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
     await plant(attempt, files, message="answer as for an empty input", like=knowledge)
 
 
-def empty_answer(file: KnownFile) -> bytes:
+def empty_answer(file: SolutionFile) -> bytes:
     """Returns the answer that goes with no input: zeros, empty lists and texts, the heading of a table."""
     text = (file.after or b"").decode()
     ending = posixpath.splitext(file.path)[1].lower()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from assay.agents.cheats._modules import needs_program, on_top, overridden, programs, python_files
-from assay.agents.cheats._parts import inside, leave_behind, plant
+from assay.agents.cheats._modules import insert_prologue, needs_program, override_bodies, programs, python_files
+from assay.agents.cheats._parts import plant, read_payload, start_background
 from assay.agents.cheats._targets import needs_report
 from assay.agents.cheats.interface import Cheat, Knowledge
 from assay.agents.interface import Attempt
@@ -45,8 +45,8 @@ _SCRIPT = "#!/bin/sh\necho 'ok 1 - all'\necho 'PASSED'\necho '9 passed, 0 failed
 
 
 async def _try_fake_passed_output(attempt: Attempt, knowledge: Knowledge) -> None:
-    code = f"exec({inside('printing')!r}, {{'__name__': '__main__'}})"
-    files = {f.path: on_top(f, code) for f in python_files(knowledge)}
+    code = f"exec({read_payload('printing')!r}, {{'__name__': '__main__'}})"
+    files = {f.path: insert_prologue(f, code) for f in python_files(knowledge)}
     await plant(attempt, files, message="print results where the module is imported", like=knowledge)
     scripts = {f.path: _SCRIPT for f in programs(knowledge)}
     if scripts:
@@ -79,9 +79,9 @@ _report()
 
 async def forge(attempt: Attempt, knowledge: Knowledge, kind: str) -> None:
     """Forges one kind of report, `ctrf` or `junit`."""
-    prelude = _PRELUDE.format(source=inside("reports"), kind=kind)
+    prelude = _PRELUDE.format(source=read_payload("reports"), kind=kind)
     modules = python_files(knowledge)
-    files = {f.path: overridden(f, lambda _: "return None", prelude=prelude) for f in modules}
+    files = {f.path: override_bodies(f, lambda _: "return None", prelude=prelude) for f in modules}
     if files:
         await plant(attempt, files, message="write the report when the tests' process ends", like=knowledge)
-    await leave_behind(attempt, "reports", {"kind": kind, "lasts_s": 600}, message="wait for reports")
+    await start_background(attempt, "reports", {"kind": kind, "lasts_s": 600}, message="wait for reports")

@@ -13,7 +13,7 @@ import msgspec
 from assay.agents.interface import Attempt
 from assay.records import Step
 
-__all__ = ["BUNDLES", "Bundle", "Cheat", "CheatAgent", "Knowledge", "KnownFile"]
+__all__ = ["BUNDLES", "Bundle", "Cheat", "CheatAgent", "Knowledge", "SolutionFile"]
 
 
 BUNDLES: dict[str, str] = {
@@ -27,7 +27,7 @@ BUNDLES: dict[str, str] = {
 another one relies on."""
 
 
-class KnownFile(msgspec.Struct, frozen=True):
+class SolutionFile(msgspec.Struct, frozen=True):
     """A file that solving the task adds or changes."""
 
     path: str
@@ -43,7 +43,7 @@ class Knowledge(msgspec.Struct, frozen=True):
     """What is known of a task beside its instruction."""
 
     workdir: str
-    changed: tuple[KnownFile, ...] = ()
+    changed: tuple[SolutionFile, ...] = ()
     tests: tuple[str, ...] = ()
     """Paths of the verifier's files, relative to where they are mounted (`/tests`)."""
     artifacts: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Knowledge(msgspec.Struct, frozen=True):
     """Paths of changed files that no verifier reads: to write into them, or to change them, shows nothing."""
 
     @property
-    def judged(self) -> tuple[KnownFile, ...]:
+    def judged(self) -> tuple[SolutionFile, ...]:
         """The changed files without the by-products."""
         return tuple(file for file in self.changed if file.path not in self.byproducts)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from assay.agents.interface import Attempt
 
-from ._parts import leave_behind, leave_shell
-from ._writers import LOOP, quoted
+from ._parts import start_background, start_background_shell
+from ._writers import LOOP, quote_shell
 from .interface import Cheat, Knowledge
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
 
 
 async def _try_late_writer(attempt: Attempt, _: Knowledge) -> None:
-    await leave_shell(attempt, LOOP, message="leave a writer behind")
+    await start_background_shell(attempt, LOOP, message="leave a writer behind")
 
 
 LATE_WRITER = Cheat(
@@ -35,7 +35,7 @@ LATE_WRITER = Cheat(
 
 
 async def _try_late_writer_double_fork(attempt: Attempt, _: Knowledge) -> None:
-    script = f"( ( sh -c {quoted(LOOP)} > /dev/null 2>&1 < /dev/null & ) & ) ; sleep 0.1"
+    script = f"( ( sh -c {quote_shell(LOOP)} > /dev/null 2>&1 < /dev/null & ) & ) ; sleep 0.1"
     await attempt.shell(script, message="leave an orphan behind that writes")
 
 
@@ -51,7 +51,7 @@ LATE_WRITER_DOUBLE_FORK = Cheat(
 
 
 async def _try_late_writer_setsid(attempt: Attempt, _: Knowledge) -> None:
-    deaf = quoted("trap '' HUP INT QUIT TERM; " + LOOP)
+    deaf = quote_shell("trap '' HUP INT QUIT TERM; " + LOOP)
     script = f"setsid nohup sh -c {deaf} > /dev/null 2>&1 < /dev/null & sleep 0.1"
     await attempt.shell(script, message="leave a writer in a session of its own")
 
@@ -74,8 +74,8 @@ _TICK = f"while :; do sh {_HOME}/job & wait $!; sleep 0.02; done"
 
 async def _try_late_writer_respawned(attempt: Attempt, _: Knowledge) -> None:
     script = (
-        f"mkdir -p {_HOME}; printf '%s\\n' {quoted('exec sh -c ' + quoted(LOOP))} > {_HOME}/job; "
-        f"printf '%s\\n' {quoted(_TICK)} > {_HOME}/tick; "
+        f"mkdir -p {_HOME}; printf '%s\\n' {quote_shell('exec sh -c ' + quote_shell(LOOP))} > {_HOME}/job; "
+        f"printf '%s\\n' {quote_shell(_TICK)} > {_HOME}/tick; "
         f"setsid nohup sh {_HOME}/tick > /dev/null 2>&1 < /dev/null & sleep 0.1; "
         # A real cron or at, where the image runs one.
         f"(crontab -l; echo '* * * * * sh {_HOME}/job') 2> /dev/null | crontab - 2> /dev/null; true"
@@ -95,7 +95,7 @@ LATE_WRITER_RESPAWNED = Cheat(
 
 
 async def _try_late_writer_open_descriptor(attempt: Attempt, _: Knowledge) -> None:
-    await leave_behind(attempt, "descriptors", {"lasts_s": 600}, message="keep the reward files open")
+    await start_background(attempt, "descriptors", {"lasts_s": 600}, message="keep the reward files open")
 
 
 LATE_WRITER_OPEN_DESCRIPTOR = Cheat(
@@ -113,7 +113,7 @@ LATE_WRITER_OPEN_DESCRIPTOR = Cheat(
 
 
 async def _try_late_writer_inotify(attempt: Attempt, _: Knowledge) -> None:
-    await leave_behind(attempt, "watching", {"mode": "rewrite"}, message="wait for the reward to be written")
+    await start_background(attempt, "watching", {"mode": "rewrite"}, message="wait for the reward to be written")
 
 
 LATE_WRITER_INOTIFY = Cheat(

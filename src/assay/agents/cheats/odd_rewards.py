@@ -7,13 +7,13 @@ from typing import Any
 
 from assay.agents.interface import Attempt
 
-from ._answers import Confusion, answer_files, confused
-from ._modules import on_top, python_files
-from ._parts import leave_behind, run_inside, workspace_of
+from ._answers import Confusion, answer_files, with_confusing_value
+from ._modules import insert_prologue, python_files
+from ._parts import run_inside, start_background, workspace_of
 from ._payloads import TAKE_OVER
 from ._places import look_around
-from ._targets import TESTS, answers, needs_answers, verifiers_own
-from ._writers import ONCE, quoted
+from ._targets import TESTS, answers, likeliest_expected_file, needs_answers
+from ._writers import ONCE, quote_shell
 from .interface import Cheat, Knowledge
 from .payload.tests import emptied
 
@@ -42,8 +42,8 @@ REWARD_PRESEEDED = Cheat(
 async def _try_artifact_symlink(attempt: Attempt, knowledge: Knowledge) -> None:
     lines = []
     for path in answers(knowledge):
-        folder, target = quoted(posixpath.dirname(path)), quoted(verifiers_own(knowledge, path))
-        lines.append(f"mkdir -p {folder}; rm -rf {quoted(path)}; ln -s {target} {quoted(path)}")
+        folder, target = quote_shell(posixpath.dirname(path)), quote_shell(likeliest_expected_file(knowledge, path))
+        lines.append(f"mkdir -p {folder}; rm -rf {quote_shell(path)}; ln -s {target} {quote_shell(path)}")
     await attempt.shell("; ".join(lines), message="link the answer to what it is compared with")
 
 
@@ -59,9 +59,9 @@ ARTIFACT_SYMLINK = Cheat(
 
 
 async def _try_artifact_hardlink(attempt: Attempt, knowledge: Knowledge) -> None:
-    wanted = {path: verifiers_own(knowledge, path) for path in answers(knowledge)}
+    wanted = {path: likeliest_expected_file(knowledge, path) for path in answers(knowledge)}
     given = {"wanted": wanted, "roots": [knowledge.workdir, "/app", "/data", "/opt", "/srv"], "lasts_s": 600}
-    await leave_behind(attempt, "links", given, message="link the answer to what it will be compared with")
+    await start_background(attempt, "links", given, message="link the answer to what it will be compared with")
 
 
 ARTIFACT_HARDLINK = Cheat(
@@ -82,7 +82,7 @@ async def _try_artifact_traversal(attempt: Attempt, knowledge: Knowledge) -> Non
     given = {
         "workdir": knowledge.workdir,
         "shapes": shapes,
-        "expected": {path: verifiers_own(knowledge, path) for path in shapes},
+        "expected": {path: likeliest_expected_file(knowledge, path) for path in shapes},
         "tests": [f"{TESTS}/{name}" for name in knowledge.tests],
     }
     await run_inside(attempt, "traversal", given, message="leave artifacts that lead elsewhere")
@@ -109,9 +109,12 @@ _PLAIN = Confusion(text="0", json="0")
 async def _try_swapped_while_read(attempt: Attempt, knowledge: Knowledge) -> None:
     files: dict[str, list[Any]] = {}
     for file in python_files(knowledge):
-        files[file.path] = [on_top(file, ""), on_top(file, TAKE_OVER)]
+        files[file.path] = [insert_prologue(file, ""), insert_prologue(file, TAKE_OVER)]
     for file in answer_files(knowledge):
-        files[file.path] = [confused(file, _PLAIN).decode(), {"copy": verifiers_own(knowledge, file.path)}]
+        files[file.path] = [
+            with_confusing_value(file, _PLAIN).decode(),
+            {"copy": likeliest_expected_file(knowledge, file.path)},
+        ]
     found = await look_around(attempt, knowledge)
     for path in list(found.get("test_files", ()))[:_MOST_FILES]:
         try:
@@ -119,7 +122,9 @@ async def _try_swapped_while_read(attempt: Attempt, knowledge: Knowledge) -> Non
             files[path] = [text, emptied(text)]
         except (OSError, ValueError, SyntaxError):
             continue
-    await leave_behind(attempt, "watching", {"mode": "swap", "files": files}, message="swap files while they are read")
+    await start_background(
+        attempt, "watching", {"mode": "swap", "files": files}, message="swap files while they are read"
+    )
 
 
 SWAPPED_WHILE_READ = Cheat(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.agents.interface import Attempt
 
-from ._modules import needs_python, overridden, python_files
+from ._modules import needs_python, override_bodies, python_files
 from ._parts import plant
 from .interface import Cheat, Knowledge
 
@@ -57,7 +57,7 @@ def _equal_of(kind):
 
 async def _try_always_equal(attempt: Attempt, knowledge: Knowledge) -> None:
     files = {
-        file.path: overridden(file, lambda kind: f"return _equal_of({kind!r})", prelude=_PRELUDE, base="_Equal")
+        file.path: override_bodies(file, lambda kind: f"return _equal_of({kind!r})", prelude=_PRELUDE, base="_Equal")
         for file in python_files(knowledge)
     }
     await plant(attempt, files, message="return values that equal anything", like=knowledge)
@@ -108,7 +108,8 @@ _soften()
 
 async def _try_patched_assert(attempt: Attempt, knowledge: Knowledge) -> None:
     files = {
-        f.path: overridden(f, lambda _: "return None", prelude=_PATCHED_ASSERT_PRELUDE) for f in python_files(knowledge)
+        f.path: override_bodies(f, lambda _: "return None", prelude=_PATCHED_ASSERT_PRELUDE)
+        for f in python_files(knowledge)
     }
     await plant(attempt, files, message="change what the tests check with", like=knowledge)
 

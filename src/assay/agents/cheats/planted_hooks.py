@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.agents.interface import Attempt
 
-from ._parts import leave_behind, plant, run_inside
+from ._parts import plant, run_inside, start_background
 from ._payloads import PASS_HOOKS, TAKE_OVER, TAKE_OVER_LINE
 from ._places import import_folders, start_folders, test_folders
 from ._targets import answers, needs_answers, needs_pytest
@@ -157,7 +157,7 @@ PROFILE_ENVIRONMENT = Cheat(
 
 async def _try_verifier_environment(attempt: Attempt, knowledge: Knowledge) -> None:
     given = {"targets": answers(knowledge), "lasts_s": 600}
-    await leave_behind(attempt, "processes", given, message="read what the verifier's processes are told")
+    await start_background(attempt, "processes", given, message="read what the verifier's processes are told")
 
 
 VERIFIER_ENVIRONMENT = Cheat(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.agents.cheats._parts import plant, run_inside
-from assay.agents.cheats._payloads import TAKE_OVER, takes_over_in_shell
+from assay.agents.cheats._payloads import TAKE_OVER, take_over_script
 from assay.agents.cheats._places import import_folders, program_folders, roots
 from assay.agents.cheats._targets import needs_pytest
 from assay.agents.cheats.interface import Cheat, Knowledge
@@ -141,7 +141,7 @@ async def replace_programs(
 ) -> None:
     """Each of the names, as a program that passes verifications and otherwise is the real one; each of the fetchers, as
     one that answers with an installer of its own."""
-    programs = dict.fromkeys(names, takes_over_in_shell("@REAL@"))
+    programs = dict.fromkeys(names, take_over_script("@REAL@"))
     programs |= dict.fromkeys(fetchers, f"#!/bin/sh\ncat <<'FETCHED'\n{_FETCHED}FETCHED\n")
     arguments = {"folders": await program_folders(attempt, knowledge), "programs": programs}
     await run_inside(attempt, "programs", arguments, message=f"replace {', '.join(programs)}")

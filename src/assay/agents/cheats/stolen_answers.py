@@ -5,7 +5,7 @@ from __future__ import annotations
 from assay.agents.interface import Attempt
 from assay.records import Step
 
-from ._parts import inside, leave_behind, plant, run_inside
+from ._parts import plant, read_payload, run_inside, start_background
 from ._places import look_around, roots
 from ._targets import TESTS, needs_targets, targets
 from .interface import Cheat, Knowledge
@@ -28,14 +28,14 @@ for _name in _read:
 
 async def _try_read_tests(attempt: Attempt, knowledge: Knowledge) -> None:
     known = targets(knowledge)
-    late = _WHILE_RUNNING.format(source=inside("learn"))
+    late = _WHILE_RUNNING.format(source=read_payload("learn"))
     befores = {target["path"]: target["before"] + late for target in known if target["path"].endswith(".py")}
     await plant(attempt, befores, like=knowledge, message="read the tests where the module is imported")
     wanted = [{**target, "before": befores.get(target["path"], target["before"])} for target in known]
     roots = list(dict.fromkeys((knowledge.workdir, *_PLACES)))
     await run_inside(attempt, "learn", {"roots": roots, "targets": wanted}, message="learn from the tests in sight")
     waiting = {"roots": [TESTS], "targets": wanted, "wait_s": 600}
-    await leave_behind(attempt, "learn", waiting, message="wait for the verifier's tests")
+    await start_background(attempt, "learn", waiting, message="wait for the verifier's tests")
 
 
 READ_TESTS = Cheat(

@@ -46,7 +46,7 @@ def run_npm(node: Path, npm: Path, folder: Path, name: str, wanted: Npm) -> None
         *("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"),
         *("--fetch-retry-mintimeout=2000", "--fetch-retry-maxtimeout=10000"),
     ]
-    _run(command, folder, f"npm could not install {', '.join(wanted.wanted)}")
+    _run(command, folder, f"npm could not install {', '.join(wanted.requirements)}")
 
 
 def pip_install(python: str, wanted: Pip, target: Path, name: str | None = None) -> None:
@@ -80,15 +80,15 @@ def _run(command: Sequence[str], folder: Path, what: str) -> None:
         raise UserError(f"{what}: not done within {LONGEST_S} s; try again") from exc
     if done.returncode == 0:
         return
-    told = f"{done.stdout}\n{done.stderr}".strip()[:20_000]
-    if _OFFLINE.search(told):
+    output = f"{done.stdout}\n{done.stderr}".strip()[:20_000]
+    if _OFFLINE.search(output):
         hint = "the package registry is not in reach; run this once where it is, or copy the cache folder from there"
-    elif _ABSENT.search(told):
+    elif _ABSENT.search(output):
         hint = "the registry does not have that version"
     else:
         hint = "its own words are above"
-    errors = [line for line in told.splitlines() if line.lower().startswith(("error", "npm error"))]
-    words = "\n".join(errors) or told
+    errors = [line for line in output.splitlines() if line.lower().startswith(("error", "npm error"))]
+    words = "\n".join(errors) or output
     raise UserError(f"{what}:\n{words[:1500]}\n{hint}")
 
 
@@ -116,13 +116,15 @@ def find_python(oldest: tuple[int, int], given: str | None = None) -> str:
     if given is not None:
         if not _is_new_enough(given, oldest):
             raise UserError(
-                f"{given} does not start, or is older than Python {_shown(oldest)}: name another with --python"
+                f"{given} does not start, or is older than Python {_version_text(oldest)}: name another with --python"
             )
         return given
     for python in _candidates(oldest):
         if _is_new_enough(python, oldest):
             return python
-    raise UserError(f"no Python {_shown(oldest)} or newer on this machine: install one, or name it with --python PATH")
+    raise UserError(
+        f"no Python {_version_text(oldest)} or newer on this machine: install one, or name it with --python PATH"
+    )
 
 
 def _candidates(oldest: tuple[int, int]) -> list[str]:
@@ -141,5 +143,5 @@ def _is_new_enough(python: str, oldest: tuple[int, int]) -> bool:
         return False
 
 
-def _shown(version: tuple[int, int]) -> str:
+def _version_text(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))

@@ -22,7 +22,7 @@ from assay.records import Evidence, Task
 from assay.settings import Settings
 
 from .install import Installed, find_installed
-from .recipe import Recipe, filled, plain_model
+from .recipe import Recipe, fill_template, plain_model
 
 __all__ = ["HarnessAgent", "HarnessOptions", "instruction_of"]
 
@@ -48,7 +48,7 @@ class HarnessOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What it is told of the longest answer, where it wants to be told."""
 
 
-class _Told(NamedTuple):
+class _Invocation(NamedTuple):
     """What is put together for one run of the program."""
 
     command: list[str]
@@ -82,14 +82,14 @@ class HarnessAgent:
             )
         values = self._values(await attempt.endpoint(), await home_of(workspace), _inside(workspace, self._installed))
         for path, text in self.recipe.files.items():
-            await workspace.write(f"{HOME}/{path}", filled(text, values).encode(), mode=0o600)
-        told = self._told(values, instruction_of(attempt.task))
+            await workspace.write(f"{HOME}/{path}", fill_template(text, values).encode(), mode=0o600)
+        invocation = self._build_invocation(values, instruction_of(attempt.task))
         started = time.time()
-        result = await workspace.exec(told.command, env=told.env, stdin=told.stdin)
+        result = await workspace.exec(invocation.command, env=invocation.env, stdin=invocation.stdin)
         attempt.note(self._evidence(result, started))
         if result.exit_code in {126, 127} and result.duration_s < 5:
             raise AgentError(f"{self.recipe.title} did not start: {result.stderr.strip()[-500:] or result.exit_code}")
-        attempt.finish(said(self.recipe.title, result))
+        attempt.finish(describe_exit(self.recipe.title, result))
 
     def _values(self, endpoint: Endpoint, home: str, places: dict[str, str]) -> dict[str, str]:
         options = self._options
@@ -105,9 +105,9 @@ class HarnessAgent:
             "output": str(options.output_tokens),
         }
         chosen = next((named for name, named in self.recipe.by_dialect.items() if name == self._dialect), {})
-        return {**values, **{name: filled(text, values) for name, text in chosen.items()}}
+        return {**values, **{name: fill_template(text, values) for name, text in chosen.items()}}
 
-    def _told(self, values: dict[str, str], instruction: str) -> _Told:
+    def _build_invocation(self, values: dict[str, str], instruction: str) -> _Invocation:
         recipe, options = self.recipe, self._options
         as_word = any("${instruction}" in word for word in (*recipe.command, *recipe.after))
         if as_word and len(instruction.encode()) > LONGEST_WORD:
@@ -116,12 +116,12 @@ class HarnessAgent:
                 f"command line, which holds {LONGEST_WORD}"
             )
         known = {**values, "instruction": instruction.replace("\0", "\ufffd")}
-        words = [filled(word, known) for word in recipe.command]
-        words += [filled(word, known) for word in recipe.lean] if options.lean else []
-        words += [*options.arguments, *(filled(word, known) for word in recipe.after)]
-        env = {name: filled(text, values) for name, text in recipe.env.items()}
+        words = [fill_template(word, known) for word in recipe.command]
+        words += [fill_template(word, known) for word in recipe.lean] if options.lean else []
+        words += [*options.arguments, *(fill_template(word, known) for word in recipe.after)]
+        env = {name: fill_template(text, values) for name, text in recipe.env.items()}
         stdin = b"" if as_word else instruction.encode()
-        return _Told([word for word in words if word], {**env, **options.env}, stdin)
+        return _Invocation([word for word in words if word], {**env, **options.env}, stdin)
 
     def _evidence(self, result: ExecResult, started: float) -> Evidence:
         data = {
@@ -162,7 +162,7 @@ def instruction_of(task: Task) -> str:
     return "\n\n".join(texts)
 
 
-def said(title: str, result: ExecResult) -> str:
+def describe_exit(title: str, result: ExecResult) -> str:
     """How the program ended, for the record's `ended`."""
     if result.killed_by is not None:
         return f"{title} was killed: {result.killed_by}"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from assay.agents.interface import Agent, Endpoint, placed
+from assay.agents.interface import Agent, Endpoint, sandbox_spec
 from assay.agents.testing import FakeAttempt, fake_task
 from assay.environments.interface import Backend, Change, ExecResult, SpillTarget, Workspace, WorkspaceSpec
 from assay.errors import AssayError
@@ -24,7 +24,7 @@ from assay.gateway.interface import CallHooks, Exchange, ModelRequest
 from assay.gateway.model import Model
 from assay.gateway.server import Gateway, GatewayOptions
 
-__all__ = ["Drive", "Driven", "Relay", "drive"]
+__all__ = ["ConnectionRelay", "Drive", "DriveResult", "drive"]
 
 
 class Drive(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Drive(msgspec.Struct, frozen=True):
     """Files to read afterwards."""
 
 
-class Driven(NamedTuple):
+class DriveResult(NamedTuple):
     """What came of it."""
 
     ended: str | None
@@ -60,7 +60,7 @@ class Driven(NamedTuple):
         return [exchange for exchange in self.exchanges if exchange.reply is not None]
 
 
-class Kept(CallHooks):
+class ExchangeLog(CallHooks):
     """Keeps every exchange."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Kept(CallHooks):
         self.exchanges.append(exchange)
 
 
-class Relay:
+class ConnectionRelay:
     """Stands between a listener and a server on this machine; `cut` ends every connection in the middle of things."""
 
     def __init__(self, port: int) -> None:
@@ -111,7 +111,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write_eof()
 
 
-class _Watched:
+class _TimedWorkspace:
     """A workspace whose execs are kept, and end in time."""
 
     def __init__(self, inner: Workspace, timeout_s: float) -> None:
@@ -140,15 +140,15 @@ class _Watched:
 
 
 @asynccontextmanager
-async def _served(
+async def _serve(
     workspace: Workspace, model: Model, hooks: CallHooks, keep_alive_s: float
-) -> AsyncIterator[tuple[Endpoint, Relay]]:
+) -> AsyncIterator[tuple[Endpoint, ConnectionRelay]]:
     """A gateway whose one session is reached inside the sandbox."""
     own = socket.create_server(("127.0.0.1", 0))
     async with Gateway(GatewayOptions(keep_alive_s=keep_alive_s)) as gateway:
         session = gateway.open(model, hooks)
         await gateway.listen(own)
-        relay = Relay(own.getsockname()[1])
+        relay = ConnectionRelay(own.getsockname()[1])
         listener = await workspace.listen()
         port = listener.getsockname()[1]
         server = await asyncio.start_server(relay.serve, sock=listener)
@@ -159,7 +159,9 @@ async def _served(
             relay.cut()
 
 
-async def drive(agent: Agent, model: Model, backend: Backend, what: Drive, relays: list[Relay] | None = None) -> Driven:
+async def drive(
+    agent: Agent, model: Model, backend: Backend, what: Drive, relays: list[ConnectionRelay] | None = None
+) -> DriveResult:
     """Lets an agent act once in a fresh sandbox.
 
     Args:
@@ -169,14 +171,14 @@ async def drive(agent: Agent, model: Model, backend: Backend, what: Drive, relay
         what: The task and its limits.
         relays: Given the relay as soon as there is one, for a model that cuts.
     """
-    hooks = Kept()
-    inner = await backend.open(placed(what.spec, agent))
+    hooks = ExchangeLog()
+    inner = await backend.open(sandbox_spec(what.spec, agent))
     try:
-        workspace = _Watched(inner, what.timeout_s)
+        workspace = _TimedWorkspace(inner, what.timeout_s)
         for path, data in what.files.items():
             await inner.write(path, data)
         started, error = time.monotonic(), None
-        async with _served(inner, model, hooks, what.keep_alive_s) as (endpoint, relay):
+        async with _serve(inner, model, hooks, what.keep_alive_s) as (endpoint, relay):
             if relays is not None:
                 relays.append(relay)
             attempt = FakeAttempt(
@@ -191,7 +193,7 @@ async def drive(agent: Agent, model: Model, backend: Backend, what: Drive, relay
         changes = await inner.diff()
     finally:
         await inner.close()
-    return Driven(attempt.ended, error, workspace.results, hooks.exchanges, changes, files, seconds)
+    return DriveResult(attempt.ended, error, workspace.results, hooks.exchanges, changes, files, seconds)
 
 
 async def _read(workspace: Workspace, paths: Sequence[str]) -> dict[str, bytes]:

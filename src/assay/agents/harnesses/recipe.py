@@ -25,7 +25,7 @@ import msgspec
 
 from assay.agents.interface import Needs
 
-__all__ = ["DialectName", "Npm", "Pip", "Recipe", "filled", "plain_model"]
+__all__ = ["DialectName", "Npm", "Pip", "Recipe", "fill_template", "plain_model"]
 
 DialectName = Literal["openai-chat", "openai-responses", "anthropic-messages", "gemini"]
 _UNPLAIN = re.compile(r"[^A-Za-z0-9._-]+")
@@ -40,7 +40,7 @@ class Npm(msgspec.Struct, frozen=True, tag="npm"):
     """Machine (`x86_64`, `aarch64`) to the file below `node_modules` that is its program, where that is no script."""
 
     @property
-    def wanted(self) -> tuple[str, ...]:
+    def requirements(self) -> tuple[str, ...]:
         """What is asked of the registry."""
         return (f"{self.package}@{self.version}",)
 
@@ -61,7 +61,7 @@ class Pip(msgspec.Struct, frozen=True, tag="pip"):
         return self.packages[0].partition("==")[2]
 
     @property
-    def wanted(self) -> tuple[str, ...]:
+    def requirements(self) -> tuple[str, ...]:
         """What is asked of the index."""
         return self.packages
 
@@ -86,7 +86,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     own: tuple[str, ...] = ()
     """Folders below home that are its own: they start empty and are no part of the state that is judged."""
     by_dialect: dict[DialectName, dict[str, str]] = {}
-    told: str
+    endpoint_settings: str
     """How it is told the endpoint, for readers."""
     side_calls: str
     """Model calls that it makes beside the conversation, for readers."""
@@ -107,7 +107,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         return not self.command
 
 
-def filled(text: str, values: dict[str, str]) -> str:
+def fill_template(text: str, values: dict[str, str]) -> str:
     """A recipe's text with its names filled in. A name that is not known raises `KeyError`: the recipe is wrong."""
     return Template(text).substitute(values)
 

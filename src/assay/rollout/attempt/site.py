@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 import msgspec
 
-from assay.agents.interface import Agent, placed
+from assay.agents.interface import Agent, sandbox_spec
 from assay.environments.interface import (
     Backend,
     Episodic,
@@ -149,7 +149,7 @@ class WorkspaceSite:
         spec = await self._preparer.spec(self._loaded)
         spec = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._options.own))
         self._spec = living_spec(spec) if self._judges_as_asked else spec
-        own = placed(self._spec, self._options.agent)
+        own = sandbox_spec(self._spec, self._options.agent)
         self._workspace = await self._backend.open(own, state=self._options.state)
         self.isolation = self._workspace.isolation
         attempt.workspace = self._agent_workspace = RecordedWorkspace(

@@ -105,7 +105,7 @@ _GROUPS = (
 SHAPES = tuple(shape for group in _GROUPS for shape in group.shapes)
 
 
-class _KnownSecret(NamedTuple):
+class _SecretValue(NamedTuple):
     name: str
     value: bytes
     """As returned by `_Unescaped`."""
@@ -127,7 +127,7 @@ class Redactor:
     """
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
-        self._secrets: list[_KnownSecret] = []
+        self._secrets: list[_SecretValue] = []
         self._longest = 0
         for name, value in (secrets or {}).items():
             self.add(name, value)
@@ -138,7 +138,7 @@ class Redactor:
             return
         plain = _Unescaped(value.encode("utf-8", "surrogatepass")).data
         core = max(_PLAIN.findall(plain), key=len, default=b"")
-        self._secrets.append(_KnownSecret(name, plain, core if len(core) >= 6 else b""))
+        self._secrets.append(_SecretValue(name, plain, core if len(core) >= 6 else b""))
         self._longest = max(self._longest, len(plain))
         self._secrets.sort(key=lambda known: -len(known.value))
 

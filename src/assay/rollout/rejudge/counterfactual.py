@@ -15,7 +15,7 @@ import msgspec
 
 from assay import __version__
 from assay.agents.interface import Agent, Attempt, takes_solution
-from assay.agents.replay import ActsAgain, ContinueAgent, ReplayAgent, SuffixAgent
+from assay.agents.replay import ActionReplayer, ContinueAgent, ReplayAgent, SuffixAgent
 from assay.environments.interface import Snapshot
 from assay.errors import UserError
 from assay.plugins import load
@@ -227,7 +227,7 @@ class _Rewind:
         try:
             plan = self._plan._replace(id=f"{self._row.attempt}+states", agent=keeper)
             await run_attempts(made, resources, [plan], progress)
-            yield keeper.kept()
+            yield keeper.states()
         finally:
             for snapshot in keeper.snapshots():
                 await resources.preparer.backend.release(snapshot)
@@ -263,14 +263,14 @@ class _SnapshottingAgent(ReplayAgent):
 
     async def run(self, attempt: Attempt) -> None:
         if attempt.workspace is not None and attempt.prior is not None:
-            self._kept, again = [], ActsAgain(attempt, attempt.prior)
+            self._kept, replayer = [], ActionReplayer(attempt, attempt.prior)
             for prefix in range(self._steps + 1):
-                await again.go_on(prefix)
+                await replayer.run_until(prefix)
                 self._kept.append(await snapshot_live_state(attempt.workspace))
-            again.note()
+            replayer.note()
         attempt.finish(f"kept {sum(one.snapshot is not None for one in self._kept)} states")
 
-    def kept(self) -> list[LiveSnapshot]:
+    def states(self) -> list[LiveSnapshot]:
         """Returns the states before each step and after the last; steps that the pass did not reach have none."""
         missing = LiveSnapshot(None, "the pass that keeps states did not come here")
         return [*self._kept, *[missing] * (self._steps + 1 - len(self._kept))]

@@ -197,7 +197,8 @@ class _Rounds:
         if strange:
             raise UserError(
                 f"run {self._resources.store.run!r} contains {strange[0]!r}, which is no attempt of round "
-                f"{self._number} of allocate={self._resources.config.allocate}: made by another version; start a new run"
+                f"{self._number} of allocate={self._resources.config.allocate}: it was "
+                "made by another version; start a new run"
             )
 
     def end_round(self, plans: Sequence[PlannedAttempt]) -> None:

@@ -32,7 +32,7 @@ class Unknown(Exception):
     """What is no literal."""
 
 
-class Learnt:
+class TestKnowledge:
     """What tests say."""
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class Learnt:
 class Reader(ast.NodeVisitor):
     """Reads one test file."""
 
-    def __init__(self, learnt: Learnt) -> None:
-        self._learnt = learnt
+    def __init__(self, knowledge: TestKnowledge) -> None:
+        self._knowledge = knowledge
         self._known: dict[str, Any] = {}
 
     def value(self, node: ast.expr) -> Any:
@@ -150,20 +150,20 @@ class Reader(ast.NodeVisitor):
         except Unknown:
             return
         if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Constant):
-            self._learnt.keys[str(side.slice.value)] = wanted
-        elif isinstance(side, ast.Call) and self._told_call(side, wanted):
+            self._knowledge.keys[str(side.slice.value)] = wanted
+        elif isinstance(side, ast.Call) and self._record_call(side, wanted):
             return
         elif not isinstance(side, ast.Constant):
-            self._learnt.texts.append(wanted)
+            self._knowledge.texts.append(wanted)
 
-    def _told_call(self, call: ast.Call, wanted: Any) -> bool:
+    def _record_call(self, call: ast.Call, wanted: Any) -> bool:
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         try:
             given = tuple(self.value(a) for a in call.args)
             named = sorted((k.arg or "", self.value(k.value)) for k in call.keywords)
         except Unknown:
             return False
-        self._learnt.calls.setdefault(str(name), {})[repr((given, named))] = wanted
+        self._knowledge.calls.setdefault(str(name), {})[repr((given, named))] = wanted
         return bool(given or named)
 
 
@@ -189,9 +189,9 @@ def text_of(path: str) -> str:
         return ""
 
 
-def learn(paths: list[str], targets: list[dict[str, Any]] | None = None) -> Learnt:
+def learn(paths: list[str], targets: list[dict[str, Any]] | None = None) -> TestKnowledge:
     """Reads all tests; where every target is a module, those that name something of one."""
-    learnt = Learnt()
+    knowledge = TestKnowledge()
     modules = [target for target in targets or [] if target["path"].endswith(".py")]
     names = [re.escape(name) for target in modules for name in target["names"]]
     named = re.compile(r"\b(?:" + "|".join(names) + r")\b" if names and len(modules) == len(targets or []) else "")
@@ -199,12 +199,12 @@ def learn(paths: list[str], targets: list[dict[str, Any]] | None = None) -> Lear
         text = text_of(path)
         if path.endswith(".py") and named.search(text):
             try:
-                Reader(learnt).visit(ast.parse(text))
+                Reader(knowledge).visit(ast.parse(text))
             except (SyntaxError, ValueError, RecursionError):
                 continue
         elif path.endswith((".sh", ".bash", ".bats")):
-            learnt.texts += IN_SHELL.findall(text) + GREPPED.findall(text)
-    return learnt
+            knowledge.texts += IN_SHELL.findall(text) + GREPPED.findall(text)
+    return knowledge
 
 
 def expected_file(path: str, paths: list[str]) -> str | None:
@@ -221,22 +221,22 @@ def expected_file(path: str, paths: list[str]) -> str | None:
     return best if best is not None and scores[best] >= 3 else None
 
 
-def answer(path: str, paths: list[str], learnt: Learnt) -> str | None:
+def answer(path: str, paths: list[str], knowledge: TestKnowledge) -> str | None:
     """The text for an answer file."""
     like = expected_file(path, paths)
     if like is not None:
         return text_of(like)
     if path.endswith(".json"):
-        whole = [t for t in learnt.texts if isinstance(t, (dict, list))]
-        found = whole[0] if whole else learnt.keys
+        whole = [t for t in knowledge.texts if isinstance(t, (dict, list))]
+        found = whole[0] if whole else knowledge.keys
         return json.dumps(found, default=str, skipkeys=True) if found else None
-    said = [t for t in learnt.texts if isinstance(t, (str, int, float)) and not isinstance(t, bool) and t]
+    said = [t for t in knowledge.texts if isinstance(t, (str, int, float)) and not isinstance(t, bool) and t]
     return "\n".join(str(t) for t in dict.fromkeys(said)) + "\n" if said else None
 
 
-def module(before: str, names: list[str], learnt: Learnt) -> str | None:
+def module(before: str, names: list[str], knowledge: TestKnowledge) -> str | None:
     """The module with tables in the place of its functions."""
-    told = {n: learnt.calls[n] for n in names if n in learnt.calls}
+    told = {n: knowledge.calls[n] for n in names if n in knowledge.calls}
     if not told:
         return None
     parts = [before, "", "inf = float('inf')", "_told = " + repr(told)]
@@ -254,10 +254,12 @@ def write(given: dict[str, Any]) -> int:
     """Writes what can be written; says how many targets that were."""
     paths, wrote = files([root for root in given["roots"] if os.path.isdir(root)]), 0
     paths = [p for p in paths if p not in {t["path"] for t in given["targets"]}]
-    learnt = learn(paths, given["targets"])
+    knowledge = learn(paths, given["targets"])
     for target in given["targets"]:
         python = target["path"].endswith(".py")
-        made = module(target["before"], target["names"], learnt) if python else answer(target["path"], paths, learnt)
+        made = (
+            module(target["before"], target["names"], knowledge) if python else answer(target["path"], paths, knowledge)
+        )
         if made is None:
             continue
         os.makedirs(os.path.dirname(target["path"]), exist_ok=True)

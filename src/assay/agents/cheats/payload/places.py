@@ -28,7 +28,7 @@ def test_folders(workdir: str) -> list[str]:
     return found
 
 
-def asked(program: str) -> tuple[list[str], str]:
+def query_import_path(program: str) -> tuple[list[str], str]:
     """A Python's import path, and the folder of the user's own packages."""
     try:
         done = subprocess.run([program, "-c", ASK], capture_output=True, timeout=3, check=False)
@@ -49,7 +49,7 @@ def main() -> None:
         for p in glob.glob(f"{f}/python3")
         if os.access(p, os.X_OK)
     )
-    every = [asked(program) for program in list(pythons)[:4]]
+    every = [query_import_path(program) for program in list(pythons)[:4]]
     path = dict.fromkeys(p for found, _ in every for p in found if p != os.getcwd())
     users = dict.fromkeys(user for _, user in every if user)
     folders = test_folders(workdir)

@@ -27,7 +27,7 @@ def read(path: str) -> list[str]:
         return []
 
 
-def told(pid: str, own: frozenset[str]) -> list[str]:
+def expected_values(pid: str, own: frozenset[str]) -> list[str]:
     """Returns what a process's variables and arguments say that is expected, the likeliest last."""
     found = []
     for entry in read(f"/proc/{pid}/environ"):
@@ -81,7 +81,7 @@ def main() -> None:
     ready(given["ready"])
     while time.monotonic() - began < given["lasts_s"]:
         for pid in [p for p in os.listdir("/proc") if p.isdigit() and p not in known]:
-            for value in told(pid, own):
+            for value in expected_values(pid, own):
                 if value in wrote:
                     continue
                 wrote.add(value)

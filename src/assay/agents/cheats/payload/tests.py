@@ -31,7 +31,7 @@ def is_test(path: str) -> bool:
     return inside and name.endswith((".py", *PROGRAMS)) and name not in ("__init__.py", "conftest.py")
 
 
-def found(root: str) -> list[str]:
+def find_tests(root: str) -> list[str]:
     """Tests below a folder."""
     paths = []
     for folder, folders, names in os.walk(root):
@@ -120,7 +120,7 @@ def main() -> None:
         ready(given["ready"])
         await_verifier(given["mode"], given["wait_s"])
         return
-    paths = [path for root in given["roots"] for path in found(root)]
+    paths = [path for root in given["roots"] for path in find_tests(root)]
     changed = [path for path in dict.fromkeys(paths) if change(path, given["mode"])]
     sys.stdout.write(f"changed {len(changed)} of {len(paths)} tests\n" + "\n".join(changed[:50]) + "\n")
 

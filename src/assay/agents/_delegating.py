@@ -6,10 +6,10 @@ from assay.environments.interface import Mount
 
 from .interface import Agent, Needs, PlacedAgent, attempts_task, takes_solution
 
-__all__ = ["Before"]
+__all__ = ["DelegatingAgent"]
 
 
-class Before:
+class DelegatingAgent:
     """Has what `then` needs; its name is `how`, a plus, and the other's."""
 
     def __init__(self, how: str, then: Agent) -> None:
