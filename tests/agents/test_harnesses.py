@@ -13,7 +13,7 @@ import pytest
 from assay.agents.harnesses import HARNESSES, find_recipe, recipes
 from assay.agents.harnesses._registry import LOCKS, _run, find_python
 from assay.agents.harnesses.command import CommandAgent
-from assay.agents.harnesses.install import Installed, _made_aside, find_installed, installed_or_none
+from assay.agents.harnesses.install import Installed, _build_aside, find_installed, installed_or_none
 from assay.agents.harnesses.recipe import Npm, Pip, Recipe, fill_template, plain_model
 from assay.agents.interface import Agent, Endpoint, PlacedAgent, placed
 from assay.agents.testing import FakeAttempt, FakeWorkspace, fake_task
@@ -147,7 +147,7 @@ def test_an_install_that_was_cut_leaves_nothing_that_is_found(tmp_path: Path) ->
     (tmp_path / "agents").mkdir()
 
     def cut() -> None:
-        with _made_aside(tmp_path, "pi", "0") as making:
+        with _build_aside(tmp_path, "pi", "0") as making:
             (making.folder / "half").write_text("x")
             raise KeyboardInterrupt
 

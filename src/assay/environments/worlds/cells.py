@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import cache
 from typing import TypeAlias
 
-__all__ = ["DIRECTIONS", "STEPS", "Ways", "distances", "fenced", "open_distances", "open_ways", "ways_between"]
+__all__ = ["DIRECTIONS", "STEPS", "Moves", "block_goal", "distances", "moves_between", "open_distances", "open_moves"]
 
 DIRECTIONS = ("up", "down", "left", "right")
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
-Ways: TypeAlias = tuple[tuple[int, int, int, int], ...]
+Moves: TypeAlias = tuple[tuple[int, int, int, int], ...]
 """For each cell where each direction leads; to itself where that is blocked."""
 
 
-def ways_between(size: int, walls: frozenset[int]) -> Ways:
+def moves_between(size: int, walls: frozenset[int]) -> Moves:
     """The ways of a square of `size` by `size` cells of which some are walls."""
 
     def to(cell: int, target: int, *, inside: bool) -> int:
@@ -31,12 +31,12 @@ def ways_between(size: int, walls: frozenset[int]) -> Ways:
 
 
 @cache
-def open_ways(size: int) -> Ways:
+def open_moves(size: int) -> Moves:
     """Those of a square without walls."""
-    return ways_between(size, frozenset())
+    return moves_between(size, frozenset())
 
 
-def fenced(ways: Ways, goal: int) -> Ways:
+def block_goal(ways: Moves, goal: int) -> Moves:
     """The same, but that nothing leads to the goal."""
 
     def led(cell: int, four: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
@@ -46,7 +46,7 @@ def fenced(ways: Ways, goal: int) -> Ways:
     return tuple(led(cell, four) for cell, four in enumerate(ways))
 
 
-def distances(ways: Ways, goal: int) -> tuple[int, ...]:
+def distances(ways: Moves, goal: int) -> tuple[int, ...]:
     """Moves from each cell to the goal; -1 where there is no way. What leads there leads back as well."""
     away = [-1] * len(ways)
     away[goal], edge = 0, [goal]
@@ -64,4 +64,4 @@ def distances(ways: Ways, goal: int) -> tuple[int, ...]:
 @cache
 def open_distances(size: int, goal: int) -> tuple[int, ...]:
     """Those of a square without walls."""
-    return distances(open_ways(size), goal)
+    return distances(open_moves(size), goal)

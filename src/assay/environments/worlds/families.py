@@ -48,7 +48,7 @@ class WorldTasks:
             is drawn from a digest of that; one in four is `test`.
         wrap: Wrappers, as `failures:rate=0.1+noise:rate=0.2`.
         twins: Whether every second task is the unsolvable twin of the one before, and saying so is its solution.
-        knobs: Knobs of the world.
+        config: Options of the world.
     """
 
     kind: ClassVar[str]
@@ -56,12 +56,12 @@ class WorldTasks:
     short: ClassVar[str] = ""
     """What its tasks are called after; default: the kind, which has to be short then."""
     tables: ClassVar[frozenset[str]] = frozenset()
-    """Knobs that are tables; as an option they are written `key:value+key:value`."""
+    """Options that are tables; as an option they are written `key:value+key:value`."""
     naive: ClassVar[dict[str, Any] | None] = None
     """What the naive check expects; None where there is none."""
 
     def __init__(
-        self, *, check: str = "true", part: str = "all", wrap: str = "", twins: bool = False, **knobs: Any
+        self, *, check: str = "true", part: str = "all", wrap: str = "", twins: bool = False, **config: Any
     ) -> None:
         if check not in ("true", "naive", True) or (check == "naive" and self.naive is None):
             known = "true" if self.naive is None else "true or naive"
@@ -71,7 +71,7 @@ class WorldTasks:
         self._short = self.short or self.kind
         self._naive, self._part, self._twins = check == "naive", part, twins
         try:
-            self._knobs = {name: _pairs(value) if name in self.tables else value for name, value in knobs.items()}
+            self._config = {name: _pairs(value) if name in self.tables else value for name, value in config.items()}
             self._wrap = _wrappers(wrap, twins=twins)
         except ValueError as exc:
             raise UserError(str(exc)) from exc
@@ -92,7 +92,7 @@ class WorldTasks:
         while missed < _SEARCH:
             found = int.from_bytes(blake3(f"{self._short}/{seed}/{number}".encode()).digest()[:6], "big")
             number += 1
-            if self._part == "all" or self._part == _part_of(self._likeness(found)):
+            if self._part == "all" or self._part == _part_of(self._dedup_key(found)):
                 missed = 0
                 yield found
             else:
@@ -108,14 +108,14 @@ class WorldTasks:
         except ValueError as exc:
             raise UserError(str(exc)) from exc
 
-    def _likeness(self, seed: int) -> str:
-        knobs = {name: value for name, value in self._knobs.items() if name != "turns"}
-        world = self._world(knobs, seed)
-        likeness = getattr(world, "likeness", world.state)
-        return str(likeness())
+    def _dedup_key(self, seed: int) -> str:
+        config = {name: value for name, value in self._config.items() if name != "turns"}
+        world = self._world(config, seed)
+        dedup_key = getattr(world, "dedup_key", world.state)
+        return str(dedup_key())
 
     def _task(self, seed: int, number: int, world_seed: int, *, solvable: bool) -> Task:
-        parameters = dict(self._knobs)
+        parameters = dict(self._config)
         if not solvable:
             parameters["solvable"] = False
         if self._wrap:
@@ -144,8 +144,8 @@ def brief_of(world: Any) -> str:
     return str(brief()) if callable(brief) else (type(world).__doc__ or "Solve the task.").strip().partition("\n")[0]
 
 
-def _part_of(likeness: str) -> str:
-    return "test" if blake3(likeness.encode()).digest()[0] % 4 == 0 else "train"
+def _part_of(dedup_key: str) -> str:
+    return "test" if blake3(dedup_key.encode()).digest()[0] % 4 == 0 else "train"
 
 
 def _pairs(text: Any) -> Any:
@@ -168,9 +168,9 @@ def _wrappers(given: Any, *, twins: bool) -> list[dict[str, Any]]:
     text = str(given)  # what reads as a number is no wrapper's name either, and is told so
     if not text and not twins:
         return []
-    from .wrappers import parsed
+    from .wrappers import parse_wrappers
 
-    found = parsed(text) if text else []
+    found = parse_wrappers(text) if text else []
     return [*found, {"kind": "twin"}] if twins and {"kind": "twin"} not in found else found
 
 

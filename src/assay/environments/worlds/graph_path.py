@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Meta
 
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["GraphPath", "GraphPathKnobs"]
+__all__ = ["GraphPath", "GraphPathConfig"]
 
 
-class GraphPathKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `graph-path`. `turns` 0: as many as there are nodes, and three."""
+class GraphPathConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `graph-path`. `turns` 0: as many as there are nodes, and three."""
 
     nodes: Annotated[int, Meta(ge=3, le=200)] = 8
     extra: Annotated[int, Meta(ge=0, le=2000)] = 5
@@ -47,41 +47,41 @@ class _Now(msgspec.Struct, forbid_unknown_fields=True):
     """Nodes of a hidden graph that were looked at, sorted: what an agent can know."""
 
 
-class GraphPath(Rules[GraphPathKnobs, _Now]):
+class GraphPath(Rules[GraphPathConfig, _Now]):
     """See the module."""
 
     name: ClassVar[str] = "graph-path"
-    Knobs = GraphPathKnobs
+    WorldConfig = GraphPathConfig
     Now = _Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"look": _Look, "answer": _Answer}
 
-    def lay_out(self, draw: random.Random) -> None:
-        knobs = self.knobs
-        self._names = tuple(f"n{number}" for number in range(knobs.nodes))
-        order = draw.sample(range(knobs.nodes), knobs.nodes)
-        pairs = {tuple(sorted((order[at], order[draw.randrange(at)]))) for at in range(1, knobs.nodes)}
-        for _ in range(4 * knobs.extra):
-            if len(pairs) >= knobs.nodes - 1 + knobs.extra:
+    def generate(self, draw: random.Random) -> None:
+        config = self.config
+        self._names = tuple(f"n{number}" for number in range(config.nodes))
+        order = draw.sample(range(config.nodes), config.nodes)
+        pairs = {tuple(sorted((order[at], order[draw.randrange(at)]))) for at in range(1, config.nodes)}
+        for _ in range(4 * config.extra):
+            if len(pairs) >= config.nodes - 1 + config.extra:
                 break
-            pairs.add(tuple(sorted(draw.sample(range(knobs.nodes), 2))))
-        edges = {(one, other): draw.randint(1, knobs.largest) for one, other in sorted(pairs)}
-        self._start, self._goal = draw.sample(range(knobs.nodes), 2)
-        if not knobs.solvable:
-            side = {self._start} | {n for n in range(knobs.nodes) if n != self._goal and draw.random() < 0.5}
+            pairs.add(tuple(sorted(draw.sample(range(config.nodes), 2))))
+        edges = {(one, other): draw.randint(1, config.largest) for one, other in sorted(pairs)}
+        self._start, self._goal = draw.sample(range(config.nodes), 2)
+        if not config.solvable:
+            side = {self._start} | {n for n in range(config.nodes) if n != self._goal and draw.random() < 0.5}
             edges = {pair: weight for pair, weight in edges.items() if (pair[0] in side) == (pair[1] in side)}
-        self._edges: dict[int, dict[int, int]] = {number: {} for number in range(knobs.nodes)}
+        self._edges: dict[int, dict[int, int]] = {number: {} for number in range(config.nodes)}
         for (one, other), weight in edges.items():
             self._edges[one][other] = self._edges[other][one] = weight
         self._best = _cheapest(self._edges, self._start, self._goal)
-        self.limit = knobs.turns or knobs.nodes + 3
+        self.limit = config.turns or config.nodes + 3
         self.now = _Now()
 
     def brief(self) -> str:
         return "Find a cheapest path in the graph; edges lead both ways, and a path costs the sum of its weights."
 
-    def looks(self) -> str:
+    def render(self) -> str:
         wanted = f"from {self._names[self._start]} to {self._names[self._goal]}"
-        if self.knobs.hidden:
+        if self.config.hidden:
             return f"nodes {' '.join(self._names)}\n{wanted}"
         lines = [
             f"{self._names[one]}-{self._names[other]} {weight}"
@@ -96,7 +96,7 @@ class GraphPath(Rules[GraphPathKnobs, _Now]):
         if given.node not in self._names:
             return Turn(f"there is no node {given.node[:40]!r}", error=True)
         node = self._names.index(given.node)
-        if self.knobs.hidden and node not in self.now.looked:
+        if self.config.hidden and node not in self.now.looked:
             self.now.looked = sorted([*self.now.looked, node])
         near = self._edges[node]
         found = ", ".join(f"{self._names[other]} {weight}" for other, weight in sorted(near.items()))
@@ -120,19 +120,19 @@ class GraphPath(Rules[GraphPathKnobs, _Now]):
         weights = [self._edges[one].get(other) for one, other in itertools.pairwise(nodes)]
         return None if None in weights else sum(weight for weight in weights if weight is not None)
 
-    def fixed(self) -> Any:
+    def constants(self) -> Any:
         return [self._start, self._goal, [sorted(near.items()) for near in self._edges.values()]]
 
     def solved(self) -> bool:
         return self._best is not None and self.now.cost == self._best.cost
 
-    def told(self) -> dict[str, Any]:
+    def extra_facts(self) -> dict[str, Any]:
         cheapest, needed = (self._best.cost, self._needed()) if self._best is not None else (None, [])
         return {"cost": self.now.cost, "cheapest": cheapest, "shortest": len(needed) + 1}
 
     def _needed(self) -> list[int]:
         """Nodes that have to be looked at, in order, before a cheapest path is known for sure."""
-        return self._best.looked if self.knobs.hidden and self._best is not None else []
+        return self._best.looked if self.config.hidden and self._best is not None else []
 
     def oracle(self) -> Act | None:
         """See `TextWorld.oracle`: it answers at once; of a hidden graph it looks first where somebody has to who does
@@ -152,27 +152,27 @@ class GraphPath(Rules[GraphPathKnobs, _Now]):
         return (sum(node in self.now.looked for node in needed) + self.solved()) / (len(needed) + 1)
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`: to look at any node, and to answer the two ends."""
+        """See `OffersChoices.choices`: to look at any node, and to answer the two ends."""
         if self.over:
             return []
-        looks: list[Act] = [("look", {"node": name}) for name in self._names[:98]]
-        return [*looks, ("answer", {"path": [self._names[self._start], self._names[self._goal]]})]
+        render: list[Act] = [("look", {"node": name}) for name in self._names[:98]]
+        return [*render, ("answer", {"path": [self._names[self._start], self._names[self._goal]]})]
 
 
-class _Found(NamedTuple):
+class _SearchResult(NamedTuple):
     cost: int
     path: list[int]
     looked: list[int]
     """Nodes whose edges the search had to know, in its order."""
 
 
-def _cheapest(edges: dict[int, dict[int, int]], start: int, goal: int) -> _Found | None:
+def _cheapest(edges: dict[int, dict[int, int]], start: int, goal: int) -> _SearchResult | None:
     """Dijkstra's search; None where nothing leads there."""
     heap, done = [(0, start, [start])], list[int]()
     while heap:
         cost, node, path = heapq.heappop(heap)
         if node == goal:
-            return _Found(cost, path, done)
+            return _SearchResult(cost, path, done)
         if node in done:
             continue
         done.append(node)

@@ -19,17 +19,17 @@ from assay.errors import UserError
 from assay.records import canonical_bytes
 
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["GymnasiumKnobs", "GymnasiumWorld"]
+__all__ = ["GymnasiumConfig", "GymnasiumWorld"]
 
 _MOST_SHOWN = 4_000
 _BACK = 2**31
 """Seeds that Gymnasium takes are smaller than this."""
 
 
-class GymnasiumKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `gymnasium`. `turns` 0: the environment's own limit, or a thousand."""
+class GymnasiumConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `gymnasium`. `turns` 0: the environment's own limit, or a thousand."""
 
     id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_./-]{1,100}$")]
     """As registered, for example MiniGrid-Empty-5x5-v0."""
@@ -53,23 +53,23 @@ class _Now(msgspec.Struct, forbid_unknown_fields=True):
     done: list[str | int | list[float]]
 
 
-class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
+class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
     """See the module."""
 
     name: ClassVar[str] = "gymnasium"
-    Knobs = GymnasiumKnobs
+    WorldConfig = GymnasiumConfig
     Now = _Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"step": _Step}
-    way: ClassVar[frozenset[str]] = frozenset({"turns", "reward"})
+    path_facts: ClassVar[frozenset[str]] = frozenset({"turns", "reward"})
 
-    def lay_out(self, draw: random.Random) -> None:
-        if not self.knobs.solvable:
+    def generate(self, draw: random.Random) -> None:
+        if not self.config.solvable:
             raise ValueError("a Gymnasium environment has no unsolvable twin")
-        self._env = _made(self.knobs)
+        self._env = _make_env(self.config)
         self._bare: Any = self._env.unwrapped
         self._space: Any = self._env.action_space
         self._names = _names_of(self._bare, self._space)
-        self.limit = self.knobs.turns or _limit_of(self._env)
+        self.limit = self.config.turns or _limit_of(self._env)
         self.now = _Now([])
         self._plan: dict[bytes, str | int] | None = None
         self._begin()
@@ -80,7 +80,7 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
 
     def brief(self) -> str:
         mission = getattr(self._bare, "mission", None)
-        return f"{mission}." if isinstance(mission, str) else f"Solve {self.knobs.id}."
+        return f"{mission}." if isinstance(mission, str) else f"Solve {self.config.id}."
 
     def tools(self) -> tuple[Any, ...]:
         """See `TextWorld.tools`: the names of the actions, where they have names."""
@@ -89,9 +89,9 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
         parameters = {**spec.parameters, "properties": {"action": schema}}
         return (msgspec.structs.replace(spec, parameters=parameters),)
 
-    def looks(self) -> str:
+    def render(self) -> str:
         if hasattr(self._bare, "agent_pos") and hasattr(self._bare, "grid"):
-            return _map_of(self._bare) if self.knobs.view == "map" else _view_of(self._last)
+            return _map_of(self._bare) if self.config.view == "map" else _view_of(self._last)
         return _plain(self._last)
 
     def do_step(self, given: _Step) -> Turn:
@@ -101,12 +101,12 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
             known = f"one of {', '.join(map(str, self._names))}" if self._names else f"what {self._space} holds"
             return Turn(f"{str(given.action)[:80]!r} is no action: give {known}", error=True)
         self.now.done.append(given.action)
-        terminated, truncated = self._stepped(action)
+        terminated, truncated = self._apply_action(action)
         # What the environment itself cuts decides nothing either; the budget of turns says so by itself.
-        seen = self.looks() + (" (time is up)" if truncated and not terminated else "")
+        seen = self.render() + (" (time is up)" if truncated and not terminated else "")
         return Turn(seen, self._reward, terminated, truncated and not terminated)
 
-    def _stepped(self, action: Any) -> tuple[bool, bool]:
+    def _apply_action(self, action: Any) -> tuple[bool, bool]:
         self._last, reward, terminated, truncated, _ = self._env.step(action)
         self._reward = float(reward)
         self._paid += self._reward
@@ -130,42 +130,42 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
 
     def resume(self) -> None:
         """See `Rules.resume`: another environment of the same seed, in which the same is done again."""
-        self._env = _made(self.knobs)
+        self._env = _make_env(self.config)
         self._bare, self._space = self._env.unwrapped, self._env.action_space
         self._begin()
         for given in self.now.done:
             action = self._action(given)
             if action is None:
-                raise ValueError(f"the snapshot holds {str(given)[:80]!r}, which is no action of {self.knobs.id}")
-            self._stepped(action)
+                raise ValueError(f"the snapshot holds {str(given)[:80]!r}, which is no action of {self.config.id}")
+            self._apply_action(action)
 
-    def fixed(self) -> Any:
+    def constants(self) -> Any:
         return []  # what there is of it is in its place
 
-    def place(self) -> bytes:
+    def position_key(self) -> bytes:
         bare = self._bare
         if hasattr(bare, "grid") and hasattr(bare.grid, "encode"):
-            held = getattr(bare, "carrying", None)
-            held = held.encode() if held is not None else ()
-            at = [*map(int, bare.agent_pos), int(bare.agent_dir), *map(int, held)]
+            carried = getattr(bare, "carrying", None)
+            carried = carried.encode() if carried is not None else ()
+            at = [*map(int, bare.agent_pos), int(bare.agent_dir), *map(int, carried)]
             return canonical_bytes([at, str(getattr(bare, "mission", ""))]) + bytes(bare.grid.encode().tobytes())
         return _plain(self._last).encode()
 
     def solved(self) -> bool:
-        if self.knobs.success is not None:
-            return self._paid >= self.knobs.success
+        if self.config.success is not None:
+            return self._paid >= self.config.success
         return self._done and self._reward > 0
 
-    def told(self) -> dict[str, Any]:
+    def extra_facts(self) -> dict[str, Any]:
         return {"reward": self._paid, "at": self.state()}
 
     def oracle(self) -> Act | None:
         """See `TextWorld.oracle`: a search over states, where the knob `search` allows it."""
-        if self.over or not self.knobs.search or not self._names:
+        if self.over or not self.config.search or not self._names:
             return None
-        here = self.place()
+        here = self.position_key()
         if self._plan is None or here not in self._plan:
-            self._plan = _searched(self)
+            self._plan = _search_plan(self)
         action = self._plan.get(here)
         return None if action is None else ("step", {"action": action})
 
@@ -173,21 +173,21 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
         return [] if self.over else [("step", {"action": name}) for name in self._names[:100]]
 
 
-def _made(knobs: GymnasiumKnobs) -> Any:
+def _make_env(config: GymnasiumConfig) -> Any:
     """The environment. Raises `UserError` where Gymnasium is not installed, `ValueError` where it refuses."""
     try:
         import gymnasium
 
-        if knobs.id.startswith(("MiniGrid-", "BabyAI-")):
+        if config.id.startswith(("MiniGrid-", "BabyAI-")):
             import minigrid
 
-            minigrid.register_minigrid_envs() if knobs.id not in gymnasium.registry else None
+            minigrid.register_minigrid_envs() if config.id not in gymnasium.registry else None
     except ImportError as exc:
         raise UserError(f"the world 'gymnasium' needs {exc.name}: pip install 'assay[gymnasium]'") from exc
     try:
-        return gymnasium.make(knobs.id, disable_env_checker=True, **knobs.options)
+        return gymnasium.make(config.id, disable_env_checker=True, **config.options)
     except (gymnasium.error.Error, TypeError, ModuleNotFoundError) as exc:
-        raise ValueError(f"Gymnasium does not make {knobs.id!r} with {knobs.options}: {exc}") from exc
+        raise ValueError(f"Gymnasium does not make {config.id!r} with {config.options}: {exc}") from exc
 
 
 def _names_of(bare: Any, space: Any) -> tuple[str | int, ...]:
@@ -239,8 +239,8 @@ def _map_of(bare: Any) -> str:
             at = (column, row) == tuple(map(int, bare.agent_pos))
             line += ">v<^"[int(bare.agent_dir)] if at else _letter(here)
         rows.append(line)
-    held = f"\nyou carry a {bare.carrying.color} {bare.carrying.type}" if getattr(bare, "carrying", None) else ""
-    return "\n".join(rows) + held
+    carried = f"\nyou carry a {bare.carrying.color} {bare.carrying.type}" if getattr(bare, "carrying", None) else ""
+    return "\n".join(rows) + carried
 
 
 def _letter(thing: Any) -> str:
@@ -271,30 +271,30 @@ def _view_of(observation: Any) -> str:
     return f"you face {_SIDES[int(observation['direction'])]}; {'; '.join(seen) or 'nothing is near'}"
 
 
-def _searched(world: GymnasiumWorld) -> dict[bytes, str | int]:
+def _search_plan(world: GymnasiumWorld) -> dict[bytes, str | int]:
     """From each state of a shortest solution the action that goes on; empty where none was found within `search`."""
     start = world.fork()
-    came: dict[bytes, tuple[bytes, str | int] | None] = {start.place(): None}
+    came: dict[bytes, tuple[bytes, str | int] | None] = {start.position_key(): None}
     edge = deque([start])
-    while edge and len(came) < world.knobs.search:
+    while edge and len(came) < world.config.search:
         here = edge.popleft()
         for action in here._names:
             there = here.fork()
             turn = there.act("step", {"action": action})
-            place = there.place()
-            if place in came:
+            position_key = there.position_key()
+            if position_key in came:
                 continue
-            came[place] = (here.place(), action)
+            came[position_key] = (here.position_key(), action)
             if there.solved():
-                return _traced(came, place)
+                return _trace_plan(came, position_key)
             if not (turn.terminated or turn.truncated):
                 edge.append(there)
     return {}
 
 
-def _traced(came: dict[bytes, tuple[bytes, str | int] | None], place: bytes) -> dict[bytes, str | int]:
+def _trace_plan(came: dict[bytes, tuple[bytes, str | int] | None], position_key: bytes) -> dict[bytes, str | int]:
     plan = {}
-    while (before := came[place]) is not None:
-        place = before[0]
-        plan[place] = before[1]
+    while (before := came[position_key]) is not None:
+        position_key = before[0]
+        plan[position_key] = before[1]
     return plan

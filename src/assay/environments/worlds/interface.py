@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from assay.environments.interface import ToolSpec
 
-__all__ = ["Act", "Gives", "TextWorld", "Turn"]
+__all__ = ["Act", "OffersChoices", "TextWorld", "Turn"]
 
 Act: TypeAlias = tuple[str, dict[str, Any]]
 """A tool's name and its arguments."""
@@ -37,7 +37,7 @@ class Turn(NamedTuple):
 class TextWorld(Protocol):
     """A turn-based world. Built as `World(parameters: dict, seed: int)`, which also resets it.
 
-    Knobs of difficulty are a frozen Struct in the class attribute `Knobs`; the parameters are its fields. A parameter
+    Knobs of difficulty are a frozen Struct in the class attribute `WorldConfig`; the parameters are its fields. A parameter
     that is wrong raises `ValueError` that says what is allowed.
     """
 
@@ -87,7 +87,7 @@ class TextWorld(Protocol):
 
 
 @runtime_checkable
-class Gives(Protocol):
+class OffersChoices(Protocol):
     """What a text world may say besides, so that others can try what a random or a dishonest agent would do."""
 
     def choices(self) -> Sequence[Act]:

@@ -10,16 +10,16 @@ import msgspec
 from msgspec import Meta
 
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["KeyValue", "KeyValueKnobs"]
+__all__ = ["KeyValue", "KeyValueConfig"]
 
 Word = Annotated[str, Meta(max_length=200)]
 _MOST_KEYS = 1_000
 
 
-class KeyValueKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `key-value`. `turns` 0: three times what is needed."""
+class KeyValueConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `key-value`. `turns` 0: three times what is needed."""
 
     hops: Annotated[int, Meta(ge=1, le=20)] = 2
     """Keys that have to be read for each value: all but the last hold the name of the next."""
@@ -53,36 +53,36 @@ class _Now(msgspec.Struct, forbid_unknown_fields=True):
     submitted: bool = False
 
 
-class KeyValue(Rules[KeyValueKnobs, _Now]):
+class KeyValue(Rules[KeyValueConfig, _Now]):
     """See the module."""
 
     name: ClassVar[str] = "key-value"
-    Knobs = KeyValueKnobs
+    WorldConfig = KeyValueConfig
     Now = _Now
-    way = frozenset({"turns", "submitted"})
+    path_facts = frozenset({"turns", "submitted"})
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"get": _Get, "set": _Set, "submit": _Submit}
 
-    def lay_out(self, draw: random.Random) -> None:
-        knobs = self.knobs
-        names = [f"k{number}" for number in draw.sample(range(100, 1000), knobs.hops * knobs.writes + knobs.others)]
-        self._chains = [names[at * knobs.hops : (at + 1) * knobs.hops] for at in range(knobs.writes)]
+    def generate(self, draw: random.Random) -> None:
+        config = self.config
+        names = [f"k{number}" for number in draw.sample(range(100, 1000), config.hops * config.writes + config.others)]
+        self._chains = [names[at * config.hops : (at + 1) * config.hops] for at in range(config.writes)]
         values = {name: str(draw.randint(10, 99)) for name in names}
         for chain in self._chains:
             values |= {name: f"@{after}" for name, after in itertools.pairwise(chain)}
         self._wanted = {f"out{number}": values[chain[-1]] for number, chain in enumerate(self._chains, 1)}
-        if not knobs.solvable:
+        if not config.solvable:
             del values[draw.choice(self._chains)[-1]]  # what leads to it leads nowhere
         self._first = dict(values)
-        self.limit = knobs.turns or 3 * self._shortest()
+        self.limit = config.turns or 3 * self._shortest()
         self.now = _Now(dict(sorted(values.items())), [])
 
     def _shortest(self) -> int:
-        return self.knobs.writes * (self.knobs.hops + 1)
+        return self.config.writes * (self.config.hops + 1)
 
     def brief(self) -> str:
         return "Write to each key of the list what its chain leads to. A value that begins with @ names the next key."
 
-    def looks(self) -> str:
+    def render(self) -> str:
         return "; ".join(
             f"{key}: the chain from {chain[0]}" for key, chain in zip(self._wanted, self._chains, strict=True)
         )
@@ -106,21 +106,21 @@ class KeyValue(Rules[KeyValueKnobs, _Now]):
         self.now.submitted = True
         return Turn("right", 1.0, True) if self.solved() else Turn("wrong", 0.0, True)
 
-    def fixed(self) -> Any:
-        return [self._chains, sorted(self._first.items()), self.knobs.solvable]
+    def constants(self) -> Any:
+        return [self._chains, sorted(self._first.items()), self.config.solvable]
 
     def solved(self) -> bool:
         """See `Rules.solved`: what was asked for is written, and nothing else was changed."""
-        return self.knobs.solvable and self.now.values == {**self._first, **self._wanted}
+        return self.config.solvable and self.now.values == {**self._first, **self._wanted}
 
-    def told(self) -> dict[str, Any]:
+    def extra_facts(self) -> dict[str, Any]:
         changed = {key: value for key, value in self.now.values.items() if self._first.get(key) != value}
         return {"written": changed, "submitted": self.now.submitted, "shortest": self._shortest() + 1}
 
     def oracle(self) -> Act | None:
         """See `TextWorld.oracle`: reads what an agent must read, writes it, and says so. None once what cannot be taken
         back was written."""
-        if self.over or not self.knobs.solvable:
+        if self.over or not self.config.solvable:
             return None
         values = self.now.values
         if any(values.get(key) != value for key, value in self._first.items()) or values.keys() - {
@@ -137,17 +137,17 @@ class KeyValue(Rules[KeyValueKnobs, _Now]):
 
     def progress(self) -> float | None:
         """See `TextWorld.progress`: the share of reads and writes that are done."""
-        if not self.knobs.solvable:
+        if not self.config.solvable:
             return None
         written = [self.now.values.get(key) == value for key, value in self._wanted.items()]
         read = sum(
-            self.knobs.hops if done else sum(name in self.now.read for name in chain)
+            self.config.hops if done else sum(name in self.now.read for name in chain)
             for done, chain in zip(written, self._chains, strict=True)
         )
         return (read + sum(written)) / self._shortest()
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`: to read any key, to write what was read, to submit."""
+        """See `OffersChoices.choices`: to read any key, to write what was read, to submit."""
         if self.over:
             return []
         known = sorted({self.now.values.get(name, "") for name in self.now.read} - {""})

@@ -54,6 +54,6 @@ def text_world(kind: Any, parameters: dict[str, Any], seed: int) -> TextWorld:
     made: TextWorld = kind(own, seed)
     if WRAP not in parameters:
         return made
-    from .wrappers import wrapped
+    from .wrappers import wrap_world
 
-    return wrapped(made, parameters[WRAP], seed)
+    return wrap_world(made, parameters[WRAP], seed)

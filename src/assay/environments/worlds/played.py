@@ -15,10 +15,10 @@ from assay.environments.interface import ToolSpec
 from assay.errors import EnvironmentFailure, boundary
 from assay.records import Observation, ToolCall, canonical_bytes
 
-from .interface import Act, Gives, TextWorld, Turn
+from .interface import Act, OffersChoices, TextWorld, Turn
 from .sampling import sampled_act
 
-__all__ = ["MOST_ACTS", "Paid", "PlayedWorld"]
+__all__ = ["MOST_ACTS", "ActReward", "PlayedWorld"]
 
 MOST_ACTS = 2_000
 """Acts of a solution; a longer one is none."""
@@ -26,7 +26,7 @@ _MOST_ALONE, _WANDERINGS = 24, 6
 """Acts that are tried alone, and in random rows, as ways to be paid for nothing."""
 
 
-class Paid(NamedTuple):
+class ActReward(NamedTuple):
     """What one act brought, beside what was seen."""
 
     step: int
@@ -47,7 +47,7 @@ class PlayedWorld:
         self.world = world
         self.step = 0
         """Index of the step under way; set by whoever records."""
-        self.paid: list[Paid] = []
+        self.paid: list[ActReward] = []
         self._last: Turn | None = None
 
     # What `World` and `Episodic` promise.
@@ -61,7 +61,7 @@ class PlayedWorld:
             turn = self.world.act(name, arguments)
         if not over:  # what is tried after the end is answered, and is no part of the episode
             self._last = turn
-            self.paid.append(Paid(self.step, turn.reward, self.world.progress(), turn.error))
+            self.paid.append(ActReward(self.step, turn.reward, self.world.progress(), turn.error))
         return Observation(turn.observation, error=turn.error)
 
     async def digest(self) -> str | None:
@@ -112,7 +112,7 @@ class PlayedWorld:
         """A random call that is possible from here; None where the world is over or has none."""
         if self.terminated or self.truncated:
             return None
-        act = _any(self.world, draw)
+        act = _random_act(self.world, draw)
         return None if act is None else as_call(act, len(self.paid))
 
     # Hooks of admission: asked of a world that nobody acts in, and answered on forks of it.
@@ -125,7 +125,7 @@ class PlayedWorld:
         """See `DoesNothing.null`: calls of no tool, and acts that leave the world where it is."""
         ways: dict[str, tuple[ToolCall, ...]] = {"no-such-tool": _as_calls([("no_such_tool", {})])}
         here = self.world.state()
-        idle = [act for act in _choices(self.world) if _after(self.world, [act]).state() == here]
+        idle = [act for act in _choices(self.world) if _play(self.world, [act]).state() == here]
         if idle:
             ways["idle"] = _as_calls(idle[:3])
         return ways
@@ -139,7 +139,7 @@ class PlayedWorld:
             ways[f"cut-before-{at}"] = right[:at]
             ways[f"without-{at}"] = right[:at] + right[at + 1 :]
             ways[f"twice-{at}"] = [*right[: at + 1], *right[at:]]
-            other = _any(_after(self.world, right[:at]), draw)
+            other = _random_act(_play(self.world, right[:at]), draw)
             if other is not None and other != right[at]:
                 ways[f"other-{at}"] = [*right[:at], other, *right[at + 1 :]]
             if at + 1 < len(right) and right[at] != right[at + 1]:
@@ -154,17 +154,17 @@ class PlayedWorld:
             ways.setdefault("-".join([act[0], *(str(value) for value in act[1].values())])[:50], [act])
         for number in range(_WANDERINGS):
             other, acts = self.world.fork(), list[Act]()
-            while len(acts) < 2 + number and (act_now := _any(other, draw)) is not None:
+            while len(acts) < 2 + number and (act_now := _random_act(other, draw)) is not None:
                 acts.append(act_now)
                 if other.act(*act_now).terminated:
                     break
             ways[f"wandering-{number}"] = acts
-        return {name: _as_calls(acts) for name, acts in ways.items() if not _after(self.world, acts).facts()["solved"]}
+        return {name: _as_calls(acts) for name, acts in ways.items() if not _play(self.world, acts).facts()["solved"]}
 
     def collect(self) -> dict[str, Any]:
         """See `Collects.collect`: the facts, but for those that tell of the way."""
-        way = getattr(self.world, "way", frozenset({"turns"}))
-        return {name: value for name, value in self.world.facts().items() if name not in way}
+        path_facts = getattr(self.world, "path_facts", frozenset({"turns"}))
+        return {name: value for name, value in self.world.facts().items() if name not in path_facts}
 
 
 def as_call(act: Act, number: int) -> ToolCall:
@@ -188,7 +188,7 @@ def solution(world: TextWorld) -> list[Act]:
     return acts if other.facts()["solved"] else []
 
 
-def _after(world: TextWorld, acts: list[Act]) -> TextWorld:
+def _play(world: TextWorld, acts: list[Act]) -> TextWorld:
     other = world.fork()
     for act in acts:
         other.act(*act)
@@ -196,10 +196,10 @@ def _after(world: TextWorld, acts: list[Act]) -> TextWorld:
 
 
 def _choices(world: TextWorld) -> list[Act]:
-    return list(world.choices()) if isinstance(world, Gives) else []
+    return list(world.choices()) if isinstance(world, OffersChoices) else []
 
 
-def _any(world: TextWorld, draw: random.Random) -> Act | None:
+def _random_act(world: TextWorld, draw: random.Random) -> Act | None:
     """A possible act; where the world does not say which there are, one that its tools' schemas allow."""
     known = _choices(world)
     return draw.choice(known) if known else sampled_act(world.tools(), draw)

@@ -15,13 +15,13 @@ from msgspec import Meta
 from assay.errors import UserError
 
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["ReasoningGymKnobs", "ReasoningGymWorld"]
+__all__ = ["ReasoningGymConfig", "ReasoningGymWorld"]
 
 
-class ReasoningGymKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `reasoning-gym`. `turns` 0: one answer."""
+class ReasoningGymConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `reasoning-gym`. `turns` 0: one answer."""
 
     dataset: Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,80}$")]
     """Its name there, for example chain_sum."""
@@ -40,22 +40,22 @@ class _Now(msgspec.Struct, forbid_unknown_fields=True):
     """Of the last answer."""
 
 
-class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
+class ReasoningGymWorld(Rules[ReasoningGymConfig, _Now]):
     """See the module."""
 
     name: ClassVar[str] = "reasoning-gym"
-    Knobs = ReasoningGymKnobs
+    WorldConfig = ReasoningGymConfig
     Now = _Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"answer": _Answer}
 
-    def lay_out(self, draw: random.Random) -> None:
+    def generate(self, draw: random.Random) -> None:
         try:
             import reasoning_gym
         except ImportError as exc:
             raise UserError(f"the world 'reasoning-gym' needs {exc.name}: pip install 'assay[reasoning-gym]'") from exc
-        if not self.knobs.solvable:
+        if not self.config.solvable:
             raise ValueError("problems of reasoning-gym have no unsolvable twins")
-        name, given = self.knobs.dataset, self.knobs.config
+        name, given = self.config.dataset, self.config.config
         try:
             self._dataset = reasoning_gym.create_dataset(name, seed=self.seed % 2**31, size=1, **given)
             self._entry: dict[str, Any] = self._dataset[0]
@@ -63,7 +63,7 @@ class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
             raise ValueError(f"reasoning-gym does not make {name!r} with {given}: {exc}") from exc
         answer = self._entry.get("answer")
         self._known = str(answer) if answer is not None and self._score(str(answer)) >= 1 else None
-        self.limit = self.knobs.turns or 1
+        self.limit = self.config.turns or 1
         self.now = _Now()
 
     def _score(self, text: str) -> float:
@@ -72,7 +72,7 @@ class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
     def brief(self) -> str:
         return "Answer the question."
 
-    def looks(self) -> str:
+    def render(self) -> str:
         return str(self._entry["question"])
 
     def do_answer(self, given: _Answer) -> Turn:
@@ -82,13 +82,13 @@ class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
             return Turn("right", score, True)
         return Turn("wrong", score, self.used >= self.limit)
 
-    def fixed(self) -> Any:
+    def constants(self) -> Any:
         return [self._entry["question"], str(self._entry.get("answer"))]
 
     def solved(self) -> bool:
         return self.now.score is not None and self.now.score >= 1
 
-    def told(self) -> dict[str, Any]:
+    def extra_facts(self) -> dict[str, Any]:
         return {"score": self.now.score, **({"shortest": 1} if self._known is not None else {})}
 
     def oracle(self) -> Act | None:
@@ -96,5 +96,5 @@ class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
         return None if self.over or self._known is None else ("answer", {"text": self._known})
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`: the usual guesses."""
+        """See `OffersChoices.choices`: the usual guesses."""
         return [] if self.over else [("answer", {"text": text}) for text in ("0", "1", "yes", "no", "A", "")]

@@ -21,15 +21,15 @@ from assay.records import DIGEST_PREFIX, canonical_bytes
 
 from .interface import Act, Turn
 
-__all__ = ["OVER", "Knobs", "Rules", "read_knobs"]
+__all__ = ["OVER", "Rules", "WorldConfig", "read_config"]
 
 OVER = "the episode is over: no act counts any more"
 _ENCODER = msgspec.json.Encoder(order="sorted")
 N = TypeVar("N", bound=msgspec.Struct)
-K = TypeVar("K", bound="Knobs")
+K = TypeVar("K", bound="WorldConfig")
 
 
-class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class WorldConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What every family can be turned by."""
 
     turns: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
@@ -49,13 +49,13 @@ class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
     now: msgspec.Raw
 
 
-def read_knobs(kind: type[K], parameters: Mapping[str, Any], name: str) -> K:
+def read_config(kind: type[K], parameters: Mapping[str, Any], name: str) -> K:
     """Reads parameters. Raises `ValueError` that names the parameter, what it must be, and which there are."""
     known = kind.__struct_fields__
     unknown = sorted(set(parameters) - set(known))
     if unknown:
         raise ValueError(
-            f"the world {name!r} has no knob {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
+            f"the world {name!r} has no option {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
         )
     try:
         return msgspec.convert(dict(parameters), kind)
@@ -67,24 +67,24 @@ class Rules(Generic[K, N]):
     """A text world of which a family says what is its own.
 
     Args:
-        parameters: Fields of `Knobs`.
+        parameters: Fields of `WorldConfig`.
         seed: Which world.
 
-    A family defines the class attributes below, `lay_out`, `looks`, `brief`, `facts`, `oracle`, `progress`, and for
+    A family defines the class attributes below, `generate`, `render`, `brief`, `facts`, `oracle`, `progress`, and for
     each act `NAME` of `acts` a method `do_NAME(given) -> Turn`.
     """
 
     name: ClassVar[str]
-    Knobs: ClassVar[type[Any]]
+    WorldConfig: ClassVar[type[Any]]
     Now: ClassVar[type[Any]]
     """The Struct of what changes. It is mutable, and plain data all through."""
     acts: ClassVar[dict[str, type[msgspec.Struct]]]
     """Name of a tool to the Struct of its arguments, whose docstring is the tool's description."""
-    way: ClassVar[frozenset[str]] = frozenset({"turns"})
+    path_facts: ClassVar[frozenset[str]] = frozenset({"turns"})
     """Facts that tell of the way and not of what the world became."""
 
     def __init__(self, parameters: Mapping[str, Any], seed: int) -> None:
-        self.knobs: K = read_knobs(self.Knobs, parameters, self.name)
+        self.config: K = read_config(self.WorldConfig, parameters, self.name)
         self.seed = seed
         self.reset()
 
@@ -95,19 +95,19 @@ class Rules(Generic[K, N]):
         self.ended = self.cut = False
         self._key: bytes | None = None
         self.now: N
-        self.limit = self.knobs.turns
-        self.lay_out(random.Random(f"{self.name}/{self.seed}"))
+        self.limit = self.config.turns
+        self.generate(random.Random(f"{self.name}/{self.seed}"))
         self._doers = {name: (kind, getattr(self, f"do_{name}")) for name, kind in self.offered().items()}
-        return self.looks()
+        return self.render()
 
     # What a family says of itself.
 
-    def lay_out(self, draw: random.Random) -> None:
+    def generate(self, draw: random.Random) -> None:
         """Makes the world: sets what never changes, `now`, and `limit` where that is 0. The same draws give the same
         world."""
         raise NotImplementedError
 
-    def looks(self) -> str:
+    def render(self) -> str:
         """What is to be seen now."""
         raise NotImplementedError
 
@@ -115,7 +115,7 @@ class Rules(Generic[K, N]):
         """What is asked for, in words: the task's text, before what is to be seen at first."""
         raise NotImplementedError
 
-    def fixed(self) -> Any:
+    def constants(self) -> Any:
         """What makes this world this one and never changes in it, as plain JSON data."""
         raise NotImplementedError
 
@@ -123,7 +123,7 @@ class Rules(Generic[K, N]):
         """Whether the task is truly done."""
         raise NotImplementedError
 
-    def told(self) -> dict[str, Any]:
+    def extra_facts(self) -> dict[str, Any]:
         """Further facts."""
         return {}
 
@@ -171,7 +171,7 @@ class Rules(Generic[K, N]):
 
     def snapshot(self) -> bytes:
         now = msgspec.Raw(_ENCODER.encode(self.now))
-        return _ENCODER.encode(_Snapshot(self._made(), self.seed, self.used, self.ended, self.cut, now))
+        return _ENCODER.encode(_Snapshot(self._identity(), self.seed, self.used, self.ended, self.cut, now))
 
     def restore(self, state: bytes) -> None:
         try:
@@ -179,8 +179,8 @@ class Rules(Generic[K, N]):
             now = msgspec.json.decode(kept.now, type=self.Now)
         except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
             raise ValueError(f"these bytes are no snapshot of a world {self.name!r}: {exc}") from exc
-        if kept.made != self._made():
-            raise ValueError(f"the snapshot is of {kept.made[:200]}, and this world is {self._made()}")
+        if kept.made != self._identity():
+            raise ValueError(f"the snapshot is of {kept.made[:200]}, and this world is {self._identity()}")
         if kept.seed != self.seed:
             self.reset(kept.seed)
         self.check(now)
@@ -196,7 +196,7 @@ class Rules(Generic[K, N]):
     def resume(self) -> None:
         """What else must follow `now`, once that was restored or forked; for a world that holds somebody else's."""
 
-    def place(self) -> bytes:
+    def position_key(self) -> bytes:
         """Where the world is, as bytes that are equal for equal places."""
         return _ENCODER.encode(self.now)
 
@@ -213,20 +213,20 @@ class Rules(Generic[K, N]):
     def state(self) -> str:
         key = self._key
         if key is None:
-            knobs = {k: v for k, v in msgspec.to_builtins(self.knobs).items() if k not in {"turns", "solvable"}}
-            key = self._key = blake3(canonical_bytes([self.name, knobs, self.fixed()])).digest()
-        digest: str = blake3(key + (b"1" if self.ended else b"0") + self.place()).hexdigest()
+            config = {k: v for k, v in msgspec.to_builtins(self.config).items() if k not in {"turns", "solvable"}}
+            key = self._key = blake3(canonical_bytes([self.name, config, self.constants()])).digest()
+        digest: str = blake3(key + (b"1" if self.ended else b"0") + self.position_key()).hexdigest()
         return DIGEST_PREFIX + digest
 
     def facts(self) -> dict[str, Any]:
-        return {"solved": self.solved(), "turns": self.used, **self.told()}
+        return {"solved": self.solved(), "turns": self.used, **self.extra_facts()}
 
-    def likeness(self) -> str:
+    def dedup_key(self) -> str:
         """Equal for worlds that are one to who acts in them; by it tasks are parted that must not be alike."""
         return self.state()
 
-    def _made(self) -> str:
-        return f"{self.name} {_ENCODER.encode(self.knobs).decode()}"
+    def _identity(self) -> str:
+        return f"{self.name} {_ENCODER.encode(self.config).decode()}"
 
 
 @cache

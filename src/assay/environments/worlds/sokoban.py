@@ -11,9 +11,9 @@ from msgspec import Meta
 
 from .cells import DIRECTIONS, STEPS
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["Sokoban", "SokobanKnobs"]
+__all__ = ["Sokoban", "SokobanConfig"]
 
 _MOST_STATES = 120_000
 _TRIES = 200
@@ -21,8 +21,8 @@ _Place = tuple[int, tuple[int, ...]]
 """The player's cell, and the boxes' in order."""
 
 
-class SokobanKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `sokoban`. `turns` 0: four times the shortest solution, and ten."""
+class SokobanConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `sokoban`. `turns` 0: four times the shortest solution, and ten."""
 
     size: Annotated[int, Meta(ge=3, le=8)] = 5
     """Cells a side, the wall around them not counted."""
@@ -44,48 +44,50 @@ class _Now(msgspec.Struct, forbid_unknown_fields=True):
     boxes: list[int]
 
 
-class Sokoban(Rules[SokobanKnobs, _Now]):
+class Sokoban(Rules[SokobanConfig, _Now]):
     """See the module. Cells are numbered row by row, the wall around included."""
 
     name: ClassVar[str] = "sokoban"
-    Knobs = SokobanKnobs
+    WorldConfig = SokobanConfig
     Now = _Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"move": _Move}
 
-    def lay_out(self, draw: random.Random) -> None:
-        knobs = self.knobs
-        self._width = width = knobs.size + 2
+    def generate(self, draw: random.Random) -> None:
+        config = self.config
+        self._width = width = config.size + 2
         self._moves = tuple(down * width + right for down, right in STEPS)
-        free = knobs.size**2 - knobs.walls
-        if free < knobs.boxes + 2 or free * math.comb(free - 1, knobs.boxes) > _MOST_STATES:
+        free = config.size**2 - config.walls
+        if free < config.boxes + 2 or free * math.comb(free - 1, config.boxes) > _MOST_STATES:
             raise ValueError(
-                f"size={knobs.size}, boxes={knobs.boxes}, walls={knobs.walls}: too few cells, or too many states"
+                f"size={config.size}, boxes={config.boxes}, walls={config.walls}: too few cells, or too many states"
             )
         self._plan: dict[_Place, int] = {}
         for _ in range(_TRIES):
-            place = self._pulled(draw)
-            if place is not None and (not knobs.turns or len(self._solve(place) or ()) <= knobs.turns):
+            place = self._generate_room(draw)
+            if place is not None and (not config.turns or len(self._solve(place) or ()) <= config.turns):
                 break
         else:
-            raise ValueError(f"no room of size {knobs.size} with {knobs.walls} walls and {knobs.boxes} boxes was found")
+            raise ValueError(
+                f"no room of size {config.size} with {config.walls} walls and {config.boxes} boxes was found"
+            )
         self._shortest = len(self._solve(place) or ())
-        if not knobs.solvable:
-            place = self._stuck(place, draw)
+        if not config.solvable:
+            place = self._block_box(place, draw)
             self._plan = {}
-        self.limit = knobs.turns or 4 * self._shortest + 10
+        self.limit = config.turns or 4 * self._shortest + 10
         self.now = _Now(place[0], list(place[1]))
 
-    def _pulled(self, draw: random.Random) -> _Place | None:
+    def _generate_room(self, draw: random.Random) -> _Place | None:
         """A room, and a place in it that was reached by pulling; None where it came out solved."""
-        knobs, width = self.knobs, self._width
-        inside = [row * width + column for row in range(1, knobs.size + 1) for column in range(1, knobs.size + 1)]
-        walls = set(draw.sample(inside, knobs.walls))
+        config, width = self.config, self._width
+        inside = [row * width + column for row in range(1, config.size + 1) for column in range(1, config.size + 1)]
+        walls = set(draw.sample(inside, config.walls))
         self._floor = frozenset(inside) - walls
-        cells = draw.sample(sorted(self._floor), knobs.boxes + 1)
+        cells = draw.sample(sorted(self._floor), config.boxes + 1)
         player, boxes = cells[0], set(cells[1:])
         self._goals = frozenset(boxes)
         pulls = 0
-        for _ in range(60 * knobs.pulls):
+        for _ in range(60 * config.pulls):
             move = draw.choice(self._moves)
             to = player + move
             if to not in self._floor or to in boxes:
@@ -94,11 +96,11 @@ class Sokoban(Rules[SokobanKnobs, _Now]):
                 boxes = boxes - {player - move} | {player}
                 pulls += 1
             player = to
-            if pulls >= knobs.pulls:
+            if pulls >= config.pulls:
                 break
         return None if boxes == self._goals else (player, tuple(sorted(boxes)))
 
-    def _stuck(self, place: _Place, draw: random.Random) -> _Place:
+    def _block_box(self, place: _Place, draw: random.Random) -> _Place:
         """The same with a box in a corner that is no goal."""
         player, boxes = place
         up, down, left, right = self._moves
@@ -115,13 +117,13 @@ class Sokoban(Rules[SokobanKnobs, _Now]):
     def brief(self) -> str:
         return f"Push every box onto a goal, in at most {self.limit} moves."
 
-    def looks(self) -> str:
+    def render(self) -> str:
         return "\n".join(
-            "".join(self._shown(row * self._width + column) for column in range(self._width))
+            "".join(self._draw_cell(row * self._width + column) for column in range(self._width))
             for row in range(self._width)
         )
 
-    def _shown(self, cell: int) -> str:
+    def _draw_cell(self, cell: int) -> str:
         """As Sokoban is usually drawn."""
         if cell not in self._floor:
             return "#"
@@ -135,27 +137,27 @@ class Sokoban(Rules[SokobanKnobs, _Now]):
     def do_move(self, given: _Move) -> Turn:
         """One cell, with the box that is there."""
         now, move = self.now, self._moves[DIRECTIONS.index(given.direction)]
-        there = _stepped((now.player, tuple(now.boxes)), move, self._floor)
+        there = _move_player((now.player, tuple(now.boxes)), move, self._floor)
         if there is None:
-            return Turn(f"blocked\n{self.looks()}")
+            return Turn(f"blocked\n{self.render()}")
         now.player, now.boxes = there[0], list(there[1])
         if self.solved():
-            return Turn(f"solved\n{self.looks()}", 1.0, True)
-        return Turn(self.looks())
+            return Turn(f"solved\n{self.render()}", 1.0, True)
+        return Turn(self.render())
 
-    def fixed(self) -> Any:
+    def constants(self) -> Any:
         return [sorted(self._floor), sorted(self._goals)]
 
     def check(self, now: _Now) -> None:
         cells = {now.player, *now.boxes}
-        whole = len(now.boxes) == self.knobs.boxes and len(cells) == len(now.boxes) + 1 and cells <= self._floor
+        whole = len(now.boxes) == self.config.boxes and len(cells) == len(now.boxes) + 1 and cells <= self._floor
         if not whole or now.boxes != sorted(now.boxes):
             raise ValueError(f"player {now.player} and boxes {now.boxes} are no places of this room")
 
     def solved(self) -> bool:
         return self._goals.issuperset(self.now.boxes)
 
-    def told(self) -> dict[str, Any]:
+    def extra_facts(self) -> dict[str, Any]:
         return {"on_goals": sum(box in self._goals for box in self.now.boxes), "shortest": self._shortest}
 
     def oracle(self) -> Act | None:
@@ -175,7 +177,7 @@ class Sokoban(Rules[SokobanKnobs, _Now]):
             further = []
             for one in edge:
                 for number, move in enumerate(self._moves):
-                    to = _stepped(one, move, self._floor)
+                    to = _move_player(one, move, self._floor)
                     if to is not None and to not in came:
                         came[to] = (one, number)
                         further.append(to)
@@ -193,13 +195,13 @@ class Sokoban(Rules[SokobanKnobs, _Now]):
 
     def progress(self) -> float | None:
         """See `TextWorld.progress`: the share of boxes on goals."""
-        return sum(box in self._goals for box in self.now.boxes) / self.knobs.boxes
+        return sum(box in self._goals for box in self.now.boxes) / self.config.boxes
 
     def choices(self) -> list[Act]:
         return [] if self.over else [("move", {"direction": direction}) for direction in DIRECTIONS]
 
 
-def _stepped(place: _Place, move: int, floor: frozenset[int]) -> _Place | None:
+def _move_player(place: _Place, move: int, floor: frozenset[int]) -> _Place | None:
     """Where a move leads; None where it is blocked."""
     player, boxes = place
     to = player + move

@@ -9,13 +9,13 @@ import msgspec
 from msgspec import Meta
 
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["SubsetSum", "SubsetSumKnobs"]
+__all__ = ["SubsetSum", "SubsetSumConfig"]
 
 
-class SubsetSumKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `subset-sum`. `turns` 0: three answers."""
+class SubsetSumConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `subset-sum`. `turns` 0: three answers."""
 
     numbers: Annotated[int, Meta(ge=2, le=40)] = 8
     """How many numbers there are to choose from."""
@@ -36,17 +36,17 @@ class _Now(msgspec.Struct, forbid_unknown_fields=True):
     """Of the last answer; None where none was given, or it was of other numbers."""
 
 
-class SubsetSum(Rules[SubsetSumKnobs, _Now]):
+class SubsetSum(Rules[SubsetSumConfig, _Now]):
     """See the module."""
 
     name: ClassVar[str] = "subset-sum"
-    Knobs = SubsetSumKnobs
+    WorldConfig = SubsetSumConfig
     Now = _Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"answer": _Answer}
 
-    def lay_out(self, draw: random.Random) -> None:
-        count, largest = self.knobs.numbers, self.knobs.largest
-        chosen = self.knobs.chosen or (count + 1) // 2
+    def generate(self, draw: random.Random) -> None:
+        count, largest = self.config.numbers, self.config.largest
+        chosen = self.config.chosen or (count + 1) // 2
         if chosen > count or count > largest:
             raise ValueError(
                 f"numbers={count} with chosen={chosen} and largest={largest}: more are chosen than there are"
@@ -54,15 +54,15 @@ class SubsetSum(Rules[SubsetSumKnobs, _Now]):
         self._numbers = tuple(draw.sample(range(1, largest + 1), count))
         self._planted = sorted(draw.sample(self._numbers, chosen))
         self._target = sum(self._planted)
-        if not self.knobs.solvable:
-            self._target = _missed(self._numbers, self._target)
-        self.limit = self.knobs.turns or 3
+        if not self.config.solvable:
+            self._target = _unreachable_sum(self._numbers, self._target)
+        self.limit = self.config.turns or 3
         self.now = _Now()
 
     def brief(self) -> str:
         return f"Choose numbers of the list that add up to the target. You have {self.limit} answers."
 
-    def looks(self) -> str:
+    def render(self) -> str:
         return f"numbers {' '.join(map(str, self._numbers))}\ntarget {self._target}"
 
     def do_answer(self, given: _Answer) -> Turn:
@@ -76,27 +76,27 @@ class SubsetSum(Rules[SubsetSumKnobs, _Now]):
             return Turn("right", 1.0, True)
         return Turn(f"wrong: they add up to {found}, target {self._target}")
 
-    def fixed(self) -> Any:
+    def constants(self) -> Any:
         return [self._numbers, self._target]
 
     def solved(self) -> bool:
         return self.now.sum == self._target
 
-    def told(self) -> dict[str, Any]:
+    def extra_facts(self) -> dict[str, Any]:
         return {"sum": self.now.sum, "target": self._target, "shortest": 1}
 
     def oracle(self) -> Act | None:
-        return None if self.over or not self.knobs.solvable else ("answer", {"numbers": self._planted})
+        return None if self.over or not self.config.solvable else ("answer", {"numbers": self._planted})
 
     def progress(self) -> float | None:
         """See `TextWorld.progress`: how near the last answer's sum is."""
-        if not self.knobs.solvable:
+        if not self.config.solvable:
             return None
         off = self._target if self.now.sum is None else abs(self.now.sum - self._target)
         return max(0.0, 1 - off / self._target)
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`: each number alone, all of them, and the first half."""
+        """See `OffersChoices.choices`: each number alone, all of them, and the first half."""
         if self.over:
             return []
         groups = [[number] for number in self._numbers]
@@ -104,7 +104,7 @@ class SubsetSum(Rules[SubsetSumKnobs, _Now]):
         return [("answer", {"numbers": group}) for group in groups]
 
 
-def _missed(numbers: tuple[int, ...], near: int) -> int:
+def _unreachable_sum(numbers: tuple[int, ...], near: int) -> int:
     """The sum nearest to `near`, not below 1, that no choice of numbers gives."""
     reached = 1  # bit n is set where n is a sum
     for number in numbers:

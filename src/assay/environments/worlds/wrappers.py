@@ -20,17 +20,17 @@ from assay.environments.interface import ToolSpec
 from assay.pairs import read_pairs
 from assay.records import DIGEST_PREFIX
 
-from .interface import Act, Gives, TextWorld, Turn
+from .interface import Act, OffersChoices, TextWorld, Turn
 from .rules import OVER
 
-__all__ = ["DECLARE", "WRAPPERS", "Failures", "Noise", "Paraphrase", "Twin", "Wrapper", "parsed", "wrapped"]
+__all__ = ["DECLARE", "WRAPPERS", "Failures", "Noise", "Paraphrase", "Twin", "Wrapper", "parse_wrappers", "wrap_world"]
 
 Rate = Annotated[float, Meta(ge=0, le=1)]
 DECLARE = "declare_unsolvable"
 _MOST_WRAPPERS = 16
 
 
-class _Kept(msgspec.Struct, forbid_unknown_fields=True):
+class _WrapperSnapshot(msgspec.Struct, forbid_unknown_fields=True):
     """What a wrapper adds to the snapshot of what it is around."""
 
     kind: str
@@ -58,19 +58,19 @@ class Wrapper:
         """Acts so far."""
         self.mark = 0
         """What the wrapper itself has to remember."""
-        self.way = frozenset(getattr(inner, "way", frozenset({"turns"})))
+        self.path_facts = frozenset(getattr(inner, "path_facts", frozenset({"turns"})))
 
     def reset(self, seed: int | None = None) -> str:
         self.seed = self.seed if seed is None else seed
         self.count = self.mark = 0
-        return self.seen(self.inner.reset(seed))
+        return self.transform(self.inner.reset(seed))
 
     @property
     def over(self) -> bool:
         """Whether no act counts any more, as far as what it is around says."""
         return _is_over(self.inner)
 
-    def seen(self, text: str) -> str:
+    def transform(self, text: str) -> str:
         """An observation, as it is shown."""
         return text
 
@@ -78,8 +78,8 @@ class Wrapper:
         """What is asked for, as it is said; empty where the world does not say."""
         return str(getattr(self.inner, "brief", str)())
 
-    def likeness(self) -> str:
-        return str(getattr(self.inner, "likeness", self.inner.state)())
+    def dedup_key(self) -> str:
+        return str(getattr(self.inner, "dedup_key", self.inner.state)())
 
     def tools(self) -> tuple[ToolSpec, ...]:
         return self.inner.tools()
@@ -87,22 +87,24 @@ class Wrapper:
     def act(self, name: str, arguments: dict[str, Any]) -> Turn:
         self.count += 1
         turn = self.inner.act(name, arguments)
-        return turn._replace(observation=self.seen(turn.observation))
+        return turn._replace(observation=self.transform(turn.observation))
 
     def draw(self) -> random.Random:
         """What chance is drawn from at this turn."""
         return random.Random(f"{self.kind}/{self.seed}/{self.count}")
 
     def snapshot(self) -> bytes:
-        return msgspec.json.encode(_Kept(self._named(), self.seed, self.count, self.mark, self.inner.snapshot()))
+        return msgspec.json.encode(
+            _WrapperSnapshot(self._identity(), self.seed, self.count, self.mark, self.inner.snapshot())
+        )
 
     def restore(self, state: bytes) -> None:
         try:
-            kept = msgspec.json.decode(state, type=_Kept)
+            kept = msgspec.json.decode(state, type=_WrapperSnapshot)
         except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
             raise ValueError(f"these bytes are no snapshot of a world in the wrapper {self.kind!r}: {exc}") from exc
-        if kept.kind != self._named():
-            raise ValueError(f"the snapshot is of {kept.kind[:200]}, and this wrapper is {self._named()}")
+        if kept.kind != self._identity():
+            raise ValueError(f"the snapshot is of {kept.kind[:200]}, and this wrapper is {self._identity()}")
         self.inner.restore(kept.inner)
         self.seed, self.count, self.mark = kept.seed, kept.count, kept.mark
 
@@ -124,9 +126,9 @@ class Wrapper:
         return self.inner.progress()
 
     def choices(self) -> Sequence[Act]:
-        return self.inner.choices() if isinstance(self.inner, Gives) else []
+        return self.inner.choices() if isinstance(self.inner, OffersChoices) else []
 
-    def _named(self) -> str:
+    def _identity(self) -> str:
         return f"{self.kind} {msgspec.json.encode(self.options, order='sorted').decode()}"
 
 
@@ -170,7 +172,7 @@ class Noise(Wrapper):
     kind = "noise"
     Options = _NoiseOptions
 
-    def seen(self, text: str) -> str:
+    def transform(self, text: str) -> str:
         draw = self.draw()
         if draw.random() >= self.options.rate:
             return text
@@ -218,13 +220,13 @@ class Paraphrase(Wrapper):
     kind = "paraphrase"
     Options = _ParaphraseOptions
 
-    def seen(self, text: str) -> str:
-        return _WORDS.sub(self._other, text)
+    def transform(self, text: str) -> str:
+        return _WORDS.sub(self._replace_word, text)
 
     def brief(self) -> str:
-        return self.seen(super().brief())
+        return self.transform(super().brief())
 
-    def _other(self, found: re.Match[str]) -> str:
+    def _replace_word(self, found: re.Match[str]) -> str:
         word = found[0]
         draw = random.Random(f"words/{self.seed}/{word.lower()}")
         if draw.random() >= self.options.rate:
@@ -271,9 +273,9 @@ class Twin(Wrapper):
         self._solvable = inner.oracle() is not None
 
     def reset(self, seed: int | None = None) -> str:
-        seen = super().reset(seed)
+        transform = super().reset(seed)
         self._solvable = self.inner.oracle() is not None
-        return seen
+        return transform
 
     def restore(self, state: bytes) -> None:
         kept = _seed_of(state)
@@ -338,7 +340,7 @@ class Twin(Wrapper):
 WRAPPERS: Mapping[str, type[Wrapper]] = {kind.kind: kind for kind in (Failures, Noise, Paraphrase, Twin)}
 
 
-def wrapped(world: TextWorld, specs: Any, seed: int) -> TextWorld:
+def wrap_world(world: TextWorld, specs: Any, seed: int) -> TextWorld:
     """Puts wrappers around a world.
 
     Args:
@@ -369,7 +371,7 @@ def wrapped(world: TextWorld, specs: Any, seed: int) -> TextWorld:
     return world
 
 
-def parsed(text: str) -> list[dict[str, Any]]:
+def parse_wrappers(text: str) -> list[dict[str, Any]]:
     """Reads `failures:rate=0.1:in_row=2+twin`, which needs no quoting in any shell. Raises `UserError`."""
     specs: list[dict[str, Any]] = []
     for part in text.split("+"):
@@ -386,6 +388,6 @@ def _is_over(world: Any) -> bool:
 
 def _seed_of(state: bytes) -> int | None:
     try:
-        return msgspec.json.decode(state, type=_Kept).seed
+        return msgspec.json.decode(state, type=_WrapperSnapshot).seed
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return None
