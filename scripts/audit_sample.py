@@ -25,7 +25,7 @@ import msgspec
 from assay.analysis import consistency, integrity
 from assay.analysis.actions import actions_of
 from assay.analysis.interface import Finding
-from assay.analysis.quotes import stands
+from assay.analysis.quotes import quote_holds
 from assay.analysis.subject import Subject, found
 from assay.errors import UserError
 from assay.formats import registry
@@ -118,7 +118,7 @@ def items(subject: Subject) -> Iterator[tuple[Item, Finding]]:
     family = {rule: name for name, rules in FAMILIES.items() for rule in rules}
     where = f"{subject.trajectory.run} | {subject.trajectory.attempt}"
     for one in found((*consistency.RULES, *integrity.RULES), subject):
-        if not all(stands(subject.trajectory, quote, subject.texts) for quote in one.quotes):
+        if not all(quote_holds(subject.trajectory, quote, subject.texts) for quote in one.quotes):
             raise AssertionError(f"{one.rule} at {where} quotes what does not stand there")
         yield (
             Item(family[one.rule], one.rule, one.severity, one.reach, half_of(subject), where, one.steps, one.summary),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from assay.analysis.actions import actions_of
 from assay.analysis.consistency import RULES as CONSISTENCY
 from assay.analysis.integrity import RULES as INTEGRITY
-from assay.analysis.quotes import stands
+from assay.analysis.quotes import quote_holds
 from assay.analysis.signals import signals_of
 from assay.analysis.subject import Subject, found
 from assay.records import Trajectory
@@ -61,7 +61,7 @@ TEXT = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
 @given(trajectories())
 def test_generated_trajectories_are_judged(trajectory: Trajectory) -> None:
     for one in found(RULES, Subject(trajectory, actions_of(trajectory), lambda _: None)):
-        assert all(stands(trajectory, quote) for quote in one.quotes)
+        assert all(quote_holds(trajectory, quote) for quote in one.quotes)
     signals_of(trajectory)
 
 
@@ -72,7 +72,7 @@ def test_odd_commands_are_judged(given: list[tuple[str, str, str]]) -> None:
     edit = acted(len(steps), "edit", given[0][1], path="tests/test_a.py", old_str=given[0][0], new_str=given[0][2])
     made = subject([*steps, edit, said(len(steps) + 1, given[0][2])])
     for one in found(RULES, made):
-        assert all(stands(made.trajectory, quote) for quote in one.quotes)
+        assert all(quote_holds(made.trajectory, quote) for quote in one.quotes)
 
 
 @pytest.mark.parametrize("piece", PIECES)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from assay.analysis.card import card_of
-from assay.analysis.columns import counted
+from assay.analysis.columns import measure_attempts
 from assay.cli.app import build_app
 from assay.learning.sampled import about
 from assay.records import Trajectory, Verdict, VerdictGiven
@@ -54,7 +54,7 @@ def trained_word(trajectory: Trajectory) -> str:
 
 def stats_word(root: Path) -> str:
     with RunStore.open(root, "r") as store:
-        outcome = counted(deciding(store.attempts()), standing(root, "r"))[0].outcome
+        outcome = measure_attempts(deciding(store.attempts()), standing(root, "r"))[0].outcome
     return "doubt" if outcome.doubtful else outcome.status
 
 

@@ -65,24 +65,24 @@ class _Uses:
     """What is collected."""
 
     def __init__(self) -> None:
-        self._held: tuple[dict[str, None], dict[str, None], dict[str, None]] = ({}, {}, {})
+        self._paths: tuple[dict[str, None], dict[str, None], dict[str, None]] = ({}, {}, {})
 
     def writes(self, paths: Iterable[str]) -> None:
-        self._held[0].update((path, None) for path in paths if path and not _NO_FILE.match(path))
+        self._paths[0].update((path, None) for path in paths if path and not _NO_FILE.match(path))
 
     def reads(self, paths: Iterable[str]) -> None:
-        self._held[1].update((path, None) for path in paths if path and not _NO_FILE.match(path))
+        self._paths[1].update((path, None) for path in paths if path and not _NO_FILE.match(path))
 
     def removes(self, paths: Iterable[str]) -> None:
-        self._held[2].update((path, None) for path in paths if path)
+        self._paths[2].update((path, None) for path in paths if path)
 
     def add(self, use: FileUse) -> None:
         self.writes(use.written)
         self.reads(use.read)
         self.removes(use.removed)
 
-    def made(self) -> FileUse:
-        return FileUse(*(tuple(each) for each in self._held))
+    def build(self) -> FileUse:
+        return FileUse(*(tuple(each) for each in self._paths))
 
 
 def command_files(command: str) -> FileUse:
@@ -94,7 +94,7 @@ def command_files(command: str) -> FileUse:
         words = simple.effective
         if words:
             _by_program(simple, words, uses)
-    return uses.made()
+    return uses.build()
 
 
 def _by_program(simple: SimpleCommand, words: tuple[str, ...], uses: _Uses) -> None:
@@ -203,7 +203,7 @@ def patch_files(text: str) -> FileUse:
         path = found[2] or found[4]
         (uses.removes if found[1] == "Delete" else uses.writes)((path,))
     uses.writes(path for path in _DIFF_LINE.findall(text) if path != "/dev/null")
-    return uses.made()
+    return uses.build()
 
 
 def code_files(code: str) -> FileUse:
@@ -214,4 +214,4 @@ def code_files(code: str) -> FileUse:
     for found in _PATH_CALL.finditer(code):
         {"write": uses.writes, "unlink": uses.removes}.get(found[3], uses.reads)((found[2],))
     uses.removes(path for _, path in _REMOVE_CALL.findall(code))
-    return uses.made()
+    return uses.build()

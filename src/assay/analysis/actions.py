@@ -63,23 +63,23 @@ def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
     for step in trajectory.steps:
         if step.actor not in ("agent", "other_agent"):
             continue
-        for made in _acts(step, opened):
+        for made in _step_actions(step, opened):
             if made.kind in ("read", "edit") and made.paths:
                 opened = made.paths[-1]
-            found.append(_replaced(made, len(found)))
+            found.append(_at_position(made, len(found)))
     return tuple(found)
 
 
 def actions_of_step(step: Step, opened: str | None = None) -> tuple[Action, ...]:
     """The acts of one step of an agent, from 0; `opened` is the file that a tool without a path is about."""
-    return tuple(_replaced(made, position) for position, made in enumerate(_acts(step, opened)))
+    return tuple(_at_position(made, position) for position, made in enumerate(_step_actions(step, opened)))
 
 
-def _replaced(made: Action, index: int) -> Action:
+def _at_position(made: Action, index: int) -> Action:
     return msgspec.structs.replace(made, index=index) if index else made
 
 
-def _acts(step: Step, opened: str | None) -> Iterator[Action]:
+def _step_actions(step: Step, opened: str | None) -> Iterator[Action]:
     if not step.tool_calls:
         text, seen = step.message or step.reasoning or "", step.observations
         if text or seen:
@@ -90,7 +90,7 @@ def _acts(step: Step, opened: str | None) -> Iterator[Action]:
                 kind="say" if step.message or not step.reasoning else "think",
                 tool="",
                 text=text,
-                observation=_shown(seen),
+                observation=_output_text(seen),
                 exit_code=_exit_code(seen),
                 error=any(each.error or each.timed_out for each in seen),
             )
@@ -123,7 +123,7 @@ def _brought(calls: tuple[ToolCall, ...], observations: tuple[Observation, ...])
     return [tuple(seen) for seen in brought]
 
 
-def _shown(seen: tuple[Observation, ...]) -> str | None:
+def _output_text(seen: tuple[Observation, ...]) -> str | None:
     if not seen:
         return None
     return "\n".join(each.content + ("\n" + each.stderr if each.stderr else "") for each in seen)
@@ -141,7 +141,7 @@ def _action(step: int, position: int, call: ToolCall, seen: tuple[Observation, .
     name = plain_name(call.name)
     kind = known_kind(name, arguments)
     raw = "" if call.parsed is not None or call.error is not None else call.arguments
-    shown = _shown(seen)
+    output = _output_text(seen)
     base = Action(
         index=0,
         step=step,
@@ -151,7 +151,7 @@ def _action(step: int, position: int, call: ToolCall, seen: tuple[Observation, .
         paths=words_in(arguments, "paths"),
         text=text_in(kind, arguments),
         arguments=arguments,
-        observation=shown,
+        observation=output,
         exit_code=_exit_code(seen),
         error=call.error is not None or any(each.error or each.timed_out for each in seen),
     )

@@ -14,7 +14,7 @@ from assay.records import Separation, VerdictStatus
 from assay.statistics import Outcome
 from assay.verdicts import CurrentVerdicts, OutcomeClass, assess
 
-__all__ = ["MEASURES", "Counted", "Row", "counted"]
+__all__ = ["MEASURES", "AttemptMeasures", "Row", "measure_attempts"]
 
 MEASURES: dict[str, str] = {"cost_usd": "US dollars", "tokens": "tokens", "seconds": "seconds", "turns": "turns"}
 """What an attempt uses up, and its unit."""
@@ -60,7 +60,7 @@ class Row(Protocol):
     def metrics(self) -> dict[str, float]: ...
 
 
-class Counted(NamedTuple):
+class AttemptMeasures(NamedTuple):
     """One attempt."""
 
     outcome: Outcome
@@ -74,9 +74,9 @@ class Counted(NamedTuple):
     """Which run it is of, by its place among those that were named."""
 
 
-def counted(
+def measure_attempts(
     rows: Iterable[Row], stands: Mapping[str, CurrentVerdicts], *, source: int = 0, require: Separation = "unknown"
-) -> list[Counted]:
+) -> list[AttemptMeasures]:
     """The attempts of one run.
 
     Args:
@@ -93,20 +93,20 @@ def counted(
         number = source * _APART + row.number
         doubtful = trust.outcome_class == "doubt"
         outcome = Outcome(row.task, row.agent, row.model, number, status, row.score, doubtful, trust.separation)
-        found.append(Counted(outcome, _used(row), now.reverified, now.scores, source))
+        found.append(AttemptMeasures(outcome, _resource_use(row), now.reverified, now.scores, source))
     return found
 
 
-def _used(row: Row) -> dict[str, float]:
+def _resource_use(row: Row) -> dict[str, float]:
     given = row.metrics
     found: dict[str, float | None] = {"cost_usd": given.get("cost_usd"), "turns": given.get("turns", float(row.steps))}
     if "prompt_tokens" in given and "completion_tokens" in given:
         found["tokens"] = given["prompt_tokens"] + given["completion_tokens"]
-    found["seconds"] = given.get("wall_s", _between(row.started, row.finished))
+    found["seconds"] = given.get("wall_s", _duration(row.started, row.finished))
     known = {name: float(value) for name in MEASURES if (value := found.get(name)) is not None}
     return {name: value for name, value in known.items() if math.isfinite(value) and value >= 0}
 
 
-def _between(started: float | None, finished: float | None) -> float | None:
+def _duration(started: float | None, finished: float | None) -> float | None:
     """An imported record may know no time, or one that runs backwards."""
     return finished - started if started and finished and finished >= started else None

@@ -93,7 +93,7 @@ def _read(text: str, depth: int) -> tuple[SimpleCommand, ...]:
     reader.commands(depth, "")
     found: list[SimpleCommand] = []
     for pending in reader.begun:
-        made = pending.made()
+        made = pending.build()
         if made is None:
             continue
         found.append(made)
@@ -124,7 +124,7 @@ class _Pending:
     def in_test(self) -> bool:
         return bool(self.words) and self.words[0] == "[[" and self.words[-1] != "]]"
 
-    def made(self) -> SimpleCommand | None:
+    def build(self) -> SimpleCommand | None:
         if self.head or self.empty():
             return None
         parts = tuple(self.words), self.joined, self.depth, tuple(self.assignments), tuple(self.redirects)

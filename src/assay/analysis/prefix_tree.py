@@ -97,7 +97,7 @@ def prefix_tree(
         for state in states:
             found = exact[at].get(state)
             if found is None:
-                found = next((n for n in alike[at].get(block(state), ()) if same(_held(nodes[n]), state)), None)
+                found = next((n for n in alike[at].get(block(state), ()) if same(_state_of(nodes[n]), state)), None)
                 if found is None:
                     found = len(nodes)
                     nodes.append(Node(at, nodes[at].depth + 1, state, []))
@@ -114,7 +114,7 @@ def prefix_tree(
     return PrefixTree(tuple(nodes), tuple(walks), tuple(outcomes))
 
 
-def _held(node: Node) -> State:
+def _state_of(node: Node) -> State:
     assert node.state is not None, "only the root has no state"
     return node.state
 
@@ -132,7 +132,7 @@ def paths(tree: PrefixTree) -> Iterator[tuple[State, ...]]:
             way: list[State] = []
             at = node
             while at.parent >= 0:
-                way.append(_held(at))
+                way.append(_state_of(at))
                 at = tree.nodes[at.parent]
             yield tuple(reversed(way))
 

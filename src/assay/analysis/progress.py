@@ -134,8 +134,8 @@ def _share(text: str) -> float | None:
         counts = {kind: int(number) for number, kind in _COUNT.findall(summaries[-1])}
         return _of(counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0))
     if runs := _UNITTEST.findall(text):
-        total, verdict, told = runs[-1]
-        lost = sum(map(int, _LOST.findall(told))) if verdict == "FAILED" else 0
+        total, verdict, log = runs[-1]
+        lost = sum(map(int, _LOST.findall(log))) if verdict == "FAILED" else 0
         return _of(max(int(total) - lost, 0), min(lost, int(total)))
     if runs := _JEST.findall(text):
         counts = {kind: int(number) for number, kind in _COUNT.findall(runs[-1])}

@@ -10,7 +10,7 @@ from assay.records import Observation, Step, Trajectory, canonical_bytes
 
 from .interface import Action, Quote
 
-__all__ = ["NO_STEP", "from_action", "from_evidence", "line_around", "stands"]
+__all__ = ["NO_STEP", "from_action", "from_evidence", "line_around", "quote_holds"]
 
 MOST = 240
 """Characters of a quote."""
@@ -61,7 +61,7 @@ def from_evidence(text: str) -> Quote:
     return Quote(NO_STEP, "evidence", text[:MOST])
 
 
-def stands(trajectory: Trajectory, quote: Quote, texts: Callable[[str], str | None] | None = None) -> bool:
+def quote_holds(trajectory: Trajectory, quote: Quote, texts: Callable[[str], str | None] | None = None) -> bool:
     """Returns whether the words stand in the record exactly so, in that step and field. An empty quote stands nowhere.
 
     Arguments are looked up as the model wrote them and as they were parsed; evidence in its texts and as canonical

@@ -40,7 +40,7 @@ class QuotientNode(msgspec.Struct):
     failed: int = 0
     """Attempts that came here at least once; those that passed and failed, where it is known."""
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Returns what its first member did, in a line."""
         if self.state is None:
             return "the beginning"
@@ -97,7 +97,7 @@ class _Classes:
         found = self._exact.get((state, outcome))
         if found is None:
             bucket = self._alike.setdefault((block(state), outcome), [])
-            found = next((n for n in bucket if equivalent(_held(self.nodes[n]), state)), None)
+            found = next((n for n in bucket if equivalent(_state_of(self.nodes[n]), state)), None)
             if found is None:
                 found = len(self.nodes)
                 self.nodes.append(QuotientNode(state, outcome))
@@ -106,7 +106,7 @@ class _Classes:
         return found
 
 
-def _held(node: QuotientNode) -> State:
+def _state_of(node: QuotientNode) -> State:
     assert node.state is not None, "only the beginning has no state"
     return node.state
 

@@ -20,14 +20,14 @@ from .interface import Action
 from .outcomes import is_error
 from .states import State, block, equivalent, states_of
 
-__all__ = ["Recovered", "Recovery", "recovery_of"]
+__all__ = ["RecoveredAct", "Recovery", "recovery_of"]
 
 
 _LOOKED_AT = 200
 """Later acts of the same kind that an error is compared with, so that a hostile record takes no quadratic time."""
 
 
-class Recovered(NamedTuple):
+class RecoveredAct(NamedTuple):
     """Positions of the act that failed and of the later one that did not."""
 
     failed: int
@@ -41,7 +41,7 @@ class Recovery(msgspec.Struct, frozen=True):
 
     errors: tuple[int, ...]
     """Positions of the acts that came to an error."""
-    recovered: tuple[Recovered, ...]
+    recovered: tuple[RecoveredAct, ...]
 
     @property
     def share(self) -> float | None:
@@ -72,6 +72,6 @@ def recovery_of(actions: Sequence[Action], states: Sequence[State] | None = None
         first = bisect(later, position)
         for mended in later[first : first + _LOOKED_AT]:
             if equivalent(aims[position], aims[mended]):
-                recovered.append(Recovered(position, mended, aims[position] == aims[mended]))
+                recovered.append(RecoveredAct(position, mended, aims[position] == aims[mended]))
                 break
     return Recovery(errors, tuple(recovered))

@@ -101,7 +101,7 @@ def compare(
         finals: Their final states, path by path; None where one is not known.
         volatile: The task's own patterns.
     """
-    comparing = _Comparing(volatile)
+    comparing = _Comparer(volatile)
     pairs = list(zip_longest(_agents(recorded), _agents(again)))
     for position, (before, now) in enumerate(pairs):
         comparing.step(position, before, now)
@@ -112,7 +112,7 @@ def compare(
     found = sorted([*comparing.found, *states[:1]], key=lambda one: one.step)
     other = [path.path for path in paths or () if not path.volatile]
     if other and not states:  # what no step shows: what ran on after the last, or what was done beside them
-        found.append(Difference(max(0, len(pairs) - 1), "state", *_told_paths(other, finals)))
+        found.append(Difference(max(0, len(pairs) - 1), "state", *_describe_paths(other, finals)))
     return Comparison(
         steps=sum(before is not None for before, _ in pairs),
         forks=comparing.forks,
@@ -130,7 +130,7 @@ def compare(
     )
 
 
-def _told_paths(paths: Sequence[str], finals: tuple[Manifest | None, Manifest | None]) -> tuple[str, str]:
+def _describe_paths(paths: Sequence[str], finals: tuple[Manifest | None, Manifest | None]) -> tuple[str, str]:
     """The first path of those that differ in the final states, as both have it."""
     path = paths[0]
     before, now = ((final or {}).get(path, f"{path} is as in the image") for final in finals)
@@ -141,7 +141,7 @@ def _agents(trajectory: Trajectory) -> list[Step]:
     return [step for step in trajectory.steps if step.actor == "agent"]
 
 
-class _Comparing:
+class _Comparer:
     """What was found so far."""
 
     def __init__(self, volatile: Sequence[Volatile]) -> None:
@@ -153,7 +153,7 @@ class _Comparing:
 
     def step(self, position: int, before: Step | None, now: Step | None) -> None:
         if before is None or now is None:
-            self.found.append(Difference(position, "missing", _told(before), _told(now)))
+            self.found.append(Difference(position, "missing", _describe_step(before), _describe_step(now)))
             return
         if before.tool_calls and not now.tool_calls:  # what was tried in a fork is said again and not done again
             self.forks += 1
@@ -200,7 +200,7 @@ class _Comparing:
         return Difference(step, field, shown[0], shown[1], call, reordered=lines[0] == lines[1])
 
 
-def _told(step: Step | None) -> str:
+def _describe_step(step: Step | None) -> str:
     if step is None:
         return "no step"
     called = ", ".join(call.name for call in step.tool_calls)

@@ -9,7 +9,7 @@ from assay.records import Trajectory
 
 from .interface import Action, Family, Finding, Severity
 
-__all__ = ["Rule", "Subject", "found"]
+__all__ = ["Rule", "Subject", "apply_rules"]
 
 
 class Subject(NamedTuple):
@@ -43,7 +43,7 @@ class Rule(NamedTuple):
         return self.find(subject)
 
 
-def found(rules: Sequence[Rule], subject: Subject) -> Iterator[Finding]:
+def apply_rules(rules: Sequence[Rule], subject: Subject) -> Iterator[Finding]:
     """Findings of all the rules, in the rules' order."""
     for rule in rules:
         yield from rule(subject)

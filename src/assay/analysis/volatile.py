@@ -12,7 +12,16 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-__all__ = ["VOLATILE", "VOLATILE_PATHS", "Normal", "Volatile", "VolatileKind", "is_volatile_path", "normalise", "own"]
+__all__ = [
+    "VOLATILE",
+    "VOLATILE_PATHS",
+    "NormalText",
+    "Volatile",
+    "VolatileKind",
+    "compile_patterns",
+    "is_volatile_path",
+    "normalise",
+]
 
 VolatileKind = Literal["time", "duration", "name", "process", "address", "ordering", "task"]
 MOST_TEXT = 1 << 20
@@ -39,7 +48,7 @@ class Volatile(NamedTuple):
     """What stands in its place; default `<NAME>`."""
 
 
-class Normal(NamedTuple):
+class NormalText(NamedTuple):
     """A text without what means nothing, and the names of what was put in its place."""
 
     text: str
@@ -131,7 +140,7 @@ VOLATILE_PATHS: tuple[tuple[str, str], ...] = tuple((pattern.pattern, why) for p
 """Paths, as regular expressions, and why what lies there differs."""
 
 
-def own(patterns: Iterable[str]) -> tuple[Volatile, ...]:
+def compile_patterns(patterns: Iterable[str]) -> tuple[Volatile, ...]:
     """A task's own patterns.
 
     Args:
@@ -143,10 +152,10 @@ def own(patterns: Iterable[str]) -> tuple[Volatile, ...]:
     given = tuple(patterns)
     if len(given) > MOST_OWN:
         raise ValueError(f"{len(given)} volatile patterns: at most {MOST_OWN}")
-    return tuple(_own(pattern) for pattern in given)
+    return tuple(_compile_pattern(pattern) for pattern in given)
 
 
-def _own(pattern: str) -> Volatile:
+def _compile_pattern(pattern: str) -> Volatile:
     literal = _PLACE.sub("", pattern)
     rest = pattern.find("<rest>")
     if not literal.strip() or len(pattern) > LONGEST_OWN or "\n" in pattern:
@@ -163,7 +172,7 @@ def _own(pattern: str) -> Volatile:
     return Volatile(f"task: {pattern}", "task", compiled, pattern, "<task>")
 
 
-def normalise(text: str, more: Sequence[Volatile] = ()) -> Normal:
+def normalise(text: str, more: Sequence[Volatile] = ()) -> NormalText:
     """The text with what means nothing replaced; the task's own patterns come first."""
     head, tail = text[:MOST_TEXT], text[MOST_TEXT:]
     names: dict[str, None] = {}
@@ -173,7 +182,7 @@ def normalise(text: str, more: Sequence[Volatile] = ()) -> Normal:
         if new != head:
             names[row.name] = None
             head = new
-    return Normal(head + tail, tuple(names))
+    return NormalText(head + tail, tuple(names))
 
 
 def is_volatile_path(path: str) -> bool:

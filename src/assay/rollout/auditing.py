@@ -23,7 +23,7 @@ from assay.analysis.actions import actions_of
 from assay.analysis.card import Card, TaskCard, card_of, task_cards
 from assay.analysis.contracts import Contract
 from assay.analysis.interface import Action, Finding
-from assay.analysis.judge import INTEGRITY, MODEL, Judged, judge, rules
+from assay.analysis.judge import INTEGRITY, MODEL, Assessment, judge, rules
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, EnvironmentFailure, StoreError, UserError, VerifierError, boundary
 from assay.gateway.interface import ModelBackend
@@ -274,14 +274,16 @@ def _judge_batch(work: _Batch) -> list[_JudgedAttempt]:
     return found
 
 
-def _judge_attempt(subject: Subject, contracts: Sequence[Contract], references: Sequence[Sequence[Action]]) -> Judged:
+def _judge_attempt(
+    subject: Subject, contracts: Sequence[Contract], references: Sequence[Sequence[Action]]
+) -> Assessment:
     """Applies the rules. A failing rule becomes an `error` verdict."""
     try:
         with boundary(VerifierError, "judging the record"):
             return judge(subject, contracts, references)
     except BoundaryError as exc:
         reason = str(exc)[:300]
-        return Judged((), (Verdict(INTEGRITY, "integrity", "error", None, reason, verifier=rules()),))
+        return Assessment((), (Verdict(INTEGRITY, "integrity", "error", None, reason, verifier=rules()),))
 
 
 class ModelFindings(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from assay.analysis.columns import counted
+from assay.analysis.columns import measure_attempts
 from assay.records import canonical_bytes
 from assay.statistics import TaskCount, count_by_task, rate_over
 from assay.store import AttemptRow, RunStore, deciding, standing_of
@@ -67,7 +67,7 @@ def card(root: Path, run: str) -> dict[str, Any]:
 def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> tuple[list[GroupLine], str | None]:
     """The groups, or why there are none: rows of strangers may contradict each other."""
     try:
-        counts = count_by_task(one.outcome for one in counted(rows, stands))
+        counts = count_by_task(one.outcome for one in measure_attempts(rows, stands))
     except ValueError as exc:
         return [], f"These attempts cannot be summed up: {exc}"
     groups: defaultdict[tuple[str, str | None], list[TaskCount]] = defaultdict(list)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from assay.analysis.columns import MEASURES, Counted, counted
+from assay.analysis.columns import MEASURES, AttemptMeasures, measure_attempts
 from assay.errors import UserError
 from assay.statistics import (
     Estimate,
@@ -59,7 +59,7 @@ def figures(root: Path, run: str) -> dict[str, Any]:
     with RunStore.open(root, run) as store, store.snapshot():
         rows = deciding(store.attempts())
         stands = standing_of(store, rows)
-    attempts = counted(rows, stands)
+    attempts = measure_attempts(rows, stands)
     shown = [who for who, _ in Counter(map(_who, attempts)).most_common()]
     kept = set(shown[:MOST_CONFIGURATIONS])
     mine, called = [one for one in attempts if _who(one) in kept], _Names(kept)
@@ -78,7 +78,7 @@ def figures(root: Path, run: str) -> dict[str, Any]:
     }
 
 
-def _who(one: Counted) -> Who:
+def _who(one: AttemptMeasures) -> Who:
     return one.outcome.agent, one.outcome.model
 
 
@@ -134,7 +134,7 @@ def _rates(counts: Sequence[TaskCount], called: _Names) -> list[dict[str, Any]]:
 _COUNTED = ("passed", "doubtful", "failed", "unknown", "error")
 
 
-def _spending(attempts: Sequence[Counted], called: _Names) -> dict[str, Any]:
+def _spending(attempts: Sequence[AttemptMeasures], called: _Names) -> dict[str, Any]:
     found = spending([(one.outcome, one.used) for one in attempts], tuple(MEASURES))
     points = [
         {
@@ -155,7 +155,7 @@ def _spending(attempts: Sequence[Counted], called: _Names) -> dict[str, Any]:
     return {"measures": {name: MEASURES[name] for name in used}, "points": points}
 
 
-def _grid(attempts: Sequence[Counted]) -> dict[str, Any]:
+def _grid(attempts: Sequence[AttemptMeasures]) -> dict[str, Any]:
     factors = {
         "agent": [one.outcome.agent for one in attempts],
         "model": [one.outcome.model or "-" for one in attempts],
@@ -206,7 +206,7 @@ def _tells_most(one: TaskProfile) -> tuple[float, float, str]:
     return -one.rate * (1 - one.rate), -one.attempts, one.task
 
 
-def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount], called: _Names) -> dict[str, Any]:
+def _flakes(attempts: Sequence[AttemptMeasures], counts: Sequence[TaskCount], called: _Names) -> dict[str, Any]:
     differed = [one.outcome for one in attempts if one.reverified in ("disagree", "flaky")]
     found = flakes(counts, Counter((one.agent, one.model, one.task) for one in differed))
     rows = [
@@ -222,7 +222,7 @@ def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount], called: _N
     return {"rows": rows, "left_out": len(found) - len(rows)}
 
 
-def _scores(attempts: Sequence[Counted]) -> list[dict[str, Any]]:
+def _scores(attempts: Sequence[AttemptMeasures]) -> list[dict[str, Any]]:
     """What process scores are worth, for the checks that gave most of them."""
     judged = [one for one in attempts if one.outcome.status in ("pass", "fail")]
     checks = Counter(name for one in judged for name in one.scores)
@@ -240,9 +240,9 @@ def _is_good(outcome: Outcome) -> bool:
     return outcome.status == "pass" and not outcome.doubtful
 
 
-def _survival(attempts: Sequence[Counted], called: _Names) -> list[dict[str, Any]]:
+def _survival(attempts: Sequence[AttemptMeasures], called: _Names) -> list[dict[str, Any]]:
     """For each measure, each configuration's curve of what is still unsolved after so much of it."""
-    groups: defaultdict[Who, list[Counted]] = defaultdict(list)
+    groups: defaultdict[Who, list[AttemptMeasures]] = defaultdict(list)
     for one in attempts:
         groups[_who(one)].append(one)
     found = []

@@ -18,9 +18,9 @@ from assay.statistics import wilson
 
 __all__ = [
     "Accuracy",
+    "AlarmOutcome",
     "AlarmScore",
-    "Labelled",
-    "Watched",
+    "LabelledPrediction",
     "accuracy",
     "last_step",
     "random_expectation",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-class Watched(NamedTuple):
+class AlarmOutcome(NamedTuple):
     """One trajectory under an auditor."""
 
     labelled: int | None
@@ -53,7 +53,7 @@ class AlarmScore(msgspec.Struct, frozen=True):
     step_accuracy: float | None
 
 
-def score_alarms(watched: Iterable[Watched]) -> AlarmScore:
+def score_alarms(watched: Iterable[AlarmOutcome]) -> AlarmScore:
     """The scores over some trajectories."""
     rows = list(watched)
     unsafe = [row for row in rows if row.labelled is not None]
@@ -81,7 +81,7 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-class Labelled(NamedTuple):
+class LabelledPrediction(NamedTuple):
     """One trajectory with its label and an attribution."""
 
     step: int
@@ -102,7 +102,7 @@ class Accuracy(msgspec.Struct, frozen=True):
     agent_interval: tuple[float, float]
 
 
-def accuracy(rows: Sequence[Labelled], confidence: float = 0.95) -> Accuracy:
+def accuracy(rows: Sequence[LabelledPrediction], confidence: float = 0.95) -> Accuracy:
     """Step and agent accuracy. Raises `ValueError` where there are no rows."""
     if not rows:
         raise ValueError("no labelled trajectories: there is no accuracy")

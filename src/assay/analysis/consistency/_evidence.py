@@ -10,7 +10,7 @@ from assay.analysis.subject import Subject
 from assay.records import Evidence, Trajectory
 from assay.verdicts import outcome_verdicts
 
-__all__ = ["Counted", "counted", "last_counts", "logged", "output_text", "passes", "reward"]
+__all__ = ["ReportedCounts", "last_counts", "logged_counts", "output_text", "passes", "reported_counts", "reward"]
 
 _OK = ("passed", "xfailed")
 _BAD = ("failed", "error", "xpassed")
@@ -22,7 +22,7 @@ _PART = re.compile(r"(failures|errors|skipped|expected failures|unexpected succe
 _WORDS = {"errors": "error", "error": "error", "failures": "failed"}
 
 
-class Counted(NamedTuple):
+class ReportedCounts(NamedTuple):
     """A run of tests as one source counts it."""
 
     source: str
@@ -40,7 +40,7 @@ class Counted(NamedTuple):
         """Tests of the total that no status is said of."""
         return max(0, self.total - self.ok - self.bad - self.skipped)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """In words."""
         rest = [f"{n} {word}" for n, word in ((self.bad, "failed"), (self.skipped, "skipped")) if n]
         more = f" ({', '.join(rest)})" if rest else ""
@@ -67,12 +67,12 @@ def passes(trajectory: Trajectory) -> bool:
     return given is not None and given >= 1
 
 
-def counted(trajectory: Trajectory) -> list[Counted]:
+def reported_counts(trajectory: Trajectory) -> list[ReportedCounts]:
     """Every report of tests on record, in order. One without counts or total says nothing and is left out."""
-    return [found for item in trajectory.evidence if item.kind == "test_report" and (found := _counted(item))]
+    return [found for item in trajectory.evidence if item.kind == "test_report" and (found := _read_counts(item))]
 
 
-def _counted(item: Evidence) -> Counted | None:
+def _read_counts(item: Evidence) -> ReportedCounts | None:
     given = item.data.get("counts")
     counts = {k: v for k, v in given.items() if isinstance(v, int)} if isinstance(given, dict) else {}
     total = item.data.get("total")
@@ -82,7 +82,7 @@ def _counted(item: Evidence) -> Counted | None:
     skipped = counts.get("skipped", 0) + counts.get("other", 0)
     whole = total if isinstance(total, int) else sum(counts.values())
     quote = f'"total":{whole}' if isinstance(total, int) else f'"passed":{counts.get("passed", 0)}'
-    return Counted(str(item.data.get("source", "report")), ok, bad, skipped, whole, item.id, quote)
+    return ReportedCounts(str(item.data.get("source", "report")), ok, bad, skipped, whole, item.id, quote)
 
 
 def output_text(subject: Subject) -> Iterator[tuple[str, str]]:
@@ -106,15 +106,15 @@ def _texts(item: Evidence, subject: Subject) -> Iterator[str]:
             yield text
 
 
-def logged(subject: Subject) -> list[Counted]:
+def logged_counts(subject: Subject) -> list[ReportedCounts]:
     """Summaries of test runs in what the verifier printed."""
     found = []
     for identity, text in output_text(subject):
-        found += [one._replace(evidence=identity) for one in summaries(text)]
+        found += [one._replace(evidence=identity) for one in printed_counts(text)]
     return found
 
 
-def summaries(text: str) -> list[Counted]:
+def printed_counts(text: str) -> list[ReportedCounts]:
     """Every summary line of pytest (plain or sugar) and unittest in a text, in order."""
     places = [(m.start(), _of_words(m[1], m[0])) for m in _SUMMARY.finditer(text)]
     places += [(m.start(), _of_words(m[1], m[0].splitlines()[0])) for m in _SUGAR.finditer(text)]
@@ -122,23 +122,23 @@ def summaries(text: str) -> list[Counted]:
     return [one for _, one in sorted(places, key=lambda pair: pair[0]) if one.total]
 
 
-def last_counts(text: str) -> Counted | None:
+def last_counts(text: str) -> ReportedCounts | None:
     """The last summary in a text; None where there is none."""
-    found = summaries(text)
+    found = printed_counts(text)
     return found[-1] if found else None
 
 
-def _of_words(words: str, line: str) -> Counted:
+def _of_words(words: str, line: str) -> ReportedCounts:
     counts: dict[str, int] = {}
     for number, word in _NUMBER.findall(words):
         counts[_WORDS.get(word, word)] = int(number)
     ok, bad = sum(counts.get(n, 0) for n in _OK), sum(counts.get(n, 0) for n in _BAD)
     skipped = counts.get("skipped", 0)
-    return Counted("the log", ok, bad, skipped, ok + bad + skipped, "", line.strip()[:200])
+    return ReportedCounts("the log", ok, bad, skipped, ok + bad + skipped, "", line.strip()[:200])
 
 
-def _of_unittest(match: re.Match[str]) -> Counted:
+def _of_unittest(match: re.Match[str]) -> ReportedCounts:
     parts = {name: int(number) for name, number in _PART.findall(match[3] or "")}
     bad = parts.get("failures", 0) + parts.get("errors", 0) + parts.get("unexpected successes", 0)
     skipped, total = parts.get("skipped", 0), int(match[1])
-    return Counted("the log", max(0, total - bad - skipped), bad, skipped, total, "", match[0].splitlines()[0])
+    return ReportedCounts("the log", max(0, total - bad - skipped), bad, skipped, total, "", match[0].splitlines()[0])

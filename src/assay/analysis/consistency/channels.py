@@ -122,7 +122,7 @@ def _differs(subject: Subject) -> Iterator[Finding]:
             quotes=tuple(quotes),
             evidence=(run.item.id,),
         )
-    yield from _told_otherwise(subject)
+    yield from _altered_results(subject)
 
 
 def _first_line(text: str) -> list[str]:
@@ -152,7 +152,7 @@ def _telling(text: str) -> list[str]:
     return [*lines[:3], *lines[-3:]]
 
 
-def _told_otherwise(subject: Subject) -> Iterator[Finding]:
+def _altered_results(subject: Subject) -> Iterator[Finding]:
     """Tool results that a later request tells the model, against the observation recorded for the same call."""
     observed = {
         seen.call_id: (step, f"{seen.content}\n{seen.stderr}")
@@ -168,11 +168,11 @@ def _told_otherwise(subject: Subject) -> Iterator[Finding]:
             step, text = observed.get(identity, (None, ""))
             if step is None or _agree(content, text):
                 continue
-            yield _told_finding(call, step, identity, text)
+            yield _result_finding(call, step, identity, text)
             observed.pop(identity)
 
 
-def _told_finding(call: ModelCall, step: Step, identity: str, text: str) -> Finding:
+def _result_finding(call: ModelCall, step: Step, identity: str, text: str) -> Finding:
     return Finding(
         rule="output-differs",
         family="consistency",

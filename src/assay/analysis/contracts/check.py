@@ -18,7 +18,7 @@ from .contract import Clause, Contract
 from .evaluation import evaluate
 from .flow import flow_findings
 from .temporal import FALSE, UNKNOWN
-from .trace import GUARD, Recorded, record_of
+from .trace import GUARD, RecordedTrace, record_of
 
 __all__ = ["ClauseResult", "check_contract", "findings_of_contract", "verdict_of_contract"]
 
@@ -38,12 +38,12 @@ class ClauseResult(NamedTuple):
     unknown: tuple[int, ...]
 
 
-def check_contract(contract: Contract, recorded: Recorded) -> tuple[ClauseResult, ...]:
+def check_contract(contract: Contract, recorded: RecordedTrace) -> tuple[ClauseResult, ...]:
     """How each rule stands over a trace."""
     return tuple(_checked(clause, recorded) for clause in contract.rules)
 
 
-def _checked(clause: Clause, recorded: Recorded) -> ClauseResult:
+def _checked(clause: Clause, recorded: RecordedTrace) -> ClauseResult:
     column = evaluate(clause.formula, recorded.trace)
     if clause.table.at == "start":
         column = column[:1]
@@ -96,7 +96,7 @@ def verdict_of_contract(contract: Contract, subject: Subject, findings: Sequence
     )
 
 
-def _finding(contract: Contract, result: ClauseResult, recorded: Recorded, steps: dict[int, Step]) -> Finding:
+def _finding(contract: Contract, result: ClauseResult, recorded: RecordedTrace, steps: dict[int, Step]) -> Finding:
     table = result.clause.table
     where = tuple(dict.fromkeys(recorded.steps[at] for at in result.broken))
     shown = ", ".join(map(str, where[:5])) + (f" and {len(where) - 5} more" if len(where) > 5 else "")
@@ -114,7 +114,7 @@ def _finding(contract: Contract, result: ClauseResult, recorded: Recorded, steps
     )
 
 
-def _quotes(result: ClauseResult, recorded: Recorded, steps: dict[int, Step]) -> Iterator[Quote]:
+def _quotes(result: ClauseResult, recorded: RecordedTrace, steps: dict[int, Step]) -> Iterator[Quote]:
     """The calls themselves, as they were written."""
     for at in result.broken[:3]:
         step, number = steps[recorded.steps[at]], recorded.calls[at]

@@ -19,7 +19,7 @@ from .pattern import Pattern
 from .syntax import COMPARISONS, FUTURE, Node, walk
 from .temporal import AHEAD, BACK, BOUNDED_COLUMNS, FALSE, TRUE, UNKNOWN, Truth
 
-__all__ = ["FALSE", "TRUE", "UNKNOWN", "Kept", "Trace", "Truth", "evaluate"]
+__all__ = ["FALSE", "TRUE", "UNKNOWN", "AtomCache", "Trace", "Truth", "evaluate"]
 
 _ATOMS: Final = frozenset({"truth", "known", "missing", *COMPARISONS})
 _AHEAD: Final = frozenset({*FUTURE, "within", "throughout"})
@@ -44,7 +44,7 @@ class _Range(NamedTuple):
     high: float
 
 
-class Kept:
+class AtomCache:
     """What was said of single steps, kept while a trace grows, so that each is looked at once.
 
     Serves one set of formulas, which it keeps alive, and one trace, whose first `settled` positions change no more.
@@ -63,15 +63,15 @@ class Kept:
         return found
 
 
-def evaluate(node: Node, trace: Trace, kept: Kept | None = None) -> list[Truth]:
-    """The truth of a formula at each step. With `kept`, what it says of settled steps is not computed again."""
-    return _Evaluation(trace, kept).formula(node)
+def evaluate(node: Node, trace: Trace, cache: AtomCache | None = None) -> list[Truth]:
+    """The truth of a formula at each step. With `cache`, what it says of settled steps is not computed again."""
+    return _Evaluation(trace, cache).formula(node)
 
 
 class _Evaluation:
-    def __init__(self, trace: Trace, kept: Kept | None) -> None:
+    def __init__(self, trace: Trace, cache: AtomCache | None) -> None:
         self._trace = trace
-        self._kept = kept
+        self._cache = cache
         self._size = len(trace.positions)
         self._known: dict[int, list[Truth]] = {}
         """Columns by the identity of their node: definitions are used many times, and stay alive with the tree."""
@@ -95,13 +95,13 @@ class _Evaluation:
         return AHEAD[node.op](*parts, ended=self._trace.ended)
 
     def _atoms(self, node: Node) -> list[Truth]:
-        kept = self._kept
-        if kept is None or kept.looks_ahead(node):
+        cache = self._cache
+        if cache is None or cache.looks_ahead(node):
             return self._atoms_from(node, 0)
-        _, known = kept.columns.setdefault(id(node), (node, []))
+        _, known = cache.columns.setdefault(id(node), (node, []))
         new = self._atoms_from(node, len(known))
         column = [*known, *new]
-        known.extend(new[: max(0, kept.settled - len(known))])
+        known.extend(new[: max(0, cache.settled - len(known))])
         return column
 
     def _atoms_from(self, node: Node, start: int) -> list[Truth]:

@@ -18,9 +18,9 @@ from assay.analysis.interface import Finding
 from .contract import Contract, Label
 from .evaluation import evaluate
 from .temporal import TRUE
-from .trace import Recorded
+from .trace import RecordedTrace
 
-__all__ = ["Reached", "flow_findings", "flows"]
+__all__ = ["FlowHit", "flow_findings", "flows"]
 
 LEAST: Final = 6
 """Characters of a text that is followed; shorter ones stand anywhere."""
@@ -31,7 +31,7 @@ MOST_LOOKS: Final = 1_000_000
 _WORDS: Final = re.compile(r"[^\s\"'`,;(){}\[\]<>]{6,200}")
 
 
-class Reached(NamedTuple):
+class FlowHit(NamedTuple):
     """Labelled data in the hands of somebody."""
 
     label: str
@@ -74,7 +74,7 @@ def may_call(contract: Contract, who: str, tool: str) -> str | None:
     return None
 
 
-def flow_findings(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
+def flow_findings(contract: Contract, recorded: RecordedTrace) -> Iterator[Finding]:
     """Calls that were not permitted, and labelled data where it must not be."""
     yield from _permissions(contract, recorded)
     for label in contract.labels:
@@ -102,7 +102,7 @@ def flow_findings(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
             )
 
 
-def _permissions(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
+def _permissions(contract: Contract, recorded: RecordedTrace) -> Iterator[Finding]:
     seen: set[tuple[str, str]] = set()
     for at, fields in enumerate(recorded.trace.positions):
         call = fields.get("call")
@@ -124,17 +124,17 @@ def _permissions(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
         )
 
 
-def flows(label: Label, recorded: Recorded) -> tuple[list[Reached], bool]:
+def flows(label: Label, recorded: RecordedTrace) -> tuple[list[FlowHit], bool]:
     """Where a label's data came to, once for each holder and source, without whoever brought it; and whether all of it
     was followed to the end."""
-    reached: list[Reached] = []
+    reached: list[FlowHit] = []
     looks = 0
     column = evaluate(label.source, recorded.trace)
     held: dict[str, tuple[int, str]] = {}
     seen: set[tuple[str, int]] = set()
     for at, fields in enumerate(recorded.trace.positions):
         who = str(fields.get("who"))
-        for holder, text in _said(fields):
+        for holder, text in _spoken_texts(fields):
             looks += len(held)
             if looks > MOST_LOOKS:
                 return reached, False
@@ -143,14 +143,14 @@ def flows(label: Label, recorded: Recorded) -> tuple[list[Reached], bool]:
                 if own or (holder, source) in seen or value not in text:
                     continue
                 seen.add((holder, source))
-                reached.append(Reached(label.table.name, holder, recorded.steps[at], recorded.calls[at], value, source))
+                reached.append(FlowHit(label.table.name, holder, recorded.steps[at], recorded.calls[at], value, source))
         if column[at] == TRUE and len(held) < MOST_VALUES:
             for value in _values(label, fields):
                 held.setdefault(value, (recorded.steps[at], who))
     return reached, True
 
 
-def _said(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _spoken_texts(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Whose hands a text is in: what an agent says or writes is in its own, what it calls a tool with in the tool's."""
     who, message, call = str(fields.get("who")), fields.get("message"), fields.get("call")
     if isinstance(message, str):

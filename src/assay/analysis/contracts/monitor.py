@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from assay.records import AttemptStarted, Step
 
 from .contract import Clause, Contract, Enforce
-from .evaluation import Kept, Trace, evaluate
+from .evaluation import AtomCache, Trace, evaluate
 from .flow import may_call
 from .memory import Memory, observe
 from .temporal import FALSE, UNKNOWN
@@ -46,7 +46,7 @@ class Monitor:
         self.contracts = tuple(contracts)
         self._tracer = Tracer(started)
         self._past: list[dict[str, Any]] = []
-        self._kept = Kept()
+        self._cache = AtomCache()
         self._memory = {contract.name: Memory() for contract in self.contracts}
         self._broken: set[tuple[str, str]] = set()
         """Rules over the whole that are broken already: later calls are not to blame."""
@@ -81,12 +81,12 @@ class Monitor:
     def record_step(self, step: Step, denied: Container[int] = ()) -> None:
         """The step was taken, with what it brought; `denied` are positions of calls that were not made."""
         self._past += [fields for number, fields in self._tracer.positions(step) if number not in denied]
-        self._kept.settled = len(self._past)
+        self._cache.settled = len(self._past)
 
     def _of_rules(self, contract: Contract, trace: Trace, number: int) -> list[Decision]:
         found = []
         for clause in contract.rules:
-            column = evaluate(clause.formula, trace, self._kept)
+            column = evaluate(clause.formula, trace, self._cache)
             truth = column[0] if clause.table.at == "start" else column[-1]
             key = (contract.name, clause.table.name)
             if clause.table.at == "start" and truth == FALSE:

@@ -20,7 +20,7 @@ MOST_WORK: Final = 2_000_000
 """States that are looked at in one search; hostile patterns make each character cost all of them."""
 MOST_REPEATS: Final = 100
 MOST_DEPTH: Final = 50
-MOST_KEPT: Final = 200_000
+MOST_STORED: Final = 200_000
 """States in all transitions that are kept; beyond it the table is begun anew."""
 _WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _DIGITS: Final = frozenset("0123456789")
@@ -68,7 +68,7 @@ class Pattern:
         self._states = states
         self._start, self._accept = ends
         self._fold = fold
-        self._kept = 0
+        self._stored = 0
         self._left = 0
         """States that may still be looked at in this search."""
         self._table: dict[tuple[frozenset[int], str, tuple[bool, bool, bool]], frozenset[int] | None] = {}
@@ -108,10 +108,10 @@ class Pattern:
             reading = (self._states[s] for s in here)
             fitting = (s for s in reading if s.reads is not None and char and s.reads.fits(char, fold=self._fold))
             found = frozenset(to for state in fitting for to in state.to)
-        self._kept += len(waiting) + 8
-        if self._kept > MOST_KEPT:
+        self._stored += len(waiting) + 8
+        if self._stored > MOST_STORED:
             self._table.clear()
-            self._kept = len(waiting) + 8
+            self._stored = len(waiting) + 8
         self._table[key] = found
         return found
 

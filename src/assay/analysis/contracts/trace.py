@@ -18,7 +18,7 @@ from assay.records import AttemptStarted, Evidence, Observation, Step, ToolCall,
 from .evaluation import Trace
 from .fields import NOTHING, PENDING
 
-__all__ = ["GUARD", "Recorded", "Tracer", "record_of"]
+__all__ = ["GUARD", "RecordedTrace", "Tracer", "record_of"]
 
 GUARD: Final = "guard"
 """Kind of the evidence that a guard's decisions are."""
@@ -27,7 +27,7 @@ MOST_JSON: Final = 262_144
 _DECODE: Final = msgspec.json.Decoder().decode
 
 
-class Recorded(NamedTuple):
+class RecordedTrace(NamedTuple):
     """A trace, and where each of its positions stands in the record."""
 
     trace: Trace
@@ -86,7 +86,7 @@ class Tracer:
         }
 
 
-def record_of(trajectory: Trajectory, texts: Callable[[str], str | None]) -> Recorded:
+def record_of(trajectory: Trajectory, texts: Callable[[str], str | None]) -> RecordedTrace:
     """The trace of a whole trajectory; one that has not ended goes on."""
     tracer, denied = Tracer(trajectory.started, named_calls(trajectory)), set(_denied(trajectory.evidence))
     final = _final(trajectory, texts) if trajectory.finished is not None else PENDING
@@ -97,7 +97,7 @@ def record_of(trajectory: Trajectory, texts: Callable[[str], str | None]) -> Rec
         if (step.index, number) not in denied
     ]
     trace = Trace([fields for _, _, fields in found], ended=trajectory.finished is not None)
-    return Recorded(trace, tuple(step for step, _, _ in found), tuple(number for _, number, _ in found))
+    return RecordedTrace(trace, tuple(step for step, _, _ in found), tuple(number for _, number, _ in found))
 
 
 def _denied(evidence: Iterable[Evidence]) -> Iterator[tuple[int, int]]:

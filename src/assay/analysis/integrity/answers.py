@@ -11,7 +11,7 @@ from assay.analysis.actions import read_paths, written_paths
 from assay.analysis.interface import Action, Finding
 from assay.analysis.subject import Rule, Subject
 
-from ._deeds import finding
+from ._accesses import finding
 
 __all__ = ["RULES"]
 

@@ -46,7 +46,7 @@ class _Stream:
         np.maximum.at(total, owner, after)
         start = after - has - called - came
         self._least = total - LAST_MESSAGES
-        self.said = _kept(np.flatnonzero(has), start[has > 0], owner, self._least)
+        self.said = _latest_rows(np.flatnonzero(has), start[has > 0], owner, self._least)
         self.texts, self.owner = said, owner
         self.actor = steps["actor"].combine_chunks()
         self.calls, self.call_owner = self._flat(owner, called, start + has)
@@ -86,7 +86,7 @@ def _indices(rows: _Ints) -> Any:
     return pa.array(rows)
 
 
-def _kept(rows: _Ints, place: _Ints, owner: _Ints, least: _Ints) -> _Ints:
+def _latest_rows(rows: _Ints, place: _Ints, owner: _Ints, least: _Ints) -> _Ints:
     return rows[place >= least[owner[rows]]].astype(np.int64)
 
 

@@ -11,13 +11,13 @@ __all__ = [
     "JACCARD",
     "LAST_MESSAGES",
     "NEAR",
+    "cut_middle",
     "is_rephrased",
     "jaccard",
     "meaningful",
     "phrase_signals",
     "plain",
     "shouts",
-    "shown",
     "trigrams",
 ]
 
@@ -33,7 +33,7 @@ LEAST_TOKENS = 3
 _OTHER = re.compile(r"[^a-z0-9]+")
 
 
-def shown(text: str) -> str:
+def cut_middle(text: str) -> str:
     """A text as it is looked at: of more than 2,000 characters the first 20% and the last 80% of as many."""
     if len(text) <= MOST_CHARACTERS:
         return text
@@ -124,11 +124,11 @@ _INDEX = _Phrases()
 
 def phrase_signals(text: str) -> frozenset[str]:
     """Signals that a user's message raises by its words: a phrase stands in it, or, where it is short, is like it."""
-    told = plain(text)
-    found = {name for name, pattern in _INDEX.exact.items() if pattern.search(told)}
-    words = set(told.split())
-    if words and len(told.split()) <= MOST_TOKENS:
-        found |= _INDEX.alike(told, words)
+    words_of = plain(text)
+    found = {name for name, pattern in _INDEX.exact.items() if pattern.search(words_of)}
+    words = set(words_of.split())
+    if words and len(words_of.split()) <= MOST_TOKENS:
+        found |= _INDEX.alike(words_of, words)
     if shouts(text):
         found.add("interaction.disengagement.negative_stance")
     return frozenset(found)

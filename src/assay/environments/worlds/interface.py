@@ -37,8 +37,8 @@ class Turn(NamedTuple):
 class TextWorld(Protocol):
     """A turn-based world. Built as `World(parameters: dict, seed: int)`, which also resets it.
 
-    Knobs of difficulty are a frozen Struct in the class attribute `WorldConfig`; the parameters are its fields. A parameter
-    that is wrong raises `ValueError` that says what is allowed.
+    The class attribute `WorldConfig` is a frozen Struct whose fields are the difficulty parameters. Invalid
+    values raise a `ValueError` that lists the allowed ones.
     """
 
     def reset(self, seed: int | None = None) -> str:

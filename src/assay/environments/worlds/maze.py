@@ -64,8 +64,8 @@ class Maze(Rules[MazeConfig, _Now]):
                 break
         else:
             raise ValueError(
-                f"no maze of size {config.size} with length={config.length}, bends={config.bends}, turns={config.turns} "
-                f"was found in {_TRIES} draws: ask for a larger maze, a shorter way or other bends"
+                f"no maze of size {config.size} with length={config.length}, bends={config.bends} and "
+                f"turns={config.turns} was found in {_TRIES} tries: try a larger maze, a shorter path or other bends"
             )
         self._route = way = draw.choice(found)
         self._ways = ways if config.solvable else block_goal(ways, way.goal)

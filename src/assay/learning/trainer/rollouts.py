@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from assay.analysis.columns import counted
+from assay.analysis.columns import measure_attempts
 from assay.errors import AssayError
 from assay.gateway.tokens import RenderedBackend
 from assay.learning.reading import Reader, RowsConfig
@@ -186,5 +186,5 @@ def tries_of(settings: Settings, run: str) -> list[TaskCount]:
     """How often each task was passed, and how often it was judged; a pass that something speaks against is none."""
     stands = standing(settings.store, run)
     with RunStore.open(settings.store, run) as opened:
-        found = counted(deciding(opened.attempts()), stands)
+        found = measure_attempts(deciding(opened.attempts()), stands)
     return list(count_by_task(one.outcome for one in found))

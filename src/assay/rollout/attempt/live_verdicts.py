@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from assay.analysis.actions import actions_of
-from assay.analysis.judge import Judged, judge_integrity, judge_safety
+from assay.analysis.judge import Assessment, judge_integrity, judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, VerifierError, boundary
 from assay.records import AttemptEnded
@@ -48,7 +48,7 @@ def judge_record(recorder: Recorder, end: AttemptEnded) -> None:
         recorder.verdict(verdict)
 
 
-def _judge_subject(subject: Subject) -> Judged:
+def _judge_subject(subject: Subject) -> Assessment:
     found, integrity = judge_integrity(subject)
     safety = judge_safety(subject)
-    return Judged((*found, *safety.findings), (integrity, *safety.verdicts))
+    return Assessment((*found, *safety.findings), (integrity, *safety.verdicts))

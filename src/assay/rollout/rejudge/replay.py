@@ -16,7 +16,7 @@ from assay import __version__
 from assay.agents.replay import ReplayAgent
 from assay.analysis.causes import Cause, DivergenceFacts, Signature, cause_of, signature
 from assay.analysis.replayed import Comparison, Manifest, PathDifference, compare
-from assay.analysis.volatile import Volatile, is_volatile_path, own
+from assay.analysis.volatile import Volatile, compile_patterns, is_volatile_path
 from assay.environments.interface import Change
 from assay.errors import StoreError, UserError
 from assay.records import AttemptStarted, Evidence, EvidenceAdded, Trajectory, canonical_bytes
@@ -203,7 +203,7 @@ def volatile_of(loaded: LoadedTask) -> tuple[Volatile, ...]:
     ours = loaded.task.metadata.get("assay")
     given = ours.get("volatile", ()) if isinstance(ours, dict) else ()
     try:
-        return own([str(one) for one in given] if isinstance(given, list | tuple) else [str(given)])
+        return compile_patterns([str(one) for one in given] if isinstance(given, list | tuple) else [str(given)])
     except ValueError as exc:
         raise UserError(f"task {loaded.task.id!r}: {exc}") from exc
 

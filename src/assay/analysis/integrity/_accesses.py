@@ -17,17 +17,17 @@ from assay.analysis.quotes import from_action
 from assay.analysis.subject import Subject
 
 __all__ = [
-    "Deed",
-    "Touch",
-    "came_back",
+    "CommandUse",
+    "PathAccess",
     "code_in",
-    "deeds",
+    "command_uses",
     "evidence_writes",
     "finding",
+    "has_result",
     "instruction",
     "names",
-    "refused",
-    "touches",
+    "path_accesses",
+    "was_refused",
 ]
 
 _REFUSED = re.compile(
@@ -42,7 +42,7 @@ _SHELL_LIKE = frozenset({"cd", "pushd"})
 _LONG = 300
 
 
-class Deed(NamedTuple):
+class CommandUse(NamedTuple):
     """One simple command of a shell action, or an action that is no shell."""
 
     action: Action
@@ -62,7 +62,7 @@ class Deed(NamedTuple):
         return self.command.effective if self.command is not None else ()
 
 
-class Touch(NamedTuple):
+class PathAccess(NamedTuple):
     """A place that an act names, and how."""
 
     path: str
@@ -72,34 +72,34 @@ class Touch(NamedTuple):
     action: Action
 
 
-def deeds(subject: Subject) -> Iterator[Deed]:
+def command_uses(subject: Subject) -> Iterator[CommandUse]:
     """Everything done, in order."""
     folder = ""
     for action in subject.actions:
         if action.command is None:
-            yield Deed(action, None, "")
+            yield CommandUse(action, None, "")
             continue
         here = folder
         for command in simple_commands(action.command):
             words = command.effective
             if words and words[0] in _SHELL_LIKE and len(words) > 1:
-                here = joined(here, words[1])
-            yield Deed(action, command, here)
+                here = join_folder(here, words[1])
+            yield CommandUse(action, command, here)
 
 
-def joined(folder: str, path: str) -> str:
+def join_folder(folder: str, path: str) -> str:
     """A path from a folder; as written where the folder is unknown or the path begins with a variable."""
     if path.startswith("/") or path.startswith(("$", "~", "-")) or not folder:
         return posixpath.normpath(path) if path.startswith("/") else path
     return posixpath.normpath(posixpath.join(folder, path))
 
 
-def touches(subject: Subject) -> Iterator[Touch]:
+def path_accesses(subject: Subject) -> Iterator[PathAccess]:
     """Places named by each act, in order. What only a pattern of `grep` or a filter of `find` names is none."""
     folder = ""
     for action in subject.actions:
         if action.command is None:
-            yield from _of_tool(action)
+            yield from _tool_accesses(action)
             continue
         written, removed = set(written_paths(action)), set(removed_paths(action))
         read = set(read_paths(action))
@@ -107,23 +107,23 @@ def touches(subject: Subject) -> Iterator[Touch]:
         for command in simple_commands(action.command):
             words = command.effective
             if words and words[0] in _SHELL_LIKE and len(words) > 1:
-                here = joined(here, words[1])
+                here = join_folder(here, words[1])
                 continue
-            yield from _of_command(action, command, here, (written, removed, read))
+            yield from _command_accesses(action, command, here, (written, removed, read))
 
 
-def _of_tool(action: Action) -> Iterator[Touch]:
+def _tool_accesses(action: Action) -> Iterator[PathAccess]:
     for path in written_paths(action):
-        yield Touch(path, "write", action)
+        yield PathAccess(path, "write", action)
     for path in removed_paths(action):
-        yield Touch(path, "remove", action)
+        yield PathAccess(path, "remove", action)
     for path in read_paths(action):
-        yield Touch(path, "read", action)
+        yield PathAccess(path, "read", action)
 
 
-def _of_command(
+def _command_accesses(
     action: Action, command: SimpleCommand, folder: str, uses: tuple[set[str], set[str], set[str]]
-) -> Iterator[Touch]:
+) -> Iterator[PathAccess]:
     written, removed, read = uses
     words = command.effective
     program = words[0].rsplit("/", 1)[-1] if words else ""
@@ -131,15 +131,15 @@ def _of_command(
     for word in names:
         if not word or "\n" in word or len(word) > _LONG:
             continue
-        path = joined(folder, word)
+        path = join_folder(folder, word)
         if word in written:
-            yield Touch(path, "write", action)
+            yield PathAccess(path, "write", action)
         elif word in removed:
-            yield Touch(path, "remove", action)
+            yield PathAccess(path, "remove", action)
         elif word in read:
-            yield Touch(path, "read", action)
+            yield PathAccess(path, "read", action)
         elif program in _LISTING and not word.startswith("-"):
-            yield Touch(path, "list", action)
+            yield PathAccess(path, "list", action)
 
 
 def code_in(action: Action) -> Iterator[str]:
@@ -165,7 +165,7 @@ def evidence_writes(subject: Subject) -> Iterator[tuple[str, str]]:
             yield path, item.id
 
 
-def refused(action: Action) -> bool:
+def was_refused(action: Action) -> bool:
     """Returns whether what came back says that it did not work."""
     text = action.observation or ""
     if action.exit_code not in (0, None) and len(text) < 2000 and _REFUSED.search(text):
@@ -173,9 +173,9 @@ def refused(action: Action) -> bool:
     return bool(text) and len(text) < 600 and _REFUSED.search(text) is not None
 
 
-def came_back(action: Action) -> bool:
+def has_result(action: Action) -> bool:
     """Returns whether there was an answer with something in it, and it is no refusal."""
-    return bool((action.observation or "").strip()) and not refused(action)
+    return bool((action.observation or "").strip()) and not was_refused(action)
 
 
 def instruction(subject: Subject) -> str:
@@ -212,7 +212,7 @@ def finding(
             if quote is not None:
                 quotes.append(quote)
                 break
-        if reach == "obtained" and came_back(action):
+        if reach == "obtained" and has_result(action):
             seen = from_action(action, "observation", r"\S")
             quotes += [seen] if seen is not None else []
     steps = tuple(sorted({action.step for action in actions}))
