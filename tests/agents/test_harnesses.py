@@ -15,7 +15,7 @@ from assay.agents.harnesses._registry import LOCKS, _run, find_python
 from assay.agents.harnesses.command import CommandAgent
 from assay.agents.harnesses.install import Installed, _build_aside, find_installed, installed_or_none
 from assay.agents.harnesses.recipe import Npm, Pip, Recipe, fill_template, plain_model
-from assay.agents.interface import Agent, Endpoint, PlacedAgent, placed
+from assay.agents.interface import Agent, Endpoint, PlacedAgent, sandbox_spec
 from assay.agents.testing import FakeAttempt, FakeWorkspace, fake_task
 from assay.environments.interface import ExecResult, ResourceLimits, WorkspaceSpec
 from assay.errors import AgentError, UserError
@@ -195,11 +195,11 @@ def test_a_python_lock_pins_what_the_recipe_asks_for(name: str) -> None:
 def test_limits_are_raised_and_never_lowered(cache: Path) -> None:
     agent = CommandAgent(command="x", memory_mib=4096, own=("/home/agent/.x",))
     spec = WorkspaceSpec(limits=ResourceLimits(memory_mib=1024, processes=None, tmp_mib=9))
-    made = placed(spec, agent)
+    made = sandbox_spec(spec, agent)
     assert (made.limits.memory_mib, made.limits.processes, made.limits.tmp_mib) == (4096, None, 9)
     assert "/home/agent/.x" in made.tmpfs
-    assert placed(made, agent).limits == made.limits
-    assert placed(spec, load("agents", "null")()) is spec
+    assert sandbox_spec(made, agent).limits == made.limits
+    assert sandbox_spec(spec, load("agents", "null")()) is spec
 
 
 async def test_a_command_finds_the_model_in_its_environment_and_the_task_in_a_file() -> None:

@@ -17,7 +17,7 @@ from assay.analysis.columns import measure_attempts
 from assay.cli.app import build_app
 from assay.learning.sampled import about
 from assay.records import Trajectory, Verdict, VerdictGiven
-from assay.rollout.exchange.exporting import status_of, whole
+from assay.rollout.exchange.exporting import merge_later_events, status_of
 from assay.store import RunStore, annotate, deciding, learnt, seal, standing
 from assay.verdicts import assess
 from assay.viewer.rows import rows_of_run
@@ -70,7 +70,7 @@ def fill(root: Path, first: list[Verdict], later: list[Verdict], end: str, broke
 def surfaces(root: Path) -> dict[str, tuple[str, str, str]]:
     """Word, grade of separation and headline of the only attempt, by surface."""
     with RunStore.open(root, "r") as store:
-        found = whole(store, "t@0.0", learnt(root, "r").get("t@0.0", ()))
+        found = merge_later_events(store, "t@0.0", learnt(root, "r").get("t@0.0", ()))
         row = store.attempts()[0]
     table = rows_of_run(root, "r")
     viewed = {name: texts[table["columns"][name][0]] for name, texts in table["names"].items() if texts}

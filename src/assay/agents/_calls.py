@@ -1,7 +1,7 @@
-"""From what a model wrote to tool calls that can be executed, and to a conversation that can be sent again.
+"""Converts model replies to executable tool calls and to a conversation that can be sent again.
 
-Nothing that a model writes raises: a malformed call becomes a `ToolCall` with `error`, which is answered with an error
-observation and never executed. The raw text is kept in the record.
+Malformed calls never raise: they become a `ToolCall` with `error`, answered with an error observation and not executed.
+The record keeps the raw text.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ._schema import validate
 __all__ = ["assistant_message", "parse_calls", "render_observation", "text_of", "tool_definitions"]
 
 MOST_CALLS = 128
-"""Calls in one reply; what a model writes beyond them is in the recorded reply alone."""
+"""Maximum number of calls executed per reply; the recorded reply keeps the rest."""
 _MAX_DEPTH = 64
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder()
 
 
 def tool_definitions(specs: tuple[ToolSpec, ...]) -> list[dict[str, Any]]:
-    """Tools in the shape of Chat Completions."""
+    """Converts tools to Chat Completions definitions."""
     return [
         {
             "type": "function",
@@ -37,7 +37,7 @@ def tool_definitions(specs: tuple[ToolSpec, ...]) -> list[dict[str, Any]]:
 
 
 def parse_calls(raw: list[Any], tools: Mapping[str, ToolSpec], turn: int) -> list[ToolCall]:
-    """Reads the first 128 `tool_calls` of an assistant message, in order. Ids are made unique where they are not."""
+    """Parses the first 128 `tool_calls` of an assistant message, in order, making ids unique."""
     calls: list[ToolCall] = []
     used: set[str] = set()
     for position, raw_call in enumerate(raw[:MOST_CALLS]):
@@ -76,7 +76,7 @@ def _parse(raw_call: Any, tools: Mapping[str, ToolSpec], fallback: str) -> ToolC
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether recording it could exceed the encoder's depth, wherever it is put."""
+    """Returns whether recording the value could exceed the encoder's depth limit."""
     level = [value]
     for _ in range(_MAX_DEPTH):
         inner = [item for item in level if isinstance(item, dict | list)]
@@ -91,10 +91,11 @@ def _text(value: Any) -> str:
 
 
 def assistant_message(content: Any, calls: list[ToolCall]) -> dict[str, Any]:
-    """The assistant's turn as it is sent again.
+    """Builds the assistant message to send again.
 
-    Arguments that are no JSON object are wrapped into one (`{"malformed_arguments": "<the text>"}`), because chat
-    templates of common servers decode them and refuse the whole conversation otherwise.
+    Arguments that are not a JSON object are wrapped (`{"malformed_arguments": "<the text>"}`), because chat templates
+    of
+    common servers decode them and otherwise refuse the conversation.
     """
     message: dict[str, Any] = {"role": "assistant", "content": content if content or calls else ""}
     if calls:
@@ -112,7 +113,7 @@ def _sendable(call: ToolCall) -> str:
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's content: itself, or its text parts."""
+    """Returns the text of a message's content: itself, or its text parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -123,7 +124,7 @@ def text_of(content: Any) -> str:
 
 
 def render_observation(observation: Observation, limit: int) -> str:
-    """An observation as the model sees it: `limit` characters of each stream, the middle cut, and what went wrong."""
+    """Returns an observation as shown to the model: `limit` characters per stream, the middle cut, and the error."""
     text = _cut(observation.content, limit)
     if observation.stderr:
         text += f"\n[stderr]\n{_cut(observation.stderr, limit)}"

@@ -1,4 +1,4 @@
-"""What agents have in common that do something first, and then let another one act."""
+"""Base of agents that act first and then delegate to another agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DelegatingAgent"]
 
 
 class DelegatingAgent:
-    """Has what `then` needs; its name is `how`, a plus, and the other's."""
+    """Agent with the requirements of `then`, named `how+then`."""
 
     def __init__(self, how: str, then: Agent) -> None:
         self.name = f"{how}+{then.name}"

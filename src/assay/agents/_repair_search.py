@@ -1,4 +1,4 @@
-"""What `repair` tries, in which order: suspicious lines first, likely changes first, ties and near-ties by the seed.
+"""Search order of `repair`: most suspicious lines first, likely edits first, ties broken by the seed. Pure.
 
 Pure: texts and coverage in, changes out.
 """
@@ -17,9 +17,9 @@ from assay.code.spectra import CoverageRun, Line, Suspect, rank
 __all__ = ["Edit", "State", "edit_key", "has_failures", "rank_edits", "rank_suspects", "state_of_run"]
 
 SUSPECTS = 80
-"""So many of the most suspicious lines are looked at."""
+"""Number of suspicious lines considered."""
 RAISED, NAMED = 2.0, 1.5
-"""How much more suspicious a line is that an exception went through, or that is in the file named as the test's."""
+"""Factor of suspicion of a line on an exception's traceback, or in the file named like the test file."""
 # How likely a change of each kind takes one back: kinds with many alternatives at one place are less likely each.
 LIKELIHOOD = {
     "comparison_swapped": 1.0, "comparison_boundary": 1.0, "boolean_swapped": 1.0, "arithmetic_swapped": 0.9,
@@ -31,7 +31,7 @@ LIKELIHOOD = {
 
 
 class State(NamedTuple):
-    """What the visible tests do at one point of the search."""
+    """Results of the visible tests at one point of the search."""
 
     failed: frozenset[str]
     passed: frozenset[str]
@@ -39,32 +39,32 @@ class State(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """One change of one file."""
+    """An edit of one file."""
 
     path: str
     site: Site
 
     def describe(self) -> str:
-        """For the record."""
+        """Returns a description for the record."""
         return f"{self.path} line {self.site.line}: {self.site.before[:60]!r} becomes {self.site.text[:60]!r}"
 
 
 def state_of_run(result: JobResult) -> State:
-    """The state that a run showed."""
+    """Returns the state after a test run."""
     failed = frozenset(t for t, r in result.tests.items() if r.outcome in ("failed", "error"))
     return State(failed, frozenset(t for t, r in result.tests.items() if r.outcome == "passed"), result)
 
 
 def has_failures(state: State) -> bool:
-    """Whether there is anything to repair that tests show."""
+    """Returns whether tests show anything to repair."""
     return bool(state.failed or state.result.problems or state.result.ended != "done")
 
 
 def rank_suspects(state: State, rng: random.Random) -> tuple[Suspect, ...]:
-    """The most suspicious lines of the program (not of its tests): Ochiai, sharpened where it ties.
+    """Ranks the program's lines (not its tests') by Ochiai suspiciousness.
 
-    A spectrum of few tests ties over whole call trees. Then a line that an exception went through comes first, and a
-    file that is named as the failing test's file is; the rest is drawn.
+    A spectrum of few tests ties over whole call trees. Lines on an exception's traceback and in the file named like the
+    failing test file come first; remaining ties are drawn.
     """
     runs = []
     for test, files in state.result.covered.items():
@@ -94,13 +94,13 @@ def _is_test(path: str) -> bool:
 def rank_edits(
     ranked: Sequence[Suspect], texts: Mapping[str, str], tried: set[tuple[str, str]], rng: random.Random
 ) -> list[Edit]:
-    """Every change on the suspicious lines that was not tried yet, the most promising first.
+    """Ranks every untried edit of the suspicious lines, most promising first.
 
     Args:
         ranked: Suspicious lines.
-        texts: The texts of their files as they are now.
-        tried: Pairs of path and changed text that are known not to help.
-        rng: Draws the order of near equals; the same state gives the same order.
+        texts: Current texts of their files.
+        tried: Pairs of path and edited text known not to help.
+        rng: Breaks ties; deterministic in its state.
     """
     scores = {suspect.line: suspect.score for suspect in ranked}
     found: list[tuple[float, Edit]] = []
@@ -123,5 +123,5 @@ def _site_key(site: Site) -> str:
 
 
 def edit_key(edit: Edit) -> tuple[str, str]:
-    """What `tried` holds of an edit. Forget all once a file has changed: places have moved."""
+    """Returns the key of an edit in `tried`; clear `tried` after a file has changed."""
     return edit.path, _site_key(edit.site)

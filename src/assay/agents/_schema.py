@@ -1,9 +1,8 @@
-"""Checks the arguments of a tool call against the tool's JSON Schema.
+"""Validates tool arguments against the tool's JSON Schema.
 
-The part of JSON Schema that tools use: `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`,
-`items`, `minItems`, `maxItems`, `minimum`, `maximum`, `minLength`, `maxLength`, `anyOf`, `oneOf`, `allOf`. Other words
-(`$ref`, `pattern`, `format`, ...) are ignored: a tool checks what only it can. It goes as deep as the schema does,
-never as deep as the value.
+Supports `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `items`, `minItems`, `maxItems`,
+`minimum`, `maximum`, `minLength`, `maxLength`, `anyOf`, `oneOf`, `allOf`; other keywords are ignored. Recursion is
+bounded by the schema's depth, never the value's.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _BOUNDS: tuple[tuple[str, str, Callable[[Any, float], bool], tuple[type, ...]], 
 
 
 def validate(schema: Mapping[str, Any], value: Any, where: str = "arguments") -> str | None:
-    """What is wrong with `value`, in one sentence that a model can act on; None where nothing is."""
+    """Returns one sentence for the model about the first violation; None if `value` is valid."""
     wanted = schema.get("type")
     if wanted is not None and not _is_type(value, wanted):
         names = wanted if isinstance(wanted, str) else " or ".join(map(str, wanted))

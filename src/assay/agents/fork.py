@@ -19,17 +19,17 @@ __all__ = ["ContinuesAttempt", "ForkAgent"]
 
 @runtime_checkable
 class ContinuesAttempt(Protocol):
-    """An agent that can take over in the middle."""
+    """Agent that can continue a recorded attempt."""
 
     async def continue_from(self, attempt: Attempt, steps: Sequence[Step]) -> None:
-        """Acts until done, as if it had taken these steps itself. They are not to be done again."""
+        """Acts until done, after the given steps of its own, which must not be repeated."""
         ...
 
 
 class ForkAgent(DelegatingAgent):
-    """Lets `then` go on from where `attempt.prior` led to.
+    """Continues `attempt.prior` with `then`.
 
-    Its name is `fork+` and the other's: attempts that begin where outcomes differ are no sample of the task's.
+    Its name is `fork+` and the other's: attempts that start at a fork are not a sample of the task's attempts.
     """
 
     def __init__(self, then: Agent) -> None:

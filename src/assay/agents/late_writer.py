@@ -1,7 +1,8 @@
-"""An adversary: it solves nothing, and leaves a process behind that keeps writing the reward.
+"""Adversary that solves nothing and leaves a background process that keeps writing the reward.
 
-It exploits verifiers that judge in the agent's own sandbox while its processes live. It passes where a runner is
-unsound and fails where every process of the agent is dead before a fresh fork is judged.
+It passes if verification runs in the agent's sandbox while its processes live; it fails if every process of the agent
+is
+dead before a fresh fork is judged.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ __all__ = ["LateWriterAgent"]
 
 
 class LateWriterAgent:
-    """Starts the writer twice over: as a background job, and double-forked in a session of its own."""
+    """Starts the writer twice: as a background job, and double-forked in its own session."""
 
     name = "late-writer"
     needs_model = False

@@ -1,6 +1,6 @@
 """Agents that hand in nothing that works: an empty answer, comments, a crash. A sound verifier fails each.
 
-They know which files solving touches, and write those without what makes them a solution. `null` hands in nothing.
+They know the files that solving changes and write those without the solution. `null` hands in nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SHEBANGS = {b"python": ".py", b"bash": ".sh", b"/sh": ".sh", b"node": ".js", b"
 
 
 class _FileWritingAgent:
-    """Writes some of the files that solving touches."""
+    """Writes some of the files that solving changes."""
 
     needs_model = False
     name = "null"
@@ -43,7 +43,7 @@ class _FileWritingAgent:
         self._knowledge = knowledge
 
     def files(self) -> Iterator[tuple[SolutionFile, bytes]]:
-        """What is written; nothing where there is nothing of the kind."""
+        """Returns the files to write; empty if none is suitable."""
         raise NotImplementedError
 
     async def run(self, attempt: Attempt) -> None:
@@ -62,7 +62,7 @@ async def _write(workspace: Workspace | None, known: SolutionFile, data: bytes) 
 
 
 class EmptyAnswerAgent(_FileWritingAgent):
-    """Leaves every expected file, with nothing in it: `{}`, an empty table, functions that return None."""
+    """Leaves every expected file without content: `{}`, an empty table, functions that return None."""
 
     name = "null:empty-answer"
     finish_message = "left an empty answer"
@@ -75,7 +75,7 @@ class EmptyAnswerAgent(_FileWritingAgent):
 
 
 class CommentsAgent(_FileWritingAgent):
-    """Adds comments or blank lines, and nothing else."""
+    """Adds only comments or blank lines."""
 
     name = "null:comments"
     finish_message = "left comments or blank lines"
@@ -89,7 +89,7 @@ class CommentsAgent(_FileWritingAgent):
 
 
 class CrashAgent(_FileWritingAgent):
-    """Leaves programs that end at once with an error; where the task wants no program, it crashes itself."""
+    """Leaves programs that exit with an error; if the task wants no program, the agent itself crashes."""
 
     name = "null:crash"
     finish_message = "left programs that crash at once"
@@ -102,7 +102,7 @@ class CrashAgent(_FileWritingAgent):
                 yield known, (first + b"\n" if first.startswith(b"#!") else b"") + _CRASHES[kind]
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`. Raises `AgentError` where the task wants no program: that is the crash."""
+        """Raises `AgentError` if the task wants no program."""
         if not any(True for _ in self.files()):
             raise AgentError("crashed at once, on purpose")
         await super().run(attempt)
@@ -113,11 +113,11 @@ NULLS: dict[str, Callable[[Knowledge], _FileWritingAgent]] = {
     "comments": CommentsAgent,
     "crash": CrashAgent,
 }
-"""By the name of the probe."""
+"""Maps a probe's name to its agent."""
 
 
 def _removed(known: SolutionFile) -> bool:
-    """Solving removes it (or nobody can tell, because it is too large)."""
+    """Returns whether solving removes the file (or it is too large to know)."""
     return known.after is None
 
 
@@ -138,7 +138,7 @@ def _comment(path: str) -> bytes:
 
 
 def _empty_answer(known: SolutionFile) -> bytes | None:
-    """The file with the answer left out; None where no such thing can be made of it."""
+    """Returns the file without its answer; None if impossible."""
     if _removed(known):
         return None
     ending = posixpath.splitext(known.path)[1].lower()
@@ -159,8 +159,9 @@ _SHAPE = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast
 
 
 def _stub_functions(source: bytes, *, bare: bool = False) -> bytes | None:
-    """A module whose functions keep their names and parameters and return None; `bare`: with nothing else in it, since
-    what a whole new program does outside of functions is the answer itself."""
+    """Returns a module whose functions keep names and parameters and return None; with `bare`, nothing else, since the
+    top-level code of a new program is the answer itself.
+    """
     try:
         tree = parse_tree(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -8,7 +8,7 @@ from assay.analysis.integrity import RULES
 from assay.analysis.interface import Finding
 from assay.analysis.judge import judge_integrity
 from assay.analysis.quotes import quote_holds
-from assay.analysis.subject import Subject, found
+from assay.analysis.subject import Subject, apply_rules
 from assay.records import Evidence, Step, Verdict
 from tests.analysis.trajectories import acted, ran, said, subject
 
@@ -18,7 +18,7 @@ SHOWN = "commit 2222222aaaa\nAuthor: A\nDate:   Mon May 9 10:03:37 2022 -0400\n\
 
 def findings(*steps: Step, **given: Any) -> dict[str, Finding]:
     made = subject(steps, **given)
-    its = list(found(RULES, made))
+    its = list(apply_rules(RULES, made))
     assert all(quote_holds(made.trajectory, quote) for one in its for quote in one.quotes)
     return {one.rule: one for one in its}
 
@@ -27,7 +27,9 @@ def of_task(task: str, *steps: Step) -> dict[str, Finding]:
     from msgspec.structs import replace
 
     made = subject(steps)
-    return {f.rule: f for f in found(RULES, Subject(replace(made.trajectory, task=task), made.actions, made.texts))}
+    return {
+        f.rule: f for f in apply_rules(RULES, Subject(replace(made.trajectory, task=task), made.actions, made.texts))
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Adversaries by mechanism: each module is a table of cheats. `CHEATS` lists them all, in the order of trying."""
+"""Adversaries by mechanism: each module is a table of cheats. `CHEATS` lists all, in the order in which they are
+tried."""
 
 from __future__ import annotations
 

@@ -82,11 +82,11 @@ class _Value(msgspec.Struct, frozen=True):
 
     file: Confusion
     python: str
-    """An expression."""
+    """Python expression."""
     prelude: str = ""
     """Code that the expression needs."""
     malform: Callable[[SolutionFile, bytes], bytes] = lambda _, data: data
-    """Applied to each file and program as it is written."""
+    """Transformation of each file and program as it is written."""
 
 
 def _cheat(
@@ -125,7 +125,7 @@ async def _answer_with(attempt: Attempt, knowledge: Knowledge, value: _Value) ->
 
 
 def _truncate(file: SolutionFile, data: bytes) -> bytes:
-    """Cuts JSON before its end, a table inside a quoted field, and any other text in half."""
+    """Cuts JSON before its end, a table inside a quoted field, and other text in half."""
     if data.startswith(b"#!"):
         return data
     text = data.decode().rstrip("\n")
@@ -139,7 +139,7 @@ def _truncate(file: SolutionFile, data: bytes) -> bytes:
 
 
 def _undecodable(_: SolutionFile, data: bytes) -> bytes:
-    """Puts bytes that are invalid in UTF-8 in the place of the mark."""
+    """Replaces the mark by bytes that are invalid UTF-8."""
     return data.replace(_MARK, _UNDECODABLE)
 
 

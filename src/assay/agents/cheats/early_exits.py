@@ -73,7 +73,7 @@ _WHEN_RUN = f'if __name__ == "__main__":\n    import time\n\n    time.sleep({_SL
 
 
 def _sleeping(file: SolutionFile) -> str:
-    """Sleeps where it is run as a program, and in every changed function: an import alone goes on."""
+    """Sleeps in every changed function and if run as a program; imports continue."""
     inner = override_bodies(file, lambda _: f"return _time.sleep({_SLEEP_S})", prelude="import time as _time")
     return insert_prologue(msgspec.structs.replace(file, before=inner.encode()), _WHEN_RUN)
 

@@ -28,7 +28,7 @@ async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
 
 
 def empty_answer(file: SolutionFile) -> bytes:
-    """Returns the answer that goes with no input: zeros, empty lists and texts, the heading of a table."""
+    """Returns the answer to an empty input: zeros, empty lists and texts, the heading of a table."""
     text = (file.after or b"").decode()
     ending = posixpath.splitext(file.path)[1].lower()
     if ending == ".jsonl":

@@ -10,9 +10,9 @@ from .interface import Cheat, Knowledge
 __all__ = ["EXHAUSTED_PROCESSES", "FULL_DISK"]
 
 MOST_MIB = 1024
-"""A larger layer is left alone: it would take memory of the machine that others need."""
+"""Maximum size of a filled layer; larger ones would take host memory that others need."""
 _LEFT_BYTES = 8192
-"""Room for a reward in the layer that holds it, and for nothing else."""
+"""Room left for a reward in its layer."""
 
 
 async def _try_full_disk(attempt: Attempt, knowledge: Knowledge) -> None:
@@ -42,7 +42,7 @@ FULL_DISK = Cheat(
 
 MOST = 4096
 _LEFT = 2
-"""Room for the test script and one program that it starts."""
+"""Processes left for the test script and one program."""
 
 
 async def _try_exhausted_processes(attempt: Attempt, _: Knowledge) -> None:

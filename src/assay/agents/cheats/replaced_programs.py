@@ -139,8 +139,10 @@ printf '%s\\n' 'export PATH="$HOME/.local/bin:$PATH"' > "$HOME/.local/bin/env"
 async def replace_programs(
     attempt: Attempt, knowledge: Knowledge, names: Sequence[str], *, fetchers: Sequence[str] = ()
 ) -> None:
-    """Each of the names, as a program that passes verifications and otherwise is the real one; each of the fetchers, as
-    one that answers with an installer of its own."""
+    """Places a stand-in for each name that fakes success for verifiers and runs the real program otherwise; stand-ins
+    of
+    download tools answer with an installer of their own.
+    """
     programs = dict.fromkeys(names, take_over_script("@REAL@"))
     programs |= dict.fromkeys(fetchers, f"#!/bin/sh\ncat <<'FETCHED'\n{_FETCHED}FETCHED\n")
     arguments = {"folders": await program_folders(attempt, knowledge), "programs": programs}

@@ -1,7 +1,8 @@
 """Claude Code, Anthropic's command-line agent.
 
-It is the program as it comes, told where the model is. With `lean` it is started `--bare`: three tools and a prompt of
-a tenth of the size. It knows no model of ours by name, warns of that, and takes the context for the largest.
+With `lean` it is started `--bare`: three tools and a tenth of the prompt. It knows no model of ours by name, warns
+about
+that, and assumes the largest context.
 """
 
 from __future__ import annotations

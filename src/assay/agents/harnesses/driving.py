@@ -1,7 +1,7 @@
-"""Drives an agent's programs against a model in a real sandbox, with a gateway and no run around it.
+"""Runs an agent's programs against a model in a real sandbox, with a gateway and without a run.
 
-For tests of recipes and for the table in docs/harnesses.md. Nothing is stored: what the gateway hands to whoever
-records is kept as a list. Between sandbox and gateway stands a relay that can cut connections, as a network would.
+For tests of recipes and for the table in docs/harnesses.md. Nothing is stored: recorded exchanges are kept in a list. A
+relay between sandbox and gateway can cut connections, as a network would.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ __all__ = ["ConnectionRelay", "Drive", "DriveResult", "drive"]
 
 
 class Drive(msgspec.Struct, frozen=True):
-    """What is driven."""
+    """Input of a drive."""
 
     instruction: str
     spec: WorkspaceSpec = WorkspaceSpec()
     timeout_s: float = 120.0
     keep_alive_s: float = 10.0
     files: dict[str, bytes] = {}
-    """Put into the sandbox before."""
+    """Files put into the sandbox before."""
     read: tuple[str, ...] = ()
     """Files to read afterwards."""
 
 
 class DriveResult(NamedTuple):
-    """What came of it."""
+    """Result of a drive."""
 
     ended: str | None
     error: str | None
-    """Why the agent failed, where it did."""
+    """Error of the agent, if it failed."""
     results: list[ExecResult]
-    """Of each program that it ran."""
+    """Result of each executed program."""
     exchanges: list[Exchange]
     changes: tuple[Change, ...]
     files: Mapping[str, bytes]
-    """Of `Drive.read`, those that there are."""
+    """Existing files of `Drive.read`."""
     seconds: float
 
     @property
     def answered(self) -> list[Exchange]:
-        """The exchanges that got an answer."""
+        """Returns the answered exchanges."""
         return [exchange for exchange in self.exchanges if exchange.reply is not None]
 
 
 class ExchangeLog(CallHooks):
-    """Keeps every exchange."""
+    """Recorder of every exchange."""
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
@@ -75,7 +75,7 @@ class ExchangeLog(CallHooks):
 
 
 class ConnectionRelay:
-    """Stands between a listener and a server on this machine; `cut` ends every connection in the middle of things."""
+    """Relay between a listener and a server on the host; `cut` closes every connection abruptly."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -83,7 +83,7 @@ class ConnectionRelay:
         self.cuts = 0
 
     def cut(self) -> None:
-        """Cuts what is open."""
+        """Closes all open connections."""
         self.cuts += 1
         for writer in tuple(self._writers):
             writer.transport.abort()
@@ -112,7 +112,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class _TimedWorkspace:
-    """A workspace whose execs are kept, and end in time."""
+    """Workspace that records its execs and limits their time."""
 
     def __init__(self, inner: Workspace, timeout_s: float) -> None:
         self._inner, self._timeout_s = inner, timeout_s
@@ -143,7 +143,7 @@ class _TimedWorkspace:
 async def _serve(
     workspace: Workspace, model: Model, hooks: CallHooks, keep_alive_s: float
 ) -> AsyncIterator[tuple[Endpoint, ConnectionRelay]]:
-    """A gateway whose one session is reached inside the sandbox."""
+    """Opens a gateway with one session reachable inside the sandbox."""
     own = socket.create_server(("127.0.0.1", 0))
     async with Gateway(GatewayOptions(keep_alive_s=keep_alive_s)) as gateway:
         session = gateway.open(model, hooks)
@@ -162,14 +162,14 @@ async def _serve(
 async def drive(
     agent: Agent, model: Model, backend: Backend, what: Drive, relays: list[ConnectionRelay] | None = None
 ) -> DriveResult:
-    """Lets an agent act once in a fresh sandbox.
+    """Runs an agent once in a fresh sandbox.
 
     Args:
-        agent: What acts.
-        model: What it asks.
+        agent: The agent.
+        model: Its model.
         backend: Opens the sandbox; stays open.
-        what: The task and its limits.
-        relays: Given the relay as soon as there is one, for a model that cuts.
+        what: Task and limits.
+        relays: Called with the relay once it exists, for a model that cuts connections.
     """
     hooks = ExchangeLog()
     inner = await backend.open(sandbox_spec(what.spec, agent))

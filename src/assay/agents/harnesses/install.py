@@ -1,16 +1,17 @@
 """Installs harnesses into `<cache>/agents/NAME-VERSION`, and finds them there. Blocking: run in a thread.
 
-Everything is fetched by `pip` and by the npm that the Node package brings, from the registries that they are set up
-for; nothing is downloaded by a program of a harness's own. No install script of any package is run (npm's
-`--ignore-scripts`; wheels alone for Python), so that what is fetched runs first inside a sandbox. A Node and a Python
-are kept beside the harnesses, so that a sandbox needs neither.
+`pip` and the npm of the Node package fetch everything from their configured registries. No install script of any
+package is run (npm's `--ignore-scripts`; wheels alone for Python), so fetched code first runs inside a sandbox. Node
+and
+Python are kept beside the harnesses, so a sandbox needs neither.
 
-Invariants: a folder is complete or absent (made aside, then renamed), and nothing changes in it afterwards. Two that
-install the same do not disturb each other.
+Invariants: a folder is complete or absent (built aside, then renamed) and never changes afterwards. Concurrent installs
+do not interfere.
 
-Pinned: what npm packages require in turn, with digests (`locks/NAME.json`); what Python packages require in turn, by
-version (`locks/NAME.txt`). What was installed is in `installed.json`, and its digest in the record of every attempt.
-Not covered: a Python package that its registry has replaced under the same version.
+Pinned: dependencies of npm packages, with digests (`locks/NAME.json`); dependencies of Python packages, by version
+(`locks/NAME.txt`). `installed.json` lists the packages, and every attempt's record has its digest. Not covered: a
+Python
+package that its registry replaced under the same version.
 """
 
 from __future__ import annotations
@@ -63,30 +64,32 @@ Say = Callable[[str], None]
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """What is installed. Written as `installed.json` in its folder, where `path`, `node` and `python` are relative
-    to the cache."""
+    """Installed harness. Written as `installed.json` in its folder, where `path`, `node` and `python` are relative to
+    the
+    cache.
+    """
 
     name: str
     version: str
     path: str
     wanted: tuple[str, ...]
-    """What was asked of the registry."""
+    """Requirements requested from the registry."""
     packages: tuple[str, ...]
-    """Everything that is in it, `name@version`."""
+    """All installed packages, `name@version`."""
     digest: str
-    """Over `packages` and their own digests where the registry gave them."""
+    """Digest over `packages` and their registry digests, if any."""
     mebibytes: int
-    """On disk, without Node and Python."""
+    """Size without Node and Python."""
     seconds: float
-    """That the installing took."""
+    """Duration of the installation."""
     program: str | None = None
-    """The native program, below `path`."""
+    """Native program, below `path`."""
     node: str | None = None
     python: str | None = None
     python_version: str | None = None
 
     def mounts(self) -> tuple[Mount, ...]:
-        """What a sandbox needs to see."""
+        """Returns the necessary mounts of a sandbox."""
         found = [Mount(self.path, f"{MOUNT_ROOT}/{self.name}")]
         if self.node is not None:
             found.append(Mount(self.node, f"{MOUNT_ROOT}/node"))
@@ -95,7 +98,7 @@ class Installed(msgspec.Struct, frozen=True):
         return tuple(found)
 
     def places(self, *, mounted: bool = True) -> dict[str, str]:
-        """Where its parts are: in a sandbox, or (not `mounted`) on the machine itself."""
+        """Returns the locations of its parts: in a sandbox, or (not `mounted`) on the host."""
         tree = f"{MOUNT_ROOT}/{self.name}" if mounted else self.path
         found = {"tree": tree, "program": f"{tree}/{self.program}" if self.program else ""}
         if self.node is not None:
@@ -107,7 +110,7 @@ class Installed(msgspec.Struct, frozen=True):
 
 
 def installed_or_none(cache: Path, recipe: Recipe) -> Installed | None:
-    """The recipe's pinned version as it is installed, or None."""
+    """Returns the recipe's pinned version if installed, else None."""
     cache = cache.absolute()
     try:
         text = (_folder(cache, recipe.name, recipe.version) / "installed.json").read_bytes()
@@ -122,7 +125,7 @@ def installed_or_none(cache: Path, recipe: Recipe) -> Installed | None:
 
 
 def find_installed(cache: Path, recipe: Recipe) -> Installed:
-    """As `installed_or_none`. Raises `UserError` that says how to install it."""
+    """Returns the pinned version. Raises `UserError` with the install command."""
     found = installed_or_none(cache, recipe)
     if found is None:
         raise UserError(
@@ -133,16 +136,16 @@ def find_installed(cache: Path, recipe: Recipe) -> Installed:
 
 
 def install(cache: Path, recipe: Recipe, say: Say, *, python: str | None = None) -> Installed:
-    """Installs a recipe's pinned version, or finds it.
+    """Installs a recipe's pinned version, unless already installed.
 
     Args:
         cache: The cache folder.
-        recipe: What to install.
-        say: Told what happens, a line each.
-        python: The Python for Python packages; default one on this machine that is new enough.
+        recipe: The recipe.
+        say: Called with progress lines.
+        python: Python for Python packages; default a sufficiently new one of the host.
 
     Raises:
-        UserError: Something is not to be had; the message says what and what to do.
+        UserError: A package is unavailable; the message says which and what to do.
     """
     found = installed_or_none(cache, recipe)
     if found is not None:
@@ -198,7 +201,7 @@ def _install_pip(cache: Path, recipe: Recipe, wanted: Pip, python: str | None) -
 
 
 def _node(cache: Path, say: Say) -> Path:
-    """The folder of the Node that harnesses run on, fetched at the first need."""
+    """Returns the folder of the harnesses' Node, fetching it on first use."""
     folder = _folder(cache, "node", NODE.version)
     with _exclusive_build(cache, folder.name):
         if (folder / "installed.json").is_file():
@@ -224,7 +227,7 @@ def _exclusive_build(cache: Path, name: str) -> Iterator[None]:
 
 
 class _Build:
-    """A folder that is being filled, aside of its place."""
+    """Folder under construction, renamed when complete."""
 
     def __init__(self, final: Path, cache: Path, wanted: Sequence[str], work: Path) -> None:
         self.folder = work / "installed"
@@ -233,7 +236,7 @@ class _Build:
         self._started = time.monotonic()
 
     def keep(self, packages: Sequence[str], digest: str, **more: str | None) -> Installed:
-        """Writes `installed.json` and renames the folder to its place."""
+        """Writes `installed.json` and renames the folder."""
         name, _, version = self._final.name.rpartition("-")
         _set_modes(self.folder)
         size = sum(p.lstat().st_size for p in self.folder.rglob("*") if not p.is_symlink())
@@ -261,7 +264,7 @@ def _build_aside(cache: Path, name: str, version: str, wanted: Sequence[str] = (
 
 
 def _set_modes(root: Path) -> None:
-    """Readable for everybody, whatever the user's mask and the package's archive said."""
+    """Makes everything world-readable, whatever the umask and the archive."""
     for path in root.rglob("*"):
         if not path.is_symlink():
             runs = path.is_dir() or path.stat().st_mode & 0o111
@@ -278,13 +281,13 @@ def _require_program(program: Path, recipe: Recipe) -> None:
 
 
 def _compile(python: str, site: Path) -> None:
-    """Byte code next to the sources: the folder is read-only where it is used."""
+    """Compiles byte code next to the sources, because the folder is read-only in use."""
     command = [python, "-I", "-m", "compileall", "-q", "-j", "2", "--invalidation-mode", "unchecked-hash", str(site)]
     subprocess.run(command, capture_output=True, check=False)
 
 
 def _write_python(starter: Path, name: str, minor: str) -> None:
-    """A Python with the folder's packages, for programs that the agent `command` runs."""
+    """Writes a Python launcher with the folder's packages, for programs of the agent `command`."""
     starter.parent.mkdir()
     starter.write_text(
         f'#!/bin/sh\nexec {MOUNT_ROOT}/python{minor}/host/python3 -I {MOUNT_ROOT}/{name}/start.py "$@"\n',

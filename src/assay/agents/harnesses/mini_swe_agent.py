@@ -1,4 +1,4 @@
-"""mini-swe-agent: one tool, a shell; a model says that it is done by echoing a line of its own."""
+"""mini-swe-agent: its one tool is a shell; the model finishes by echoing a marker line."""
 
 from __future__ import annotations
 

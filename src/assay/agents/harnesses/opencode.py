@@ -1,7 +1,7 @@
 """opencode, the open-source command-line agent.
 
-The task comes by standard input: given as an argument it would reach the model in quotation marks. A title is given so
-that it asks the model for none.
+The task is its standard input, because an argument would reach the model in quotation marks. A given title avoids a
+model call for one.
 """
 
 from __future__ import annotations

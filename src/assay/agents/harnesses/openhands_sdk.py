@@ -1,4 +1,4 @@
-"""OpenHands' agent, run by the few lines of Python that its SDK asks for: terminal, file editor, finish."""
+"""OpenHands' agent, run by a short Python program of its SDK: terminal, file editor, finish."""
 
 from __future__ import annotations
 

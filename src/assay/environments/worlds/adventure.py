@@ -1,7 +1,4 @@
-"""A small text adventure: rooms, locked doors, keys, and a treasure to bring home. One tool takes whole commands.
-
-What can be said is in the answer to `help`; what cannot be understood is answered, as a person would, and not done.
-"""
+"""Text adventure with rooms, locked doors, keys and a treasure to bring home; one tool takes whole commands."""
 
 from __future__ import annotations
 
@@ -29,13 +26,14 @@ TREASURE = "crown"
 
 
 class AdventureConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `adventure`. `turns` 0: four times what is needed, and ten. An unsolvable one needs a locked door."""
+    """Options of `adventure`. `turns` 0 means four times the solution's length plus ten. An unsolvable world needs a
+    lock."""
 
     rooms: Annotated[int, Meta(ge=2, le=12)] = 5
     locks: Annotated[int, Meta(ge=0, le=4)] = 1
-    """Locked doors, at most: fewer where the rooms leave no place for a key."""
+    """Maximum number of locked doors; fewer if the rooms leave no place for a key."""
     things: Annotated[int, Meta(ge=0, le=4)] = 1
-    """Things that are of no use."""
+    """Objects that serve no purpose."""
 
 
 class _Do(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,9 +45,9 @@ class _Do(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Now(msgspec.Struct, forbid_unknown_fields=True):
     room: int
     things: dict[str, int]
-    """Thing to the room where it lies; -1 where it is carried."""
+    """Object to the room where it lies; -1 if carried."""
     unlocked: list[int]
-    """Locks that were opened, sorted."""
+    """Opened locks, sorted."""
 
 
 class _Door(NamedTuple):
@@ -58,7 +56,7 @@ class _Door(NamedTuple):
 
 
 class Adventure(Rules[AdventureConfig, _Now]):
-    """See the module. The home is room 0; locks are numbered as their keys are."""
+    """Text adventure world. Home is room 0; lock and key numbers agree."""
 
     name: ClassVar[str] = "adventure"
     WorldConfig = AdventureConfig
@@ -108,7 +106,7 @@ class Adventure(Rules[AdventureConfig, _Now]):
         return seen + (f" You carry: {', '.join(carried)}." if carried else "")
 
     def do_do(self, given: _Do) -> Turn:
-        """Understands the command and does it."""
+        """Parses the command and executes it."""
         verb, _, rest = " ".join(given.command.lower().split()).partition(" ")
         rest = rest.removeprefix("the ")
         if verb in _SIDES and not rest:
@@ -173,19 +171,19 @@ class Adventure(Rules[AdventureConfig, _Now]):
         return {**facts, "unlocked": len(self.now.unlocked), "shortest": self._shortest}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: a search over rooms, what is carried and what is open."""
+        """Searches over rooms, inventory and open locks."""
         command = None if self.over else self._search()[0]
         return None if command is None else ("do", {"command": command})
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`: how much nearer the end is than it was at first."""
+        """Returns the decrease of the remaining distance relative to the start."""
         if self.solved():
             return 1.0
         left = self._search()[1]
         return max(0.0, 1 - left / self._shortest) if left and self._shortest else None
 
     def choices(self) -> list[Act]:
-        """See `OffersChoices.choices`: ways, things, locks, and a look around."""
+        """Returns moves, object commands, unlocking and `look`."""
         if self.over:
             return []
         now = self.now
@@ -196,8 +194,10 @@ class Adventure(Rules[AdventureConfig, _Now]):
         return [("do", {"command": command}) for command in [*commands, "look"]]
 
     def _search(self) -> tuple[str | None, int]:
-        """The first command of a shortest solution, and how many there are; None and 0 where there is none. To drop
-        anything but the treasure at home is of no use, and neither is to take what opens nothing."""
+        """Returns the first command of a shortest solution and its length; (None, 0) without a solution.
+
+        Dropping anything but the treasure, and taking what opens nothing, cannot shorten a solution.
+        """
         now = self.now
         carried = frozenset(thing for thing, room in now.things.items() if room == _CARRIED)
         start = (now.room, carried, frozenset(now.unlocked))
@@ -230,7 +230,7 @@ class Adventure(Rules[AdventureConfig, _Now]):
 
 
 def _tree(rooms: int, draw: random.Random) -> tuple[list[dict[str, _Door]], list[int]]:
-    """Rooms on a plane, each but the first joined to one before it; and to which."""
+    """Returns random room positions in a plane and, for each but the first, the earlier room it is joined to."""
     at, doors, parents = [(0, 0)], [dict[str, _Door]()], [0]
     while len(at) < rooms:
         parent, side = draw.randrange(len(at)), draw.choice(list(_SIDES))
@@ -245,7 +245,7 @@ def _tree(rooms: int, draw: random.Random) -> tuple[list[dict[str, _Door]], list
 
 
 def _path_home(room: int, parents: list[int]) -> list[int]:
-    """The rooms from this one to the first, which is left out."""
+    """Returns the rooms from this one to the first, which is excluded."""
     way = []
     while room:
         way.append(room)
@@ -254,7 +254,7 @@ def _path_home(room: int, parents: list[int]) -> list[int]:
 
 
 def _rooms_behind(room: int, parents: list[int]) -> set[int]:
-    """The room, and those that are reached through it alone."""
+    """Returns the room and those reachable through it alone."""
     found = {room}
     for other in range(room + 1, len(parents)):
         if parents[other] in found:

@@ -1,10 +1,7 @@
-"""What every text world does: the promises of `TextWorld`, one function each.
+"""Conformance checks of text worlds and in-process worlds, for their tests.
 
-For tests of worlds, ours and other people's: `check_world` tries all, on several seeds, after random acts; `PROPERTIES`
-lists them for parametrised tests. A world that passes can be run, judged again, forked, trained in and put to
-admission, which says whether its task is a good one. `check_in_process` is the same for other in-process worlds.
-
-Invariant: nothing that a world does ends the check: what it raises is a finding.
+`check_world` tries every promise of `TextWorld` on several seeds, after random acts; `PROPERTIES` lists them for
+parametrised tests. `check_in_process` does the same for other in-process worlds. An exception of a world is a finding.
 """
 
 from __future__ import annotations
@@ -48,11 +45,11 @@ def check_world(
 
     Args:
         make: Builds the world of a seed.
-        seeds: Which worlds.
-        properties: Which promises; default all.
+        seeds: Seeds to try.
+        properties: Promises to try; default all.
 
     Returns:
-        One finding a promise, in order; the problem is that of the first seed on which it does not hold.
+        One finding per promise, in order; its problem is that of the first failing seed.
     """
     return tuple(
         Finding(trial.__name__, next(_problems(trial, make, seeds), None)) for trial in properties or PROPERTIES
@@ -71,7 +68,7 @@ def _problems(trial: Property, make: Make, seeds: Sequence[int]) -> Iterator[str
 
 
 class _BrokenError(Exception):
-    """A promise does not hold."""
+    """A violated promise."""
 
 
 def _expect(holds: object, what: str, seen: object = "") -> None:
@@ -81,18 +78,18 @@ def _expect(holds: object, what: str, seen: object = "") -> None:
 
 
 def _has_type(value: Any, kind: type) -> bool:
-    """What a world returned is of the kind that it promised."""
+    """Checks the type of a returned value."""
     return isinstance(value, kind)
 
 
 def _act(world: TextWorld, draw: random.Random) -> Act | None:
-    """A possible act, or one that the tools' schemas allow."""
+    """Returns a random possible act, or one that the tools' schemas allow."""
     known = list(world.choices()) if isinstance(world, OffersChoices) else []
     return draw.choice(known) if known else sampled_act(world.tools(), draw)
 
 
 def _random_walk(world: TextWorld, seed: int) -> list[tuple[Act, Turn]]:
-    """Random acts until the world is over, a dozen at most."""
+    """Makes up to a dozen random acts, until the world is over."""
     draw, done = random.Random(seed), list[tuple[Act, Turn]]()
     for _ in range(draw.randrange(_WALK)):
         act = _act(world, draw)
@@ -378,7 +375,7 @@ IN_PROCESS: tuple[Callable[[Callable[[], World]], Awaitable[None]], ...] = (
 
 
 async def check_in_process(make: Callable[[], World]) -> tuple[Finding, ...]:
-    """Tries what a `World` promises. A trial that raises, or takes more than a minute, is a finding."""
+    """Tries the promises of a `World`. A check that raises or takes more than a minute is a finding."""
     findings = []
     for trial in IN_PROCESS:
         problem: str | None = None

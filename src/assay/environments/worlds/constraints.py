@@ -1,4 +1,4 @@
-"""Give variables values so that all constraints hold: one assignment does, it was planted, and nothing else."""
+"""Constraint satisfaction: assign variables so that all constraints hold. The planted solution is unique."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _MOST_ASSIGNMENTS = 120_000
 
 
 class ConstraintsConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `constraints`. `turns` 0: three for each variable."""
+    """Options of `constraints`. `turns` 0 means three per variable."""
 
     variables: Annotated[int, Meta(ge=2, le=8)] = 4
     values: Annotated[int, Meta(ge=2, le=9)] = 4
-    """Each variable is one of 1 to this."""
+    """Largest value of a variable; the smallest is 1."""
 
 
 class _Assign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,7 +35,7 @@ class _Assign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Now(msgspec.Struct, forbid_unknown_fields=True):
     values: list[int]
-    """Of each variable; 0 for none."""
+    """Value per variable; 0 if unassigned."""
 
 
 class _Constraint(NamedTuple):
@@ -45,7 +45,7 @@ class _Constraint(NamedTuple):
     number: int
 
     def holds(self, values: tuple[int, ...] | list[int]) -> bool:
-        """Whether it holds of an assignment."""
+        """Returns whether an assignment satisfies the constraint."""
         one, other = values[self.one], values[self.other]
         if self.kind == "less":
             return one < other
@@ -56,7 +56,7 @@ class _Constraint(NamedTuple):
         return one != self.number if self.kind == "not" else one % 2 == (self.kind == "odd")
 
     def text(self, names: str) -> str:
-        """As it is shown."""
+        """Returns the text shown to the agent."""
         one, other = names[self.one], names[self.other]
         shown = {
             "less": f"{one} < {other}",
@@ -68,7 +68,7 @@ class _Constraint(NamedTuple):
 
 
 class Constraints(Rules[ConstraintsConfig, _Now]):
-    """See the module."""
+    """Constraint satisfaction world."""
 
     name: ClassVar[str] = "constraints"
     WorldConfig = ConstraintsConfig
@@ -110,7 +110,7 @@ class Constraints(Rules[ConstraintsConfig, _Now]):
         return f"{'; '.join(one.text(self._names) for one in self._constraints)}\n{given or 'nothing is assigned'}"
 
     def do_assign(self, given: _Assign) -> Turn:
-        """Sets one variable; the end where all constraints hold."""
+        """Sets one variable; terminates once all constraints hold."""
         at = self._names.find(given.variable) if len(given.variable) == 1 else -1
         if at < 0 or not 1 <= given.value <= self.config.values:
             known = f"give one of {', '.join(self._names)} a value from 1 to {self.config.values}"
@@ -141,7 +141,7 @@ class Constraints(Rules[ConstraintsConfig, _Now]):
         return {"values": list(self.now.values), "shortest": self.config.variables}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: the first variable that has not its one right value."""
+        """Assigns the first variable whose value differs from the solution."""
         if self.over or not self.config.solvable:
             return None
         wrong = (at for at, value in enumerate(self.now.values) if value != self._planted[at])
@@ -149,7 +149,7 @@ class Constraints(Rules[ConstraintsConfig, _Now]):
         return "assign", {"variable": self._names[at], "value": self._planted[at]}
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`: the share of variables that are right."""
+        """Returns the share of correct variables."""
         if not self.config.solvable:
             return None
         right = sum(value == planted for value, planted in zip(self.now.values, self._planted, strict=True))
@@ -166,7 +166,7 @@ class Constraints(Rules[ConstraintsConfig, _Now]):
 
 
 def _satisfied_constraints(values: tuple[int, ...]) -> Iterator[_Constraint]:
-    """Every constraint of the usual kinds that holds; together they leave one assignment."""
+    """Returns every satisfied constraint of the usual kinds; together they leave one assignment."""
     for one, other in itertools.permutations(range(len(values)), 2):
         if values[one] < values[other]:
             yield _Constraint("less", one, other, 0)

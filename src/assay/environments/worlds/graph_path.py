@@ -1,4 +1,4 @@
-"""Find a cheapest path in a graph with weights: to be computed from what is shown, or explored where nothing is."""
+"""Cheapest path in a weighted graph, computed from the shown edges or explored if they are hidden."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["GraphPath", "GraphPathConfig"]
 
 
 class GraphPathConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `graph-path`. `turns` 0: as many as there are nodes, and three."""
+    """Options of `graph-path`. `turns` 0 means the number of nodes plus three."""
 
     nodes: Annotated[int, Meta(ge=3, le=200)] = 8
     extra: Annotated[int, Meta(ge=0, le=2000)] = 5
-    """Edges beyond those that join all nodes."""
+    """Edges beyond a spanning tree."""
     largest: Annotated[int, Meta(ge=1, le=1000)] = 9
-    """The largest weight of an edge."""
+    """Largest weight of an edge."""
     hidden: bool = False
     """Whether edges are seen only by looking at a node."""
 
@@ -42,13 +42,13 @@ class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Now(msgspec.Struct, forbid_unknown_fields=True):
     cost: int | None = None
-    """Of the path that was given; None where none was, or it was no path."""
+    """Cost of the given path; None before an answer and for an invalid path."""
     looked: list[int] = []
-    """Nodes of a hidden graph that were looked at, sorted: what an agent can know."""
+    """Nodes of a hidden graph already looked at, sorted: the agent's knowledge."""
 
 
 class GraphPath(Rules[GraphPathConfig, _Now]):
-    """See the module."""
+    """Cheapest path world."""
 
     name: ClassVar[str] = "graph-path"
     WorldConfig = GraphPathConfig
@@ -92,7 +92,7 @@ class GraphPath(Rules[GraphPathConfig, _Now]):
         return f"edges {', '.join(lines)}\n{wanted}"
 
     def do_look(self, given: _Look) -> Turn:
-        """The edges of a node."""
+        """Shows the edges of a node."""
         if given.node not in self._names:
             return Turn(f"there is no node {given.node[:40]!r}", error=True)
         node = self._names.index(given.node)
@@ -103,7 +103,7 @@ class GraphPath(Rules[GraphPathConfig, _Now]):
         return Turn(f"{given.node}: {found or 'no edges'}")
 
     def do_answer(self, given: _Answer) -> Turn:
-        """The end, right or wrong."""
+        """Terminates the episode."""
         self.now.cost = cost = self._cost_of(given.path)
         if cost is None:
             return Turn("wrong: that is no path between the two", 0.0, True)
@@ -131,12 +131,11 @@ class GraphPath(Rules[GraphPathConfig, _Now]):
         return {"cost": self.now.cost, "cheapest": cheapest, "shortest": len(needed) + 1}
 
     def _needed(self) -> list[int]:
-        """Nodes that have to be looked at, in order, before a cheapest path is known for sure."""
+        """Returns the nodes to look at, in order, before a cheapest path is certain."""
         return self._best.looked if self.config.hidden and self._best is not None else []
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: it answers at once; of a hidden graph it looks first where somebody has to who does
-        not know it: from the start outwards, the nearest node first."""
+        """Answers at once; in a hidden graph it first looks from the start outwards, nearest node first."""
         if self.over or self._best is None:
             return None
         unknown = next((node for node in self._needed() if node not in self.now.looked), None)
@@ -145,14 +144,14 @@ class GraphPath(Rules[GraphPathConfig, _Now]):
         return "answer", {"path": [self._names[node] for node in self._best.path]}
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`: the share of the looks and the answer that are done."""
+        """Returns the share of necessary looks, plus the answer, already done."""
         if self._best is None:
             return None
         needed = self._needed()
         return (sum(node in self.now.looked for node in needed) + self.solved()) / (len(needed) + 1)
 
     def choices(self) -> list[Act]:
-        """See `OffersChoices.choices`: to look at any node, and to answer the two ends."""
+        """Returns looks at every node, and the answer of the two ends."""
         if self.over:
             return []
         render: list[Act] = [("look", {"node": name}) for name in self._names[:98]]
@@ -163,11 +162,11 @@ class _SearchResult(NamedTuple):
     cost: int
     path: list[int]
     looked: list[int]
-    """Nodes whose edges the search had to know, in its order."""
+    """Nodes whose edges the search needed, in its order."""
 
 
 def _cheapest(edges: dict[int, dict[int, int]], start: int, goal: int) -> _SearchResult | None:
-    """Dijkstra's search; None where nothing leads there."""
+    """Runs Dijkstra's algorithm; None if the goal is unreachable."""
     heap, done = [(0, start, [start])], list[int]()
     while heap:
         cost, node, path = heapq.heappop(heap)

@@ -1,9 +1,8 @@
-"""Any Gymnasium environment with a plain action space as a text world; MiniGrid and BabyAI are shown in words.
+"""Gymnasium environments with a discrete action space as text worlds; MiniGrid and BabyAI are shown in words.
 
-Needs the extra `assay[gymnasium]`. A snapshot is the seed and the acts that were done: restoring does them again, so
-that nothing of the environment's own objects is kept, and an environment that is not the same twice shows at once.
-What stands for its state is MiniGrid's whole grid, or else the last observation. Environments are named by their
-registered id alone; an id that names a module to import is refused, because tasks may come from anybody.
+Needs the extra `assay[gymnasium]`. A snapshot is the seed and the actions; restoring replays them, which also exposes
+nondeterministic environments. The state is MiniGrid's whole grid, otherwise the last observation. Environments are
+named by registered id alone; an id that names a module is refused, because tasks are untrusted.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ __all__ = ["GymnasiumConfig", "GymnasiumWorld"]
 
 _MOST_SHOWN = 4_000
 _BACK = 2**31
-"""Seeds that Gymnasium takes are smaller than this."""
+"""Upper bound of Gymnasium's seeds."""
 
 
 class GymnasiumConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `gymnasium`. `turns` 0: the environment's own limit, or a thousand."""
+    """Options of `gymnasium`. `turns` 0 means the environment's own limit, or 1,000."""
 
     id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_./-]{1,100}$")]
-    """As registered, for example MiniGrid-Empty-5x5-v0."""
+    """Registered id, for example MiniGrid-Empty-5x5-v0."""
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
-    """What the environment is made with."""
+    """Keyword arguments of `gymnasium.make`."""
     view: Literal["map", "own"] = "map"
-    """Of MiniGrid: the whole grid, or what the agent itself sees."""
+    """MiniGrid view: the whole grid, or the agent's own field of view."""
     success: float | None = None
-    """Sum of rewards from which on it is solved; default: it ended, and its last reward was above 0."""
+    """Return from which the task counts as solved; default: terminated with a positive last reward."""
     search: Annotated[int, Meta(ge=0, le=200_000)] = 0
-    """States that may be looked at for a shortest solution; 0: none is looked for, and nobody advises."""
+    """State limit of the search for a shortest solution; 0 disables the search and advice."""
 
 
 class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,7 +53,7 @@ class _Now(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
-    """See the module."""
+    """Gymnasium environment as a text world."""
 
     name: ClassVar[str] = "gymnasium"
     WorldConfig = GymnasiumConfig
@@ -83,7 +82,7 @@ class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
         return f"{mission}." if isinstance(mission, str) else f"Solve {self.config.id}."
 
     def tools(self) -> tuple[Any, ...]:
-        """See `TextWorld.tools`: the names of the actions, where they have names."""
+        """Returns the step tool, with named actions if the environment names them."""
         (spec,) = super().tools()
         schema: dict[str, Any] = {"enum": list(self._names)} if self._names else {"type": "array", "items": {}}
         parameters = {**spec.parameters, "properties": {"action": schema}}
@@ -95,7 +94,7 @@ class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
         return _plain(self._last)
 
     def do_step(self, given: _Step) -> Turn:
-        """One step of the environment."""
+        """Makes one step of the environment."""
         action = self._action(given.action)
         if action is None:
             known = f"one of {', '.join(map(str, self._names))}" if self._names else f"what {self._space} holds"
@@ -114,7 +113,7 @@ class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
         return bool(terminated), bool(truncated)
 
     def _action(self, given: str | int | list[float]) -> Any:
-        """What the environment takes; None where it is no action."""
+        """Returns the environment's action; None for an invalid one."""
         if self._names:
             start = int(getattr(self._space, "start", 0))
             return start + self._names.index(given) if given in self._names and type(given) is not bool else None
@@ -129,7 +128,7 @@ class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
         return action if self._space.contains(action) else None
 
     def resume(self) -> None:
-        """See `Rules.resume`: another environment of the same seed, in which the same is done again."""
+        """Rebuilds the environment from its seed and replays the actions."""
         self._env = _make_env(self.config)
         self._bare, self._space = self._env.unwrapped, self._env.action_space
         self._begin()
@@ -160,7 +159,7 @@ class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
         return {"reward": self._paid, "at": self.state()}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: a search over states, where the knob `search` allows it."""
+        """Searches over states, if the option `search` allows it."""
         if self.over or not self.config.search or not self._names:
             return None
         here = self.position_key()
@@ -174,7 +173,7 @@ class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
 
 
 def _make_env(config: GymnasiumConfig) -> Any:
-    """The environment. Raises `UserError` where Gymnasium is not installed, `ValueError` where it refuses."""
+    """Builds the environment. Raises `UserError` if Gymnasium is not installed, `ValueError` if it refuses."""
     try:
         import gymnasium
 
@@ -191,7 +190,7 @@ def _make_env(config: GymnasiumConfig) -> Any:
 
 
 def _names_of(bare: Any, space: Any) -> tuple[str | int, ...]:
-    """The actions of a space that has a number of them: the environment's own names, or numbers."""
+    """Returns the actions of a discrete space: the environment's own names, or numbers."""
     count = getattr(space, "n", None)
     if count is None:
         return ()
@@ -210,7 +209,7 @@ def _limit_of(env: Any) -> int:
 
 
 def _plain(observation: Any) -> str:
-    """An observation as JSON, numbers rounded; cut where it is long."""
+    """Converts an observation to JSON: numbers rounded, long text cut."""
     text = canonical_bytes(_rounded(observation)).decode()
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ... ({len(text)} characters)"
 
@@ -230,7 +229,7 @@ _SIDES = ("right", "down", "left", "up")
 
 
 def _map_of(bare: Any) -> str:
-    """MiniGrid's own map, a character a cell: the agent is ^ > v <."""
+    """Draws MiniGrid's map, one character per cell; the agent is ^ > v <."""
     rows = []
     for row in range(bare.grid.height):
         line = ""
@@ -252,7 +251,7 @@ def _letter(thing: Any) -> str:
 
 
 def _view_of(observation: Any) -> str:
-    """What the agent sees, thing by thing: it stands in the middle of the nearest row, and looks ahead."""
+    """Lists the objects in view; the agent stands in the middle of the nearest row and looks ahead."""
     from minigrid.core.constants import IDX_TO_COLOR, IDX_TO_OBJECT
 
     image = observation["image"]
@@ -272,7 +271,7 @@ def _view_of(observation: Any) -> str:
 
 
 def _search_plan(world: GymnasiumWorld) -> dict[bytes, str | int]:
-    """From each state of a shortest solution the action that goes on; empty where none was found within `search`."""
+    """Maps each state of a shortest solution to its next action; empty if `search` states do not suffice."""
     start = world.fork()
     came: dict[bytes, tuple[bytes, str | int] | None] = {start.position_key(): None}
     edge = deque([start])

@@ -1,4 +1,4 @@
-"""A store of keys and values: follow references from key to key, then write what was found. Reading is the burden."""
+"""Key-value store: follow references from key to key, then write the values found. Reading is the burden."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MOST_KEYS = 1_000
 
 
 class KeyValueConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `key-value`. `turns` 0: three times what is needed."""
+    """Options of `key-value`. `turns` 0 means three times the necessary acts."""
 
     hops: Annotated[int, Meta(ge=1, le=20)] = 2
-    """Keys that have to be read for each value: all but the last hold the name of the next."""
+    """Keys to read per value: each but the last holds the name of the next."""
     writes: Annotated[int, Meta(ge=1, le=20)] = 1
-    """Values that have to be written."""
+    """Number of values to write."""
     others: Annotated[int, Meta(ge=0, le=400)] = 6
-    """Keys that have nothing to do with it."""
+    """Number of unrelated keys."""
 
 
 class _Get(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,12 +49,12 @@ class _Submit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Now(msgspec.Struct, forbid_unknown_fields=True):
     values: dict[str, str]
     read: list[str]
-    """Keys of the chains that were read, sorted: what an agent can know."""
+    """Keys of the chains already read, sorted: the agent's knowledge."""
     submitted: bool = False
 
 
 class KeyValue(Rules[KeyValueConfig, _Now]):
-    """See the module."""
+    """Key-value world."""
 
     name: ClassVar[str] = "key-value"
     WorldConfig = KeyValueConfig
@@ -88,21 +88,21 @@ class KeyValue(Rules[KeyValueConfig, _Now]):
         )
 
     def do_get(self, given: _Get) -> Turn:
-        """A value."""
+        """Reads a value."""
         value = self.now.values.get(given.key)
         if any(given.key in chain for chain in self._chains) and given.key not in self.now.read:
             self.now.read = sorted([*self.now.read, given.key])
         return Turn(f"there is no key {given.key[:40]!r}", error=True) if value is None else Turn(value)
 
     def do_set(self, given: _Set) -> Turn:
-        """Writes; it is paid with `submit`."""
+        """Writes a value; the reward comes with `submit`."""
         if given.key not in self.now.values and len(self.now.values) >= _MOST_KEYS:
             return Turn(f"the store is full: {_MOST_KEYS} keys", error=True)
         self.now.values[given.key] = given.value
         return Turn("written")
 
     def do_submit(self, _: _Submit) -> Turn:
-        """The end."""
+        """Terminates the episode."""
         self.now.submitted = True
         return Turn("right", 1.0, True) if self.solved() else Turn("wrong", 0.0, True)
 
@@ -110,7 +110,7 @@ class KeyValue(Rules[KeyValueConfig, _Now]):
         return [self._chains, sorted(self._first.items()), self.config.solvable]
 
     def solved(self) -> bool:
-        """See `Rules.solved`: what was asked for is written, and nothing else was changed."""
+        """Returns whether exactly the requested values were written."""
         return self.config.solvable and self.now.values == {**self._first, **self._wanted}
 
     def extra_facts(self) -> dict[str, Any]:
@@ -118,8 +118,7 @@ class KeyValue(Rules[KeyValueConfig, _Now]):
         return {"written": changed, "submitted": self.now.submitted, "shortest": self._shortest() + 1}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: reads what an agent must read, writes it, and says so. None once what cannot be taken
-        back was written."""
+        """Reads what is necessary, writes the values and submits. None after an irreversible wrong write."""
         if self.over or not self.config.solvable:
             return None
         values = self.now.values
@@ -136,7 +135,7 @@ class KeyValue(Rules[KeyValueConfig, _Now]):
         return "submit", {}
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`: the share of reads and writes that are done."""
+        """Returns the share of necessary reads and writes done."""
         if not self.config.solvable:
             return None
         written = [self.now.values.get(key) == value for key, value in self._wanted.items()]
@@ -147,7 +146,7 @@ class KeyValue(Rules[KeyValueConfig, _Now]):
         return (read + sum(written)) / self._shortest()
 
     def choices(self) -> list[Act]:
-        """See `OffersChoices.choices`: to read any key, to write what was read, to submit."""
+        """Returns reads of every key, writes of known values, and `submit`."""
         if self.over:
             return []
         known = sorted({self.now.values.get(name, "") for name in self.now.read} - {""})

@@ -1,4 +1,4 @@
-"""A maze without loops: one way leads to the goal, of exactly the length and the number of bends that are asked for."""
+"""Perfect maze: exactly one path leads to the goal, with the requested length and number of bends."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _TRIES = 300
 
 
 class MazeConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `maze`. `turns` 0: twice the way's length where the map is seen, else four times the rooms."""
+    """Options of `maze`. `turns` 0 means twice the path length with the map, otherwise four times the rooms."""
 
     size: Annotated[int, Meta(ge=2, le=30)] = 4
-    """Rooms a side."""
+    """Rooms per side."""
     length: Annotated[int, Meta(ge=0, le=900)] = 0
-    """Moves to the goal, exactly; 0 for any from 2 on."""
+    """Exact number of moves to the goal; 0 for any from 2 on."""
     bends: Annotated[int, Meta(ge=-1, le=900)] = -1
-    """How often the way changes its direction, exactly; -1 for any."""
+    """Exact number of direction changes of the path; -1 for any."""
     view: Literal["local", "map"] = "local"
-    """What is seen: which ways are open from here, or the whole maze as well."""
+    """Observation: open directions alone, or the whole maze as well."""
 
 
 class _Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class _Route(NamedTuple):
 
 
 class Maze(Rules[MazeConfig, _Now]):
-    """See the module."""
+    """Maze world."""
 
     name: ClassVar[str] = "maze"
     WorldConfig = MazeConfig
@@ -108,7 +108,7 @@ class Maze(Rules[MazeConfig, _Now]):
         return "\n".join("".join(row) for row in rows)
 
     def do_move(self, given: _Move) -> Turn:
-        """One room, or none where there is a wall."""
+        """Moves one room, unless there is a wall."""
         before = self.now.cell
         self.now.cell = self._ways[before][DIRECTIONS.index(given.direction)]
         if self.solved():
@@ -142,7 +142,7 @@ class Maze(Rules[MazeConfig, _Now]):
 
 
 def _carve_maze(size: int, draw: random.Random) -> Moves:
-    """A maze without loops that reaches every room, made by walking at random and going back where all is known."""
+    """Carves a perfect maze by random depth-first search."""
     open_to = [[cell] * 4 for cell in range(size * size)]
     path, known = [draw.randrange(size * size)], set[int]()
     known.add(path[0])
@@ -165,7 +165,7 @@ def _carve_maze(size: int, draw: random.Random) -> Moves:
 
 
 def _routes_from(ways: Moves, start: int) -> list[_Route]:
-    """The way to every other room: its length, and how often it changes its direction."""
+    """Returns the path to every other room: its length and number of bends."""
     found, edge = list[_Route](), [(start, -1, 0, 0)]
     known = {start}
     while edge:

@@ -1,7 +1,7 @@
-"""The procedural problems of reasoning-gym as text worlds: one question, an answer, and its own verifier's score.
+"""Procedural problems of reasoning-gym as text worlds: one question, one answer, scored by the data set's verifier.
 
-Needs the extra `assay[reasoning-gym]`. The seed makes the problem; `config` are the options of its data set, by which
-it is made harder. The scorer is theirs: what it pays is told as the fact `score`, and `solved` asks for the whole.
+Needs the extra `assay[reasoning-gym]`. The seed selects the problem; `config` holds the data set's options, including
+its difficulty. The fact `score` is the verifier's; `solved` requires the full score.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["ReasoningGymConfig", "ReasoningGymWorld"]
 
 
 class ReasoningGymConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `reasoning-gym`. `turns` 0: one answer."""
+    """Options of `reasoning-gym`. `turns` 0 means one answer."""
 
     dataset: Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,80}$")]
-    """Its name there, for example chain_sum."""
+    """Name of the data set, for example chain_sum."""
     config: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
     """Options of the data set, for example `{"min_terms": 4}`."""
 
@@ -37,11 +37,11 @@ class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Now(msgspec.Struct, forbid_unknown_fields=True):
     score: float | None = None
-    """Of the last answer."""
+    """Score of the last answer."""
 
 
 class ReasoningGymWorld(Rules[ReasoningGymConfig, _Now]):
-    """See the module."""
+    """Problem of reasoning-gym as a text world."""
 
     name: ClassVar[str] = "reasoning-gym"
     WorldConfig = ReasoningGymConfig
@@ -76,7 +76,7 @@ class ReasoningGymWorld(Rules[ReasoningGymConfig, _Now]):
         return str(self._entry["question"])
 
     def do_answer(self, given: _Answer) -> Turn:
-        """Scored by the data set's own scorer; the end where it is right, or was the last."""
+        """Scores the answer; terminates if it is right or the last."""
         self.now.score = score = self._score(given.text)
         if score >= 1:
             return Turn("right", score, True)
@@ -92,9 +92,9 @@ class ReasoningGymWorld(Rules[ReasoningGymConfig, _Now]):
         return {"score": self.now.score, **({"shortest": 1} if self._known is not None else {})}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: the data set's own answer, where its own scorer takes it."""
+        """Gives the data set's own answer, if its scorer accepts it."""
         return None if self.over or self._known is None else ("answer", {"text": self._known})
 
     def choices(self) -> list[Act]:
-        """See `OffersChoices.choices`: the usual guesses."""
+        """Returns common guesses."""
         return [] if self.over else [("answer", {"text": text}) for text in ("0", "1", "yes", "no", "A", "")]

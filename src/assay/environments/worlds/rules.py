@@ -1,7 +1,7 @@
-"""What the families share: knobs, typed acts, a state that is one Struct, snapshots, digests and the budget of turns.
+"""Base of the world families: typed options and acts, a state in one Struct, snapshots, digests and the limit of turns.
 
-A family gives its knobs, its acts and its state as Structs, and one method an act; everything that `TextWorld` promises
-of wrong acts, copies and names follows from here. Nothing in it is needed to write a world: `TextWorld` is a protocol.
+A family defines options, acts and state as Structs and one method per act; `Rules` fulfils the rest of `TextWorld`.
+Worlds may implement the protocol without it.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ K = TypeVar("K", bound="WorldConfig")
 
 
 class WorldConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every family can be turned by."""
+    """Options of every family."""
 
     turns: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
-    """Acts that are allowed; beyond them the episode is cut. 0: the family's own default."""
+    """Maximum number of acts, after which the episode is truncated. 0 means the family's default."""
     solvable: bool = True
-    """False makes the twin of a world that cannot be solved, and does not say so."""
+    """False makes an unsolvable twin of a world, without saying so."""
 
 
 class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
-    """Everything that changes in a world, and which world it is."""
+    """Mutable state of a world, and its identity."""
 
     made: str
     seed: int
@@ -50,7 +50,7 @@ class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_config(kind: type[K], parameters: Mapping[str, Any], name: str) -> K:
-    """Reads parameters. Raises `ValueError` that names the parameter, what it must be, and which there are."""
+    """Reads parameters. Raises `ValueError` that names the parameter, its type and the known ones."""
     known = kind.__struct_fields__
     unknown = sorted(set(parameters) - set(known))
     if unknown:
@@ -60,15 +60,15 @@ def read_config(kind: type[K], parameters: Mapping[str, Any], name: str) -> K:
     try:
         return msgspec.convert(dict(parameters), kind)
     except (msgspec.ValidationError, ValueError) as exc:
-        raise ValueError(f"the world {name!r}: {exc}; there are the knobs {', '.join(known)}") from exc
+        raise ValueError(f"the world {name!r}: {exc}; known options: {', '.join(known)}") from exc
 
 
 class Rules(Generic[K, N]):
-    """A text world of which a family says what is its own.
+    """Base class of text worlds.
 
     Args:
         parameters: Fields of `WorldConfig`.
-        seed: Which world.
+        seed: Seed of the world.
 
     A family defines the class attributes below, `generate`, `render`, `brief`, `facts`, `oracle`, `progress`, and for
     each act `NAME` of `acts` a method `do_NAME(given) -> Turn`.
@@ -77,11 +77,11 @@ class Rules(Generic[K, N]):
     name: ClassVar[str]
     WorldConfig: ClassVar[type[Any]]
     Now: ClassVar[type[Any]]
-    """The Struct of what changes. It is mutable, and plain data all through."""
+    """Struct of the mutable state; plain data throughout."""
     acts: ClassVar[dict[str, type[msgspec.Struct]]]
-    """Name of a tool to the Struct of its arguments, whose docstring is the tool's description."""
+    """Tool name to the Struct of its arguments, whose docstring is the tool's description."""
     path_facts: ClassVar[frozenset[str]] = frozenset({"turns"})
-    """Facts that tell of the way and not of what the world became."""
+    """Facts about the path taken, not about the final state."""
 
     def __init__(self, parameters: Mapping[str, Any], seed: int) -> None:
         self.config: K = read_config(self.WorldConfig, parameters, self.name)
@@ -103,28 +103,27 @@ class Rules(Generic[K, N]):
     # What a family says of itself.
 
     def generate(self, draw: random.Random) -> None:
-        """Makes the world: sets what never changes, `now`, and `limit` where that is 0. The same draws give the same
-        world."""
+        """Generates the world: sets the constants, `now`, and `limit` if that is 0. Deterministic in `draw`."""
         raise NotImplementedError
 
     def render(self) -> str:
-        """What is to be seen now."""
+        """Returns the current observation."""
         raise NotImplementedError
 
     def brief(self) -> str:
-        """What is asked for, in words: the task's text, before what is to be seen at first."""
+        """Returns the task's text before the first observation."""
         raise NotImplementedError
 
     def constants(self) -> Any:
-        """What makes this world this one and never changes in it, as plain JSON data."""
+        """Returns the constant identity of this world as plain JSON data."""
         raise NotImplementedError
 
     def solved(self) -> bool:
-        """Whether the task is truly done."""
+        """Returns whether the task is truly done."""
         raise NotImplementedError
 
     def extra_facts(self) -> dict[str, Any]:
-        """Further facts."""
+        """Returns further facts."""
         return {}
 
     def oracle(self) -> Act | None:
@@ -137,14 +136,14 @@ class Rules(Generic[K, N]):
         return []
 
     def offered(self) -> dict[str, type[msgspec.Struct]]:
-        """The acts of this very world."""
+        """Returns the acts of this very world."""
         return self.acts
 
     # What follows.
 
     @property
     def over(self) -> bool:
-        """Whether no act counts any more."""
+        """Returns whether the episode has ended."""
         return self.ended or self.cut
 
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -194,14 +193,14 @@ class Rules(Generic[K, N]):
         self.used, self.ended, self.cut = kept.used, kept.ended, kept.cut
 
     def resume(self) -> None:
-        """What else must follow `now`, once that was restored or forked; for a world that holds somebody else's."""
+        """Restores state outside `now` after a restore or fork, in worlds that wrap another library."""
 
     def position_key(self) -> bytes:
-        """Where the world is, as bytes that are equal for equal places."""
+        """Returns bytes that are equal for equal states."""
         return _ENCODER.encode(self.now)
 
     def check(self, now: N) -> None:
-        """Raises `ValueError` where a restored state could not be one of this world."""
+        """Raises `ValueError` for a restored state that is impossible in this world."""
 
     def fork(self) -> Self:
         other = copy(self)
@@ -222,7 +221,7 @@ class Rules(Generic[K, N]):
         return {"solved": self.solved(), "turns": self.used, **self.extra_facts()}
 
     def dedup_key(self) -> str:
-        """Equal for worlds that are one to who acts in them; by it tasks are parted that must not be alike."""
+        """Returns a key that is equal for worlds an agent cannot tell apart; it separates `train` from `test`."""
         return self.state()
 
     def _identity(self) -> str:

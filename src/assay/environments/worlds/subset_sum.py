@@ -1,4 +1,4 @@
-"""Choose numbers that add up to a target: hard to find, easy to check, and a solution is planted."""
+"""Subset sum: choose numbers that add up to a target. Hard to find, easy to check; a solution is planted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["SubsetSum", "SubsetSumConfig"]
 
 
 class SubsetSumConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `subset-sum`. `turns` 0: three answers."""
+    """Options of `subset-sum`. `turns` 0 means three answers."""
 
     numbers: Annotated[int, Meta(ge=2, le=40)] = 8
-    """How many numbers there are to choose from."""
+    """Number of candidates."""
     largest: Annotated[int, Meta(ge=10, le=1_000_000)] = 60
-    """What none of them is above; they are all different."""
+    """Upper bound of the numbers, which are distinct."""
     chosen: Annotated[int, Meta(ge=0, le=40)] = 0
-    """Of how many the planted solution consists; 0 for half of them."""
+    """Size of the planted solution; 0 means half of the numbers."""
 
 
 class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,11 +33,11 @@ class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Now(msgspec.Struct, forbid_unknown_fields=True):
     sum: int | None = None
-    """Of the last answer; None where none was given, or it was of other numbers."""
+    """Sum of the last answer; None before an answer and for numbers not on the list."""
 
 
 class SubsetSum(Rules[SubsetSumConfig, _Now]):
-    """See the module."""
+    """Subset sum world."""
 
     name: ClassVar[str] = "subset-sum"
     WorldConfig = SubsetSumConfig
@@ -66,7 +66,7 @@ class SubsetSum(Rules[SubsetSumConfig, _Now]):
         return f"numbers {' '.join(map(str, self._numbers))}\ntarget {self._target}"
 
     def do_answer(self, given: _Answer) -> Turn:
-        """Right, or wrong and by how much."""
+        """Returns whether the answer is right, or its error."""
         numbers = given.numbers
         if len(set(numbers)) != len(numbers) or not set(numbers) <= set(self._numbers):
             self.now.sum = None
@@ -89,14 +89,14 @@ class SubsetSum(Rules[SubsetSumConfig, _Now]):
         return None if self.over or not self.config.solvable else ("answer", {"numbers": self._planted})
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`: how near the last answer's sum is."""
+        """Returns the closeness of the last answer's sum."""
         if not self.config.solvable:
             return None
         off = self._target if self.now.sum is None else abs(self.now.sum - self._target)
         return max(0.0, 1 - off / self._target)
 
     def choices(self) -> list[Act]:
-        """See `OffersChoices.choices`: each number alone, all of them, and the first half."""
+        """Returns each number alone, all of them, and the first half."""
         if self.over:
             return []
         groups = [[number] for number in self._numbers]
@@ -105,7 +105,7 @@ class SubsetSum(Rules[SubsetSumConfig, _Now]):
 
 
 def _unreachable_sum(numbers: tuple[int, ...], near: int) -> int:
-    """The sum nearest to `near`, not below 1, that no choice of numbers gives."""
+    """Returns the sum nearest to `near`, at least 1, that no choice of numbers gives."""
     reached = 1  # bit n is set where n is a sum
     for number in numbers:
         reached |= reached << number

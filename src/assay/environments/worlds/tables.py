@@ -1,6 +1,6 @@
-"""Customers, products and orders: find the rows that are meant, over one, two or three tables, and change them.
+"""Order database: find the requested rows over one, two or three tables, and change them.
 
-The burden of reading grows with the tables that have to be joined, that of writing with the orders that are meant.
+Reading grows with the number of joined tables, writing with the number of requested orders.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _COLUMNS = {
 
 
 class TablesConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `tables`. `turns` 0: three times what is needed."""
+    """Options of `tables`. `turns` 0 means three times the necessary acts."""
 
     rows: Annotated[int, Meta(ge=4, le=200)] = 12
-    """Orders."""
+    """Number of orders."""
     tables: Annotated[int, Meta(ge=1, le=3)] = 2
-    """Tables that are needed: the orders alone, the customer's name as well, the product's as well."""
+    """Necessary tables: 1 orders, 2 also customers, 3 also products."""
     writes: Annotated[int, Meta(ge=1, le=20)] = 2
-    """Orders that have to be changed."""
+    """Number of orders to change."""
 
 
 class _Find(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,12 +60,12 @@ class _Submit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Now(msgspec.Struct, forbid_unknown_fields=True):
     status: dict[str, str]
     known: list[str]
-    """Which of the needed rows were looked up, sorted: what an agent can know."""
+    """Necessary rows already looked up, sorted: the agent's knowledge."""
     submitted: bool = False
 
 
 class Tables(Rules[TablesConfig, _Now]):
-    """See the module."""
+    """Order database world."""
 
     name: ClassVar[str] = "tables"
     WorldConfig = TablesConfig
@@ -100,7 +100,8 @@ class Tables(Rules[TablesConfig, _Now]):
         self.now = _Now(status, [])
 
     def _pair(self, draw: random.Random, *, meant: bool) -> tuple[str, str]:
-        """Customer and product of an order; every order of the customer is meant where the product is not named."""
+        """Returns customer and product of an order; without a named product, every order of the customer is
+        requested."""
         by_product = self.config.tables == 3
         if meant:
             return self._customer, self._product if by_product else draw.choice(list(self._products))
@@ -126,7 +127,7 @@ class Tables(Rules[TablesConfig, _Now]):
         return list((self._customers if table == "customers" else self._products).items())
 
     def do_find(self, given: _Find) -> Turn:
-        """Rows, all of them."""
+        """Returns all matching rows."""
         columns = _COLUMNS[given.table]
         if given.column not in columns:
             said = f"the table {given.table} has no column {given.column[:40]!r}; it has {', '.join(columns)}"
@@ -139,14 +140,14 @@ class Tables(Rules[TablesConfig, _Now]):
         return Turn("\n".join(" ".join(row) for row in found) or "no rows")
 
     def do_update(self, given: _Update) -> Turn:
-        """Changes; it is paid with `submit`."""
+        """Changes a status; the reward comes with `submit`."""
         if given.order not in self._orders:
             return Turn(f"there is no order {given.order[:40]!r}", error=True)
         self.now.status[given.order] = given.status
         return Turn("changed")
 
     def do_submit(self, _: _Submit) -> Turn:
-        """The end."""
+        """Terminates the episode."""
         self.now.submitted = True
         return Turn("right", 1.0, True) if self.solved() else Turn("wrong", 0.0, True)
 
@@ -158,7 +159,7 @@ class Tables(Rules[TablesConfig, _Now]):
             raise ValueError(f"{len(now.status)} orders are not those of this world")
 
     def solved(self) -> bool:
-        """See `Rules.solved`: the meant orders are changed, and no other."""
+        """Returns whether exactly the requested orders were changed."""
         return self.now.status == {**self._first, **dict.fromkeys(self._target_orders, self._to)}
 
     def extra_facts(self) -> dict[str, Any]:
@@ -166,7 +167,7 @@ class Tables(Rules[TablesConfig, _Now]):
         return {"changed": changed, "submitted": self.now.submitted, "shortest": self._shortest() + 1}
 
     def _lookups(self) -> list[tuple[str, Act]]:
-        """What has to be looked up, in order."""
+        """Returns the necessary lookups, in order."""
         names: list[tuple[str, Act]] = [
             ("customer", ("find", _find_arguments("customers", "name", self._customers[self._customer]))),
             ("product", ("find", _find_arguments("products", "name", self._products[self._product]))),
@@ -177,7 +178,7 @@ class Tables(Rules[TablesConfig, _Now]):
         ]
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: looks up what an agent must know, puts right what is wrong, and says so."""
+        """Looks up what is necessary, corrects what is wrong, and submits."""
         if self.over:
             return None
         for name, act in self._lookups():
@@ -190,14 +191,14 @@ class Tables(Rules[TablesConfig, _Now]):
         return "submit", {}
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`: the share of lookups and changes that are done, less what was changed wrongly."""
+        """Returns the share of lookups and changes done, less wrong changes."""
         wanted = {**self._first, **dict.fromkeys(self._target_orders, self._to)}
         wrong = sum(self.now.status[name] != to for name, to in wanted.items())
         done = len(self.now.known) + self.config.writes - wrong
         return max(0.0, min(1.0, done / self._shortest()))
 
     def choices(self) -> list[Act]:
-        """See `OffersChoices.choices`: what can be looked up by name, each order's next status, to submit."""
+        """Returns lookups by name, the next status of each order, and `submit`."""
         if self.over:
             return []
         finds: list[Act] = [("find", _find_arguments("customers", "name", name)) for name in self._customers.values()]

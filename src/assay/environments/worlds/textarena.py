@@ -1,10 +1,8 @@
-"""TextArena's games for one player as text worlds: one tool says what a player would type.
+"""Single-player games of TextArena as text worlds: one tool takes the player's text.
 
-Needs the extra `assay[textarena]`. A snapshot is the seed and what was said: restoring says it again. The games draw
-from Python's global random numbers; each world keeps a state of its own and puts the others' back, so that games do not
-disturb one another. Only the games in `GAMES` are played. They are for one player; they neither fetch word lists nor
-ask a model when they are made, which a task from anybody must not bring about; and they keep every promise of a world:
-some others raise where a move has the wrong form.
+Needs the extra `assay[textarena]`. A snapshot is the seed and the moves; restoring replays them. The games use Python's
+global random state; each world swaps in its own, so that games do not disturb each other. Only the games in `GAMES` are
+supported: they have one player, fetch no word list, ask no model, and keep the promises of a text world.
 """
 
 from __future__ import annotations
@@ -30,14 +28,14 @@ GAMES = (
     "2048", "Bandit", "Blackjack", "Crosswords", "FifteenPuzzle", "FrozenLake", "GuessTheNumber", "LightsOut",
     "LogicPuzzle", "Mastermind", "Minesweeper", "PegJump", "RushHour", "Secretary", "Set", "Sudoku", "TowerOfHanoi",
 )  # fmt: skip
-"""What stands before the version in an id: `TowerOfHanoi-v0`, `TowerOfHanoi-v0-medium`."""
+"""Base of the supported ids: `TowerOfHanoi-v0`, `TowerOfHanoi-v0-medium`."""
 
 
 class TextArenaConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `textarena`. `turns` 0: 200; the games have limits of their own."""
+    """Options of `textarena`. `turns` 0 means 200; the games have limits of their own."""
 
     id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,100}$")]
-    """As registered, for example TowerOfHanoi-v0."""
+    """Registered id, for example TowerOfHanoi-v0."""
 
 
 class _Say(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +49,7 @@ class _Now(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TextArenaWorld(Rules[TextArenaConfig, _Now]):
-    """See the module."""
+    """Game of TextArena as a text world."""
 
     name: ClassVar[str] = "textarena"
     WorldConfig = TextArenaConfig
@@ -83,7 +81,7 @@ class TextArenaWorld(Rules[TextArenaConfig, _Now]):
 
     @contextmanager
     def _own_chance(self) -> Iterator[None]:
-        """Python's global random numbers, as this game left them."""
+        """Context in which the global random state is this game's."""
         others = random.getstate()
         if self._chance is not None:
             random.setstate(self._chance)
@@ -105,7 +103,7 @@ class TextArenaWorld(Rules[TextArenaConfig, _Now]):
         return self._last_text.strip()
 
     def do_say(self, given: _Say) -> Turn:
-        """One move."""
+        """Makes one move."""
         self.now.said.append(given.text)
         done = self._send(given.text)
         if done:
@@ -127,7 +125,7 @@ class TextArenaWorld(Rules[TextArenaConfig, _Now]):
         return False
 
     def resume(self) -> None:
-        """See `Rules.resume`: the same is said again in another game of the same seed."""
+        """Replays the moves in another game of the same seed."""
         self._chance = None
         self._begin()
         for text in self.now.said:
@@ -137,23 +135,23 @@ class TextArenaWorld(Rules[TextArenaConfig, _Now]):
         return []
 
     def position_key(self) -> bytes:
-        """See `Rules.position_key`: what the game itself keeps."""
+        """Returns the game's own state."""
         return canonical_bytes(_plain(getattr(self._bare.state, "game_state", None)))
 
     def solved(self) -> bool:
-        """See `Rules.solved`: the whole reward."""
+        """Returns whether the full reward was paid."""
         return self._reward >= 1
 
     def extra_facts(self) -> dict[str, Any]:
         return {"reward": self._reward}
 
     def oracle(self) -> Act | None:
-        """Nobody advises."""
+        """Gives no advice."""
         return None
 
 
 def _make_game(name: str) -> Any:
-    """The game. Raises `UserError` where TextArena is not installed, `ValueError` where it or we refuse."""
+    """Builds the game. Raises `UserError` if TextArena is not installed, `ValueError` if the game is refused."""
     if name.partition("-")[0] not in GAMES:
         raise ValueError(f"id={name}: the games that are played are {', '.join(GAMES)}, as in TowerOfHanoi-v0")
     try:
@@ -167,7 +165,7 @@ def _make_game(name: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What a game keeps as plain data; what is none as its text."""
+    """Converts game state to plain data; other objects to their text."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

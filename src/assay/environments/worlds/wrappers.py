@@ -1,8 +1,8 @@
-"""What can be put around a text world to make it less kind: failing tools, noisy and reworded texts, unsolvable twins.
+"""Wrappers that make a text world harder: failing tools, noisy and paraphrased texts, unsolvable twins.
 
-A wrapper is a text world around another, so that they compose in any order; the innermost is named first. What it does
-by chance is drawn from the seed and the number of the turn: doing the same acts again meets the same troubles. What
-only troubles the way (failures, noise, words) leaves the state's name as it is.
+A wrapper is a text world around another, so wrappers compose in any order; the innermost is named first. Randomness
+is drawn from the seed and the turn, so replaying the acts meets the same disturbances. Wrappers that only disturb the
+path (failures, noise, paraphrase) leave the state's address unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_WRAPPERS = 16
 
 
 class _WrapperSnapshot(msgspec.Struct, forbid_unknown_fields=True):
-    """What a wrapper adds to the snapshot of what it is around."""
+    """Snapshot of a wrapper and of the world inside."""
 
     kind: str
     seed: int
@@ -41,12 +41,12 @@ class _WrapperSnapshot(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Wrapper:
-    """A world around a world; by itself it changes nothing.
+    """Wrapper base; changes nothing by itself.
 
     Args:
-        inner: What it is around.
+        inner: The wrapped world.
         options: Fields of `Options`.
-        seed: What chance is drawn from.
+        seed: Seed of its randomness.
     """
 
     kind: ClassVar[str]
@@ -55,9 +55,9 @@ class Wrapper:
     def __init__(self, inner: TextWorld, options: Any, seed: int) -> None:
         self.inner, self.options, self.seed = inner, options, seed
         self.count = 0
-        """Acts so far."""
+        """Number of acts so far."""
         self.mark = 0
-        """What the wrapper itself has to remember."""
+        """State of the wrapper itself."""
         self.path_facts = frozenset(getattr(inner, "path_facts", frozenset({"turns"})))
 
     def reset(self, seed: int | None = None) -> str:
@@ -67,15 +67,15 @@ class Wrapper:
 
     @property
     def over(self) -> bool:
-        """Whether no act counts any more, as far as what it is around says."""
+        """Returns whether the wrapped world is over."""
         return _is_over(self.inner)
 
     def transform(self, text: str) -> str:
-        """An observation, as it is shown."""
+        """Transforms an observation."""
         return text
 
     def brief(self) -> str:
-        """What is asked for, as it is said; empty where the world does not say."""
+        """Returns the transformed brief; empty if the world has none."""
         return str(getattr(self.inner, "brief", str)())
 
     def dedup_key(self) -> str:
@@ -90,7 +90,7 @@ class Wrapper:
         return turn._replace(observation=self.transform(turn.observation))
 
     def draw(self) -> random.Random:
-        """What chance is drawn from at this turn."""
+        """Returns the random generator of this turn."""
         return random.Random(f"{self.kind}/{self.seed}/{self.count}")
 
     def snapshot(self) -> bytes:
@@ -136,17 +136,17 @@ class _FailuresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: Rate = 0.1
     """Share of acts that fail."""
     in_row: Annotated[int, Meta(ge=1, le=100)] = 2
-    """Failures one after another at most: the next act is done."""
+    """Maximum number of consecutive failures."""
 
 
 class Failures(Wrapper):
-    """Tools that fail now and then: the act is not done, the answer says so, and trying again is the remedy."""
+    """Transient tool failures: the act is not executed, the answer says so, and a retry helps."""
 
     kind = "failures"
     Options = _FailuresOptions
 
     def act(self, name: str, arguments: dict[str, Any]) -> Turn:
-        """See `TextWorld.act`. `mark` counts the failures since the last act that was done."""
+        """Fails at random; `mark` counts the failures since the last executed act."""
         self.count += 1
         draw = self.draw()
         if self.mark < self.options.in_row and draw.random() < self.options.rate and not _is_over(self.inner):
@@ -161,13 +161,13 @@ _TROUBLES = ("the tool timed out", "the service is busy", "the connection was lo
 
 class _NoiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: Rate = 0.2
-    """Share of observations that are disturbed."""
+    """Share of disturbed observations."""
     how: Literal["any", "typos", "gaps", "chatter"] = "any"
-    """Letters exchanged, a word missing, a sentence that has nothing to do with it, or one of them by chance."""
+    """Kind of noise: swapped letters, a missing word, an unrelated sentence, or a random one of these."""
 
 
 class Noise(Wrapper):
-    """Observations with typing errors, missing words, or talk that does not matter."""
+    """Observations with typos, missing words or unrelated sentences."""
 
     kind = "noise"
     Options = _NoiseOptions
@@ -211,11 +211,11 @@ _DISTURB = {"typos": _typos, "gaps": _gaps, "chatter": _chatter}
 
 class _ParaphraseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: Rate = 1.0
-    """Share of the words with another name that get one; which is fixed for an episode."""
+    """Share of replaceable words that are replaced; fixed for an episode."""
 
 
 class Paraphrase(Wrapper):
-    """The same said in other words: task and observations; names of tools and values stay."""
+    """Paraphrased task and observations; names of tools and values are unchanged."""
 
     kind = "paraphrase"
     Options = _ParaphraseOptions
@@ -255,14 +255,14 @@ _WORDS = re.compile(rf"\b(?:{'|'.join(_SYNONYMS)})\b", re.IGNORECASE)
 
 
 class _TwinOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """None."""
+    """Empty options."""
 
 
 class Twin(Wrapper):
-    """The world may be unsolvable, and to say so is the solution then: adds the act `declare_unsolvable`.
+    """Possibly unsolvable world, solved by declaring that: adds the act `declare_unsolvable`.
 
-    A world is unsolvable where its oracle knows no way from the start; the twin of a solvable one is made by its knob
-    `solvable=false`. `mark` is 1 once it was declared.
+    A world is unsolvable if its oracle has no solution at the start; the option `solvable=false` makes the twin of a
+    solvable one. `mark` is 1 after the declaration.
     """
 
     kind = "twin"
@@ -315,7 +315,7 @@ class Twin(Wrapper):
         return inner if not self.mark else DIGEST_PREFIX + str(blake3(f"declared {inner}".encode()).hexdigest())
 
     def facts(self) -> dict[str, Any]:
-        """See `TextWorld.facts`: what was declared is solved where it is true."""
+        """Counts a true declaration as solved."""
         facts = self.inner.facts()
         declared = bool(self.mark)
         solved = not self._solvable if declared else bool(facts.get("solved"))
@@ -341,15 +341,15 @@ WRAPPERS: Mapping[str, type[Wrapper]] = {kind.kind: kind for kind in (Failures, 
 
 
 def wrap_world(world: TextWorld, specs: Any, seed: int) -> TextWorld:
-    """Puts wrappers around a world.
+    """Wraps a world.
 
     Args:
-        world: The innermost.
-        specs: `[{"kind": "failures", "rate": 0.1}, ...]`, the innermost first.
-        seed: What their chance is drawn from.
+        world: The innermost world.
+        specs: `[{"kind": "failures", "rate": 0.1}, ...]`, innermost first.
+        seed: Seed of the wrappers.
 
     Raises:
-        ValueError: There is no such wrapper, or it has no such option; the message says which there are.
+        ValueError: An unknown wrapper or option; the message lists the known ones.
     """
     if not isinstance(specs, list | tuple) or len(specs) > _MOST_WRAPPERS:
         raise ValueError(
@@ -372,7 +372,7 @@ def wrap_world(world: TextWorld, specs: Any, seed: int) -> TextWorld:
 
 
 def parse_wrappers(text: str) -> list[dict[str, Any]]:
-    """Reads `failures:rate=0.1:in_row=2+twin`, which needs no quoting in any shell. Raises `UserError`."""
+    """Parses `failures:rate=0.1:in_row=2+twin`, which needs no quoting in any shell. Raises `UserError`."""
     specs: list[dict[str, Any]] = []
     for part in text.split("+"):
         kind, *pairs = part.split(":")
@@ -382,7 +382,7 @@ def parse_wrappers(text: str) -> list[dict[str, Any]]:
 
 
 def _is_over(world: Any) -> bool:
-    """Whether a world is over, asked without an act; a world that does not say is asked for its own."""
+    """Returns whether a world is over, without acting; falls back to the wrapped world."""
     return bool(getattr(world, "over", False))
 
 

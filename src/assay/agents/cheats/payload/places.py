@@ -1,4 +1,4 @@
-"""Looks around: folders with tests, what every Python imports from, where programs are looked up.
+"""Lists folders with tests, import paths of every Python, and program folders.
 
 Argument: `workdir`. Prints JSON: `tests`, `test_files`, `path`, `user_sites`, `programs`, `home`.
 """
@@ -29,7 +29,7 @@ def test_folders(workdir: str) -> list[str]:
 
 
 def query_import_path(program: str) -> tuple[list[str], str]:
-    """A Python's import path, and the folder of the user's own packages."""
+    """Returns a Python's import path and user site folder."""
     try:
         done = subprocess.run([program, "-c", ASK], capture_output=True, timeout=3, check=False)
         path, user = json.loads(done.stdout)
@@ -39,7 +39,6 @@ def query_import_path(program: str) -> tuple[list[str], str]:
 
 
 def main() -> None:
-    """See the module."""
     workdir = json.loads(sys.argv[1])["workdir"]
     programs = [p for p in os.environ.get("PATH", "").split(":") if p.startswith("/")]
     environments = [*glob.glob(f"{workdir}/.venv/bin"), *glob.glob(f"{workdir}/venv/bin"), *glob.glob("/opt/*/bin")]
