@@ -1,7 +1,7 @@
-"""Which files a command writes, reads and removes, as far as its text says so.
+"""Files that a command writes, reads and removes, according to its text.
 
-Only what is written out counts: a name that a variable, a pattern or a running program holds is not looked for. A path
-is as written, not joined with a directory changed to before it.
+Only literal names count, not those held by a variable, a pattern or a running program. Paths are as written, not joined
+with an earlier `cd`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class FileUse(NamedTuple):
 
 
 class _Uses:
-    """What is collected."""
+    """Collector of paths."""
 
     def __init__(self) -> None:
         self._paths: tuple[dict[str, None], dict[str, None], dict[str, None]] = ({}, {}, {})
@@ -86,7 +86,7 @@ class _Uses:
 
 
 def command_files(command: str) -> FileUse:
-    """Files that the simple commands of a shell text write, read and remove."""
+    """Returns the files that the simple commands of a shell text write, read and remove."""
     uses = _Uses()
     for simple in simple_commands(command):
         for redirect in simple.redirects:
@@ -177,7 +177,7 @@ def _patterned(name: str, words: tuple[str, ...], operands: tuple[str, ...], use
 
 
 def _clustered(word: str) -> bool:
-    """`-Ei`, `-ni.bak`: several of sed's letters with `i` among them."""
+    """Returns whether sed's options are clustered with `i`, as in `-Ei`, `-ni.bak`."""
     return re.match(r"-[nErsuz]+i", word) is not None
 
 
@@ -197,7 +197,7 @@ def _interpreted(simple: SimpleCommand, words: tuple[str, ...], operands: tuple[
 
 
 def patch_files(text: str) -> FileUse:
-    """Files that a patch names: in the form of `apply_patch`, or a unified diff."""
+    """Returns the files of a patch: in the form of `apply_patch`, or a unified diff."""
     uses = _Uses()
     for found in _PATCH_LINE.finditer(text):
         path = found[2] or found[4]
@@ -207,7 +207,7 @@ def patch_files(text: str) -> FileUse:
 
 
 def code_files(code: str) -> FileUse:
-    """Files that Python text opens, writes or removes by a name that is written out."""
+    """Returns the files that Python text opens, writes or removes by a literal name."""
     uses = _Uses()
     for found in _OPEN.finditer(code):
         (uses.writes if set(found[3] or "r") & set("wax+") else uses.reads)((found[2],))

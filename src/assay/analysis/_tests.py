@@ -1,4 +1,4 @@
-"""Which commands run tests."""
+"""Detection of test commands."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def is_test_file(path: str) -> bool:
 
 
 def test_commands(command: str) -> tuple[SimpleCommand, ...]:
-    """The simple commands of a shell text that run tests. Listing, collecting and asking for help are none."""
+    """Returns the simple commands of a shell text that run tests; listing, collecting and help are excluded."""
     return tuple(each for each in simple_commands(command) if _runs_tests(each))
 
 
@@ -118,7 +118,8 @@ def _by_verb(name: str, words: tuple[str, ...], verbs: frozenset[str]) -> bool:
 
 
 def _interpreted(words: tuple[str, ...], stdin: str | None) -> bool:
-    """`python -m pytest`, `python tests/test_x.py`, `python manage.py test`, code that starts a runner."""
+    """Returns the tests run by an interpreter: `python -m pytest`, `python tests/test_x.py`, code that starts a
+    runner."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-m":

@@ -1,7 +1,7 @@
-"""The acts of a trajectory's agents in one form, whatever harness they worked in.
+"""Actions of a trajectory's agents in one form, for all harnesses.
 
-What a tool is follows from its name alone (`_tools`); what a command is, from its text, which is never run
-(`commands`). A tool that is not known is a `tool`, and a file that is not named in so many words is not listed.
+A tool is classified by its name alone (`_tools`), a command by its text, which is never run (`commands`). An unknown
+tool is a `tool`; only literally named files are listed.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ _SWE_KINDS: dict[str, ActionKind] = {
 
 
 def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
-    """The acts of the agents of `trajectory` (actors `agent` and `other_agent`), in the order of its steps.
+    """Returns the actions of the agents of `trajectory` (actors `agent` and `other_agent`), in the order of its steps.
 
-    A tool call is an action; so is a step without one that says or thinks something. A call's observation is the one
-    that names it, else the next that names none; several are joined by line ends, standard error after the output.
+    A tool call is an action; so is a step without calls that says or thinks something. A call's observations are those
+    with
+    its id, else the next without one, joined by line ends, standard error after the output.
     """
     found: list[Action] = []
     opened: str | None = None
@@ -71,7 +72,7 @@ def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
 
 
 def actions_of_step(step: Step, opened: str | None = None) -> tuple[Action, ...]:
-    """The acts of one step of an agent, from 0; `opened` is the file that a tool without a path is about."""
+    """Returns the actions of one step of an agent, from 0; `opened` is the file of tools without a path."""
     return tuple(_at_position(made, position) for position, made in enumerate(_step_actions(step, opened)))
 
 
@@ -101,8 +102,7 @@ def _step_actions(step: Step, opened: str | None) -> Iterator[Action]:
 
 
 def _brought(calls: tuple[ToolCall, ...], observations: tuple[Observation, ...]) -> list[tuple[Observation, ...]]:
-    """Observations by the call that they answer, calls of one id in turn. Those of no known call go, in order, to calls
-    that have none."""
+    """Assigns observations to calls: by id, in turn; those without a known call in order to calls that have none."""
     brought: list[list[Observation]] = [[] for _ in calls]
     places: dict[str, list[int]] = {}
     for position, call in reversed(list(enumerate(calls))):
@@ -171,7 +171,7 @@ def _action(step: int, position: int, call: ToolCall, seen: tuple[Observation, .
 
 
 def _command(arguments: dict[str, Any], raw: str) -> str | None:
-    """Shell text of a call; a list of words as a shell would have to be told them."""
+    """Returns the shell text of a call; lists of words are quoted."""
     for field in ("command", "cmd", "action"):
         value = arguments.get(field)
         if isinstance(value, dict):  # Codex: {"action": {"command": [...]}}
@@ -208,7 +208,7 @@ def _patched(base: Action, patch: str) -> Action:
 
 
 def _swe_agent(base: Action, tool: str, command: str, opened: str | None) -> Action:
-    """A tool of SWE-agent that is called as text at its shell prompt; an edit is of the file opened last."""
+    """Parses a SWE-agent tool called as text at its shell prompt; an edit is of the file opened last."""
     head, _, body = command.strip().partition("\n")
     simple = simple_commands(command.strip() if tool == "str_replace_editor" else head)
     words = [word for word in simple[0].words if not word.startswith("-")] if simple else [tool]
@@ -231,8 +231,7 @@ def _written_exit_code(observation: str | None) -> int | None:
 
 
 def is_test_run(action: Action) -> bool:
-    """Returns whether it runs tests: a test runner, or a program whose file is named as tests are (`python
-    test_it.py`)."""
+    """Returns whether an action runs tests: a test runner, or a program named like a test (`python test_it.py`)."""
     if plain_name(action.tool) in _TEST_TOOLS:
         return True
     if action.command is not None:
@@ -255,15 +254,15 @@ def _use(action: Action) -> FileUse:
 
 
 def written_paths(action: Action) -> tuple[str, ...]:
-    """Files that it creates or changes, as written: by an edit, a redirection, `sed -i`, `cp`, a patch, Python text."""
+    """Returns files created or changed, as written: by an edit, redirection, `sed -i`, `cp`, patch, Python text."""
     return _use(action).written
 
 
 def read_paths(action: Action) -> tuple[str, ...]:
-    """Files and folders that it looks into, as written; a listing of names (`ls`, `find`) by a shell is none."""
+    """Returns files and folders read, as written; a shell listing of names (`ls`, `find`) is excluded."""
     return _use(action).read
 
 
 def removed_paths(action: Action) -> tuple[str, ...]:
-    """Files that it removes or moves away, as written."""
+    """Returns files removed or moved away, as written."""
     return _use(action).removed

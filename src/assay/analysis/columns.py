@@ -1,7 +1,7 @@
-"""From the rows of a store to the columns that statistics are made of: one place, so that no two screens differ.
+"""Converts a store's rows to the columns of statistics, so that all screens agree.
 
-Invariant: a pass that lacks integrity, or did not hold when it was judged again, is marked doubtful here and nowhere
-else; what an attempt used and nobody recorded (or what is no amount) is absent, never 0.
+Invariant: a pass that lacks integrity, or failed re-verification, is marked doubtful only here; an unrecorded or
+invalid amount is absent, never 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from assay.verdicts import CurrentVerdicts, OutcomeClass, assess
 __all__ = ["MEASURES", "AttemptMeasures", "Row", "measure_attempts"]
 
 MEASURES: dict[str, str] = {"cost_usd": "US dollars", "tokens": "tokens", "seconds": "seconds", "turns": "turns"}
-"""What an attempt uses up, and its unit."""
+"""Resources used by an attempt, and their units."""
 _APART = 1_000_000
 _STATUSES: dict[OutcomeClass, VerdictStatus] = {
     "pass": "pass",
@@ -30,7 +30,7 @@ _STATUSES: dict[OutcomeClass, VerdictStatus] = {
 
 
 class Row(Protocol):
-    """An attempt as a store sums it up (`store.AttemptRow`)."""
+    """Summary of an attempt in a store (`store.AttemptRow`)."""
 
     @property
     def chain(self) -> str: ...
@@ -65,25 +65,25 @@ class AttemptMeasures(NamedTuple):
 
     outcome: Outcome
     used: dict[str, float]
-    """Measure to amount; those of `MEASURES` that were recorded."""
+    """Measure to amount; the recorded ones of `MEASURES`."""
     reverified: str | None
-    """`agree`, `disagree`, `flaky` or `cannot`; None where nobody judged its state again."""
+    """`agree`, `disagree`, `flaky` or `cannot`; None without re-verification."""
     scores: dict[str, float]
     """Process check to its score."""
     source: int
-    """Which run it is of, by its place among those that were named."""
+    """Index of its run among the named ones."""
 
 
 def measure_attempts(
     rows: Iterable[Row], stands: Mapping[str, CurrentVerdicts], *, source: int = 0, require: Separation = "unknown"
 ) -> list[AttemptMeasures]:
-    """The attempts of one run.
+    """Returns the attempts of one run.
 
     Args:
-        rows: Its deciding tries (`store.deciding`).
-        stands: Chain to how it stands (`store.standing`).
-        source: Its place among several runs: attempts of different runs at one task are different attempts.
-        require: The weakest grade of separation at which a pass counts.
+        rows: Its deciding trials (`store.deciding`).
+        stands: Chain to its status (`store.standing`).
+        source: Index among several runs: attempts of different runs at one task are different attempts.
+        require: Minimum grade of separation of a counted pass.
     """
     found = []
     for row in rows:
@@ -108,5 +108,5 @@ def _resource_use(row: Row) -> dict[str, float]:
 
 
 def _duration(started: float | None, finished: float | None) -> float | None:
-    """An imported record may know no time, or one that runs backwards."""
+    """Returns the duration; None for an imported record without time or with a negative one."""
     return finished - started if started and finished and finished >= started else None

@@ -38,13 +38,13 @@ _SMOOTHING = 0.002
 
 
 class Reflection(msgspec.Struct, frozen=True):
-    """What an attempt left: the words of each, as `words` gives them."""
+    """Word sets of an attempt's reflection, as `words` gives them."""
 
     commands: frozenset[str] = frozenset()
     facts: frozenset[str] = frozenset()
     """Verified facts that it wrote down."""
     strategy: frozenset[str] = frozenset()
-    """What it means to do next."""
+    """Next strategy."""
     failed_tests: frozenset[str] = frozenset()
 
 
@@ -67,12 +67,12 @@ class PdiPoint(msgspec.Struct, frozen=True):
 
     @property
     def triggers(self) -> bool:
-        """Returns whether the published intervention would be made: the plan is repeated against the evidence."""
+        """Returns whether the published intervention applies: the plan is repeated against the evidence."""
         return self.index is not None and self.index < TRIGGER - 1e-9
 
 
 def words(text: str) -> frozenset[str]:
-    """Words, paths and identifiers of a text, in lower case. How the published code splits is not known."""
+    """Returns words, paths and identifiers of a text, in lower case. The published tokenisation is unknown."""
     return frozenset(word.lower() for word in _WORD.findall(text))
 
 
@@ -85,7 +85,7 @@ def _weight(step: int) -> float:
 
 
 def proxies(attempts: Sequence[Reflection]) -> tuple[Proxies, ...]:
-    """The shares after each attempt at one task, in the order in which they were made."""
+    """Returns the shares after each attempt at one task, in order."""
     found = []
     before = Reflection()
     for attempt in attempts:
@@ -97,7 +97,7 @@ def proxies(attempts: Sequence[Reflection]) -> tuple[Proxies, ...]:
 
 
 def pdi(history: Sequence[Proxies]) -> tuple[PdiPoint, ...]:
-    """The index after each attempt, from the shares of all of them in order."""
+    """Returns the index after each attempt, from the shares of all of them in order."""
     found = []
     for step, point in enumerate(history):
         index = None
@@ -109,13 +109,13 @@ def pdi(history: Sequence[Proxies]) -> tuple[PdiPoint, ...]:
 
 
 def _z(values: Sequence[float]) -> float:
-    """How many standard deviations the last value lies above the mean of all; 0 where they do not differ."""
+    """Returns the z-score of the last value; 0 for equal values."""
     spread = float(np.std(values))
     return (values[-1] - float(np.mean(values))) / spread if spread > 1e-12 else 0.0
 
 
 def divergence_of_words(first: Sequence[str], second: Sequence[str]) -> float:
-    """The paper's other form of likeness: 1 minus the Jensen-Shannon divergence of word counts, smoothed with .002.
+    """Returns the paper's other similarity: 1 minus the Jensen-Shannon divergence of word counts, smoothed with .002.
 
     The published code takes natural logarithms, so its values lie in [.307, 1]; here base 2 gives [0, 1].
     """

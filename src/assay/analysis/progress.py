@@ -47,14 +47,14 @@ _JEST = re.compile(r"^Tests:[ \t]+((?>(?:\d{1,9} \w+, )+))\d{1,9} total", re.MUL
 
 
 class ProgressPoint(NamedTuple):
-    """After the step, this share of the goal was reached."""
+    """Share of the goal reached after the step."""
 
     step: int
     share: float
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """The measures of one curve."""
+    """Measures of one curve."""
 
     milestones: dict[str, bool]
     """MC, by milestone: `25`, `50`, `75`, `100`."""
@@ -71,10 +71,10 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def progress_metrics(curve: Sequence[float]) -> Progress:
-    """The measures of a curve P_1 ... P_T, shares in [0, 1]. The beginning, P_0 = 0, is put before it.
+    """Returns the measures of a curve P_1 ... P_T, shares in [0, 1], after P_0 = 0.
 
     Raises:
-        ValueError: There is no point, or one is no share.
+        ValueError: There is no point, or one is not a share.
     """
     points = np.asarray(curve, dtype=np.float64)
     if points.ndim != 1 or not points.size:
@@ -95,9 +95,9 @@ def progress_metrics(curve: Sequence[float]) -> Progress:
 
 
 def observed_progress(actions: Sequence[Action]) -> tuple[ProgressPoint, ...]:
-    """Share of tests passed after each test run of the agent's own whose summary can be read (pytest, unittest, Jest).
-
-    It is what the record shows of what the agent ran, no verdict: it can be of other tests each time, and forged.
+    """Returns the share of passed tests after each of the agent's own test runs with a readable summary (pytest,
+    unittest,
+    Jest). It is no verdict: the tests may differ each time, and be forged.
     """
     found = []
     for action in actions:
@@ -108,10 +108,10 @@ def observed_progress(actions: Sequence[Action]) -> tuple[ProgressPoint, ...]:
 
 
 def reported_progress(trajectory: Trajectory) -> tuple[ProgressPoint, ...]:
-    """Share of tests passed in each report of a verifier's tests on record, in order.
+    """Returns the share of passed tests in each recorded report of a verifier, in order.
 
-    A report belongs to the last step that had begun when it was made; one without a time, to the last step of all. Most
-    attempts are verified once and have one point; replays that verify every prefix have a curve.
+    A report belongs to the last step begun before it; without a time, to the last step. Most attempts have one point;
+    replays that verify every prefix have a curve.
     """
     begun = [(step.started, step.index) for step in trajectory.steps if step.started is not None]
     last = trajectory.steps[-1].index if trajectory.steps else 0

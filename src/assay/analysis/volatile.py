@@ -1,8 +1,8 @@
-"""What differs from one run of the same actions to the next and means nothing: times, temporary names, addresses.
+"""Volatile text: parts of outputs that differ between runs of the same actions, such as times and temporary names.
 
-`VOLATILE` is the table of what is put in place of such text before two outputs are compared, `VOLATILE_PATHS` of paths
-whose content is no part of the comparison of two states. A task adds patterns of its own, `[metadata.assay] volatile`.
-Pure. Invariant: every pattern is linear in the text, a task's too, because its language has no repetition to nest.
+`VOLATILE` is the table of replacements made before two outputs are compared, `VOLATILE_PATHS` of paths whose content is
+excluded from the comparison of two states. A task adds patterns with `[metadata.assay] volatile`. Pure.
+Invariant: every pattern is linear in the text, a task's too, because its language has no nested repetition.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 VolatileKind = Literal["time", "duration", "name", "process", "address", "ordering", "task"]
 MOST_TEXT = 1 << 20
-"""Characters of an output that are looked at; of a longer one the rest is compared as it is."""
+"""Maximum normalised characters of an output; the rest is compared verbatim."""
 MOST_OWN, LONGEST_OWN = 100, 300
 _PLACES = {
     "<number>": r"[+-]?+\d++(?>(?:\.\d++)?)",
@@ -37,26 +37,26 @@ _PLACE = re.compile("|".join(map(re.escape, _PLACES)))
 
 
 class Volatile(NamedTuple):
-    """One kind of text that means nothing."""
+    """One kind of volatile text."""
 
     name: str
     kind: VolatileKind
     pattern: re.Pattern[str]
     example: str
-    """A text with it, for a reader."""
+    """Example for readers."""
     put: str | Callable[[re.Match[str]], str] = ""
-    """What stands in its place; default `<NAME>`."""
+    """Replacement; default `<NAME>`."""
 
 
 class NormalText(NamedTuple):
-    """A text without what means nothing, and the names of what was put in its place."""
+    """Normalised text, and the names of the applied replacements."""
 
     text: str
     names: tuple[str, ...]
 
 
 def _sorted_set(found: re.Match[str]) -> str:
-    """A set's display with its members in order; anything else as it is."""
+    """Sorts the members of a displayed set; other text is unchanged."""
     text = found[0]
     try:
         value = ast.literal_eval(text)
@@ -137,17 +137,18 @@ _PATHS = (
     (re.compile(r"/\.(?:bash_history|python_history|viminfo|lesshst|wget-hsts)$"), "histories of programs"),
 )
 VOLATILE_PATHS: tuple[tuple[str, str], ...] = tuple((pattern.pattern, why) for pattern, why in _PATHS)
-"""Paths, as regular expressions, and why what lies there differs."""
+"""Volatile paths, as regular expressions, with the reason."""
 
 
 def compile_patterns(patterns: Iterable[str]) -> tuple[Volatile, ...]:
-    """A task's own patterns.
+    """Compiles a task's own patterns.
 
     Args:
-        patterns: Literal text with places: `<number>`, `<word>`, `<hex>`, and, at its end alone, `<rest>` of the line.
+        patterns: Literal text with placeholders: `<number>`, `<word>`, `<hex>`, and, only at the end, `<rest>` of the
+            line.
 
     Raises:
-        ValueError: One is too long, is nothing but places, or has `<rest>` elsewhere; the message names it.
+        ValueError: A pattern is too long, has only placeholders, or has `<rest>` elsewhere; the message names it.
     """
     given = tuple(patterns)
     if len(given) > MOST_OWN:
@@ -173,7 +174,7 @@ def _compile_pattern(pattern: str) -> Volatile:
 
 
 def normalise(text: str, more: Sequence[Volatile] = ()) -> NormalText:
-    """The text with what means nothing replaced; the task's own patterns come first."""
+    """Replaces volatile text; the task's own patterns come first."""
     head, tail = text[:MOST_TEXT], text[MOST_TEXT:]
     names: dict[str, None] = {}
     for row in (*more, *VOLATILE):
@@ -186,5 +187,5 @@ def normalise(text: str, more: Sequence[Volatile] = ()) -> NormalText:
 
 
 def is_volatile_path(path: str) -> bool:
-    """Returns whether what lies at a path may differ and mean nothing."""
+    """Returns whether a path's content is volatile."""
     return any(pattern.search(path) for pattern, _ in _PATHS)

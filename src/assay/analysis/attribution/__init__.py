@@ -1,4 +1,4 @@
-"""Which step of which actor a failed attempt was lost at, afterwards and while it happens."""
+"""Failure attribution: the decisive step and actor of a failed attempt, afterwards and online."""
 
 from .alignment import attribute_by_alignment
 from .metrics import (

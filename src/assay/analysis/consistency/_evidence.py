@@ -1,4 +1,4 @@
-"""What is recorded of an attempt's judgement, in the form that counting rules compare."""
+"""Recorded verification results in comparable form."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ _WORDS = {"errors": "error", "error": "error", "failures": "failed"}
 
 
 class ReportedCounts(NamedTuple):
-    """A run of tests as one source counts it."""
+    """Test counts of one run by one source."""
 
     source: str
     ok: int
     bad: int
     skipped: int
     total: int
-    """As the source says; the sum of the rest where it says none."""
+    """As reported; else the sum of the others."""
     evidence: str
     quote: str
     """Verbatim from the evidence."""
 
     @property
     def unaccounted(self) -> int:
-        """Tests of the total that no status is said of."""
+        """Returns the number of tests without a status."""
         return max(0, self.total - self.ok - self.bad - self.skipped)
 
     def describe(self) -> str:
-        """In words."""
+        """Returns the counts in words."""
         rest = [f"{n} {word}" for n, word in ((self.bad, "failed"), (self.skipped, "skipped")) if n]
         more = f" ({', '.join(rest)})" if rest else ""
         return f"{self.source} says {self.ok} of {self.total} passed{more}"
 
 
 def reward(trajectory: Trajectory) -> float | None:
-    """The reward on record: `reward` among the named ones, else the lowest; None where there is none."""
+    """Returns the recorded reward: `reward` among the named ones, else the lowest; None without one."""
     values: dict[str, Any] = {}
     for item in trajectory.evidence:
         if item.kind == "reward":
@@ -68,7 +68,7 @@ def passes(trajectory: Trajectory) -> bool:
 
 
 def reported_counts(trajectory: Trajectory) -> list[ReportedCounts]:
-    """Every report of tests on record, in order. One without counts or total says nothing and is left out."""
+    """Returns every recorded test report in order, without those that lack counts and total."""
     return [found for item in trajectory.evidence if item.kind == "test_report" and (found := _read_counts(item))]
 
 
@@ -86,7 +86,7 @@ def _read_counts(item: Evidence) -> ReportedCounts | None:
 
 
 def output_text(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Texts that the verifier's commands printed, each with the id of its evidence."""
+    """Yields texts printed by the verifier's commands, with the id of their evidence."""
     cited = {name for verdict in subject.trajectory.verdicts for name in verdict.evidence}
     for item in subject.trajectory.evidence:
         if item.kind != "test_output" and not (item.kind == "execution" and item.id in cited):
@@ -107,7 +107,7 @@ def _texts(item: Evidence, subject: Subject) -> Iterator[str]:
 
 
 def logged_counts(subject: Subject) -> list[ReportedCounts]:
-    """Summaries of test runs in what the verifier printed."""
+    """Returns the summaries of test runs in the verifier's output."""
     found = []
     for identity, text in output_text(subject):
         found += [one._replace(evidence=identity) for one in printed_counts(text)]
@@ -115,7 +115,7 @@ def logged_counts(subject: Subject) -> list[ReportedCounts]:
 
 
 def printed_counts(text: str) -> list[ReportedCounts]:
-    """Every summary line of pytest (plain or sugar) and unittest in a text, in order."""
+    """Returns every summary line of pytest (plain or sugar) and unittest in a text, in order."""
     places = [(m.start(), _of_words(m[1], m[0])) for m in _SUMMARY.finditer(text)]
     places += [(m.start(), _of_words(m[1], m[0].splitlines()[0])) for m in _SUGAR.finditer(text)]
     places += [(m.start(), _of_unittest(m)) for m in _UNITTEST.finditer(text)]
@@ -123,7 +123,7 @@ def printed_counts(text: str) -> list[ReportedCounts]:
 
 
 def last_counts(text: str) -> ReportedCounts | None:
-    """The last summary in a text; None where there is none."""
+    """Returns the last summary in a text; None without one."""
     found = printed_counts(text)
     return found[-1] if found else None
 

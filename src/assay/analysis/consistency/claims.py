@@ -1,7 +1,7 @@
-"""What an agent says that it did, against what the record shows that it did.
+"""Consistency of an agent's claims with the record of its acts.
 
-Only plain statements count: a sentence that plans, hopes, asks or denies claims nothing. What was cut from an output is
-not known, and nothing is concluded from it.
+Only plain statements count: a sentence that plans, hopes, asks or negates claims nothing. Truncated output allows no
+conclusion.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Statement(NamedTuple):
 
 
 def _sentences(subject: Subject) -> Iterator[_Statement]:
-    """Returns what the agents said, sentence by sentence."""
+    """Yields the agents' messages sentence by sentence."""
     for step in subject.trajectory.steps:
         if step.actor in ("agent", "other_agent") and step.message:
             for sentence in _SENTENCE.split(step.message):
@@ -69,7 +69,7 @@ def _sentences(subject: Subject) -> Iterator[_Statement]:
 
 
 def _claims(subject: Subject, pattern: re.Pattern[str]) -> Iterator[tuple[_Statement, str]]:
-    """Plain statements that a pattern matches, the first of each message, with the words that match."""
+    """Yields plain statements that match a pattern, the first of each message, with the matching words."""
     claimed = -1
     for statement in _sentences(subject):
         match = pattern.search(statement.sentence) if statement.step != claimed else None
@@ -87,8 +87,7 @@ def _could_run(actions: list[Action]) -> bool:
 
 
 def _may_have_tested(action: Action) -> bool:
-    """Returns whether it may have run tests of any kind, or shows results of some; generous, so that innocents stay
-    so."""
+    """Returns whether an action may have run or shown tests of any kind; lenient, to avoid false findings."""
     if is_test_run(action):
         return True
     if action.observation and _RESULT_WORDS.search(action.observation):

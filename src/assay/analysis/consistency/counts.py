@@ -1,4 +1,4 @@
-"""Counts that disagree: reports of tests, logs, rewards, patches and the verdict made of them."""
+"""Consistency of test reports, logs, rewards, patches and verdicts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ._evidence import ReportedCounts, logged_counts, passes, reported_counts, r
 __all__ = ["RULES"]
 
 FEW = 100
-"""Below so many tests each one was written for the task, and one that is skipped is missed."""
+"""Number of tests below which each was written for the task, so that a skipped one matters."""
 _OVERRULING = frozenset({
     "reward_overruled", "failed_tests", "broken_files", "reported_failures", "exit_code", "no_tests",
     "untrusted_changes", "reward_problem",
 })  # fmt: skip
-"""Marks of a reward that other observations contradict; any other mark says that the run was interfered with."""
+"""Marks of a reward contradicted by other observations; any other mark reports interference."""
 
 
 def _finding(rule: str, severity: Severity, summary: str, sources: list[ReportedCounts]) -> Finding:

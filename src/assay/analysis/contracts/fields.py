@@ -1,4 +1,4 @@
-"""What expressions can name at a step: the roots, the fields below them, and what is said of a name that is none."""
+"""Names available to expressions at a step: the roots, their fields, and errors for unknown names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["MISSING", "NOTHING", "PENDING", "ROOTS", "ROOT_VALUES", "problem_of_
 
 
 class _Absent:
-    """Stands for a value that is not there."""
+    """Sentinel of an absent value."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -20,11 +20,11 @@ class _Absent:
 
 
 MISSING: Final = _Absent("MISSING")
-"""The record does not have it, and never will."""
+"""The record lacks it, permanently."""
 PENDING: Final = _Absent("PENDING")
-"""It is not known yet: the call has not been made."""
+"""Not known yet: the call has not been made."""
 NOTHING: Final = _Absent("NOTHING")
-"""It is known that there is none: the call of a turn that calls nothing."""
+"""Known to be absent: the call of a turn without calls."""
 
 ROOTS: Final[dict[str, dict[str, str]]] = {
     "call": {
@@ -71,7 +71,7 @@ ROOTS: Final[dict[str, dict[str, str]]] = {
         "outcome": "how it was judged",
     },
 }
-"""Root names, and the fields below them; a root without fields is a value itself."""
+"""Root names and their fields; a root without fields is a value itself."""
 ROOT_VALUES: Final[dict[str, str]] = {
     "actor": "agent, user, environment or other_agent",
     "who": "the actor's own name, in runs of several agents",
@@ -80,12 +80,12 @@ ROOT_VALUES: Final[dict[str, str]] = {
     "step": "the step's number",
     "seconds": "the time since the first step",
 }
-"""What the roots are that are values themselves."""
+"""Meaning of roots that are values."""
 _OPEN: Final = {("call", "arguments"), ("result", "data"), ("final", "facts")}
 
 
 def problem_of_path(keys: Sequence[str | int], definitions: Iterable[str] = ()) -> str | None:
-    """Returns what is wrong with a path; None where nothing is."""
+    """Returns the error of a path; None if it is valid."""
     root = str(keys[0])
     if root not in ROOTS:
         known = [*ROOTS, *definitions]
@@ -108,7 +108,7 @@ def problem_of_path(keys: Sequence[str | int], definitions: Iterable[str] = ()) 
 
 
 def value_at(fields: dict[str, Any], keys: Sequence[str | int]) -> Any:
-    """The value that a path names; `MISSING`, `PENDING` or `NOTHING` where there is none."""
+    """Returns the value of a path; `MISSING`, `PENDING` or `NOTHING` without one."""
     found: Any = fields
     for key in keys:
         if isinstance(found, dict):

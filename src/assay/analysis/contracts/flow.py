@@ -1,10 +1,11 @@
-"""Who may call what, and which labelled data reached whom, in runs of several agents.
+"""Permissions and flow of labelled data in multi-agent runs.
 
-A label's data are texts of the results that its source names. They reached somebody where exactly such a text stands in
-what he called a tool with, or said, later. That is *obtained*, with the words as evidence; that data was passed on in
-other words, or as a part, is not seen. Who brought the data may have it.
+A label's data are texts of its source's results. They reached a holder if such a text occurs verbatim in its later
+calls
+or messages. That is *obtained*, with the words as evidence; paraphrases and parts are not detected. The agent that
+obtained the data is permitted.
 
-Permissions hold while an agent acts too (`monitor`); where labelled data went is judged afterwards.
+Permissions are also enforced online (`monitor`); data flow is judged afterwards.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from .trace import RecordedTrace
 __all__ = ["FlowHit", "flow_findings", "flows"]
 
 LEAST: Final = 6
-"""Characters of a text that is followed; shorter ones stand anywhere."""
+"""Minimum characters of a tracked text; shorter ones occur anywhere."""
 MOST_VALUES: Final = 2_000
 MOST_TEXT: Final = 65_536
 MOST_LOOKS: Final = 1_000_000
-"""How often a text is looked for in another, for one label."""
+"""Maximum number of text searches per label."""
 _WORDS: Final = re.compile(r"[^\s\"'`,;(){}\[\]<>]{6,200}")
 
 
 class FlowHit(NamedTuple):
-    """Labelled data in the hands of somebody."""
+    """Labelled data at a holder."""
 
     label: str
     who: str
@@ -40,13 +41,13 @@ class FlowHit(NamedTuple):
     step: int
     call: int
     text: str
-    """The data, as it stands there."""
+    """Data as found."""
     source: int
-    """The step that brought it."""
+    """Step that produced the data."""
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Returns whether a name fits a pattern in which `*` stands for any characters. Linear in both together."""
+    """Returns whether a name matches a pattern in which `*` stands for any characters. Linear in both together."""
     parts = pattern.split("*")
     if len(parts) == 1:
         return pattern == name
@@ -62,7 +63,7 @@ def fits(pattern: str, name: str) -> bool:
 
 
 def may_call(contract: Contract, who: str, tool: str) -> str | None:
-    """Why an agent may not call a tool; None where it may, or nothing is said of it."""
+    """Returns why an agent may not call a tool; None if it may."""
     for agent in contract.table.agents:
         if not fits(agent.name, who):
             continue
@@ -75,7 +76,7 @@ def may_call(contract: Contract, who: str, tool: str) -> str | None:
 
 
 def flow_findings(contract: Contract, recorded: RecordedTrace) -> Iterator[Finding]:
-    """Calls that were not permitted, and labelled data where it must not be."""
+    """Yields forbidden calls and labelled data at forbidden holders."""
     yield from _permissions(contract, recorded)
     for label in contract.labels:
         table = label.table
@@ -125,8 +126,9 @@ def _permissions(contract: Contract, recorded: RecordedTrace) -> Iterator[Findin
 
 
 def flows(label: Label, recorded: RecordedTrace) -> tuple[list[FlowHit], bool]:
-    """Where a label's data came to, once for each holder and source, without whoever brought it; and whether all of it
-    was followed to the end."""
+    """Returns the holders of a label's data, once per holder and source, without its source; and whether the search was
+    complete.
+    """
     reached: list[FlowHit] = []
     looks = 0
     column = evaluate(label.source, recorded.trace)
@@ -151,7 +153,7 @@ def flows(label: Label, recorded: RecordedTrace) -> tuple[list[FlowHit], bool]:
 
 
 def _spoken_texts(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Whose hands a text is in: what an agent says or writes is in its own, what it calls a tool with in the tool's."""
+    """Yields holder and text: messages belong to the agent, call arguments to the tool."""
     who, message, call = str(fields.get("who")), fields.get("message"), fields.get("call")
     if isinstance(message, str):
         yield who, message[:MOST_TEXT]

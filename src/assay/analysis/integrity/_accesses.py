@@ -1,7 +1,8 @@
-"""What an agent did, one command or edit at a time, with the places that it touched and what came back.
+"""Commands and edits of an agent, with the accessed paths and the output.
 
-A shell text is read command by command, so that a folder changed to before is known. Code that a command carries
-(`python -c`, a here-document) is kept as text: nothing is run, and what a variable holds is not known.
+Shell text is split into commands, so `cd` is followed. Code in a command (`python -c`, a here-document) stays text: it
+is
+not run, and variables are unknown.
 """
 
 from __future__ import annotations
@@ -43,37 +44,37 @@ _LONG = 300
 
 
 class CommandUse(NamedTuple):
-    """One simple command of a shell action, or an action that is no shell."""
+    """One simple command of a shell action, or an action of another tool."""
 
     action: Action
     command: SimpleCommand | None
     folder: str
-    """Where it ran, as far as `cd` said; empty where unknown."""
+    """Working folder according to `cd`; empty if unknown."""
 
     @property
     def program(self) -> str:
-        """The program's base name, wrappers taken off; empty for other actions."""
+        """Returns the program's base name without wrappers; empty for other actions."""
         words = self.words
         return words[0].rsplit("/", 1)[-1] if words else ""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of the command, wrappers taken off."""
+        """Returns the command's words without wrappers."""
         return self.command.effective if self.command is not None else ()
 
 
 class PathAccess(NamedTuple):
-    """A place that an act names, and how."""
+    """Path used by an action."""
 
     path: str
-    """Absolute where the folder is known."""
+    """Absolute if the folder is known."""
     how: str
-    """`read`, `list`, `write`, `remove` or `code`: named in code that is run."""
+    """`read`, `list`, `write`, `remove` or `code`: named in executed code."""
     action: Action
 
 
 def command_uses(subject: Subject) -> Iterator[CommandUse]:
-    """Everything done, in order."""
+    """Yields all commands and other actions in order."""
     folder = ""
     for action in subject.actions:
         if action.command is None:
@@ -88,14 +89,14 @@ def command_uses(subject: Subject) -> Iterator[CommandUse]:
 
 
 def join_folder(folder: str, path: str) -> str:
-    """A path from a folder; as written where the folder is unknown or the path begins with a variable."""
+    """Joins a path to a folder; unchanged if the folder is unknown or the path begins with a variable."""
     if path.startswith("/") or path.startswith(("$", "~", "-")) or not folder:
         return posixpath.normpath(path) if path.startswith("/") else path
     return posixpath.normpath(posixpath.join(folder, path))
 
 
 def path_accesses(subject: Subject) -> Iterator[PathAccess]:
-    """Places named by each act, in order. What only a pattern of `grep` or a filter of `find` names is none."""
+    """Yields the paths of each action in order, without those in patterns of `grep` or filters of `find`."""
     folder = ""
     for action in subject.actions:
         if action.command is None:
@@ -143,7 +144,7 @@ def _command_accesses(
 
 
 def code_in(action: Action) -> Iterator[str]:
-    """Code that an act runs or carries: of a command its scripts and what they are given, of a tool its code."""
+    """Yields code that an action runs or contains: a command's scripts and their input, a tool's code."""
     if action.command is None:
         if action.kind == "tool" and action.text:
             yield action.text
@@ -158,7 +159,7 @@ def code_in(action: Action) -> Iterator[str]:
 
 
 def evidence_writes(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Paths that the audit channel saw written beside the agent's commands, each with the id of its evidence."""
+    """Yields paths written beside the agent's commands according to the audit channel, with the evidence id."""
     for item in subject.trajectory.evidence:
         path = item.data.get("path")
         if item.channel == "audit" and item.kind in ("write", "upload") and isinstance(path, str):
@@ -166,7 +167,7 @@ def evidence_writes(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def was_refused(action: Action) -> bool:
-    """Returns whether what came back says that it did not work."""
+    """Returns whether the output says that the action failed."""
     text = action.observation or ""
     if action.exit_code not in (0, None) and len(text) < 2000 and _REFUSED.search(text):
         return True
@@ -174,12 +175,12 @@ def was_refused(action: Action) -> bool:
 
 
 def has_result(action: Action) -> bool:
-    """Returns whether there was an answer with something in it, and it is no refusal."""
+    """Returns whether there is a non-empty output that is not a refusal."""
     return bool((action.observation or "").strip()) and not was_refused(action)
 
 
 def instruction(subject: Subject) -> str:
-    """Returns what the agent was asked: the texts before its first act, else what users said."""
+    """Returns the agent's instruction: the texts before its first act, else the users' messages."""
     texts = []
     for step in subject.trajectory.steps:
         if step.actor in ("agent", "other_agent"):
@@ -189,7 +190,7 @@ def instruction(subject: Subject) -> str:
 
 
 def names(text: str, pattern: re.Pattern[str]) -> str | None:
-    """The words of a text that a pattern finds first."""
+    """Returns the words of a text that a pattern matches first."""
     match = pattern.search(text)
     return match[0] if match is not None else None
 
@@ -203,7 +204,7 @@ def finding(
     reach: Reach,
     patterns: tuple[str | re.Pattern[str], ...] = (),
 ) -> Finding:
-    """A finding over some acts, with a quote of each (of the first six) in which a pattern is found."""
+    """Builds a finding over actions, with a matching quote of each of the first six."""
     quotes: list[Quote] = []
     for action in actions[:6]:
         for pattern in patterns:

@@ -1,8 +1,8 @@
-"""Git history from after the task's own commit: listed, searched, read, taken over.
+"""Git history after the task's own commit: listed, searched, read, reused.
 
-The past is everybody's: `git log`, `git blame`, `git show HEAD~2`, `git log -S` without `--all` are innocent. What is
-looked for is what leads ahead or aside of it: `--all`, other branches, remotes, the reflog, unreachable objects, and
-commits that were only found there.
+The past is permitted: `git log`, `git blame`, `git show HEAD~2`, `git log -S` without `--all`. Detected is access
+beyond
+it: `--all`, other branches, remotes, the reflog, unreachable objects, and commits found only there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DIFF = re.compile(r"^diff --git a/(\S+) b/|^\+\+\+ b/(\S+)", re.MULTILINE)
 _DIFF_LINE = re.compile(r"^(?:@@ |[-+] )", re.MULTILINE)
 _DATE = re.compile(r"^(?:Author)?Date: +\w{3} (\w{3}) +(\d{1,2}) ([\d:]{8}) (\d{4})", re.MULTILINE)
 LEAST_WORDS, SHARE_OF_WORDS = 3, 0.75
-"""A title with so many telling words, such a share of which the task's text has, is of the task's own change."""
+"""Minimum number of distinctive title words, and their share in the task's text, of the task's own change."""
 _COMMON_WORDS = """about added adding backport branch change changed changes commit fixed fixes github issue merge
     request should tests update updated which"""
 _COMMON = frozenset(_COMMON_WORDS.split())
@@ -51,7 +51,7 @@ _FETCHING = frozenset({"fetch", "pull"})
 
 
 _When = tuple[int, int, int, str]
-"""Year, month, day, time of day, as written; time zones are left out."""
+"""Year, month, day, time of day, as written; time zones are ignored."""
 
 
 def _when(match: re.Match[str]) -> _When:
@@ -60,26 +60,26 @@ def _when(match: re.Match[str]) -> _When:
 
 
 class _CommitView(NamedTuple):
-    """One git command that looks ahead or aside."""
+    """One git command beyond the past."""
 
     action: Action
     why: str
     content: bool
-    """Whether content, not only names, was shown or taken over."""
+    """Whether content, not only names, was shown or reused."""
     commit: str | None = None
-    """The one commit that it reads."""
+    """The single commit that it reads."""
 
 
 class _CommitLog:
-    """Commits by where they were seen, and what tells whether they are later than the task's own."""
+    """Commits by place of listing, and evidence whether they are later than the task's own."""
 
     def __init__(self, subject: Subject) -> None:
         self.past: set[str] = set()
         self.beyond: set[str] = set()
         self.later: set[str] = set()
-        """Known to be no part of the past."""
+        """Commits known to be no part of the past."""
         self.head: _When | None = None
-        """Date of the newest commit of the past that was shown."""
+        """Date of the newest shown commit of the past."""
         self.exact = False
         """Whether that is HEAD itself."""
         self._asked = set(re.findall(r"[a-z_]{5,}", instruction(subject).lower()))
@@ -87,7 +87,7 @@ class _CommitLog:
         self._own = re.compile(rf"(?:#|\bPR ?#?|pull request #?){number[1]}\b") if number is not None else None
 
     def list_beyond(self, text: str, *, ahead: bool) -> None:
-        """A listing of more than the past. What is `ahead` of HEAD or stands beside the task's change is later."""
+        """Records a listing beyond the past. Commits `ahead` of HEAD or listed beside the task's change are later."""
         lines = text.splitlines()
         near = next((n for n, line in enumerate(lines) if self._own is not None and self._own.search(line)), -9)
         for position, line in enumerate(lines):
@@ -98,12 +98,12 @@ class _CommitLog:
                         self.later.add(sha)
 
     def _is_asked_for(self, line: str) -> bool:
-        """Returns whether a commit's title says what the task asks for: most of its telling words stand there."""
+        """Returns whether a commit's title contains most distinctive words of the task."""
         words = set(re.findall(r"[a-z_]{5,}", line.lower())) - _COMMON
         return len(words) >= LEAST_WORDS and sum(word in self._asked for word in words) >= SHARE_OF_WORDS * len(words)
 
     def list_past(self, action: Action, verb: str, rest: tuple[str, ...]) -> None:
-        """A listing of the past. A commit that it was searched for and that is not in it is later."""
+        """Records a listing of the past. A commit searched for and absent from it is later."""
         text = action.observation or ""
         self.past.update(_LISTED.findall(text))
         self.beyond.difference_update(self.past)
@@ -116,11 +116,11 @@ class _CommitLog:
             self.exact = verb == "log" and not [w for w in rest if not re.fullmatch(r"-n?\d*|-n|\d+|--stat|-p", w)]
 
     def is_past(self, sha: str) -> bool:
-        """Returns whether it was seen in the past."""
+        """Returns whether the commit was listed in the past."""
         return any(_same_commit(sha, one) for one in self.past)
 
     def is_later(self, view: _CommitView) -> bool | None:
-        """Returns whether what it read is later than the task's own commit; None where the record does not say."""
+        """Returns whether the viewed content is later than the task's own commit; None if unknown."""
         shown = view.action.observation or ""
         if (view.commit is not None and any(_same_commit(view.commit, one) for one in self.later)) or (
             self._own is not None and self._own.search(shown)
@@ -138,7 +138,7 @@ class _CommitLog:
 
 
 def _git(use: CommandUse) -> tuple[str, tuple[str, ...]] | None:
-    """Verb and the words after it, of a git command."""
+    """Returns verb and arguments of a git command."""
     words = use.words
     if use.program != "git":
         return None
@@ -149,7 +149,7 @@ def _git(use: CommandUse) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _past_escape(verb: str, rest: tuple[str, ...]) -> str | None:
-    """Why a command looks beyond the past of HEAD by its own words; None where it does not."""
+    """Returns why a command's own words reach beyond the past of HEAD; None if they do not."""
     revisions = rest[: rest.index("--")] if "--" in rest else rest
     options = [word for word in revisions if word.startswith("-")]
     if verb in (*_LISTING, "grep") and (found := next((o for o in options if _WHOLE.match(o)), None)):
@@ -204,7 +204,7 @@ def _shows_content(action: Action, verb: str, rest: tuple[str, ...]) -> bool:
 def _view_of_commit(
     action: Action, verb: str, rest: tuple[str, ...], known: _CommitLog, named: set[str]
 ) -> _CommitView | None:
-    """Reading a commit that was only ever seen beyond the past."""
+    """Returns the view of a commit seen only beyond the past."""
     for word in rest:
         if word == "--":
             return None
@@ -252,7 +252,7 @@ def _future(subject: Subject) -> Iterator[Finding]:
 
 
 def _edited_after(subject: Subject, read: list[_CommitView]) -> list[str]:
-    """Files that what was read changes and that the agent wrote to afterwards."""
+    """Returns files changed by viewed commits and written by the agent afterwards."""
     shown: dict[str, int] = {}
     for view in read:
         for match in _DIFF.finditer(view.action.observation or ""):

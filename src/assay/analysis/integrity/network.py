@@ -1,4 +1,4 @@
-"""What was fetched from elsewhere: the benchmark by name, the project's own later code, and ways out of the sandbox."""
+"""Network access: the benchmark by name, the project's own later code, and ways out of the sandbox."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SSH = frozenset({"ssh", "scp", "sftp"})
 
 
 def _queries(subject: Subject) -> Iterator[tuple[Action, str]]:
-    """Returns what was asked of the network: queries, addresses, words of fetching commands."""
+    """Yields network queries: search terms, addresses, words of download commands."""
     for action in subject.actions:
         if action.command is None and action.kind in ("search", "browse", "tool"):
             is_web = action.kind == "browse" or re.search(
@@ -79,7 +79,7 @@ def _searched(subject: Subject) -> Iterator[Finding]:
 
 
 def _projects(subject: Subject) -> set[str]:
-    """Names of the project that the task is of: from the task's id and the remotes shown."""
+    """Returns names of the task's project, from the task's id and the shown remotes."""
     task = subject.trajectory.task.lower()
     found = {part for part in re.split(r"__|/", re.sub(r"[-.]\w*\d+$", "", task)) if len(part) >= 4}
     for use in command_uses(subject):
