@@ -349,7 +349,7 @@ async def hooks_give_calls(make: Callable[[], World]) -> None:
     world: Any = make()
     before = await world.digest()
     if isinstance(world, SolvesItself):
-        _expect(all(hasattr(call, "parse_wrappers") for call in world.oracle()), "oracle() gives tool calls")
+        _expect(all(hasattr(call, "parsed") for call in world.oracle()), "oracle() gives tool calls")
     for kind, ask in ((DoesNothing, "null"), (Perturbs, "perturb"), (Shortcuts, "shortcuts")):
         if isinstance(world, kind):
             asked = getattr(world, ask)

@@ -42,7 +42,7 @@ from assay.verify.as_asked import AsAsked, judge_as_asked, living_spec
 __all__ = ["WORLD_CHECKPOINT", "AttemptSite", "WorkspaceSite", "WorldCheckpoint", "WorldSite"]
 
 NOT_NEEDED = Isolation("not needed")
-WORLD_CHECKPOINT = "checkpoint"
+WORLD_CHECKPOINT = "began"
 CONTROL_S = 30.0
 
 
