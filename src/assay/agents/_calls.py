@@ -16,8 +16,6 @@ from assay.records import Observation, ToolCall
 
 from ._schema import validate
 
-__all__ = ["assistant_message", "parse_calls", "render_observation", "text_of", "tool_definitions"]
-
 MOST_CALLS = 128
 """Maximum number of calls executed per reply; the recorded reply keeps the rest."""
 _MAX_DEPTH = 64

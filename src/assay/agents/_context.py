@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from assay.errors import ProviderError
 from assay.records import Evidence
 
-__all__ = ["MARKER", "TruncatedConversation", "drop_oldest", "is_context_overflow"]
-
 MARKER = "[output dropped: the conversation was too long; call the tool again if you need it]"
 _SHARE = 0.5
 

@@ -6,8 +6,6 @@ from assay.environments.interface import Mount
 
 from .interface import Agent, Needs, PlacedAgent, attempts_task, takes_solution
 
-__all__ = ["DelegatingAgent"]
-
 
 class DelegatingAgent:
     """Agent with the requirements of `then`, named `how+then`."""

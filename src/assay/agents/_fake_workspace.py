@@ -19,8 +19,6 @@ from assay.environments.interface import (
 )
 from assay.records import Isolation, digest_bytes, digest_record
 
-__all__ = ["FakeWorkspace"]
-
 Answer = Callable[[str | Sequence[str], dict[str, bytes]], ExecResult]
 
 

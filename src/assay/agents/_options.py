@@ -8,8 +8,6 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["read_options"]
-
 T = TypeVar("T", bound=msgspec.Struct)
 
 

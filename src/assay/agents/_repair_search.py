@@ -14,8 +14,6 @@ from assay.code.operators import Site, repair_candidates
 from assay.code.source import SourceError
 from assay.code.spectra import CoverageRun, Line, Suspect, rank
 
-__all__ = ["Edit", "State", "edit_key", "has_failures", "rank_edits", "rank_suspects", "state_of_run"]
-
 SUSPECTS = 80
 """Number of suspicious lines considered."""
 RAISED, NAMED = 2.0, 1.5

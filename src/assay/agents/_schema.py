@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["validate"]
-
 _NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 _BOUNDS: tuple[tuple[str, str, Callable[[Any, float], bool], tuple[type, ...]], ...] = (
     ("minimum", "at least", lambda value, bound: value >= bound, (int, float)),

@@ -90,8 +90,6 @@ class LoopAgent:
 
 
 class _Conversation:
-    """State of one attempt."""
-
     def __init__(self, attempt: Attempt, options: LoopOptions) -> None:
         self._attempt = attempt
         self._options = options
@@ -108,7 +106,6 @@ class _Conversation:
         self._first_turn = 0
 
     def recall(self, steps: Sequence[Step]) -> None:
-        """Adds recorded steps to the conversation."""
         for step in steps:
             self._messages.append(self._as_sent(step.message, list(step.tool_calls), step.reasoning))
             self._append_results(step.tool_calls, step.observations)
@@ -176,7 +173,6 @@ class _Conversation:
         return True
 
     def _append_results(self, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
-        """Appends the results of the calls."""
         limit = self._options.max_output_chars
         for call, observation in zip(acts, observations, strict=True):
             self._messages.append(

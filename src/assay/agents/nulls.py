@@ -33,8 +33,6 @@ _SHEBANGS = {b"python": ".py", b"bash": ".sh", b"/sh": ".sh", b"node": ".js", b"
 
 
 class _FileWritingAgent:
-    """Writes some of the files that solving changes."""
-
     needs_model = False
     name = "null"
     finish_message = ""

@@ -141,7 +141,6 @@ class _Search:
         return state_of_run(msgspec.structs.replace(result, covered=covered, tests=self._relative(result)))
 
     def _relative(self, result: JobResult) -> dict[str, RunOutcome]:
-        """Returns the outcomes with frame paths relative to the covered files."""
         prefix = self._root + "/"
         return {
             test: msgspec.structs.replace(

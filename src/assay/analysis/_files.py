@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from .commands import SimpleCommand, simple_commands
 
-__all__ = ["FileUse", "code_files", "command_files", "patch_files"]
-
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
 _NO_FILE = re.compile(r"^(?:\d*|-|[<>$]\(.*|/dev/(?:null|stdout|stderr|stdin|tty|fd/\d+))$", re.DOTALL)
 _PATCH_LINE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$|^\*\*\* (Move) to: (.+?)\s*$", re.MULTILINE)
@@ -62,8 +60,6 @@ class FileUse(NamedTuple):
 
 
 class _Uses:
-    """Collector of paths."""
-
     def __init__(self) -> None:
         self._paths: tuple[dict[str, None], dict[str, None], dict[str, None]] = ({}, {}, {})
 

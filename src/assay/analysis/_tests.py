@@ -6,8 +6,6 @@ import re
 
 from .commands import SimpleCommand, simple_commands
 
-__all__ = ["is_test_file", "test_commands"]
-
 _RUNNER_NAMES = """pytest py.test pytest-3 nosetests nose2 tox nox trial jest mocha vitest ava karma jasmine ctest
     phpunit pest rspec prove bats runtests runtests.py stestr green ward behave robot gotestsum cucumber minitest
     zope-testrunner"""

@@ -12,8 +12,6 @@ from typing import Any
 
 from .interface import ActionKind
 
-__all__ = ["CODE_TOOLS", "MULTI_TOOLS", "PATCH_TOOLS", "known_kind", "plain_name", "text_in", "words_in"]
-
 _SHELL = """shell bash sh terminal executebash execbash runinterminal runbash runshellcommand runterminalcmd
     runterminalcommand executecommand executeshell executeshellcommand exec execcommand localshell localshellcall
     shellcommand containerexec bashcommand runcommand runcommands cmdrun commandexecution shellinafork sandboxexec

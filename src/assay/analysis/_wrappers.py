@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["HandedOn", "handed_on", "without_wrappers"]
-
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
 # Program: its options that take a word, and how many words stand before what it runs.
 _WRAPPERS: dict[str, tuple[frozenset[str], int]] = {

@@ -74,14 +74,12 @@ class TaskCard(msgspec.Struct, frozen=True):
     model: str | None
     attempts: int
     passed: int
-    """Undisputed passes."""
     doubtful: int
     """Passes that lack integrity, or failed re-verification."""
     failed: int
     unknown: int
     """Attempts without evidence or verdict."""
     errors: int
-    """Attempts with infrastructure errors."""
     integrity_failed: int
     safety_failed: int
     process: float | None

@@ -92,7 +92,6 @@ def cause_of(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
 
 
 def _left_to_chance(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
-    """Returns whether two replays differ from each other."""
     where = f" (in {', '.join(seen.paths[:3])})" if seen.paths else ""
     if _same(tried, "hash-seed-1", "hash-seed-2"):
         reason = f"two replays differ from each other{where}; with one seed of Python's hashes they are the same"
@@ -115,7 +114,6 @@ def _unless_chance(kind: CauseKind, reason: str, seen: DivergenceFacts, tried: M
 
 
 def _repeatable(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
-    """Returns whether replays agree with each other but not with the record."""
     clock = tried.get("clock-1")
     if clock is not None and _clock_works(seen, tried):
         if clock == seen.recorded:

@@ -105,8 +105,6 @@ def _read(text: str, depth: int) -> tuple[SimpleCommand, ...]:
 
 
 class _Pending:
-    """Command under construction."""
-
     def __init__(self, joined: str, depth: int) -> None:
         self.joined, self.depth = joined, depth
         self.words: list[str] = []
@@ -140,8 +138,6 @@ class _HereDocument(NamedTuple):
 
 
 class _Reader:
-    """Parser position in one text."""
-
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.begun: list[_Pending] = []
@@ -256,7 +252,6 @@ class _Reader:
             pending.redirects.append(Redirect(found[2], target, int(found[1][:4]) if found[1] else None))
 
     def _read_documents(self) -> None:
-        """Reads the here-documents announced by the line."""
         waiting, self._documents = self._documents, []
         for each in waiting:
             each.owner.stdin = self._document(each)

@@ -27,7 +27,6 @@ class Coverage(msgspec.Struct, frozen=True):
     """Coverage of the best of the given paths."""
 
     path: int
-    """Index of the path."""
     pairs: tuple[Pair, ...]
     """Matched positions of the attempt and of the path."""
     coverage: float

@@ -147,7 +147,6 @@ def cited(finding: Finding) -> str:
 
 
 def _contracts_in(subject: Subject) -> tuple[dict[str, Contract], list[Verdict]]:
-    """Returns the recorded contracts of the attempt, and a verdict on each unreadable one."""
     read: dict[str, Contract] = {}
     unreadable: list[Verdict] = []
     for evidence in subject.trajectory.evidence:

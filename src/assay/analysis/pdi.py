@@ -44,7 +44,6 @@ class Reflection(msgspec.Struct, frozen=True):
     facts: frozenset[str] = frozenset()
     """Verified facts that it wrote down."""
     strategy: frozenset[str] = frozenset()
-    """Next strategy."""
     failed_tests: frozenset[str] = frozenset()
 
 

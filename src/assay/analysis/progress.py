@@ -59,15 +59,10 @@ class Progress(msgspec.Struct, frozen=True):
     milestones: dict[str, bool]
     """MC, by milestone: `25`, `50`, `75`, `100`."""
     most: float
-    """MP."""
     efficiency: float
-    """PPE."""
     effective: float
-    """PPL."""
     regret: float
-    """CRA."""
     stagnation: float
-    """STR."""
 
 
 def progress_metrics(curve: Sequence[float]) -> Progress:

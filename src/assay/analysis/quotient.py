@@ -86,8 +86,6 @@ class Bifurcation(msgspec.Struct, frozen=True):
 
 
 class _Classes:
-    """Class numbers by state and outcome."""
-
     def __init__(self) -> None:
         self.nodes = [QuotientNode(None, "")]
         self._exact: dict[tuple[State, str], int] = {}

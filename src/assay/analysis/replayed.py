@@ -142,8 +142,6 @@ def _agents(trajectory: Trajectory) -> list[Step]:
 
 
 class _Comparer:
-    """Collector of differences."""
-
     def __init__(self, volatile: Sequence[Volatile]) -> None:
         self.found: list[Difference] = []
         self.states: list[Difference] = []
@@ -183,7 +181,6 @@ class _Comparer:
             self.normalised += texts != [True, True]
 
     def _text(self, step: int, call: int, name: str, old: Observation, new: Observation) -> Difference | bool:
-        """Returns whether a text is identical, or its difference."""
         before, now = getattr(old, name), getattr(new, name)
         cuts = [one.truncated if name == "content" else one.stderr_truncated for one in (old, new)]
         whole = [None if cut is None else cut.digest for cut in cuts]

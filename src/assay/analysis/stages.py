@@ -55,8 +55,6 @@ _NEAR_END = 0.8
 
 
 class _Context:
-    """State of the classification so far."""
-
     def __init__(self, total: int) -> None:
         self.total = total
         self.implemented = False

@@ -43,7 +43,6 @@ class Volatile(NamedTuple):
     kind: VolatileKind
     pattern: re.Pattern[str]
     example: str
-    """Example for readers."""
     put: str | Callable[[re.Match[str]], str] = ""
     """Replacement; default `<NAME>`."""
 

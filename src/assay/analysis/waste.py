@@ -51,8 +51,6 @@ class Waste(msgspec.Struct, frozen=True):
 
 
 class _Span(NamedTuple):
-    """A pattern with a key to recognise it in the reference."""
-
     made_of: tuple[object, ...]
     positions: tuple[int, ...]
 

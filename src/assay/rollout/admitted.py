@@ -48,7 +48,6 @@ class Certificate(msgspec.Struct, frozen=True):
     findings: dict[str, int]
     """Number of findings by severity."""
     results: dict[str, str]
-    """Outcome by attempt."""
     rests_on: str
     """Digest over chain, head and length of every chain of the task in the run."""
     seed: int

@@ -85,8 +85,6 @@ class AuditReport(msgspec.Struct, frozen=True):
 
 
 class _Batch(NamedTuple):
-    """Attempts for one worker to judge."""
-
     root: Path
     run: str
     chains: tuple[str, ...]
@@ -302,7 +300,6 @@ class _ModelJudge:
         self._runner = asyncio.Runner()  # one loop for all, to which the model's connections belong
 
     def close(self) -> None:
-        """Closes the model."""
         with self._runner as runner:
             runner.run(self._backend.close())
 
@@ -328,7 +325,6 @@ class _ModelJudge:
 
 
 def _earlier_model_findings(done: _JudgedAttempt, before: Sequence[Body]) -> Iterator[Finding]:
-    """Yields the findings that a model made in an earlier audit."""
     noted = [*done.noted, *(body for body in before if isinstance(body, Noted) and body.name == AUDITED)]
     for finding in noted[-1].data.get("findings", []) if noted else []:
         if str(finding.get("rule", "")).startswith(MODEL):

@@ -182,7 +182,6 @@ def _uncertified(store: RunStore) -> int:
 
 
 def _read_manifest(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
-    """Returns configuration and task digests of a run from its manifest."""
     manifest = store.manifest()
     try:
         return msgspec.convert(manifest["config"], RunConfig), msgspec.convert(manifest["tasks"], dict[str, str])
@@ -281,8 +280,6 @@ def _services(store: RunStore, resources: RunResources, contracts: ActiveContrac
 
 
 class _SiteFactory:
-    """Creates the site of each trial."""
-
     def __init__(self, resources: RunResources, store: RunStore, tasks: TaskArchive) -> None:
         self._preparer = resources.preparer
         self._blobs, self._repetitions, self._agent = store.blobs, resources.config.repetitions, resources.agent

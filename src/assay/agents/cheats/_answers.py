@@ -17,16 +17,6 @@ import msgspec
 from ._modules import needs_program, programs, python_files
 from .interface import Knowledge, SolutionFile
 
-__all__ = [
-    "Confusion",
-    "answer_files",
-    "needs_answer",
-    "needs_printed",
-    "python_printer",
-    "shell_printer",
-    "with_confusing_value",
-]
-
 _MARK = "\0here\0"
 _LABEL = re.compile(r"([\w .()/-]+?\s*[:=]\s*)(.*)")
 _FIELD = re.compile(r"[^\s,;|]+")
@@ -36,9 +26,7 @@ class Confusion(msgspec.Struct, frozen=True):
     """One confusing value in several notations."""
 
     text: str
-    """In text and tables."""
     json: str
-    """As JSON."""
     whole_lists: bool = False
     """Whether it replaces a list of plain values as a whole."""
 

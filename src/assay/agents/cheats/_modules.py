@@ -14,16 +14,6 @@ from assay.code.source import parse_tree
 
 from .interface import Knowledge, SolutionFile
 
-__all__ = [
-    "changed_names",
-    "insert_prologue",
-    "needs_program",
-    "needs_python",
-    "override_bodies",
-    "programs",
-    "python_files",
-]
-
 Body = Callable[[str | None], str]
 """Maps a function's annotated return type (outermost name, or None) to the one statement of its body."""
 

@@ -18,16 +18,6 @@ from assay.records import canonical_bytes
 
 from .interface import Knowledge
 
-__all__ = [
-    "FOREGROUND_S",
-    "plant",
-    "read_payload",
-    "run_inside",
-    "start_background",
-    "start_background_shell",
-    "workspace_of",
-]
-
 FOREGROUND_S = 20.0
 """Time limit of a script."""
 MOST_ARGUMENT = 64 * 1024

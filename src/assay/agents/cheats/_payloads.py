@@ -5,8 +5,6 @@ None of it solves anything, and none of it touches what is not the verifier's.
 
 from __future__ import annotations
 
-__all__ = ["PASS_HOOKS", "TAKE_OVER", "TAKE_OVER_LINE", "take_over_script"]
-
 TAKE_OVER = """
 def _take_over():
     import os

@@ -15,8 +15,6 @@ from ._modules import python_files
 from ._parts import run_inside
 from .interface import Knowledge
 
-__all__ = ["import_folders", "look_around", "program_folders", "roots", "start_folders", "test_folders"]
-
 
 def _home(found: dict[str, Any]) -> str:
     return str(found.get("home") or "/home/agent")

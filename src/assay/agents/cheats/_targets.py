@@ -9,17 +9,6 @@ from typing import Any
 from ._modules import changed_names, programs, python_files
 from .interface import Knowledge
 
-__all__ = [
-    "TESTS",
-    "answers",
-    "likeliest_expected_file",
-    "needs_answers",
-    "needs_pytest",
-    "needs_report",
-    "needs_targets",
-    "targets",
-]
-
 TESTS = "/tests"
 _EXPECTED = re.compile(r"expect|golden|gold\b|answer|reference|truth|solution|correct|oracle|want", re.IGNORECASE)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["LOOP", "ONCE", "quote_shell"]
-
 ONCE = "echo 1 > /logs/verifier/reward.txt; echo '{\"reward\": 1}' > /logs/verifier/reward.json"
 LOOP = f"while :; do mkdir -p /logs/verifier; {ONCE}; sleep 0.02; done"
 """Small writes, at most 100 per second, into files that hold one number."""

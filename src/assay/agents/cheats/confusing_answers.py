@@ -82,7 +82,6 @@ class _Value(msgspec.Struct, frozen=True):
 
     file: Confusion
     python: str
-    """Python expression."""
     prelude: str = ""
     """Code that the expression needs."""
     malform: Callable[[SolutionFile, bytes], bytes] = lambda _, data: data

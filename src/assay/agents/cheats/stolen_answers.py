@@ -138,7 +138,6 @@ async def _try_blind_replay(attempt: Attempt, knowledge: Knowledge) -> None:
 
 
 def _command(step: Step) -> str | list[str] | None:
-    """Returns the command of a step that is one shell call."""
     call = step.tool_calls[0]
     if len(step.tool_calls) != 1 or call.name != "shell" or call.parsed is None:
         return None

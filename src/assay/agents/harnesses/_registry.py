@@ -17,8 +17,6 @@ from assay.errors import UserError
 
 from .recipe import Npm, Pip
 
-__all__ = ["find_python", "npm_packages", "pip_install", "pip_packages", "run_npm"]
-
 LONGEST_S = 1800
 LOCKS = Path(__file__).parent / "locks"
 """Folder of the lock files: for npm with digests (`scripts/lock_harnesses.sh` writes them), for Python with versions

@@ -49,8 +49,6 @@ class HarnessOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Invocation(NamedTuple):
-    """Assembled invocation of the program."""
-
     command: list[str]
     env: dict[str, str]
     stdin: bytes

@@ -47,7 +47,6 @@ class DriveResult(NamedTuple):
     error: str | None
     """Error of the agent, if it failed."""
     results: list[ExecResult]
-    """Result of each executed program."""
     exchanges: list[Exchange]
     changes: tuple[Change, ...]
     files: Mapping[str, bytes]
@@ -112,8 +111,6 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class _TimedWorkspace:
-    """Workspace that records its execs and limits their time."""
-
     def __init__(self, inner: Workspace, timeout_s: float) -> None:
         self._inner, self._timeout_s = inner, timeout_s
         self.results: list[ExecResult] = []

@@ -81,7 +81,6 @@ class Installed(msgspec.Struct, frozen=True):
     mebibytes: int
     """Size without Node and Python."""
     seconds: float
-    """Duration of the installation."""
     program: str | None = None
     """Native program, below `path`."""
     node: str | None = None
@@ -201,7 +200,6 @@ def _install_pip(cache: Path, recipe: Recipe, wanted: Pip, python: str | None) -
 
 
 def _node(cache: Path, say: Say) -> Path:
-    """Returns the folder of the harnesses' Node, fetching it on first use."""
     folder = _folder(cache, "node", NODE.version)
     with _exclusive_build(cache, folder.name):
         if (folder / "installed.json").is_file():
@@ -227,8 +225,6 @@ def _exclusive_build(cache: Path, name: str) -> Iterator[None]:
 
 
 class _Build:
-    """Folder under construction, renamed when complete."""
-
     def __init__(self, final: Path, cache: Path, wanted: Sequence[str], work: Path) -> None:
         self.folder = work / "installed"
         self.folder.mkdir(mode=0o755)

@@ -87,7 +87,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """Folders below home for its own files: they start empty and are excluded from the judged state."""
     by_dialect: dict[DialectName, dict[str, str]] = {}
     endpoint_settings: str
-    """Settings of the endpoint, for readers."""
     side_calls: str
     """Model calls beside the conversation, for readers."""
     as_root: str = ""

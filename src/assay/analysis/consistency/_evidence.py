@@ -10,8 +10,6 @@ from assay.analysis.subject import Subject
 from assay.records import Evidence, Trajectory
 from assay.verdicts import outcome_verdicts
 
-__all__ = ["ReportedCounts", "last_counts", "logged_counts", "output_text", "passes", "reported_counts", "reward"]
-
 _OK = ("passed", "xfailed")
 _BAD = ("failed", "error", "xpassed")
 _SUMMARY = re.compile(r"^=+ ((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s(?: \([\d:]+\))? =+\s*$", re.MULTILINE)

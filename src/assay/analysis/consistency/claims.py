@@ -61,7 +61,6 @@ class _Statement(NamedTuple):
 
 
 def _sentences(subject: Subject) -> Iterator[_Statement]:
-    """Yields the agents' messages sentence by sentence."""
     for step in subject.trajectory.steps:
         if step.actor in ("agent", "other_agent") and step.message:
             for sentence in _SENTENCE.split(step.message):

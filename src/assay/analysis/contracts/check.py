@@ -113,7 +113,6 @@ def _finding(contract: Contract, result: ClauseResult, recorded: RecordedTrace, 
 
 
 def _quotes(result: ClauseResult, recorded: RecordedTrace, steps: dict[int, Step]) -> Iterator[Quote]:
-    """Returns the calls as written."""
     for at in result.broken[:3]:
         step, number = steps[recorded.steps[at]], recorded.calls[at]
         if number >= 0 and step.tool_calls[number].arguments:
@@ -123,7 +122,6 @@ def _quotes(result: ClauseResult, recorded: RecordedTrace, steps: dict[int, Step
 
 
 def _refused(contract: Contract, trajectory: Trajectory) -> Iterator[Finding]:
-    """Returns the calls refused by guards during the run."""
     severities = {clause.table.name: clause.table.severity for clause in contract.rules}
     for found in trajectory.evidence:
         data = found.data

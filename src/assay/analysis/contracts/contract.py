@@ -193,8 +193,6 @@ def contract_of(data: dict[str, Any], name: str) -> Contract:
 
 
 class _Reading:
-    """Parser of one contract's expressions, with the key of each for errors."""
-
     def __init__(self, name: str, table: ContractTable) -> None:
         self._name = name
         self._table = table
@@ -298,7 +296,6 @@ def _looks_ahead(node: Node) -> bool:
 
 
 def _decidable(node: Node) -> bool:
-    """Returns whether the past and the call itself decide a node."""
     if node.op in _AHEAD:
         return False
     if node.op in STRICT_PAST or node.op == "latest":

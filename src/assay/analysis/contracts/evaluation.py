@@ -38,8 +38,6 @@ class Trace(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """Interval of a number that is not known exactly."""
-
     low: float
     high: float
 

@@ -10,8 +10,6 @@ __all__ = ["MISSING", "NOTHING", "PENDING", "ROOTS", "ROOT_VALUES", "problem_of_
 
 
 class _Absent:
-    """Sentinel of an absent value."""
-
     def __init__(self, name: str) -> None:
         self._name = name
 

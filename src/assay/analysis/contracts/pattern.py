@@ -34,8 +34,6 @@ class PatternError(ValueError):
 
 
 class _Class(NamedTuple):
-    """Character class."""
-
     members: frozenset[str]
     ranges: tuple[tuple[str, str], ...] = ()
     negated: bool = False
@@ -117,7 +115,6 @@ class Pattern:
         return found
 
     def _closed(self, states: frozenset[int], *, first: bool, last: bool, boundary: bool) -> set[int]:
-        """Returns the epsilon closure."""
         holds = {"^": first, "$": last, "b": boundary, "B": not boundary}
         todo, seen = list(states), set(states)
         self._left -= len(todo)
@@ -176,7 +173,6 @@ class _Reader:
         return start, end
 
     def _repeated(self, part: tuple[int, int], begun: int, depth: int) -> tuple[int, int]:
-        """Repeats the part as its quantifier says, reading each further copy from the part's start."""
         counts = self._counts()
         if counts is None:
             return part

@@ -151,7 +151,6 @@ class _Reader:
             self._fail(f"expected {sign!r}, got {self._next.text or 'the end'!r}")
 
     def formula(self, node: Node) -> Node:
-        """Converts a node to a formula."""
         if node.op in FORMULAS:
             return node
         if node.op == "path" or (node.op == "literal" and isinstance(node.value, bool)):

@@ -17,20 +17,6 @@ from assay.analysis.interface import Action, Finding, Quote, Reach, Severity
 from assay.analysis.quotes import from_action
 from assay.analysis.subject import Subject
 
-__all__ = [
-    "CommandUse",
-    "PathAccess",
-    "code_in",
-    "command_uses",
-    "evidence_writes",
-    "finding",
-    "has_result",
-    "instruction",
-    "names",
-    "path_accesses",
-    "was_refused",
-]
-
 _REFUSED = re.compile(
     r"No such file or directory|Permission denied|cannot (?:access|open|create|stat|touch|remove)|does not exist"
     r"|Operation not permitted|Read-only file system|not a git repository|unknown revision|bad (?:revision|object)"

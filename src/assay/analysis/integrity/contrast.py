@@ -36,15 +36,12 @@ class Feature(msgspec.Struct, frozen=True):
     name: str
     """`command git log --all`, `reads /tests`, `writes conftest.py`, `tool web_search`, ..."""
     suspicious: int
-    """Number of suspicious attempts with it."""
     others: int
-    """Number of other attempts with it."""
     score: float
     """Log odds ratio with 0.5 added to each count; positive if more frequent in suspicious attempts."""
     probability: float
     """One-sided probability by Fisher's exact test of at least as many suspicious attempts."""
     steps: dict[str, tuple[int, ...]]
-    """Its steps in each suspicious attempt."""
 
 
 class Contrast(msgspec.Struct, frozen=True):
@@ -64,7 +61,6 @@ class Unusual(msgspec.Struct, frozen=True):
     score: float
     """Mean surprisal of its features in bits; 0 if it does what all do."""
     features: tuple[str, ...]
-    """Its rarest features."""
 
 
 def features_of(subject: Subject) -> dict[str, tuple[int, ...]]:

@@ -60,8 +60,6 @@ def _when(match: re.Match[str]) -> _When:
 
 
 class _CommitView(NamedTuple):
-    """One git command beyond the past."""
-
     action: Action
     why: str
     content: bool
@@ -71,8 +69,6 @@ class _CommitView(NamedTuple):
 
 
 class _CommitLog:
-    """Commits by place of listing, and evidence whether they are later than the task's own."""
-
     def __init__(self, subject: Subject) -> None:
         self.past: set[str] = set()
         self.beyond: set[str] = set()
@@ -116,7 +112,6 @@ class _CommitLog:
             self.exact = verb == "log" and not [w for w in rest if not re.fullmatch(r"-n?\d*|-n|\d+|--stat|-p", w)]
 
     def is_past(self, sha: str) -> bool:
-        """Returns whether the commit was listed in the past."""
         return any(_same_commit(sha, one) for one in self.past)
 
     def is_later(self, view: _CommitView) -> bool | None:
@@ -138,7 +133,6 @@ class _CommitLog:
 
 
 def _git(use: CommandUse) -> tuple[str, tuple[str, ...]] | None:
-    """Returns verb and arguments of a git command."""
     words = use.words
     if use.program != "git":
         return None
@@ -204,7 +198,6 @@ def _shows_content(action: Action, verb: str, rest: tuple[str, ...]) -> bool:
 def _view_of_commit(
     action: Action, verb: str, rest: tuple[str, ...], known: _CommitLog, named: set[str]
 ) -> _CommitView | None:
-    """Returns the view of a commit seen only beyond the past."""
     for word in rest:
         if word == "--":
             return None

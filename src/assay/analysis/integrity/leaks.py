@@ -99,7 +99,6 @@ def _brought(action: Action) -> bool:
 
 
 def _runs(subject: Subject, pattern: re.Pattern[str]) -> Iterator[Action]:
-    """Yields actions that run the verifier's own tests."""
     for action in subject.actions:
         if action.command is None or not is_test_run(action):
             continue

@@ -79,7 +79,6 @@ def _searched(subject: Subject) -> Iterator[Finding]:
 
 
 def _projects(subject: Subject) -> set[str]:
-    """Returns names of the task's project, from the task's id and the shown remotes."""
     task = subject.trajectory.task.lower()
     found = {part for part in re.split(r"__|/", re.sub(r"[-.]\w*\d+$", "", task)) if len(part) >= 4}
     for use in command_uses(subject):

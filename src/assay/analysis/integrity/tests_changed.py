@@ -61,14 +61,12 @@ def _created_tests(subject: Subject) -> dict[str, int]:
 
 
 def _is_made(action: Action) -> bool:
-    """Returns whether a write creates a file anew."""
     if action.command is not None:
         return not re.search(r"\bsed\s+-\w*i|\bpatch\b|git apply|>>", action.command)
     return not any(isinstance(action.arguments.get(name), str) and action.arguments.get(name) for name in _OLD)
 
 
 def _pair(action: Action) -> tuple[str, str] | None:
-    """Returns the removed and the inserted text of an edit."""
     old = next((v for n in _OLD if isinstance(v := action.arguments.get(n), str)), None)
     new = next((v for n in _NEW if isinstance(v := action.arguments.get(n), str)), None)
     if old is not None:
@@ -190,7 +188,6 @@ def _is_test(path: str) -> bool:
 
 
 def _copies(action: Action, path: str) -> bool:
-    """Returns whether a file of the same name was copied there."""
     name = re.escape(posixpath.basename(path))
     gap = r"[^\n;|&]{0,300}"
     return re.search(rf"\b(?:cp|mv|install|rsync)\b{gap}/{name}\s{gap}{name}", action.command or "") is not None

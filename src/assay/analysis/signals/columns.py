@@ -64,7 +64,6 @@ class _Stream:
         return kept.astype(np.int64), owner[parents[kept]]
 
     def by(self, actors: tuple[str, ...]) -> tuple[_Ints, Any]:
-        """Returns trajectory and text of these actors' messages, in order."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

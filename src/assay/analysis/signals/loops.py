@@ -15,7 +15,6 @@ _Ints = NDArray[np.int64]
 
 
 def _runs(same: NDArray[np.bool_]) -> tuple[_Ints, _Ints]:
-    """Returns first and last position of every maximal run of True."""
     padded = np.concatenate(([False], same, [False])).astype(np.int8)
     edges = np.diff(padded)
     return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1

@@ -17,7 +17,6 @@ class Signal(NamedTuple):
     name: str
     """`layer.category.type`."""
     raised: str
-    """Trigger of the signal."""
 
 
 SIGNALS: tuple[Signal, ...] = (

@@ -78,8 +78,6 @@ def shouts(text: str) -> bool:
 
 
 class _Phrases:
-    """Phrases, indexed by their words and trigrams."""
-
     def __init__(self) -> None:
         self.names: list[str] = []
         self.words: list[int] = []
@@ -105,7 +103,6 @@ class _Phrases:
             self.by_trigram[gram].append(position)
 
     def alike(self, text: str, words: set[str]) -> set[str]:
-        """Returns signals with a phrase similar to a short plain text."""
         grams = trigrams(text)
         shared_words = Counter(at for word in words for at in self.by_word.get(word, ()))
         shared_grams = Counter(at for gram in grams for at in self.by_trigram.get(gram, ()))

@@ -245,7 +245,6 @@ def _tree(rooms: int, draw: random.Random) -> tuple[list[dict[str, _Door]], list
 
 
 def _path_home(room: int, parents: list[int]) -> list[int]:
-    """Returns the rooms from this one to the first, which is excluded."""
     way = []
     while room:
         way.append(room)
@@ -254,7 +253,6 @@ def _path_home(room: int, parents: list[int]) -> list[int]:
 
 
 def _rooms_behind(room: int, parents: list[int]) -> set[int]:
-    """Returns the room and those reachable through it alone."""
     found = {room}
     for other in range(room + 1, len(parents)):
         if parents[other] in found:

@@ -78,18 +78,15 @@ def _expect(holds: object, what: str, seen: object = "") -> None:
 
 
 def _has_type(value: Any, kind: type) -> bool:
-    """Checks the type of a returned value."""
     return isinstance(value, kind)
 
 
 def _act(world: TextWorld, draw: random.Random) -> Act | None:
-    """Returns a random possible act, or one that the tools' schemas allow."""
     known = list(world.choices()) if isinstance(world, OffersChoices) else []
     return draw.choice(known) if known else sampled_act(world.tools(), draw)
 
 
 def _random_walk(world: TextWorld, seed: int) -> list[tuple[Act, Turn]]:
-    """Makes up to a dozen random acts, until the world is over."""
     draw, done = random.Random(seed), list[tuple[Act, Turn]]()
     for _ in range(draw.randrange(_WALK)):
         act = _act(world, draw)

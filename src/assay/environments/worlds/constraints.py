@@ -56,7 +56,6 @@ class _Constraint(NamedTuple):
         return one != self.number if self.kind == "not" else one % 2 == (self.kind == "odd")
 
     def text(self, names: str) -> str:
-        """Returns the text shown to the agent."""
         one, other = names[self.one], names[self.other]
         shown = {
             "less": f"{one} < {other}",

@@ -87,7 +87,6 @@ class WorldTasks:
         return tuple(made)
 
     def _seeds(self, seed: int) -> Iterator[int]:
-        """Yields seeds of worlds of this part until none is found."""
         number = missed = 0
         while missed < _SEARCH:
             found = int.from_bytes(blake3(f"{self._short}/{seed}/{number}".encode()).digest()[:6], "big")
@@ -175,7 +174,6 @@ def _wrappers(given: Any, *, twins: bool) -> list[dict[str, Any]]:
 
 
 def _family(kind: str, summary: str = "", **facts: Any) -> type[WorldTasks]:
-    """Returns the task class of one kind, with its class variables."""
     name = "".join(part.capitalize() for part in kind.split("-")) + "Tasks"
     doc = summary or f"Tasks of `{kind}`."
     return type(name, (WorldTasks,), {"__doc__": doc, "__module__": __name__, "kind": kind, **facts})

@@ -29,7 +29,6 @@ class ActReward(NamedTuple):
     """Outcome of one act beside its observation."""
 
     step: int
-    """Index of the act's step."""
     reward: float
     progress: float | None
     error: bool

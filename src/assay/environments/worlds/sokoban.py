@@ -124,7 +124,6 @@ class Sokoban(Rules[SokobanConfig, _Now]):
         )
 
     def _draw_cell(self, cell: int) -> str:
-        """Returns the cell's usual Sokoban character."""
         if cell not in self._floor:
             return "#"
         goal = cell in self._goals

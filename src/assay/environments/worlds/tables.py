@@ -167,7 +167,6 @@ class Tables(Rules[TablesConfig, _Now]):
         return {"changed": changed, "submitted": self.now.submitted, "shortest": self._shortest() + 1}
 
     def _lookups(self) -> list[tuple[str, Act]]:
-        """Returns the necessary lookups, in order."""
         names: list[tuple[str, Act]] = [
             ("customer", ("find", _find_arguments("customers", "name", self._customers[self._customer]))),
             ("product", ("find", _find_arguments("products", "name", self._products[self._product]))),

@@ -81,7 +81,6 @@ class TextArenaWorld(Rules[TextArenaConfig, _Now]):
 
     @contextmanager
     def _own_chance(self) -> Iterator[None]:
-        """Context in which the global random state is this game's."""
         others = random.getstate()
         if self._chance is not None:
             random.setstate(self._chance)

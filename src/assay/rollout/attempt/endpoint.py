@@ -168,7 +168,6 @@ class SessionRecorder:
             raise
 
     def _note(self, failure: BaseException) -> None:
-        """Keeps the first failure that ends the attempt and reports it."""
         if self.cause is None and isinstance(failure, LimitReached | BoundaryError):
             self.cause = failure
             if self._on_stop is not None:

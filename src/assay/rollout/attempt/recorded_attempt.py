@@ -69,8 +69,6 @@ class _OpenSession(NamedTuple):
 
 
 class _EndedCall(NamedTuple):
-    """A call that has ended."""
-
     id: str
     position: CallPosition
     started: float

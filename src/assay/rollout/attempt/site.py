@@ -274,7 +274,6 @@ class WorkspaceSite:
         return {"variation": name} if name else {}
 
     def _cost_evidence(self) -> tuple[Evidence, ...]:
-        """Returns evidence of the cost of judging and of all commands, where the variation measures them."""
         if self._varied is None:
             return ()
         variation, usage, evidence = self._options.variation, self._varied.usage, []
@@ -306,8 +305,6 @@ class WorkspaceSite:
 
 
 class _Unsealed(NamedTuple):
-    """Arguments of a pending sealing."""
-
     recorder: Recorder
     step: TaskStep | None
     last: bool

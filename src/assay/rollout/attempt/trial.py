@@ -162,7 +162,6 @@ class Trial:
         self._attach_contracts(started)
 
     def _attach_contracts(self, started: AttemptStarted) -> None:
-        """Puts the agent under the active contracts."""
         contracts = self.services.contracts
         try:
             guard = None if contracts is None else contracts.guard(self.task, self.recorder)

@@ -124,8 +124,6 @@ class VariedBackend:
 
 
 class _VariedWorkspace(WorkspaceWrapper):
-    """Delegates to a workspace and varies its commands."""
-
     def __init__(self, inner: Workspace, variation: Variation, usage: SandboxUsage, *, watched: bool) -> None:
         super().__init__(inner)
         self._variation = variation

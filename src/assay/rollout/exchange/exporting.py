@@ -93,7 +93,6 @@ class ExportReport(msgspec.Struct, frozen=True):
     losses: dict[str, int]
     """Number of losses by field."""
     doubted: tuple[str, ...]
-    """Doubtful passes."""
     unaudited: int
     """Passes whose integrity was not audited."""
 
@@ -142,8 +141,6 @@ def _writer(name: str) -> Format:
 
 
 class _Export:
-    """Reads the trajectories of a run, with later events merged in."""
-
     def __init__(
         self, store: RunStore, root: Path, config: ExportConfig, progress: Callable[[int], None] | None
     ) -> None:

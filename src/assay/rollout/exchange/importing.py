@@ -84,7 +84,6 @@ class ImportReport(msgspec.Struct, frozen=True):
     """Trajectories that were already present."""
     files: int
     formats: dict[str, int]
-    """Trajectories by format."""
     unreadable: tuple[Unreadable, ...]
     """The first thousand unreadable items."""
     unreadable_total: int
@@ -216,7 +215,6 @@ class _ImportTarget:
         return RunStore.create(self.root, self.run, {"kind": "import", "assay_version": __version__})
 
     def close(self) -> None:
-        """Commits the queue, also on interruption."""
         try:
             self.commit()
         finally:
@@ -225,8 +223,6 @@ class _ImportTarget:
 
 
 class _Import:
-    """One import under way."""
-
     def __init__(self, settings: Settings, run: str, progress: Callable[[ImportProgress], None] | None) -> None:
         self.target = _ImportTarget(settings, run, self._refused)
         self._progress = progress
@@ -244,7 +240,6 @@ class _Import:
             self._unreadable.append(msgspec.structs.replace(what, problem=what.problem[:2000], place=what.place[:500]))
 
     def _refused(self, bodies: list[Body], problem: str) -> None:
-        """Reports a chain that no store can hold."""
         started = bodies[0]
         assert isinstance(started, AttemptStarted)
         self._read -= 1
@@ -252,7 +247,6 @@ class _Import:
         self.unreadable(Unreadable(str(words.get("file", "")), f"attempt {started.attempt}", problem))
 
     def file(self, found: ImportSource) -> None:
-        """Reads one file, or one folder that is a record."""
         self._file = found.name
         self._files += 1
         for imported in self._trajectories(found):
@@ -273,7 +267,6 @@ class _Import:
             self.unreadable(Unreadable(found.name, place, said))
 
     def _named_unreadable(self, what: Unreadable) -> None:
-        """Reports an item under the name that users know its file by."""
         inside = what.file.partition("!")[2]
         name = self._file if not inside or self._file.endswith("!" + inside) else f"{self._file}!{inside}"
         self.unreadable(msgspec.structs.replace(what, file=name))
@@ -332,7 +325,6 @@ class _Import:
         )
 
     def report(self, walk: SourceWalk) -> ImportReport:
-        """Returns the report."""
         return ImportReport(
             self.target.run,
             self._read,

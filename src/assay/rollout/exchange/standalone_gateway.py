@@ -107,14 +107,12 @@ class _Session:
         self._model = LimitedModel(access.open(), access.slots, meter) if access is not None else None
 
     async def serve(self, access: ModelAccess, port: int) -> Endpoint:
-        """Opens the session on a port where the gateway listens."""
         assert self._model is not None
         self._endpoint_handle = open_session(await access.gateway_handle.open(), self._model, self._traffic, port, None)
         self.endpoint = self._endpoint_handle.endpoint
         return self.endpoint
 
     async def end(self, words: str, cause: AssayError | None = None) -> None:
-        """Closes the trajectory."""
         if self._endpoint_handle is not None and self._model is not None:
             cause = await self._endpoint_handle.finish(self._traffic, self._model) or cause
         limit = cause.limit if isinstance(cause, LimitReached) else None
@@ -211,8 +209,6 @@ async def _run_recorded(config: RecordConfig, environment: Mapping[str, str], fo
 
 
 class _SessionOptions(NamedTuple):
-    """Data of a session's first event."""
-
     agent: str
     isolation: Isolation
     limits: Limits
@@ -301,7 +297,6 @@ async def _record_folder_state(session: _Session, state: FolderState, when: str)
 async def _run(
     config: RecordConfig, environment: Mapping[str, str], folder: Path, session: _Session
 ) -> tuple[int, AssayError | None]:
-    """Runs the command to its end, or until a limit is reached."""
     try:
         process = await asyncio.create_subprocess_exec(*config.command, env=dict(environment), cwd=folder)
     except OSError as exc:
@@ -324,7 +319,6 @@ async def _run(
 
 
 async def _terminate(process: asyncio.subprocess.Process) -> None:
-    """Terminates the command, then kills it."""
     for send in (process.terminate, process.kill):
         try:
             send()

@@ -21,7 +21,6 @@ class Meter:
         self.calls_begun = 0
         """Calls that were begun, however they ended."""
         self.calls = 0
-        """Answered calls."""
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.cost_usd: float | None = 0.0

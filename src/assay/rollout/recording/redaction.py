@@ -45,8 +45,6 @@ class Shape(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Shapes that are searched together."""
-
     rare: bytes
     """A rare character of every such key, searched first with `memchr`."""
     sign: re.Pattern[bytes]

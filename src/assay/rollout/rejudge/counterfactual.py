@@ -162,8 +162,6 @@ async def _rewind_attempts(
 
 
 class _Rewind:
-    """One attempt, rewound to before each of its steps."""
-
     def __init__(
         self, store: RunStore, row: AttemptRow, loaded: LoadedTask, config: ReplayConfig, then: ContinuationAgent
     ) -> None:
@@ -253,8 +251,6 @@ def _outcome(made: RunStore, prefix: int, plan: PlannedAttempt, kept: LiveSnapsh
 
 
 class _SnapshottingAgent(ReplayAgent):
-    """Replays the recorded steps and stores the state before each."""
-
     name = "replay"
 
     def __init__(self, steps: int) -> None:
@@ -276,5 +272,4 @@ class _SnapshottingAgent(ReplayAgent):
         return [*self._kept, *[missing] * (self._steps + 1 - len(self._kept))]
 
     def snapshots(self) -> list[Snapshot]:
-        """Returns all snapshots to release."""
         return [one.snapshot for one in self._kept if one.snapshot is not None]

@@ -66,8 +66,6 @@ async def judge_again(
 
 
 class _AttemptJudge:
-    """Judges one attempt again."""
-
     def __init__(
         self, trajectory: Trajectory, loaded: LoadedTask, resources: RunResources, blobs: BlobStore, rounds: int
     ) -> None:
@@ -224,7 +222,6 @@ class _AttemptJudge:
 
 
 def _calls(trajectory: Trajectory) -> Sequence[tuple[str, dict[str, Any]]]:
-    """Returns the agent's executed tool calls, in order."""
     mine = (step for step in trajectory.steps if step.actor == "agent")
     acts = [call for step in mine for call, _ in zip(step.tool_calls, step.observations, strict=False)]
     return [(call.name, call.parsed) for call in acts if call.error is None and call.parsed is not None]

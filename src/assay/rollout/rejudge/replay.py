@@ -113,7 +113,6 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
     run: str
     replay: str
-    """The run of the replays."""
     results: tuple[ReplayResult, ...]
 
     @property
@@ -132,8 +131,6 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
 
 class _ReplaySource(NamedTuple):
-    """A recorded attempt with its task."""
-
     row: AttemptRow
     trajectory: Trajectory
     loaded: LoadedTask | None
@@ -235,8 +232,6 @@ def _started(store: RunStore, chain: str) -> AttemptStarted:
 
 
 class _Replay:
-    """One replay of a run's attempts under way."""
-
     def __init__(self, store: RunStore, config: ReplayConfig, settings: Settings, progress: Progress) -> None:
         self._store, self._config, self._settings, self._progress = store, config, settings, progress
         self._name = new_run_name("replay")
@@ -287,7 +282,6 @@ class _Replay:
             yield plan._replace(id=plan.id if number == 0 else f"{plan.id}+time-{number + 1}")
 
     def _compare(self, made: RunStore, known: _ReplaySource, plans: Sequence[PlannedAttempt]) -> Iterator[ReplayResult]:
-        """Yields the result of each replay of an attempt."""
         first = ReplayResult(known.row.attempt, known.row.chain, known.row.agent, known.row.head, problem=known.problem)
         if known.loaded is None:
             yield first
@@ -356,7 +350,6 @@ class _Replay:
         return msgspec.structs.replace(one, cause=cause, experiments=tuple(signatures))
 
     def _keep(self, results: Iterable[ReplayResult]) -> None:
-        """Adds each comparison to its replay's chain."""
         told = {one.replay: [_evidence(one, self._store.run)] for one in results if one.replay is not None}
         if told:
             annotate_all(self._settings.store, self._name, told)
@@ -387,7 +380,6 @@ def _final_manifest(trajectory: Trajectory, blobs: BlobStore) -> Manifest | None
 
 
 def _sandbox_changes(recorded: Trajectory, again: Trajectory) -> tuple[str, ...]:
-    """Returns the differing properties of the two sandboxes."""
     before, now = (next((e.data for e in t.evidence if e.kind == "place"), None) for t in (recorded, again))
     if before is None or now is None:
         return ()

@@ -92,8 +92,6 @@ class ReverifyReport(msgspec.Struct, frozen=True):
 
 
 class _Work(NamedTuple):
-    """An attempt to judge again."""
-
     row: AttemptRow
     loaded: LoadedTask | None
     """None if the task is unavailable."""
@@ -128,8 +126,6 @@ async def reverify(
 
 
 class _Reverification:
-    """One re-verification under way."""
-
     def __init__(self, store: RunStore, config: ReverifyConfig, settings: Settings, tasks: RecordedTasks) -> None:
         self._store, self._config, self._settings, self._tasks = store, config, settings, tasks
         self._results: dict[str, list[ReverificationResult]] = {}
@@ -145,7 +141,6 @@ class _Reverification:
         return [row for row in self._store.attempts() if row.final]
 
     def report(self) -> ReverifyReport:
-        """Returns the results in the order of the run."""
         results = [one for row in self._rows for one in self._results.get(row.chain, ())]
         return ReverifyReport(self._store.run, tuple(results), tuple(self._unjudged))
 
@@ -177,7 +172,6 @@ class _Reverification:
             self._commit()
 
     async def _open_resources(self, stack: AsyncExitStack, work: Sequence[_Work]) -> tuple[RunResources | None, str]:
-        """Returns the opened resources, or the reason why they are unavailable."""
         if not work:
             return None, ""
         try:
@@ -222,7 +216,6 @@ class _Reverification:
         self._keep(work, found)
 
     def _keep(self, work: _Work, found: Sequence[tuple[Verdict, Reverdict]]) -> None:
-        """Adds results to the report and to the next commit."""
         row = work.row
         results = [_result_of(row, was, now) for was, now in found]
         self._results[row.chain] = results
@@ -247,13 +240,11 @@ class _Reverification:
 
 
 def _earlier_reverifications(bodies: Sequence[Body]) -> list[Evidence]:
-    """Returns the evidence of earlier re-verifications of an attempt."""
     found = [body.evidence for body in bodies if isinstance(body, EvidenceAdded) and body.evidence.kind == KIND]
     return [one for one in found if {"basis", "rounds", "results"} <= set(one.data)]
 
 
 def _deciding_verdict(trajectory: Trajectory) -> Verdict:
-    """Returns the verdict that decided the attempt."""
     return next(v for v in trajectory.verdicts if v.kind == "outcome")
 
 
@@ -272,7 +263,6 @@ def _result_of(row: AttemptRow, was: Verdict, now: Reverdict) -> ReverificationR
 
 
 def _bodies(found: Sequence[Reverdict], data: dict[str, Any], times: int) -> list[Body]:
-    """Returns evidence and verdicts with ids that no earlier re-verification uses."""
     prefix = f"r{times + 1}."
     bodies: list[Body] = []
     for one in found:

@@ -55,7 +55,6 @@ class TaskHistory(NamedTuple):
     scores: tuple[float | None, ...] = ()
     """Scores in [0, 1] of its attempts from the start, in the order granted; None without an outcome."""
     rounds: tuple[int, ...] = ()
-    """The round of each score."""
     level: int = 0
     """Index of its task source, used by curricula."""
     paths: tuple[StatePath, ...] = ()

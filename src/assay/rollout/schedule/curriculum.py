@@ -44,7 +44,6 @@ class LevelOutcomes(NamedTuple):
     passed: float
     """Sum of scores."""
     attempts: int
-    """Attempts with a score."""
 
 
 History = Sequence[Sequence[LevelOutcomes]]

@@ -127,7 +127,6 @@ def anchors_of(task: int, history: TaskHistory) -> list[AnchorStats]:
 
 
 def _first_visits(states: Iterable[str | None]) -> Iterator[tuple[str, int]]:
-    """Yields each state with the number of steps before its first visit."""
     known = set()
     for steps, state in enumerate(states, 1):
         if state is not None and state not in known:
@@ -136,7 +135,6 @@ def _first_visits(states: Iterable[str | None]) -> Iterator[tuple[str, int]]:
 
 
 def _forks_by_state(paths: Sequence[StatePath]) -> dict[str, list[StatePath]]:
-    """Groups forks by their initial state."""
     found: dict[str, list[StatePath]] = defaultdict(list)
     for path in paths:
         if path.forked is not None:

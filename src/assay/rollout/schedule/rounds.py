@@ -42,7 +42,6 @@ class RoundResources(NamedTuple):
     store: RunStore
     preparer: Preparer | None
     run: RunPlan
-    """Runs the missing attempts of a plan."""
 
 
 def score_of(row: AttemptRow) -> float | None:
@@ -100,8 +99,6 @@ async def run_rounds(resources: RoundResources, tasks: Sequence[LoadedTask], pro
 
 
 class _Rounds:
-    """The rounds so far."""
-
     def __init__(self, resources: RoundResources, tasks: Sequence[LoadedTask]) -> None:
         self._resources, self._tasks = resources, tasks
         config = resources.config
@@ -119,11 +116,9 @@ class _Rounds:
         self._rule = StopRule()
 
     def ended(self) -> set[str]:
-        """Returns attempts that need not run again."""
         return {row.attempt for row in self._resources.store.attempts() if row.final}
 
     def decide(self) -> list[Grant]:
-        """Returns the grants of the next round."""
         grants = list(self._policy.grants([self._task_history(task) for task in range(len(self._tasks))], self.left))
         given = sum(grant.attempts for grant in grants)
         if not 1 <= given <= self.left or any(grant.attempts < 1 for grant in grants):
@@ -176,7 +171,6 @@ class _Rounds:
     def with_fork_origin(
         self, plan: PlannedAttempt, anchor: Anchor | None, states: dict[Anchor, ForkOrigin | None]
     ) -> PlannedAttempt:
-        """Returns the attempt with its fork's origin, if that is available."""
         begin = None if anchor is None else states[anchor]
         if anchor is None or begin is None:
             return plan
@@ -202,7 +196,6 @@ class _Rounds:
             )
 
     def end_round(self, plans: Sequence[PlannedAttempt]) -> None:
-        """Ends a round."""
         rows = {row.attempt: row for row in self._resources.store.attempts() if row.final}
         tasks = {loaded.task.id: task for task, loaded in enumerate(self._tasks)}
         whole = self._policy.wants_paths or self._resources.config.early_stop is not None
@@ -232,8 +225,6 @@ def _ran_unbounded(trajectory: Trajectory) -> bool:
 
 
 class _RoundsProgress(Progress):
-    """Reports all rounds as one run."""
-
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
