@@ -13,7 +13,7 @@ import msgspec
 from assay.agents.interface import Attempt
 from assay.records import Step
 
-__all__ = ["BUNDLES", "Bundle", "Cheat", "CheatAgent", "Knowledge", "SolutionFile"]
+__all__ = ["BUNDLES", "Bundle", "Cheat", "CheatAgent", "Knowledge", "SolutionFile", "cheat"]
 
 
 BUNDLES: dict[str, str] = {
@@ -85,6 +85,25 @@ class Cheat(msgspec.Struct, frozen=True):
     """Key of `BUNDLES`: cheats of one bundle are compatible, and first tried in one attempt."""
 
 
+def cheat(
+    *,
+    exploits: str,
+    incident: str,
+    about: str,
+    closed_by: tuple[str, ...],
+    quick: bool = False,
+    applies: Callable[[Knowledge], str | None] = lambda _: None,
+    bundle: str = "",
+) -> Callable[[Callable[[Attempt, Knowledge], Awaitable[None]]], Cheat]:
+    """Returns a decorator that makes a `Cheat` of the function that acts, named after it with hyphens."""
+
+    def decorate(act: Callable[[Attempt, Knowledge], Awaitable[None]]) -> Cheat:
+        name = act.__name__.replace("_", "-")
+        return Cheat(name, exploits, incident, act, closed_by, quick, applies, about, bundle)
+
+    return decorate
+
+
 class Bundle(msgspec.Struct, frozen=True):
     """Cheats tried in one attempt."""
 
@@ -103,6 +122,6 @@ class CheatAgent:
         self._knowledge = knowledge
 
     async def run(self, attempt: Attempt) -> None:
-        for cheat in self._cheats:
-            await cheat.act(attempt, self._knowledge)
-        attempt.finish(f"tried {', '.join(cheat.name for cheat in self._cheats)}")
+        for each in self._cheats:
+            await each.act(attempt, self._knowledge)
+        attempt.finish(f"tried {', '.join(each.name for each in self._cheats)}")
