@@ -166,7 +166,7 @@ async def drive(
         model: Its model.
         backend: Opens the sandbox; stays open.
         what: Task and limits.
-        relays: Called with the relay once it exists, for a model that cuts connections.
+        relays: The relay is appended here, for a model that cuts connections.
     """
     hooks = ExchangeLog()
     inner = await backend.open(sandbox_spec(what.spec, agent))
