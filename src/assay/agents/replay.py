@@ -215,7 +215,7 @@ def _command(argv: object) -> str | list[str]:
         return argv
     if isinstance(argv, list) and argv and all(isinstance(word, str) for word in argv):
         return argv
-    raise ValueError("what was run is no command")
+    raise ValueError("the recorded execution is not a command")
 
 
 def own_command(step: Step) -> str | list[str] | None:

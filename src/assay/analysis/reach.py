@@ -43,7 +43,7 @@ def landmarks(passing: Sequence[Sequence[State]]) -> tuple[State, ...]:
         ValueError: There is no attempt.
     """
     if not passing:
-        raise ValueError("landmarks are of attempts that passed, and there is none")
+        raise ValueError("landmarks need at least one passing attempt")
     common = [state for state in passing[0] if state.kind not in ("think", "say", "finish")]
     for other in passing[1:]:
         common = [common[pair.left] for pair in align(matches(common, other))]

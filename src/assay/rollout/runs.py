@@ -154,7 +154,7 @@ def require_finished(root: Path, run: str) -> None:
         if uncertified:
             raise UserError(
                 f"{uncertified} tasks of the admission {run!r} have no certificate yet, and a sealed run can never be "
-                f"resumed: finish it with `assay admit --resume {run}`, or seal it as it is with --unfinished"
+                f"resumed: finish it with `assay admit --resume {run}`, or seal it unfinished with --unfinished"
             )
         try:
             config, tasks = _read_manifest(store)
@@ -168,7 +168,7 @@ def require_finished(root: Path, run: str) -> None:
     if left > 0:
         raise UserError(
             f"{left} attempts of run {run!r} have not ended, and a sealed run can never be resumed: finish it with "
-            f"`assay resume {run}`, or seal it as it is with --unfinished"
+            f"`assay resume {run}`, or seal it unfinished with --unfinished"
         )
 
 

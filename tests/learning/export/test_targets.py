@@ -270,7 +270,7 @@ def test_an_experts_run_is_exported_as_the_model_would_have_been_told(
         if not isinstance(e, ModelCalled)
     ]
     root = store_run(tmp_path / "s", [expert])
-    with pytest.raises(UserError, match="task is not to be had"):
+    with pytest.raises(UserError, match="task is not available"):
         export("trl-sft", store=root, model=str(model_folder), rendered=True)
     with pytest.raises(UserError, match=r"nothing to write .* --rendered --model"):
         export("trl-sft", store=root)

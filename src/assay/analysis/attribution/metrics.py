@@ -106,7 +106,7 @@ class Accuracy(msgspec.Struct, frozen=True):
 def accuracy(rows: Sequence[LabelledPrediction], confidence: float = 0.95) -> Accuracy:
     """Returns step and agent accuracy. Raises `ValueError` without rows."""
     if not rows:
-        raise ValueError("no labelled trajectories: there is no accuracy")
+        raise ValueError("accuracy needs labelled trajectories")
     steps = sum(row.named_step == row.step for row in rows)
     agents = sum(row.named_who == row.who for row in rows)
     n = len(rows)

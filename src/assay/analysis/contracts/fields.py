@@ -28,7 +28,7 @@ ROOTS: Final[dict[str, dict[str, str]]] = {
     "call": {
         "name": "the tool's name",
         "id": "the call's id",
-        "arguments": "the parsed arguments; below it whatever the tool takes",
+        "arguments": "the parsed arguments, with the tool's own fields",
         "raw": "the arguments as they were written",
         "malformed": "whether the arguments did not parse",
     },
@@ -43,9 +43,9 @@ ROOTS: Final[dict[str, dict[str, str]]] = {
         "stderr": "what came back beside it",
         "exit_code": "of a command",
         "error": "whether it is an error",
-        "ok": "whether it is no error and no exit code but 0",
+        "ok": "whether it is not an error and its exit code, if any, is 0",
         "timed_out": "whether it was cut by its time",
-        "data": "the content as JSON, where it is JSON; below it whatever it holds",
+        "data": "the content parsed as JSON, if possible, with its own fields",
     },
     "actor": {},
     "who": {},
@@ -64,7 +64,7 @@ ROOTS: Final[dict[str, dict[str, str]]] = {
         "ended": "what the agent said at the end",
         "stopped": "which limit stopped it",
         "broke": "whose boundary failed",
-        "facts": "what the world became, where it says so; below it whatever the world has",
+        "facts": "the world's final facts, if it reports them, with its own fields",
         "changed": "the paths that differ at the end",
         "outcome": "how it was judged",
     },
@@ -94,7 +94,7 @@ def problem_of_path(keys: Sequence[str | int], definitions: Iterable[str] = ()) 
     if not fields:
         return None if len(keys) == 1 else f"{root} is a value and has nothing below it"
     if len(keys) == 1:
-        return f"{root} is no value itself; name one of {', '.join(f'{root}.{name}' for name in fields)}"
+        return f"{root} is not a value; name one of {', '.join(f'{root}.{name}' for name in fields)}"
     field = str(keys[1])
     if field not in fields:
         near = difflib.get_close_matches(field, fields, n=1)

@@ -98,7 +98,7 @@ def _tokens(text: str) -> list[_Token]:
         if match is None:
             start = at + len(text[at:]) - len(text[at:].lstrip())
             what = "a text that is not closed" if text[start] in "\"'" else f"{text[start]!r}"
-            raise BadExpression(f"{what} is no part of an expression", start)
+            raise BadExpression(f"{what} is not part of an expression", start)
         kind = str(match.lastgroup)
         found.append(_Token(kind, match[kind], match.start(kind)))
         at = match.end()
@@ -312,7 +312,7 @@ class _Reader:
         if name not in _FUNCTIONS:
             near = difflib.get_close_matches(name, _FUNCTIONS, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(_FUNCTIONS))}"
-            self._fail(f"there is no function {name!r}{hint}", token.at)
+            self._fail(f"unknown function {name!r}{hint}", token.at)
         self._expect("(")
         steps = self._steps(name) if name in BOUNDED else None
         given = self._arguments()

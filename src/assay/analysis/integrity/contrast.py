@@ -124,7 +124,11 @@ def contrast(subjects: Mapping[str, Subject], suspicious: Collection[str], *, mo
     unknown = sorted(set(suspicious) - set(subjects))
     chosen = set(suspicious) & set(subjects)
     if unknown or not chosen or len(chosen) == len(subjects):
-        what = f"{unknown[0]!r} is no attempt given" if unknown else f"{len(chosen)} of {len(subjects)} are suspicious"
+        what = (
+            f"{unknown[0]!r} is not one of the attempts"
+            if unknown
+            else f"{len(chosen)} of {len(subjects)} are suspicious"
+        )
         raise ValueError(f"{what}: a contrast needs known attempts of both kinds")
     doing = {name: features_of(subject) for name, subject in subjects.items()}
     every = sorted({feature for its in doing.values() for feature in its})

@@ -161,7 +161,7 @@ class Adventure(Rules[AdventureConfig, _Now]):
         rooms = range(self.config.rooms)
         whole = now.room in rooms and all(room in rooms or room == _CARRIED for room in now.things.values())
         if not whole or TREASURE not in now.things or not set(now.unlocked) <= set(range(self._locks)):
-            raise ValueError("room, things or locks are none of this adventure")
+            raise ValueError("room, objects or locks are not those of this adventure")
 
     def solved(self) -> bool:
         return self.now.things[TREASURE] == 0

@@ -139,7 +139,7 @@ class Grid(Rules[GridConfig, _Now]):
 
     def check(self, now: _Now) -> None:
         if not 0 <= now.cell < self.config.size**2 or now.cell in self._walls:
-            raise ValueError(f"cell {now.cell} is no place to be in a grid of size {self.config.size}")
+            raise ValueError(f"cell {now.cell} is outside a grid of size {self.config.size}")
 
     def solved(self) -> bool:
         return self.now.cell == self._goal

@@ -135,7 +135,7 @@ class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
         for given in self.now.done:
             action = self._action(given)
             if action is None:
-                raise ValueError(f"the snapshot holds {str(given)[:80]!r}, which is no action of {self.config.id}")
+                raise ValueError(f"the snapshot holds {str(given)[:80]!r}, which is not an action of {self.config.id}")
             self._apply_action(action)
 
     def constants(self) -> Any:

@@ -120,7 +120,7 @@ class Maze(Rules[MazeConfig, _Now]):
 
     def check(self, now: _Now) -> None:
         if not 0 <= now.cell < self.config.size**2:
-            raise ValueError(f"room {now.cell} is none of a maze of size {self.config.size}")
+            raise ValueError(f"room {now.cell} is outside a maze of size {self.config.size}")
 
     def solved(self) -> bool:
         return self.now.cell == self._route.goal

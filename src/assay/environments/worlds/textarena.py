@@ -72,7 +72,7 @@ class TextArenaWorld(Rules[TextArenaConfig, _Now]):
             try:
                 self._game.reset(num_players=1, seed=self.seed % 2**31)
             except (AssertionError, ValueError, TypeError) as exc:
-                raise ValueError(f"{self.config.id} is no game for one player: {exc}") from exc
+                raise ValueError(f"{self.config.id} is not a single-player game: {exc}") from exc
             self._bare: Any = self._game
             while hasattr(self._bare, "env"):
                 self._bare = self._bare.env

@@ -359,7 +359,7 @@ def wrap_world(world: TextWorld, specs: Any, seed: int) -> TextWorld:
         kind = WRAPPERS.get(str(spec.get("kind"))) if isinstance(spec, dict) else None
         if kind is None:
             raise ValueError(
-                f"{str(spec)[:80]!r} is no wrapper: give a table with 'kind', one of {', '.join(WRAPPERS)}"
+                f"{str(spec)[:80]!r} is not a wrapper: give a table with 'kind', one of {', '.join(WRAPPERS)}"
             )
         given = {name: value for name, value in spec.items() if name != "kind"}
         try:

@@ -151,7 +151,7 @@ class _ImportTarget:
     def _open(self) -> None:
         with RunStore.open(self.root, self.run) as store:
             if store.manifest().get("kind") != "import":
-                raise UserError(f"the run {self.run!r} is no import: name another with --run")
+                raise UserError(f"the run {self.run!r} is not an import: name another with --run")
             for row in store.attempts():
                 self._attempts.add(row.attempt)
                 self._numbers.setdefault((row.task, row.agent, row.model), set()).add(row.number)

@@ -175,7 +175,7 @@ async def record_command(config: RecordConfig, settings: Settings, folder: Path)
             "no command: name it after --, for example: assay record --model openai:NAME -- claude -p 'fix it'"
         )
     if shutil.which(config.command[0], path=os.environ.get("PATH")) is None:
-        raise UserError(f"there is no program {config.command[0]!r} here: check its name, or give its path")
+        raise UserError(f"program {config.command[0]!r} not found: check its name, or give its path")
     state = FolderState(folder, settings.store)
     with listening(0) as listener:  # the gateway, which has it then, ends before
         async with _access(config.model, settings) as access:
@@ -274,7 +274,7 @@ def listening(port: int) -> Iterator[socket.socket]:
     except (OSError, OverflowError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else exc
         raise UserError(
-            f"port {port} on 127.0.0.1 is not to be had: {reason}; choose another with --port, or leave it away"
+            f"port {port} on 127.0.0.1 is not available: {reason}; choose another with --port, or leave it away"
         ) from exc
     listener.setblocking(False)
     with listener:

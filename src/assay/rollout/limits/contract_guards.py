@@ -68,7 +68,7 @@ def load_contracts(paths: Iterable[str]) -> tuple[Contract, ...]:
                 f"cannot read the contract {path}: {exc.strerror}; check the path and its permissions"
             ) from exc
         except UnicodeDecodeError as exc:
-            raise UserError(f"{path} is no UTF-8 text (byte {exc.start}): a contract is TOML") from exc
+            raise UserError(f"{path} is not UTF-8 text (byte {exc.start}): a contract is TOML") from exc
         found.append(read_contract(text, str(path)))
     return unique_contracts(found)
 

@@ -99,7 +99,7 @@ def restore_task(evidence: Evidence, blobs: BlobStore, folder: Path) -> LoadedTa
     try:
         task = msgspec.json.decode(blobs.get(record), type=Task)
     except msgspec.DecodeError as exc:
-        raise StoreError(f"{record} is no task of this version: {exc}") from exc
+        raise StoreError(f"{record} is not a task of this version: {exc}") from exc
     if not isinstance(listing, str):
         return LoadedTask(task, None)
     try:

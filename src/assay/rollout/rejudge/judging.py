@@ -79,13 +79,11 @@ class _AttemptJudge:
         trajectory = self._trajectory
         if trajectory.agent.endswith(AS_ASKED):
             raise CannotRebuildError(
-                "it was judged in its living sandbox, as its task asks elsewhere: that is not to be had again"
+                "it was judged in its living sandbox (as-asked verification), which no longer exists"
             )
         circumstance = variation_of(trajectory)
         if circumstance is not None:
-            raise CannotRebuildError(
-                f"it was judged under a circumstance of its own ({circumstance}): only its run makes that again"
-            )
+            raise CannotRebuildError(f"it was judged under a variation ({circumstance}): only its run makes that again")
         if self._loaded.task.environment.kind != "workspace":
             return await self._world()
         preparer = self._resources.preparer

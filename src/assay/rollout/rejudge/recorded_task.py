@@ -105,7 +105,7 @@ class RecordedTasks:
             why = f" ({kept.data['left_out']})" if kept is not None else ""
             raise CannotRebuildError(
                 f"the digest of the task changed: it is {found.task.digest}, and was {trajectory.task_digest}; the "
-                f"store holds no copy of it as it was{why}; --check-version today takes it as it is"
+                f"store holds no copy of it as it was{why}; --check-version today uses the current one"
             )
         return found
 
@@ -117,7 +117,7 @@ class RecordedTasks:
             try:
                 self._kept[key] = restore_task(kept, self._store.blobs, folder)
             except StoreError as exc:
-                raise CannotRebuildError(f"the task as it was is not to be had: {exc}") from exc
+                raise CannotRebuildError(f"the recorded version of the task is not available: {exc}") from exc
         return self._kept[key]
 
     def _find_today(self, task: str) -> LoadedTask | None:

@@ -180,16 +180,16 @@ def replay_obstacle(trajectory: Trajectory) -> str | None:
     if is_imported_record(trajectory.started):
         return "it was imported: its actions are those of another harness, in an environment that is not known"
     if trajectory.agent == ADMISSION:
-        return "it is a certificate: nobody acted"
+        return "it is a certificate, not an attempt of an agent"
     fork = trajectory.started.config.get("fork")
     if isinstance(fork, dict):
         return f"it began in the middle of {fork.get('chain')}: replay that, or judge this with `assay verify --again`"
     if variation_of(trajectory) is not None:
-        return f"it acted under a circumstance of its own ({variation_of(trajectory)}): only its run makes that again"
+        return f"it acted under a variation ({variation_of(trajectory)}): only its run makes that again"
     if any(call.raw_request is not None for call in trajectory.calls):
         again = f"replay:{trajectory.run}:{trajectory.attempt}"
         return (
-            f"a program in the sandbox acted, with tools of its own: let it act again on the recorded replies of its "
+            f"a program in the sandbox acted, with its own tools: run it again on the recorded replies of its "
             f"model, with `assay run TASK --agent {trajectory.agent} --model {again}`"
         )
     return None
