@@ -1,8 +1,7 @@
 """Adversary that solves nothing and leaves a background process that keeps writing the reward.
 
 It passes if verification runs in the agent's sandbox while its processes live; it fails if every process of the agent
-is
-dead before a fresh fork is judged.
+is dead before a fresh fork is judged.
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ class OracleAgent:
     """Uploads the solution to `/solution` and runs the oracle's command, with its variables, in the working folder.
 
     The variables may be secrets and are not recorded. In an in-process world that knows its solution it makes those
-    calls,
-    one per step. A command argument that names a file of the solution folder becomes its path under `/solution`.
+    calls, one per step. A command argument that names a file of the solution folder becomes its path under `/solution`.
     """
 
     name = "oracle"

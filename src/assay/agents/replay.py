@@ -2,8 +2,7 @@
 
 They ask no model and judge nothing: `assay.analysis.replayed` compares the records. Actions between the steps (an
 upload, a written file, a command) are repeated where they stand in the record; missing content is noted. After each
-step
-the agent notes the state's changes.
+step the agent notes the state's changes.
 
 Not replayed: steps in forks, which left no trace, and steps of other actors.
 """

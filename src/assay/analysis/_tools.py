@@ -1,8 +1,7 @@
 """Tool names of known harnesses, and the arguments that hold a command, a path or a text.
 
 Names are compared by lower-case letters and digits, so `read_file`, `ReadFile` and `readFile` are equal. Other names
-make
-a plain `tool`: nothing is guessed from arguments.
+make a plain `tool`: nothing is guessed from arguments.
 """
 
 from __future__ import annotations

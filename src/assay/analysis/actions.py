@@ -56,8 +56,7 @@ def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
     """Returns the actions of the agents of `trajectory` (actors `agent` and `other_agent`), in the order of its steps.
 
     A tool call is an action; so is a step without calls that says or thinks something. A call's observations are those
-    with
-    its id, else the next without one, joined by line ends, standard error after the output.
+    with its id, else the next without one, joined by line ends, standard error after the output.
     """
     found: list[Action] = []
     opened: str | None = None

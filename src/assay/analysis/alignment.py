@@ -1,8 +1,7 @@
 """Longest common subsequences, and alignment of two sequences.
 
 Source: Wagner and Fischer (1974), a table of n x m. Unlike in a greedy scan, an unmatched element does not prevent
-later
-matches.
+later matches.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Parser of shell text into its simple commands. Runs, expands and looks up nothing.
 
 Parsed: quotes, escapes, comments, continued lines, lists and pipes, subshells, groups, command and process
-substitution, here-documents, redirections, assignments, control flow, and scripts passed to another program
-(`bash -lc '...'`, `sh <<EOF`, `timeout 60 make`, `find -exec`). Not parsed: aliases, functions by name, arithmetic,
-values of variables.
+substitution, here-documents, redirections, assignments, control flow, and scripts passed to another program (`bash -lc
+'...'`, `sh <<EOF`, `timeout 60 make`, `find -exec`). Not parsed: aliases, functions by name, arithmetic, values of
+variables.
 
 Invariant: any text gives a result. Malformed text is parsed as far as possible, and nesting beyond a bound stays text,
 so the work is linear in the text's length.

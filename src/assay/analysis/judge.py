@@ -1,8 +1,7 @@
 """Applies all rules to a trajectory: integrity, process and safety, beside the outcome.
 
 Invariant: fails closed and by rule. Missing data gives `unknown`; a finding of a model alone decides nothing, nor does
-a
-mere attempt, unless it is unmistakable forging; every failing verdict names its rules and cites steps.
+a mere attempt, unless it is unmistakable forging; every failing verdict names its rules and cites steps.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Detection of loops in an attempt.
 
 A loop is a sequence of 1 to 8 acts repeated at once, at least two rounds (three for a single act). It is `stuck` if
-every
-round had the same outcomes and, if recorded, the same output. Acts are compared by tool, command or arguments, and
-file;
-not by stage, which depends on the position.
+every round had the same outcomes and, if recorded, the same output. Acts are compared by tool, command or arguments,
+and file; not by stage, which depends on the position.
 
 Ours; loops of AgentLens and of the triage paper (arXiv 2604.00356) ignore the output. Misleading: waiting for a server
 is a useful loop; numbers are removed from the output, so a loop whose numbers show progress counts as stuck.

@@ -10,9 +10,9 @@ Source: SPARK (arXiv 2605.09192), its online form, formulas in our own code. Aft
 z is over the values so far, this one included. High means acting on evidence; below -.5 the plan is repeated.
 
 Bugs of the published code, put right here: (1) its weight is min(1, step / warmup) and it calls with step = -1, which
-makes the weight -.5 and turns the sign of the index round, as released runs show; here the weight is held
-in [0, 1]. (2) The first attempt's index is a difference of raw shares, compared with the same bound as later
-differences of z-scores; here the first attempt has none (None), since nothing can be learnt from a history of one.
+makes the weight -.5 and turns the sign of the index round, as released runs show; here the weight is held in [0, 1].
+(2) The first attempt's index is a difference of raw shares, compared with the same bound as later differences of
+z-scores; here the first attempt has none (None), since nothing can be learnt from a history of one.
 
 Range: unbounded, about [-4, 4]. When it misleads: z-scores of two or three values are coarse, and words shared with the
 facts may be file names that any attempt would use.

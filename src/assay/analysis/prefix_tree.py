@@ -3,8 +3,7 @@
 A node stands for all attempts that reached it by equivalent acts in the same order; attempts part at forks and end at
 nodes. AgentLens (arXiv 2605.12925) merges equivalent states across positions into a graph; a tree keeps the order
 (`assay.analysis.quotient` is the graph). Forks follow the bifurcation analysis named in WebStep's abstract; the
-measure,
-information gain, is ours.
+measure, information gain, is ours.
 
 Misleading: reordered acts are two branches; forks with few attempts gain information by chance (`Fork.attempts`).
 """

@@ -10,8 +10,8 @@ With P_0 = 0, P_1 ... P_T in [0, 1] and steps dP_t = P_t - P_(t-1):
     PPE   P_T / sum |dP|                                            PPL  P_T * PPE
     CRA   mean over t of (max of P up to t) - P_t                   STR  share of steps with |dP| < .005
 
-All are in [0, 1]; high is good but for CRA (how far behind its best the attempt is, on average) and STR (share of
-steps that change nothing). An attempt that never moves has PPE 0: the published quotient is 0/0 there.
+All are in [0, 1]; high is good but for CRA (how far behind its best the attempt is, on average) and STR (share of steps
+that change nothing). An attempt that never moves has PPE 0: the published quotient is 0/0 there.
 
 When they mislead: progress by tests is lumpy, so STR is high for good attempts too, and a curve from tests that the
 agent itself ran (`observed_progress`) is of the tests that it chose to run, as its own record shows them."""
@@ -91,8 +91,7 @@ def progress_metrics(curve: Sequence[float]) -> Progress:
 
 def observed_progress(actions: Sequence[Action]) -> tuple[ProgressPoint, ...]:
     """Returns the share of passed tests after each of the agent's own test runs with a readable summary (pytest,
-    unittest,
-    Jest). It is no verdict: the tests may differ each time, and be forged.
+    unittest, Jest). It is no verdict: the tests may differ each time, and be forged.
     """
     found = []
     for action in actions:

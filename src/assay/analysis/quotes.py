@@ -65,8 +65,7 @@ def quote_holds(trajectory: Trajectory, quote: Quote, texts: Callable[[str], str
     """Returns whether the words occur verbatim in that step and field of the record. An empty quote never does.
 
     Arguments are searched as written and as parsed; evidence in its texts and as canonical JSON, and, if `texts`
-    resolves a
-    digest, in its blobs.
+    resolves a digest, in its blobs.
     """
     if not quote.text:
         return False

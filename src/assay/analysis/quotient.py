@@ -3,8 +3,7 @@
 After TopoCurate (arXiv 2603.01714), which merges equivalent states of action and observation and selects training data
 from the result; its formulas are not published, so the measures are ours. A node is a class of acts
 (`states.equivalent`) with their outcome (`outcomes.outcome_of`); an edge is a transition of some attempt. Classes form
-in
-the attempts' order: a state joins the first class whose first member is equivalent.
+in the attempts' order: a state joins the first class whose first member is equivalent.
 
 Misleading: merging drops the order, so a cycle in the graph need not be a cycle in any attempt.
 """

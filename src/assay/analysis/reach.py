@@ -1,15 +1,12 @@
 """Reach and accuracy of an attempt over the task's landmarks.
 
 After WebStep (exploration reach against execution accuracy, named in its abstract); the formulas are ours. Landmarks
-are
-acts common to all passing attempts in one order. Reach is the portion of landmarks reached in that order; accuracy is
-the
-portion of those reached without an error the first time. High reach with low accuracy is failing execution, low reach
-with high accuracy failing search.
+are acts common to all passing attempts in one order. Reach is the portion of landmarks reached in that order; accuracy
+is the portion of those reached without an error the first time. High reach with low accuracy is failing execution, low
+reach with high accuracy failing search.
 
 Range [0, 1]; accuracy is None if nothing was reached. Misleading with few passing attempts, whose common acts are
-habits:
-all acts of a single attempt are landmarks.
+habits: all acts of a single attempt are landmarks.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ Source: the reliability measures of HAL (arXiv 2510.11977), formulas in our own 
 All in [0, 1], 1 for equal attempts. Published for successes alone; `over` chooses.
 
 Misleading: C_out is 1 for an agent that always fails. Its estimate from n attempts is biased upwards, by 1/n at p =
-1/2:
-two attempts have C_out 0 or 1. None means too few attempts.
+1/2: two attempts have C_out 0 or 1. None means too few attempts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Equivalence of acts: their features, and when two sets of features are equivalent.
 
 After AgentLens (arXiv 2605.12925): equal features, else a heuristic by kind of act (the same file with overlapping
-lines,
-the same normalised command, a similar search); its third tier, a model, is omitted. The bounds are published, the
-normalisation is ours. Equivalence is symmetric and reflexive, not transitive.
+lines, the same normalised command, a similar search); its third tier, a model, is omitted. The bounds are published,
+the normalisation is ours. Equivalence is symmetric and reflexive, not transitive.
 
 Misleading: paths are compared without a leading folder such as `testbed` or `workspace`, so two working copies of one
 repository are equal, but two different repositories may be too.

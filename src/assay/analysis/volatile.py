@@ -1,8 +1,8 @@
 """Volatile text: parts of outputs that differ between runs of the same actions, such as times and temporary names.
 
 `VOLATILE` is the table of replacements made before two outputs are compared, `VOLATILE_PATHS` of paths whose content is
-excluded from the comparison of two states. A task adds patterns with `[metadata.assay] volatile`. Pure.
-Invariant: every pattern is linear in the text, a task's too, because its language has no nested repetition.
+excluded from the comparison of two states. A task adds patterns with `[metadata.assay] volatile`. Pure. Invariant:
+every pattern is linear in the text, a task's too, because its language has no nested repetition.
 """
 
 from __future__ import annotations

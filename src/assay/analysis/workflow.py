@@ -1,12 +1,10 @@
 """Order of an attempt's stages.
 
 Source: AgentLens (arXiv 2605.12925), formulas in our own code. `coherence`, `workflow_similarity` and
-`temporal_profile`
-are in [0, 1], higher is better, and independent of the outcome.
+`temporal_profile` are in [0, 1], higher is better, and independent of the outcome.
 
 Misleading: an attempt of one act or stage is perfectly coherent. Similarity to a reference rewards imitation. Thinking
-is
-a stage (orchestrate), so an agent that thinks between acts backtracks each time.
+is a stage (orchestrate), so an agent that thinks between acts backtracks each time.
 """
 
 from __future__ import annotations

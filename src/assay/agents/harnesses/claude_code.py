@@ -1,8 +1,7 @@
 """Claude Code, Anthropic's command-line agent.
 
 With `lean` it is started `--bare`: three tools and a tenth of the prompt. It knows no model of ours by name, warns
-about
-that, and assumes the largest context.
+about that, and assumes the largest context.
 """
 
 from __future__ import annotations

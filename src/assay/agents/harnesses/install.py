@@ -2,16 +2,14 @@
 
 `pip` and the npm of the Node package fetch everything from their configured registries. No install script of any
 package is run (npm's `--ignore-scripts`; wheels alone for Python), so fetched code first runs inside a sandbox. Node
-and
-Python are kept beside the harnesses, so a sandbox needs neither.
+and Python are kept beside the harnesses, so a sandbox needs neither.
 
 Invariants: a folder is complete or absent (built aside, then renamed) and never changes afterwards. Concurrent installs
 do not interfere.
 
 Pinned: dependencies of npm packages, with digests (`locks/NAME.json`); dependencies of Python packages, by version
 (`locks/NAME.txt`). `installed.json` lists the packages, and every attempt's record has its digest. Not covered: a
-Python
-package that its registry replaced under the same version.
+Python package that its registry replaced under the same version.
 """
 
 from __future__ import annotations
@@ -65,8 +63,7 @@ Say = Callable[[str], None]
 
 class Installed(msgspec.Struct, frozen=True):
     """Installed harness. Written as `installed.json` in its folder, where `path`, `node` and `python` are relative to
-    the
-    cache.
+    the cache.
     """
 
     name: str

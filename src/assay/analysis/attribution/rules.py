@@ -1,9 +1,8 @@
 """Decisive step of a failed attempt, and its actor, by rules alone.
 
 Each sign of `signs` adds weight to its step; early steps weigh slightly more, because first errors cause later ones,
-and
-the first step, which restates the task, counts only if it acts. The step with the most weight is named; ties go to the
-earliest.
+and the first step, which restates the task, counts only if it acts. The step with the most weight is named; ties go to
+the earliest.
 
 Unreliable: a factual error leaves no sign (accuracy on labelled runs: docs/explanation/attribution.md). If the
 environment can fork, replaying from each prefix (`assay.rollout.rejudge.counterfactual`) is evidence; this is a hint.

@@ -1,9 +1,8 @@
 """Permissions and flow of labelled data in multi-agent runs.
 
 A label's data are texts of its source's results. They reached a holder if such a text occurs verbatim in its later
-calls
-or messages. That is *obtained*, with the words as evidence; paraphrases and parts are not detected. The agent that
-obtained the data is permitted.
+calls or messages. That is *obtained*, with the words as evidence; paraphrases and parts are not detected. The agent
+that obtained the data is permitted.
 
 Permissions are also enforced online (`monitor`); data flow is judged afterwards.
 """

@@ -4,8 +4,8 @@ Contracts come with tasks and match text written by agents, while Python's `re` 
 become nondeterministic automata run over sets of states, with a transition cache.
 
 Syntax: characters, `.` (not a line end), classes `[a-z]` `[^...]`, `\\d \\w \\s` and their capitals, `\\b \\B`, `^ $`
-(of the text), `* + ?` `{n}` `{n,m}` up to 100, groups `(...)` and `(?:...)`, `|`. A leading `(?i)` ignores case.
-No look-around and no back-references.
+(of the text), `* + ?` `{n}` `{n,m}` up to 100, groups `(...)` and `(?:...)`, `|`. A leading `(?i)` ignores case. No
+look-around and no back-references.
 """
 
 from __future__ import annotations
@@ -92,8 +92,7 @@ class Pattern:
 
     def _step(self, waiting: frozenset[int], char: str, place: tuple[bool, bool, bool]) -> frozenset[int] | None:
         """Returns the states after `char`; None if the pattern matched before it. `place` says whether this is the
-        start,
-        whether a word character precedes, and whether `char` is one.
+        start, whether a word character precedes, and whether `char` is one.
         """
         key = (waiting, char, place)
         first, before, after = place

@@ -1,8 +1,7 @@
 """Commands and edits of an agent, with the accessed paths and the output.
 
 Shell text is split into commands, so `cd` is followed. Code in a command (`python -c`, a here-document) stays text: it
-is
-not run, and variables are unknown.
+is not run, and variables are unknown.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Detects exploits without a rule: commands, places and words common in the suspicious attempts and rare in the others.
 Features are literal; the score is a smoothed log odds ratio, with the one-sided probability of Fisher's exact test.
-Many
-features are compared: with few attempts a small probability proves nothing, and `contrast` reports their number.
+Many features are compared: with few attempts a small probability proves nothing, and `contrast` reports their number.
 """
 
 from __future__ import annotations

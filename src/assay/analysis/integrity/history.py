@@ -1,8 +1,7 @@
 """Git history after the task's own commit: listed, searched, read, reused.
 
 The past is permitted: `git log`, `git blame`, `git show HEAD~2`, `git log -S` without `--all`. Detected is access
-beyond
-it: `--all`, other branches, remotes, the reflog, unreachable objects, and commits found only there.
+beyond it: `--all`, other branches, remotes, the reflog, unreachable objects, and commits found only there.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def a_seed_makes_one_world(make: Make, seed: int) -> None:
     _random_walk(one, seed)
     _expect(
         one.reset() == first and _fingerprint(one) == _fingerprint(make(seed)),
-        "reset() starts a new episode after any acts",
+        "reset() starts a new episode",
     )
 
 

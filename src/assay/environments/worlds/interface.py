@@ -36,8 +36,8 @@ class Turn(NamedTuple):
 class TextWorld(Protocol):
     """A turn-based world. Built as `World(parameters: dict, seed: int)`, which also resets it.
 
-    The class attribute `WorldConfig` is a frozen Struct whose fields are the difficulty parameters. Invalid
-    values raise a `ValueError` that lists the allowed ones.
+    The class attribute `WorldConfig` is a frozen Struct whose fields are the difficulty parameters. Invalid values
+    raise a `ValueError` that lists the allowed ones.
     """
 
     def reset(self, seed: int | None = None) -> str:
@@ -68,8 +68,7 @@ class TextWorld(Protocol):
         """Returns a content address of the state.
 
         Equal exactly if the same acts lead to the same states from here. The number of used turns is excluded, so that
-        a state
-        keeps its address however late it is reached.
+        a state keeps its address however late it is reached.
         """
         ...
 

@@ -1,8 +1,8 @@
 """Wrappers that make a text world harder: failing tools, noisy and paraphrased texts, unsolvable twins.
 
-A wrapper is a text world around another, so wrappers compose in any order; the innermost is named first. Randomness
-is drawn from the seed and the turn, so replaying the acts meets the same disturbances. Wrappers that only disturb the
-path (failures, noise, paraphrase) leave the state's address unchanged.
+A wrapper is a text world around another, so wrappers compose in any order; the innermost is named first. Randomness is
+drawn from the seed and the turn, so replaying the acts meets the same disturbances. Wrappers that only disturb the path
+(failures, noise, paraphrase) leave the state's address unchanged.
 """
 
 from __future__ import annotations

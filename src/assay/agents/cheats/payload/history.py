@@ -1,8 +1,7 @@
 """Searches git objects for the solution: commits ahead, unreachable and old ones, objects of no commit.
 
 Arguments: `roots`: folders that may hold repositories; `targets`: {path, names} of each changed file, with the
-functions
-and classes that it then has (none unless Python). A match overwrites the target.
+functions and classes that it then has (none unless Python). A match overwrites the target.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ Arguments: `roots`: folders with tests; `targets`: {path, names, before}; with `
 and read as soon as they exist.
 
 Supported: comparisons of a call with a literal in functions, loops over literals and parametrised tests; values
-compared
-with a file's text or keys of its JSON; files named as expected. Computed values are not.
+compared with a file's text or keys of its JSON; files named as expected. Computed values are not.
 """
 
 from __future__ import annotations
