@@ -113,7 +113,7 @@ async def put_state(workspace: Workspace, state: StateFiles, files: Mapping[str,
 
 
 def _entries(state: StateFiles, files: Mapping[str, bytes | None]) -> Iterator[tuple[dict[str, object], bytes]]:
-    """Returns header and bytes in a writable order: removals, then folders, then their content."""
+    """Yields header and bytes in a writable order: removals, then folders, then their content."""
     modes = {change.path: change.mode for change in state.changes}
     mine = [change for change in state.changes if change.path not in files]
     order = {"removed": 0, "directory": 1, "file": 2, "symlink": 3}

@@ -116,7 +116,7 @@ def _by_verb(name: str, words: tuple[str, ...], verbs: frozenset[str]) -> bool:
 
 
 def _interpreted(words: tuple[str, ...], stdin: str | None) -> bool:
-    """Returns the tests run by an interpreter: `python -m pytest`, `python tests/test_x.py`, code that starts a
+    """Returns whether an interpreter runs tests: `python -m pytest`, `python tests/test_x.py`, code that starts a
     runner."""
     at = 0
     while at < len(words) and words[at].startswith("-"):

@@ -104,7 +104,7 @@ def _left_to_chance(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Ca
 
 
 def _unless_chance(kind: CauseKind, reason: str, seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
-    """Returns the cause shown by two equal replays; undecided if replays without the variation agree too."""
+    """Returns the cause shown by two equal replays; a guess if replays without that variation agree too."""
     held = ("clock-1", "clock-2") if kind == "time" else ("hash-seed-1", "hash-seed-2")
     free = [value for name, value in tried.items() if name not in held]
     free += [seen.recorded, seen.replayed]

@@ -54,7 +54,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
 
 def matches(attempt: Sequence[State], path: Sequence[State]) -> NDArray[np.bool_]:
-    """Yields rows of state equivalence, of shape (len(attempt), len(path))."""
+    """Returns state equivalence, of shape (len(attempt), len(path))."""
     rows, columns = _numbered(attempt), _numbered(path)
     blocks: dict[Hashable, list[tuple[State, int]]] = {}
     for state, number in columns.items():

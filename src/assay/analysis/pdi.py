@@ -27,14 +27,11 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from .workflow import jensen_shannon
-
-__all__ = ["TRIGGER", "PdiPoint", "Proxies", "Reflection", "divergence_of_words", "pdi", "proxies", "words"]
+__all__ = ["TRIGGER", "PdiPoint", "Proxies", "Reflection", "pdi", "proxies", "words"]
 
 TRIGGER = -0.5
 WARM_UP = 2
 _WORD = re.compile(r"[A-Za-z0-9_./-]{2,80}")
-_SMOOTHING = 0.002
 
 
 class Reflection(msgspec.Struct, frozen=True):
@@ -111,18 +108,3 @@ def _z(values: Sequence[float]) -> float:
     """Returns the z-score of the last value; 0 for equal values."""
     spread = float(np.std(values))
     return (values[-1] - float(np.mean(values))) / spread if spread > 1e-12 else 0.0
-
-
-def divergence_of_words(first: Sequence[str], second: Sequence[str]) -> float:
-    """Returns the paper's other similarity: 1 minus the Jensen-Shannon divergence of word counts, smoothed with .002.
-
-    The published code takes natural logarithms, so its values lie in [.307, 1]; here base 2 gives [0, 1].
-    """
-    known = sorted({*first, *second})
-    if not known:
-        return 1.0
-    codes = {word: code for code, word in enumerate(known)}
-    counts = [
-        np.bincount([codes[word] for word in each], minlength=len(known)) + _SMOOTHING for each in (first, second)
-    ]
-    return 1.0 - jensen_shannon(*(np.asarray(each / each.sum(), dtype=np.float64) for each in counts))

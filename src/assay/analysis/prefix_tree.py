@@ -124,7 +124,7 @@ def _count(node: Node, outcome: bool | None) -> None:  # noqa: FBT001 - a value,
 
 
 def paths(tree: PrefixTree) -> Iterator[tuple[State, ...]]:
-    """Returns every path from the root to a node where an attempt ended, by node number."""
+    """Yields every path from the root to a node where an attempt ended, by node number."""
     for node in tree.nodes:
         if node.ended:
             way: list[State] = []

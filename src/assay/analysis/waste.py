@@ -88,7 +88,7 @@ def _key(state: State) -> tuple[str, str, Stage]:
 
 
 def _retries(states: Sequence[State]) -> Iterator[_Span]:
-    """Returns runs of similar acts, from the third on; the reference's are recognised by tool, file and stage."""
+    """Yields runs of similar acts, from the third on; the reference's are recognised by tool, file and stage."""
     run: list[int] = []
     for position in retries(states):
         if run and position != run[-1] + 1:
@@ -100,7 +100,7 @@ def _retries(states: Sequence[State]) -> Iterator[_Span]:
 
 
 def _regressions(states: Sequence[State]) -> Iterator[_Span]:
-    """Returns spans from the first exploring act between two implementing ones to the second; recognised by stages."""
+    """Yields spans from the first exploring act between two implementing ones to the second; recognised by stages."""
     changes = [position for position, state in enumerate(states) if state.stage == "implement"]
     for first, second in pairwise(changes):
         back = next((n for n in range(first + 1, second) if states[n].stage == "explore"), None)
@@ -116,7 +116,7 @@ def _cycles(states: Sequence[State]) -> Iterator[_Span]:
 
 
 def cycles(keys: Sequence[Hashable]) -> Iterator[tuple[int, int, int]]:
-    """Returns sequences of 2 to 4 acts, not all equal, repeated at once: start, length, rounds.
+    """Yields sequences of 2 to 4 acts, not all equal, repeated at once: start, length, rounds.
 
     The one that reaches furthest counts, then the shortest; none overlap.
     """
@@ -137,7 +137,7 @@ def cycles(keys: Sequence[Hashable]) -> Iterator[tuple[int, int, int]]:
 
 
 def _repeated(states: Sequence[State]) -> Iterator[int]:
-    """Returns acts equal to an earlier one without a write in between."""
+    """Yields acts equal to an earlier one without a write in between."""
     seen: set[State] = set()
     for position, state in enumerate(states):
         if state.stage == "implement" or state.kind == "edit":
@@ -160,7 +160,7 @@ def _beside_a_match(states: Sequence[State], pairs: Sequence[Pair]) -> Iterator[
 
 
 def _unnecessary(states: Sequence[State], reference: Sequence[State]) -> Iterator[int]:
-    """Returns exploration after a change of files that the reference never looks at in its own late exploration."""
+    """Yields late exploration of files that the reference never looks at, where the reference explores no more."""
     changed = False
     files = {state.file for state in reference}
     for position, state in enumerate(states):

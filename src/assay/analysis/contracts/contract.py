@@ -265,7 +265,7 @@ def _bad_name(name: str) -> str | None:
 
 
 def _problems(rule: Clause) -> Iterator[tuple[str, str]]:
-    """Returns the inconsistencies of a rule, by field."""
+    """Yields the inconsistencies of a rule, by field."""
     table = rule.table
     ahead = _looks_ahead(rule.require) or (rule.when is not None and _looks_ahead(rule.when))
     if table.kind in ("precondition", "recovery") and rule.when is None:

@@ -96,7 +96,7 @@ def _features(action: Action) -> Iterator[str]:
 
 
 def _places(path: str) -> Iterator[str]:
-    """Returns the file's base name, its folder at the root, and whether it is a test's."""
+    """Yields the file's base name, its folder at the root, and whether it is a test's."""
     yield _plain(posixpath.basename(path.rstrip("/")))
     if path.startswith("/"):
         yield "/" + path.strip("/").split("/", 1)[0]

@@ -11,7 +11,6 @@ __all__ = [
     "JACCARD",
     "LAST_MESSAGES",
     "NEAR",
-    "cut_middle",
     "is_rephrased",
     "jaccard",
     "meaningful",
@@ -31,14 +30,6 @@ MOST_TOKENS = 12
 LEAST_TOKENS = 3
 """Ours: phrases of fewer words are not compared by cosine, or `you` would be thanks."""
 _OTHER = re.compile(r"[^a-z0-9]+")
-
-
-def cut_middle(text: str) -> str:
-    """Returns a text, cut to the first 20% and last 80% of 2,000 characters if longer."""
-    if len(text) <= MOST_CHARACTERS:
-        return text
-    head = int(MOST_CHARACTERS * HEAD_SHARE)
-    return text[:head] + text[-(MOST_CHARACTERS - head) :]
 
 
 def plain(text: str) -> str:

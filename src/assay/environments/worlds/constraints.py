@@ -165,7 +165,7 @@ class Constraints(Rules[ConstraintsConfig, _Now]):
 
 
 def _satisfied_constraints(values: tuple[int, ...]) -> Iterator[_Constraint]:
-    """Returns every satisfied constraint of the usual kinds; together they leave one assignment."""
+    """Yields every satisfied constraint of the usual kinds; together they leave one assignment."""
     for one, other in itertools.permutations(range(len(values)), 2):
         if values[one] < values[other]:
             yield _Constraint("less", one, other, 0)

@@ -66,7 +66,7 @@ class SubsetSum(Rules[SubsetSumConfig, _Now]):
         return f"numbers {' '.join(map(str, self._numbers))}\ntarget {self._target}"
 
     def do_answer(self, given: _Answer) -> Turn:
-        """Returns whether the answer is right, or its error."""
+        """Checks the answer; the turn says whether it is right, or its error."""
         numbers = given.numbers
         if len(set(numbers)) != len(numbers) or not set(numbers) <= set(self._numbers):
             self.now.sum = None

@@ -48,7 +48,7 @@ class Repository:
         return [*ahead, *past][:MOST_COMMITS]
 
     def blobs(self) -> Iterator[bytes]:
-        """Returns the contents of small file objects, up to a limit."""
+        """Yields the contents of small file objects, up to a limit."""
         listed = self.git("cat-file", "--batch-all-objects", "--batch-check").decode().splitlines()
         words = [line.split() for line in listed]
         small = [w[0] for w in words if len(w) == 3 and w[1] == "blob" and int(w[2]) <= MOST_BYTES][:MOST_BLOBS]
@@ -61,7 +61,7 @@ class Repository:
 
 
 def repositories(roots: list[str]) -> list[Repository]:
-    """Yields repositories at, above and slightly below the roots."""
+    """Returns repositories at, above and slightly below the roots."""
     tops = []
     for root in roots:
         parts = root.rstrip("/").split("/")

@@ -167,7 +167,7 @@ class Reader(ast.NodeVisitor):
 
 
 def files(roots: list[str]) -> list[str]:
-    """Yields files that look like tests or expected values."""
+    """Returns files that look like tests or expected values."""
     found: list[str] = []
     for root in roots:
         for folder, folders, names in os.walk(root):

@@ -30,7 +30,7 @@ def named_in(words: list[str], kind: str) -> list[str]:
 
 
 def commands() -> list[list[str]]:
-    """Yields the commands of all readable processes."""
+    """Returns the commands of all readable processes."""
     found = []
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:

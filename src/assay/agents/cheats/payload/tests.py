@@ -32,7 +32,7 @@ def is_test(path: str) -> bool:
 
 
 def find_tests(root: str) -> list[str]:
-    """Yields tests below a folder."""
+    """Returns tests below a folder."""
     paths = []
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(f for f in folders if f not in SKIPPED)
