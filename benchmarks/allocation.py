@@ -26,8 +26,8 @@ import numpy as np
 
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.limits.early_stop import stop_report
-from assay.rollout.schedule.allocation import Policy, Seen, mixed, signal
-from assay.rollout.schedule.curriculum import History, LevelSeen, bandit, frontier, progress
+from assay.rollout.schedule.allocation import Policy, TaskHistory, has_mixed_outcomes, squared_deviations
+from assay.rollout.schedule.curriculum import History, LevelOutcomes, bandit, frontier, progress
 from assay.rollout.schedule.policies import policy_named
 from assay.rollout.schedule.rounds import score_of
 from assay.settings import Settings
@@ -70,7 +70,7 @@ TEACHERS: dict[str, Callable[[History, int], tuple[float, ...]]] = {
 class Useful(NamedTuple):
     """What a budget gave."""
 
-    mixed: float
+    has_mixed_outcomes: float
     """Share of attempts in groups whose outcomes differ."""
     signal: float
     """Mean `p (1 - p)` over attempts."""
@@ -84,11 +84,11 @@ def simulated(policy: Policy, rates: Sequence[float], draw: np.random.Generator)
     had: list[list[float]] = [[] for _ in rates]
     left = len(rates) * ATTEMPTS
     while left:
-        for grant in policy.grants([Seen(tuple(scores), (0,) * len(scores)) for scores in had], left):
+        for grant in policy.grants([TaskHistory(tuple(scores), (0,) * len(scores)) for scores in had], left):
             had[grant.task] += (coins[grant.task].random(grant.attempts) < rates[grant.task]).astype(float).tolist()
             left -= grant.attempts
     attempts = len(rates) * ATTEMPTS
-    useful = sum(len(scores) for scores in had if mixed(scores))
+    useful = sum(len(scores) for scores in had if has_mixed_outcomes(scores))
     truth = sum(len(scores) * rate * (1 - rate) for scores, rate in zip(had, rates, strict=True))
     return Useful(useful / attempts, truth / attempts)
 
@@ -138,8 +138,10 @@ async def _run(where: Where, policy: str, seed: int) -> Useful:
                 turns, attempts = turns + row.steps, attempts + 1
                 if score is not None:
                     groups[row.task, fork["state"] if fork else None].append(score)
-    useful = sum(len(scores) for scores in groups.values() if mixed(scores))
-    held = sum(signal(scores) * len(scores) / (len(scores) - 1) for scores in groups.values() if len(scores) > 1)
+    useful = sum(len(scores) for scores in groups.values() if has_mixed_outcomes(scores))
+    held = sum(
+        squared_deviations(scores) * len(scores) / (len(scores) - 1) for scores in groups.values() if len(scores) > 1
+    )
     return Useful(useful / attempts, held / attempts, turns / attempts)
 
 
@@ -155,7 +157,7 @@ def rows_of(part: str, what: str, found: dict[str, list[Useful]]) -> Iterator[di
             "part": part,
             "what": what,
             "policy": name,
-            "mixed_percent": round(100 * float(np.mean([one.mixed for one in several])), 1),
+            "mixed_percent": round(100 * float(np.mean([one.has_mixed_outcomes for one in several])), 1),
             "signal": f"{float(np.mean([one.signal for one in several])):.3f}",
             "times": f"{float(ratio.mean()):.2f}" if len(ratio) else None,
             "low": f"{float(ratio.mean()) - half:.2f}" if shown else None,
@@ -174,7 +176,7 @@ def student(number: int) -> float:
 def until_mastery(teacher: str | None, seed: int, most: int = 400) -> int:
     """Rounds until the hardest of the levels is passed 8 times of 10; each round gives 24 groups."""
     draw, skill = np.random.default_rng(seed), -1.0
-    history: list[list[LevelSeen]] = []
+    history: list[list[LevelOutcomes]] = []
     for number in range(most):
         rates = [1 / (1 + math.exp(-(skill - 1.5 * level))) for level in range(LEVELS)]
         if rates[-1] >= 0.8:
@@ -182,7 +184,7 @@ def until_mastery(teacher: str | None, seed: int, most: int = 400) -> int:
         shares = [1 / LEVELS] * LEVELS if teacher is None else TEACHERS[teacher](history, LEVELS)
         groups = draw.multinomial(4 * LEVELS, shares)
         passed = [draw.binomial(int(n) * GROUP, rate) for n, rate in zip(groups, rates, strict=True)]
-        history.append([LevelSeen(float(p), int(n) * GROUP) for p, n in zip(passed, groups, strict=True)])
+        history.append([LevelOutcomes(float(p), int(n) * GROUP) for p, n in zip(passed, groups, strict=True)])
         gained = sum(int(n) * GROUP * rate * (1 - rate) for n, rate in zip(groups, rates, strict=True))
         skill += 0.004 * gained
     return most

@@ -81,9 +81,9 @@ def main(arguments: list[str] | None = None) -> Report:
     return report
 
 
-def _raw(kind: str, knobs: dict[str, Any], asked: Asked) -> dict[str, Any]:
+def _raw(kind: str, config: dict[str, Any], asked: Asked) -> dict[str, Any]:
     """Random possible acts."""
-    world: Any = text_world(world_kind(kind), knobs, 1)
+    world: Any = text_world(world_kind(kind), config, 1)
     draw = random.Random(1)
     known = world.choices()
     acts = [draw.choice(known) for _ in range(asked.turns)]

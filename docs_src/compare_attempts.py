@@ -51,6 +51,6 @@ if __name__ == "__main__":
         print(held[number].outcome, f"{quality.score:.2f}", f"waste {len(quality.wasted)}", f"errors {len(errors)}")
     graph = quotient_graph(actions, passed)
     where = bifurcations(graph)[0]
-    print(f"ways part after {graph.nodes[where.node].told()} ({where.gain:.2f} bits)")
+    print(f"ways part after {graph.nodes[where.node].describe()} ({where.gain:.2f} bits)")
     for follows, (won, lost) in where.branches.items():
-        print(f"  then {graph.nodes[follows].told()}: {won} passed, {lost} failed")
+        print(f"  then {graph.nodes[follows].describe()}: {won} passed, {lost} failed")

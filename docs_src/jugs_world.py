@@ -11,13 +11,13 @@ import msgspec
 from assay.environments.worlds.conformance import check_world
 from assay.environments.worlds.families import WorldTasks
 from assay.environments.worlds.interface import Act, Turn
-from assay.environments.worlds.rules import Knobs, Rules
+from assay.environments.worlds.rules import Rules, WorldConfig
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
 
 
-class JugsKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class JugsConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
     largest: int = 9
     """Litres of the larger jug."""
 
@@ -44,37 +44,37 @@ class Now(msgspec.Struct):
     litres: list[int]
 
 
-class Jugs(Rules[JugsKnobs, Now]):
+class Jugs(Rules[JugsConfig, Now]):
     """Two jugs and a well: measure out a number of litres."""
 
     name = "jugs"
-    Knobs, Now = JugsKnobs, Now
+    WorldConfig, Now = JugsConfig, Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"fill": Fill, "empty": Empty, "pour": Pour}
 
-    def lay_out(self, draw: random.Random) -> None:
+    def generate(self, draw: random.Random) -> None:
         """Everything random comes from `draw`: the same seed makes the same world."""
-        self.sizes = sorted(draw.sample(range(2, self.knobs.largest + 1), 2))
+        self.sizes = sorted(draw.sample(range(2, self.config.largest + 1), 2))
         self.now = Now([0, 0])
         ways = self._ways((0, 0))
         first = min(self.sizes)
         within = sorted({litres for pair in ways for litres in pair} - {0, first, max(self.sizes)})
-        self.goal = draw.choice(within or [first]) if self.knobs.solvable else self.sizes[1] + 1
+        self.goal = draw.choice(within or [first]) if self.config.solvable else self.sizes[1] + 1
         self.shortest = min((len(way) for pair, way in ways.items() if self.goal in pair), default=0)
-        self.limit = self.knobs.turns or 2 * self.shortest + 4
+        self.limit = self.config.turns or 2 * self.shortest + 4
 
     def brief(self) -> str:
         return f"Jug a holds {self.sizes[0]} litres, jug b {self.sizes[1]}. Have {self.goal} litres in one of them."
 
-    def looks(self) -> str:
+    def render(self) -> str:
         return f"a: {self.now.litres[0]}, b: {self.now.litres[1]}"
 
-    def fixed(self) -> object:
+    def constants(self) -> object:
         return [self.sizes, self.goal]
 
     def solved(self) -> bool:
         return self.goal in self.now.litres
 
-    def told(self) -> dict[str, int]:
+    def extra_facts(self) -> dict[str, int]:
         return {"shortest": self.shortest}
 
     def do_fill(self, given: Fill) -> Turn:
@@ -88,7 +88,7 @@ class Jugs(Rules[JugsKnobs, Now]):
 
     def _become(self, litres: tuple[int, ...]) -> Turn:
         self.now.litres = list(litres)
-        return Turn(self.looks(), float(self.solved()), self.solved())
+        return Turn(self.render(), float(self.solved()), self.solved())
 
     def oracle(self) -> Act | None:
         """The first act of a shortest way from here."""

@@ -25,8 +25,8 @@ import msgspec
 from assay.analysis import consistency, integrity
 from assay.analysis.actions import actions_of
 from assay.analysis.interface import Finding
-from assay.analysis.quotes import stands
-from assay.analysis.subject import Subject, found
+from assay.analysis.quotes import quote_holds
+from assay.analysis.subject import Subject, apply_rules
 from assay.errors import UserError
 from assay.formats import registry
 from assay.formats.interface import ImportContext, ImportedTrajectory
@@ -117,8 +117,8 @@ def items(subject: Subject) -> Iterator[tuple[Item, Finding]]:
     """Findings of all rules, with the family that they are read in."""
     family = {rule: name for name, rules in FAMILIES.items() for rule in rules}
     where = f"{subject.trajectory.run} | {subject.trajectory.attempt}"
-    for one in found((*consistency.RULES, *integrity.RULES), subject):
-        if not all(stands(subject.trajectory, quote, subject.texts) for quote in one.quotes):
+    for one in apply_rules((*consistency.RULES, *integrity.RULES), subject):
+        if not all(quote_holds(subject.trajectory, quote, subject.texts) for quote in one.quotes):
             raise AssertionError(f"{one.rule} at {where} quotes what does not stand there")
         yield (
             Item(family[one.rule], one.rule, one.severity, one.reach, half_of(subject), where, one.steps, one.summary),

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from assay.agents.harnesses.driving import Drive, Driven, Relay, drive
+from assay.agents.harnesses.driving import ConnectionRelay, Drive, DriveResult, drive
 from assay.agents.interface import Agent
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
 from assay.errors import ProviderError
@@ -140,7 +140,7 @@ class Player:
     Titles, summaries and other calls without tools are answered with a text and are no turn.
     """
 
-    def __init__(self, hand: Hand, scenario: Scenario, relays: Sequence[Relay]) -> None:
+    def __init__(self, hand: Hand, scenario: Scenario, relays: Sequence[ConnectionRelay]) -> None:
         self.name = "scripted"
         self.turn = 0
         self._hand, self._scenario, self._relays = hand, scenario, relays
@@ -277,7 +277,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 async def run_cell(
     backend: Backend, harness: str, dialect: str, name: str, *, timeout_s: float = 180.0, silence_s: float | None = None
-) -> tuple[Cell, Driven | None]:
+) -> tuple[Cell, DriveResult | None]:
     """Puts a harness through a scenario. What it cannot do is not applicable; what goes wrong is a fail, with why.
 
     `silence_s` is how long the model is silent for a harness whose own clock cannot be shortened.
@@ -288,7 +288,7 @@ async def run_cell(
     why_not = _not_applicable(hand, scenario)
     if why_not is not None:
         return Cell(harness, dialect, name, "not applicable", why_not), None
-    relays: list[Relay] = []
+    relays: list[ConnectionRelay] = []
     player = Player(hand, scenario, relays)
     options = {"context_tokens": hand.window} if name == "compaction" and hand.program is None else {}
     options |= hand.shorter if name == "silence" else {}
@@ -355,7 +355,7 @@ def _not_applicable(hand: Hand, scenario: Scenario) -> str | None:
     return None
 
 
-def _problem(scenario: Scenario, driven: Driven) -> str | None:
+def _problem(scenario: Scenario, driven: DriveResult) -> str | None:
     """What is not as it must be; None where all is."""
     if driven.error is not None:
         return driven.error
@@ -376,7 +376,7 @@ def _problem(scenario: Scenario, driven: Driven) -> str | None:
     return _record_problem(scenario, driven, faults)
 
 
-def _record_problem(scenario: Scenario, driven: Driven, faults: set[str]) -> str | None:
+def _record_problem(scenario: Scenario, driven: DriveResult, faults: set[str]) -> str | None:
     """The record: the way from the last call to its root has every turn once."""
     causes = [exchange.cause for exchange in driven.exchanges if exchange.cause is not None]
     if "sub_agent" in faults and "sub_agent" not in causes:

@@ -104,9 +104,9 @@ from assay.rollout.config import RunConfig
 from assay.rollout.exchange.exporting import ExportConfig, ExportReport
 from assay.rollout.exchange.importing import ImportConfig, ImportReport
 from assay.rollout.exchange.standalone_gateway import RecordConfig, ServeConfig
-from assay.rollout.rejudge.counterfactual import PrefixOutcome, Rewound
-from assay.rollout.rejudge.replay import Replayed
-from assay.rollout.rejudge.reverify import Reverified
+from assay.rollout.rejudge.counterfactual import PrefixOutcome, RewindResult
+from assay.rollout.rejudge.replay import ReplayResult
+from assay.rollout.rejudge.reverify import ReverificationResult
 from assay.rollout.schedule.policies import ALLOCATIONS
 from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
 from assay.store import AttemptRow, GcReport, Problem, SealReport
@@ -288,7 +288,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "run, verified, problems": "as without",
             "again": "{run, results: list of Reverified, unjudged: attempts without a verdict, counts: by mark}",
         },
-        (Reverified,),
+        (ReverificationResult,),
     ),
     "replay": (
         {
@@ -298,11 +298,11 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "rate": "the share of what could be replayed that agrees; null where nothing could",
             "results": "list of Replayed, each with `agrees`",
         },
-        (Replayed, Comparison, Difference, PathDifference, Cause),
+        (ReplayResult, Comparison, Difference, PathDifference, Cause),
     ),
     "replay --from-each-prefix": (
         {"run": "the recorded run", "rewound": "list of Rewound"},
-        (Rewound, PrefixOutcome),
+        (RewindResult, PrefixOutcome),
     ),
     "verify --receipt": (
         {

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from assay.agents.harnesses.driving import Drive, Relay, drive
+from assay.agents.harnesses.driving import ConnectionRelay, Drive, drive
 from assay.agents.harnesses.openhands_sdk import RECIPE, OpenHandsSdkAgent
 from assay.agents.interface import Agent, Attempt
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
@@ -106,7 +106,7 @@ def scrubbed_file(data: bytes) -> bytes:
 
 async def session_files(backend: Backend, harness: str, dialect: str, scenario: str) -> dict[str, bytes]:
     """The files that a harness wrote of one scenario, by path in the sandbox."""
-    relays: list[Relay] = []
+    relays: list[ConnectionRelay] = []
     hand = msgspec.structs.replace(HANDS[harness], shell=_failing(HANDS[harness].shell))
     player = Player(hand, SCENARIOS[scenario], relays)
     inner = _KeepingOpenHands() if harness == "openhands-sdk" else agent_of(harness, dialect, {})

@@ -12,7 +12,7 @@ import msgspec
 from assay import plugins
 from assay.environments.worlds import conformance, interface, opening, played, wrappers
 from assay.environments.worlds.families import WorldTasks
-from assay.environments.worlds.rules import Knobs, Rules
+from assay.environments.worlds.rules import Rules, WorldConfig
 
 __all__ = ["worlds_page"]
 
@@ -41,7 +41,7 @@ def worlds_page(field_table: Callable[[type], str]) -> str:
         f"{inspect.getdoc(interface)}\n\n`assay check environment NAME` tries, on several seeds:\n\n"
     )
     made += "".join(f"- {trial.__name__.replace('_', ' ')}\n" for trial in conformance.PROPERTIES)
-    made += f"\n## Options of every family\n\n{_options()}\n## Knobs of every world\n\n{field_table(Knobs)}"
+    made += f"\n## Options of every family\n\n{_options()}\n## Options of every world\n\n{field_table(WorldConfig)}"
     made += "".join(_world(name, field_table) for name in ORDER)
     made += f"\n# What is put around a world\n\n{inspect.getdoc(wrappers)}\n"
     for name, kind in wrappers.WRAPPERS.items():
@@ -79,4 +79,4 @@ def _world(name: str, field_table: Callable[[type], str]) -> str:
         acts["claim"] = "Say that you are at the goal. With the knob `shortcut` alone."
     made = f"\n# {name}\n\n{inspect.getdoc(module)}\n\n"
     made += "".join(f"- `{act}`: {about}\n" for act, about in acts.items())
-    return made + f"\n{inspect.getdoc(kind.Knobs)}\n\n{field_table(kind.Knobs)}"
+    return made + f"\n{inspect.getdoc(kind.WorldConfig)}\n\n{field_table(kind.WorldConfig)}"

@@ -17,7 +17,7 @@ from assay.gateway.backends.openai_chat import OpenAIChatBackend
 from assay.gateway.model import open_session_model
 from assay.gateway.server import Gateway
 from assay.records import AttemptStarted, Limits
-from assay.rollout.attempt.endpoint import Traffic, WatchedModel
+from assay.rollout.attempt.endpoint import LimitedModel, SessionRecorder
 from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.recorder import Recorder
 from assay.store import RunStore
@@ -41,8 +41,8 @@ async def main() -> None:
                     AttemptStarted("benchmark", f"a{number}", "t", "", "external", "mock", 0, number, at=time.time())
                 )
                 meter = Meter(Limits(tokens=10**12, wall_s=10**6))
-                model = WatchedModel(open_session_model(backend), places, meter)
-                session = gateway.open(model, Traffic(recorder, meter, unseen))
+                model = LimitedModel(open_session_model(backend), places, meter)
+                session = gateway.open(model, SessionRecorder(recorder, meter, unseen))
                 recorder.redactor.add("session_key", session.key)
                 found.append(address(port, f"/s/{session.id}/v1/chat/completions", session.key))
             await announce(folder, found)

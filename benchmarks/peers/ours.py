@@ -17,7 +17,7 @@ from episode import INSTRUCTION, SAID, SYSTEM, TURNS, given, measure
 from assay import __version__
 from assay.environments.interface import ToolSpec
 from assay.records import Check, EnvironmentSpec, Observation, Task, digest_record
-from assay.rollout import PlannedAttempt, RunConfig, Tally, TryResult, start_run
+from assay.rollout import PlannedAttempt, RunConfig, Tally, TrialResult, start_run
 from assay.settings import Settings
 from assay.store import RunStore, verify_chain
 from assay.tasks import LoadedTask
@@ -51,7 +51,7 @@ class Counter:
 class Watched(Tally):
     """Notes the memory held after a quarter of the attempts and after all."""
 
-    def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().finished(attempt, result)
         if self.done in {max(1, self.total // 4), self.total}:
             name = "held_mib_at_end" if self.done == self.total else "held_mib_at_quarter"

@@ -8,18 +8,18 @@ from assay.admission._byproducts import byproducts_of
 from assay.admission._changes import changed_files
 from assay.admission.sensitivity import mutants
 from assay.agents.cheats._modules import python_files
-from assay.agents.cheats.interface import Knowledge, KnownFile
+from assay.agents.cheats.interface import Knowledge, SolutionFile
 
 pytestmark = pytest.mark.quick
-REPORT = KnownFile("/workspace/report.json", None, b'{"n": 3}\n')
-SCRIPT = KnownFile("/workspace/count.py", None, b"import helper\nprint(3)\n")
-HELPER = KnownFile("/workspace/helper.py", None, b"ONE = 1\n")
+REPORT = SolutionFile("/workspace/report.json", None, b'{"n": 3}\n')
+SCRIPT = SolutionFile("/workspace/count.py", None, b"import helper\nprint(3)\n")
+HELPER = SolutionFile("/workspace/helper.py", None, b"ONE = 1\n")
 ALL = (SCRIPT, HELPER, REPORT)
 TOLD = ("Write the count to /workspace/report.json.",)
 READS_REPORT = "json.loads(Path('/workspace/report.json').read_text())"
 
 
-def byproducts(verifier: str, files: tuple[KnownFile, ...] = ALL, artifacts: tuple[str, ...] = ()) -> set[str]:
+def byproducts(verifier: str, files: tuple[SolutionFile, ...] = ALL, artifacts: tuple[str, ...] = ()) -> set[str]:
     return set(byproducts_of(files, artifacts, verifier, TOLD))
 
 
@@ -43,7 +43,7 @@ def test_what_the_verifier_names_or_may_read_is_in_use_with_what_it_imports(veri
 
 
 def test_a_changed_file_and_a_declared_output_are_in_use() -> None:
-    changed = KnownFile("/workspace/count.py", b"", b"import helper\n")
+    changed = SolutionFile("/workspace/count.py", b"", b"import helper\n")
     assert byproducts(READS_REPORT, (changed, HELPER, REPORT)) == set()
     assert byproducts(READS_REPORT, artifacts=("/workspace",)) == set()
 
@@ -60,6 +60,6 @@ def test_cheats_and_mutants_leave_byproducts_alone() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_literal_that_the_verifier_does_not_name_is_changed_first(seed: int) -> None:
-    answer = KnownFile("/workspace/n.txt", None, b"10 20 30 40\n")
+    answer = SolutionFile("/workspace/n.txt", None, b"10 20 30 40\n")
     drawn = mutants(Knowledge("/workspace", (answer,)), seed=seed, most=4, verifier="10 20 40")
     assert ["+10 20 31 40" in one.diff for one in drawn if one.operator == "number-shifted"] == [True]

@@ -12,7 +12,7 @@ from assay.admission._callable_functions import called_functions
 from assay.admission._canonical_data import same_data
 from assay.admission.differential import Bench
 from assay.admission.rewrites import Rewrite
-from assay.agents.cheats.interface import Knowledge, KnownFile
+from assay.agents.cheats.interface import Knowledge, SolutionFile
 from assay.agents.testing import fake_task
 from assay.environments.interface import WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
@@ -66,11 +66,11 @@ PARTS = "/workspace/pkg/parts.py"
 KNOWN = Knowledge(
     "/workspace",
     (
-        KnownFile(PARTS, b"", CODE.encode()),
-        KnownFile("/workspace/pkg/__init__.py", None, b""),
-        KnownFile("/workspace/test_parts.py", None, TESTS.encode()),
-        KnownFile("/workspace/result.json", None, b'{"a": 1, "b": [2]}'),
-        KnownFile("/workspace/notes.txt", None, b"one\n"),
+        SolutionFile(PARTS, b"", CODE.encode()),
+        SolutionFile("/workspace/pkg/__init__.py", None, b""),
+        SolutionFile("/workspace/test_parts.py", None, TESTS.encode()),
+        SolutionFile("/workspace/result.json", None, b'{"a": 1, "b": [2]}'),
+        SolutionFile("/workspace/notes.txt", None, b"one\n"),
     ),
 )
 

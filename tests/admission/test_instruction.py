@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from assay.admission._demands import demands_of_python, demands_of_shell
 from assay.admission.instruction import review
-from assay.agents.cheats.interface import Knowledge, KnownFile
+from assay.agents.cheats.interface import Knowledge, SolutionFile
 from assay.tasks import LoadedTask, TaskDraft, load_task, write_task
 
 pytestmark = pytest.mark.quick
@@ -115,7 +115,7 @@ def test_copies_in_the_image_are_found(tmp_path: Path, name: str, files: dict[st
 
 
 def known(path: str, before: bytes | None, after: bytes | None) -> Knowledge:
-    return Knowledge("/workspace", (KnownFile(path, before, after),))
+    return Knowledge("/workspace", (SolutionFile(path, before, after),))
 
 
 TABLE = b'{"a":1,"b":2,"c":3}'

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assay.admission.rewrites import Rewrite
 from assay.admission.sensitivity import Comparison, MutantRow, judge_mutants, mutants, sensitivity_findings
-from assay.agents.cheats.interface import Knowledge, KnownFile
+from assay.agents.cheats.interface import Knowledge, SolutionFile
 
 pytestmark = pytest.mark.quick
 
@@ -22,7 +22,7 @@ AFTER = (
 
 
 def known(*files: tuple[str, bytes | None, bytes | None]) -> Knowledge:
-    return Knowledge("/workspace", tuple(KnownFile(*file) for file in files))
+    return Knowledge("/workspace", tuple(SolutionFile(*file) for file in files))
 
 
 MODULE = known(("/workspace/m.py", BEFORE, AFTER))

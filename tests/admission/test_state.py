@@ -19,7 +19,7 @@ from assay.records import Trajectory
 from assay.rollout import RunConfig, Tally
 from assay.rollout.attempt.variation import Variation, VariedBackend
 from assay.rollout.plan import PlannedAttempt, plan
-from assay.rollout.runs import Means, opened_means, run_attempts
+from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, load_task
@@ -55,13 +55,15 @@ def loaded(tmp_path: Path) -> LoadedTask:
 
 
 @pytest.fixture
-async def means(tmp_path: Path, loaded: LoadedTask) -> AsyncIterator[Means]:
+async def means(tmp_path: Path, loaded: LoadedTask) -> AsyncIterator[RunResources]:
     settings = Settings(cache=Settings.from_environment().cache, store=tmp_path / "store")
-    async with opened_means(RunConfig(tasks=("-",), concurrency=1), settings, [loaded], Solver()) as found:
+    async with open_resources(RunConfig(tasks=("-",), concurrency=1), settings, [loaded], Solver()) as found:
         yield found
 
 
-async def attempted(tmp_path: Path, means: Means, loaded: LoadedTask, **fields: object) -> tuple[RunStore, Trajectory]:
+async def attempted(
+    tmp_path: Path, means: RunResources, loaded: LoadedTask, **fields: object
+) -> tuple[RunStore, Trajectory]:
     (one,) = plan([loaded], "solver", 1, seed=0, limits=loaded.task.limits)
     planned = PlannedAttempt(**{**one._asdict(), **fields})
     store = RunStore.create(tmp_path / "store", "r", {})
@@ -69,7 +71,7 @@ async def attempted(tmp_path: Path, means: Means, loaded: LoadedTask, **fields: 
     return store, store.trajectory(f"{planned.id}.0")
 
 
-async def known_of(tmp_path: Path, means: Means, loaded: LoadedTask) -> tuple[Known, WorkspaceSpec, Backend]:
+async def known_of(tmp_path: Path, means: RunResources, loaded: LoadedTask) -> tuple[Known, WorkspaceSpec, Backend]:
     assert means.preparer is not None
     store, trajectory = await attempted(tmp_path, means, loaded)
     spec, backend = await means.preparer.spec(loaded), means.preparer.backend
@@ -80,7 +82,9 @@ async def known_of(tmp_path: Path, means: Means, loaded: LoadedTask) -> tuple[Kn
 
 
 @pytest.mark.slow
-async def test_knowledge_is_what_was_there_and_what_was_left(tmp_path: Path, means: Means, loaded: LoadedTask) -> None:
+async def test_knowledge_is_what_was_there_and_what_was_left(
+    tmp_path: Path, means: RunResources, loaded: LoadedTask
+) -> None:
     known, *_ = await known_of(tmp_path, means, loaded)
     files = {file.path: (file.before, file.after) for file in known.knowledge.changed}
     assert files == {
@@ -95,7 +99,7 @@ async def test_knowledge_is_what_was_there_and_what_was_left(tmp_path: Path, mea
 
 @pytest.mark.slow
 async def test_a_state_that_is_written_again_is_the_same_state(
-    tmp_path: Path, means: Means, loaded: LoadedTask
+    tmp_path: Path, means: RunResources, loaded: LoadedTask
 ) -> None:
     known, spec, backend = await known_of(tmp_path, means, loaded)
     workspace = await backend.open(spec)
@@ -108,7 +112,7 @@ async def test_a_state_that_is_written_again_is_the_same_state(
 
 @pytest.mark.slow
 async def test_a_rewrite_differs_where_it_says_and_nowhere_else(
-    tmp_path: Path, means: Means, loaded: LoadedTask
+    tmp_path: Path, means: RunResources, loaded: LoadedTask
 ) -> None:
     known, spec, backend = await known_of(tmp_path, means, loaded)
     workspace = await backend.open(spec)
@@ -166,7 +170,7 @@ def test_all_circumstances_are_listed_and_what_is_missing_says_why(tmp_path: Pat
 
 @pytest.mark.slow
 async def test_where_a_circumstance_does_not_hold_nothing_is_done(
-    tmp_path: Path, means: Means, loaded: LoadedTask
+    tmp_path: Path, means: RunResources, loaded: LoadedTask
 ) -> None:
     (one,) = [c for c in circumstances(WorkspaceSpec(), tmp_path) if c.name == "hash-seed"]
     agent = OracleUnder(one)
@@ -178,7 +182,7 @@ async def test_where_a_circumstance_does_not_hold_nothing_is_done(
 
 
 @pytest.mark.slow
-async def test_what_judging_takes_is_measured(tmp_path: Path, means: Means, loaded: LoadedTask) -> None:
+async def test_what_judging_takes_is_measured(tmp_path: Path, means: RunResources, loaded: LoadedTask) -> None:
     store, trajectory = await attempted(tmp_path, means, loaded, variation=Variation("measured", measured=True))
     store.close()
     (cost,) = [e.data for e in trajectory.evidence if e.kind == "verification_cost"]
@@ -189,7 +193,7 @@ async def test_what_judging_takes_is_measured(tmp_path: Path, means: Means, load
 
 @pytest.mark.slow
 async def test_processor_seconds_of_solution_and_verifier_are_counted(
-    tmp_path: Path, means: Means, loaded: LoadedTask
+    tmp_path: Path, means: RunResources, loaded: LoadedTask
 ) -> None:
     store, trajectory = await attempted(tmp_path, means, loaded, variation=Variation(counted=True))
     store.close()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay.admission.rewrites import Rewrite
 from assay.admission.strictness import VariantRow, strictness_findings, variants
-from assay.agents.cheats.interface import Knowledge, KnownFile
+from assay.agents.cheats.interface import Knowledge, SolutionFile
 from assay.agents.testing import fake_task
 
 pytestmark = pytest.mark.quick
@@ -25,7 +25,7 @@ AFTER = (
 
 
 def known(*files: tuple[str, bytes | None, bytes | None]) -> Knowledge:
-    return Knowledge("/workspace", tuple(KnownFile(*file) for file in files))
+    return Knowledge("/workspace", tuple(SolutionFile(*file) for file in files))
 
 
 def made(*files: tuple[str, bytes | None, bytes | None]) -> dict[str, str]:

@@ -13,9 +13,9 @@ import pytest
 from assay.agents.harnesses import HARNESSES, find_recipe, recipes
 from assay.agents.harnesses._registry import LOCKS, _run, find_python
 from assay.agents.harnesses.command import CommandAgent
-from assay.agents.harnesses.install import Installed, _made_aside, find_installed, installed_or_none
-from assay.agents.harnesses.recipe import Npm, Pip, Recipe, filled, plain_model
-from assay.agents.interface import Agent, Endpoint, PlacedAgent, placed
+from assay.agents.harnesses.install import Installed, _build_aside, find_installed, installed_or_none
+from assay.agents.harnesses.recipe import Npm, Pip, Recipe, fill_template, plain_model
+from assay.agents.interface import Agent, Endpoint, PlacedAgent, sandbox_spec
 from assay.agents.testing import FakeAttempt, FakeWorkspace, fake_task
 from assay.environments.interface import ExecResult, ResourceLimits, WorkspaceSpec
 from assay.errors import AgentError, UserError
@@ -41,7 +41,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             recipe.name,
             recipe.version,
             where,
-            recipe.install.wanted,
+            recipe.install.requirements,
             (),
             "d",
             1,
@@ -94,7 +94,7 @@ def test_settings_are_what_they_should_be_in_every_dialect(recipe: Recipe) -> No
     for dialect in recipe.dialects:
         known = {**values, "dialect": dialect, **recipe.by_dialect.get(dialect, {})}
         for path, text in recipe.files.items():
-            made = filled(text, known)
+            made = fill_template(text, known)
             if path.endswith(".json"):
                 json.loads(made)
             elif path.endswith(".toml"):
@@ -147,7 +147,7 @@ def test_an_install_that_was_cut_leaves_nothing_that_is_found(tmp_path: Path) ->
     (tmp_path / "agents").mkdir()
 
     def cut() -> None:
-        with _made_aside(tmp_path, "pi", "0") as making:
+        with _build_aside(tmp_path, "pi", "0") as making:
             (making.folder / "half").write_text("x")
             raise KeyboardInterrupt
 
@@ -187,7 +187,7 @@ def test_a_lock_pins_everything_and_names_no_registry(name: str) -> None:
 @pytest.mark.parametrize("name", [r.name for r in recipes() if isinstance(r.install, Pip)])
 def test_a_python_lock_pins_what_the_recipe_asks_for(name: str) -> None:
     lines = (LOCKS / f"{name}.txt").read_text().split()
-    wanted = {package.lower() for package in find_recipe(name).install.wanted}
+    wanted = {package.lower() for package in find_recipe(name).install.requirements}
     assert all(len(line.split("==")) == 2 for line in lines)
     assert wanted <= {line.lower().replace("_", "-") for line in lines}
 
@@ -195,11 +195,11 @@ def test_a_python_lock_pins_what_the_recipe_asks_for(name: str) -> None:
 def test_limits_are_raised_and_never_lowered(cache: Path) -> None:
     agent = CommandAgent(command="x", memory_mib=4096, own=("/home/agent/.x",))
     spec = WorkspaceSpec(limits=ResourceLimits(memory_mib=1024, processes=None, tmp_mib=9))
-    made = placed(spec, agent)
+    made = sandbox_spec(spec, agent)
     assert (made.limits.memory_mib, made.limits.processes, made.limits.tmp_mib) == (4096, None, 9)
     assert "/home/agent/.x" in made.tmpfs
-    assert placed(made, agent).limits == made.limits
-    assert placed(spec, load("agents", "null")()) is spec
+    assert sandbox_spec(made, agent).limits == made.limits
+    assert sandbox_spec(spec, load("agents", "null")()) is spec
 
 
 async def test_a_command_finds_the_model_in_its_environment_and_the_task_in_a_file() -> None:

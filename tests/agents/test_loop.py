@@ -311,6 +311,6 @@ async def test_it_goes_on_in_the_middle_as_if_it_had_come_there_itself() -> None
     whole = attempt_with(first, "thinking", calls(ScriptedCall("add", {"x": 2, "y": 2})), DONE)
     await LoopAgent().run(whole)
     forked = attempt_with("-", "-", "-", DONE)
-    await LoopAgent().go_on(forked, whole.steps[:3])
+    await LoopAgent().continue_from(forked, whole.steps[:3])
     assert sent(forked, 0) == sent(whole, 3)
     assert len(forked.steps) == 1

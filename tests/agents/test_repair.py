@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from assay.agents._repair_search import edits, observed, suspects
+from assay.agents._repair_search import rank_edits, rank_suspects, state_of_run
 from assay.agents.repair import RepairAgent, visible_tests
 from assay.agents.testing import FakeAttempt, fake_task
 from assay.code.batches import JobResult, RunOutcome
@@ -149,11 +149,11 @@ def test_order_is_by_suspicion_and_seed() -> None:
 
     covered = {"t.py::bad": {"m.py": (1, 2)}, "t.py::good": {"m.py": (1,)}}
     tests = {"t.py::bad": RunOutcome("failed"), "t.py::good": RunOutcome("passed")}
-    state = observed(JobResult("now", "done", tests=tests, covered=covered))
-    ranked = suspects(state, random.Random(0))
+    state = state_of_run(JobResult("now", "done", tests=tests, covered=covered))
+    ranked = rank_suspects(state, random.Random(0))
     assert [s.line.line for s in ranked] == [2, 1]
     texts = {"m.py": "x = 1\ny = 1 < 2\n"}
-    first = [edits(ranked, texts, set(), random.Random(seed)) for seed in (1, 1, 2)]
+    first = [rank_edits(ranked, texts, set(), random.Random(seed)) for seed in (1, 1, 2)]
     assert first[0] == first[1]
     assert first[0] != first[2]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agents._schema import problem
+from assay.agents._schema import validate
 
 pytestmark = pytest.mark.quick
 JSON = st.recursive(
@@ -36,7 +36,7 @@ JSON = st.recursive(
     ],
 )
 def test_what_fits(schema: dict[str, Any], value: Any) -> None:
-    assert problem(schema, value) is None
+    assert validate(schema, value) is None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_fits(schema: dict[str, Any], value: Any) -> None:
     ],
 )
 def test_what_does_not_fit(schema: dict[str, Any], value: Any, says: str) -> None:
-    assert says in (problem(schema, value) or "fits")
+    assert says in (validate(schema, value) or "fits")
 
 
 @given(value=JSON)
@@ -78,11 +78,11 @@ def test_any_value_is_judged_without_an_exception(value: Any) -> None:
         "items": {"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "null"}}]},
         "additionalProperties": {"enum": [1, None]},
     }
-    assert problem(schema, value) is None or isinstance(problem(schema, value), str)
+    assert validate(schema, value) is None or isinstance(validate(schema, value), str)
 
 
 def test_a_deep_value_is_no_deeper_than_its_schema() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    assert problem({"type": "object", "properties": {"a": {"type": "string"}}}, {"a": deep}) is not None
+    assert validate({"type": "object", "properties": {"a": {"type": "string"}}}, {"a": deep}) is not None

@@ -21,8 +21,8 @@ from assay.records import ToolCall
 pytestmark = pytest.mark.quick
 
 
-def attempt(seed: int = 4, **knobs: Any) -> FakeAttempt:
-    return FakeAttempt(tools=PlayedWorld(Grid(knobs, seed)))
+def attempt(seed: int = 4, **config: Any) -> FakeAttempt:
+    return FakeAttempt(tools=PlayedWorld(Grid(config, seed)))
 
 
 def facts(made: FakeAttempt) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.analysis.actions import actions_of
-from assay.analysis.pdi import Proxies, Reflection, divergence_of_words, pdi, proxies, words
+from assay.analysis.pdi import Proxies, Reflection, pdi, proxies, words
 from assay.analysis.progress import observed_progress, progress_metrics, reported_progress
 from assay.analysis.repeatability import repeatability, resource_consistency
 from assay.records import Evidence, Observation, Step
@@ -112,13 +112,6 @@ def test_the_released_data_hold_an_index_whose_sign_is_turned(shared_data: Path)
                   for path in (shared_data / "spark-skills").glob("lean4-proof/attempts.json")]  # fmt: skip
     assert (history[0]["step"], history[0]["weight"]) == (-1, -0.5)
     assert history[0]["raw_pdi"] > 0 > history[0]["weighted_pdi"]
-
-
-@given(st.lists(st.sampled_from("abc"), max_size=9), st.lists(st.sampled_from("abc"), max_size=9))
-def test_likeness_of_words_is_a_symmetric_share(first: list[str], second: list[str]) -> None:
-    assert 0.0 <= divergence_of_words(first, second) <= 1.0
-    assert divergence_of_words(first, second) == pytest.approx(divergence_of_words(second, first))
-    assert divergence_of_words(first, first) == pytest.approx(1.0)
 
 
 def test_likeness_of_attempts_by_hand() -> None:

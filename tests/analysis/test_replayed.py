@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assay.analysis.causes import Cause, Seen, cause_of, signature
+from assay.analysis.causes import Cause, DivergenceFacts, cause_of, signature
 from assay.analysis.replayed import Comparison, Difference, compare
 from assay.records import AttemptStarted, Observation, Step, ToolCall, Trajectory
 
@@ -87,7 +87,7 @@ FIRST = Difference(0, "content", "a", "b", 0)
 
 
 def why(first: Difference = FIRST, tried: dict[str, str] | None = None, **given: Any) -> Cause:
-    known = Seen(first=first, recorded=("a",), replayed=("b",), **given)
+    known = DivergenceFacts(first=first, recorded=("a",), replayed=("b",), **given)
     return cause_of(known, {name: (value,) for name, value in (tried or {}).items()})
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from assay.analysis.actions import actions_of
 from assay.analysis.consistency import RULES as CONSISTENCY
 from assay.analysis.integrity import RULES as INTEGRITY
-from assay.analysis.quotes import stands
+from assay.analysis.quotes import quote_holds
 from assay.analysis.signals import signals_of
-from assay.analysis.subject import Subject, found
+from assay.analysis.subject import Subject, apply_rules
 from assay.records import Trajectory
 from tests.analysis.trajectories import acted, ran, said, subject
 from tests.formats.generated import trajectories
@@ -60,8 +60,8 @@ TEXT = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trajectories())
 def test_generated_trajectories_are_judged(trajectory: Trajectory) -> None:
-    for one in found(RULES, Subject(trajectory, actions_of(trajectory), lambda _: None)):
-        assert all(stands(trajectory, quote) for quote in one.quotes)
+    for one in apply_rules(RULES, Subject(trajectory, actions_of(trajectory), lambda _: None)):
+        assert all(quote_holds(trajectory, quote) for quote in one.quotes)
     signals_of(trajectory)
 
 
@@ -71,8 +71,8 @@ def test_odd_commands_are_judged(given: list[tuple[str, str, str]]) -> None:
     steps = [ran(n, command, seen, message=message) for n, (command, seen, message) in enumerate(given)]
     edit = acted(len(steps), "edit", given[0][1], path="tests/test_a.py", old_str=given[0][0], new_str=given[0][2])
     made = subject([*steps, edit, said(len(steps) + 1, given[0][2])])
-    for one in found(RULES, made):
-        assert all(stands(made.trajectory, quote) for quote in one.quotes)
+    for one in apply_rules(RULES, made):
+        assert all(quote_holds(made.trajectory, quote) for quote in one.quotes)
 
 
 @pytest.mark.parametrize("piece", PIECES)
@@ -80,5 +80,5 @@ def test_a_long_text_of_one_piece_takes_no_longer_than_its_length_asks_for(piece
     text = (piece * (60_000 // len(piece)))[:60_000]
     made = subject([ran(0, text, text, message=text), acted(1, "edit", text, path="a.py", old_str=text, new_str=text)])
     begun = time.process_time()
-    list(found(RULES, made))
+    list(apply_rules(RULES, made))
     assert time.process_time() - begun < 10

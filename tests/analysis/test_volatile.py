@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.analysis.volatile import VOLATILE, is_volatile_path, normalise, own
+from assay.analysis.volatile import VOLATILE, compile_patterns, is_volatile_path, normalise
 
 pytestmark = pytest.mark.quick
 
@@ -71,7 +71,7 @@ def test_putting_aside_twice_is_putting_aside_once_for_equality(text: str) -> No
 )
 def test_hostile_text_takes_no_long_time(text: str) -> None:
     started = time.process_time()
-    normalise(text, own(["at <number>", "x <word> y <rest>"]))
+    normalise(text, compile_patterns(["at <number>", "x <word> y <rest>"]))
     assert time.process_time() - started < 3
 
 
@@ -86,7 +86,7 @@ def test_hostile_text_takes_no_long_time(text: str) -> None:
     ],
 )
 def test_a_task_names_what_means_nothing(pattern: str, one: str, other: str) -> None:
-    found = [normalise(text, own([pattern])) for text in (one, other)]
+    found = [normalise(text, compile_patterns([pattern])) for text in (one, other)]
     assert found[0].text == found[1].text
     assert found[0].names == (f"task: {pattern}",)
 
@@ -94,12 +94,12 @@ def test_a_task_names_what_means_nothing(pattern: str, one: str, other: str) -> 
 @pytest.mark.parametrize("pattern", ["", "<number>", "  <word> ", "a <rest> b", "a\nb", "x" * 400])
 def test_patterns_that_say_too_little_are_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="volatile pattern"):
-        own([pattern])
+        compile_patterns([pattern])
 
 
 def test_too_many_patterns_are_refused() -> None:
     with pytest.raises(ValueError, match="at most"):
-        own(["a"] * 101)
+        compile_patterns(["a"] * 101)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from assay.analysis.judge import Judged, judge
+from assay.analysis.judge import Assessment, judge
 from assay.analysis.subject import Subject
 from assay.cli.app import build_app
 from assay.records import (
@@ -149,7 +149,7 @@ def test_worker_processes_find_the_same(tmp_path: Path) -> None:
 def test_a_rule_that_fails_makes_its_attempt_no_pass_and_leaves_the_others(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(subject: Subject, *given: Any) -> Judged:
+    def broken(subject: Subject, *given: Any) -> Assessment:
         if subject.trajectory.attempt == "t@0":
             message = "a rule's own fault"
             raise RuntimeError(message)

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from assay.cli import live
 from assay.cli.live import LineDisplay, TableDisplay, display, drawn, line_of
-from assay.rollout import PlannedAttempt, Tally, TryResult
+from assay.rollout import PlannedAttempt, Tally, TrialResult
 from tests.rollout.counting import counting_task
 
 pytestmark = pytest.mark.quick
@@ -25,13 +25,13 @@ def planned(name: str) -> PlannedAttempt:
     return PlannedAttempt(name, task, 0, 0, task.task.limits)
 
 
-def result(outcome: str | None = "pass", **more: Any) -> TryResult:
+def result(outcome: str | None = "pass", **more: Any) -> TrialResult:
     metrics = {"prompt_tokens": 900.0, "completion_tokens": 100.0, "cost_usd": 0.25}
     plain = {"score": None, "ended": "done", "stopped": None, "broke": None, "error": None, "metrics": metrics}
-    return TryResult(**({"outcome": outcome} | plain | more))  # type: ignore[arg-type]
+    return TrialResult(**({"outcome": outcome} | plain | more))  # type: ignore[arg-type]
 
 
-def finish(tally: Tally, *results: TryResult) -> None:
+def finish(tally: Tally, *results: TrialResult) -> None:
     for number, one in enumerate(results):
         tally.started(planned(f"t@{number}"))
         tally.finished(planned(f"t@{number}"), one)

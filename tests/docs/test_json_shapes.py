@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from assay.cli.app import build_app
 from assay.records import Trajectory
-from assay.rollout import Reverified, RunConfig, Tally, start_run
-from assay.rollout.rejudge.counterfactual import Rewound
-from assay.rollout.rejudge.replay import Replayed
+from assay.rollout import ReverificationResult, RunConfig, Tally, start_run
+from assay.rollout.rejudge.counterfactual import RewindResult
+from assay.rollout.rejudge.replay import ReplayResult
 from assay.settings import Settings
 from assay.store import AttemptRow, GcReport, SealReport
 from scripts.make_reference import JSON
@@ -46,13 +46,13 @@ async def test_document_has_the_keys_of_the_reference(words: str, store: Path) -
 def test_judging_again_and_replaying_have_the_keys_of_the_reference(store: Path) -> None:
     again = printed(store, "verify", "--again", "2")["again"]
     assert set(again) == {"run", "results", "unjudged", "counts"}
-    assert [one.mark for one in msgspec.convert(again["results"], list[Reverified])] == ["agree"]
+    assert [one.mark for one in msgspec.convert(again["results"], list[ReverificationResult])] == ["agree"]
     found = printed(store, "replay", "--all", "--run", "r")
     assert set(found) == set(JSON["replay"][0])
-    assert msgspec.convert(found["results"], list[Replayed])[0].agrees
+    assert msgspec.convert(found["results"], list[ReplayResult])[0].agrees
     rewound = printed(store, "replay", "count@0", "--from-each-prefix", "--agent", "null", "--run", "r")
     assert set(rewound) == set(JSON["replay --from-each-prefix"][0])
-    assert msgspec.convert(rewound["rewound"], list[Rewound])[0].steps == 2
+    assert msgspec.convert(rewound["rewound"], list[RewindResult])[0].steps == 2
 
 
 async def test_query_has_the_keys_of_the_reference(store: Path) -> None:

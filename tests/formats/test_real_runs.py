@@ -12,7 +12,7 @@ from assay.formats.harbor.atif import AtifFormat
 from assay.formats.harbor.format import HarborFormat
 from assay.formats.interface import Format, ImportContext
 from assay.records import Trajectory
-from assay.rollout.exchange.sources import Walk
+from assay.rollout.exchange.sources import SourceWalk
 from tests.formats.generated import Blobs, assembled, round_trip
 
 SETS = {"tau-bench": 100, "swe-agent": 20, "who-and-when": 100, "inspect-logs": 40, "spark-skills": 100}
@@ -21,9 +21,9 @@ SETS = {"tau-bench": 100, "swe-agent": 20, "who-and-when": 100, "inspect-logs": 
 
 def recorded(folder: Path, blobs: Blobs) -> list[Trajectory]:
     reading = ImportContext(blobs.keep, lambda _: None)
-    walk = Walk(None, lambda _: None)
+    walk = SourceWalk(None, lambda _: None)
     trajectories: list[Trajectory] = []
-    for found in walk.found(folder):
+    for found in walk.find_sources(folder):
         with suppress(UserError):  # what is no run, which an import names
             trajectories += map(assembled, found.format.read(found.path, reading))
     return trajectories

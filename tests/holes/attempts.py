@@ -17,7 +17,7 @@ from assay.environments.workspace.choose import choose_backend
 from assay.records import Verdict
 from assay.rollout import RunConfig, Tally
 from assay.rollout.attempt.preparation import Preparer
-from assay.rollout.attempt.site import Keeping, Place, WorkspacePlace
+from assay.rollout.attempt.site import AttemptSite, SiteOptions, WorkspaceSite
 from assay.rollout.attempt.trial import Services
 from assay.rollout.plan import PlannedAttempt, Verification, attempt_seed
 from assay.rollout.schedule.runner import run_plan
@@ -67,11 +67,11 @@ class Attempts:
         self._preparer = Preparer(backend, config, Settings.from_environment())
         self._services = Services(config, run.run, run, run.blobs, NullAgent(), None, self._place)
 
-    def _place(self, planned: PlannedAttempt) -> Place:
+    def _place(self, planned: PlannedAttempt) -> AttemptSite:
         agent = planned.agent or NullAgent()
         own = ("/solution",) if agent.name == "oracle" else ()
-        keeping = Keeping(self._run.blobs, 1, agent, own, planned.verification)
-        return WorkspacePlace(self._preparer, planned.loaded, keeping)
+        site_options = SiteOptions(self._run.blobs, 1, agent, own, planned.verification)
+        return WorkspaceSite(self._preparer, planned.loaded, site_options)
 
     async def add(self, probes: Sequence[Probe]) -> None:
         """Runs more attempts."""

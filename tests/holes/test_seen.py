@@ -10,7 +10,7 @@ from assay.agents.cheats import CHEATS
 from assay.agents.cheats.interface import CheatAgent
 from assay.analysis.actions import actions_of
 from assay.analysis.integrity import RULES
-from assay.analysis.subject import Subject, found
+from assay.analysis.subject import Subject, apply_rules
 from assay.store import RunStore
 
 from .attempts import Probe, attempts, null
@@ -43,7 +43,7 @@ async def test_cheats_are_seen_and_the_innocent_are_not(tmp_path: Path) -> None:
     seen = {}
     with RunStore.open(tmp_path, "holes") as opened:
         for trajectory in opened.trajectories():
-            its = found(RULES, Subject(trajectory, actions_of(trajectory), lambda _: None))
+            its = apply_rules(RULES, Subject(trajectory, actions_of(trajectory), lambda _: None))
             seen[trajectory.attempt.split("@")[1].split(".")[0]] = {one.rule for one in its}
     assert len(cheats) >= 9
     assert {cheat.name for cheat in cheats if SEEN[cheat.name] not in seen[cheat.name]} == set()

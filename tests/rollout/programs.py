@@ -16,11 +16,11 @@ from assay.environments.interface import Workspace
 from assay.gateway.interface import ModelBackend
 from assay.records import Limits, Trajectory
 from assay.rollout import PlannedAttempt, RunConfig, Tally
-from assay.rollout.attempt.endpoint import GatewayDoor
+from assay.rollout.attempt.endpoint import GatewayHandle
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
-from assay.rollout.attempt.site import Place, WorldPlace
+from assay.rollout.attempt.site import AttemptSite, WorldSite
 from assay.rollout.attempt.trial import Services
-from assay.rollout.limits.contract_guards import Held
+from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.plan import plan
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.schedule.runner import run_plan
@@ -28,7 +28,7 @@ from assay.store import RunStore
 from tests.rollout.counting import CountingWorld, counting_task
 
 
-class Desk(WorldPlace):
+class Desk(WorldSite):
     """A world with a fake workspace beside it, so that there is something to write to and to listen in."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -95,14 +95,14 @@ async def run_program(
     limits: Limits | None = None,
     secrets: Mapping[str, str] | None = None,
     workspace: Workspace | None = None,
-    held: Held | None = None,
+    held: ActiveContracts | None = None,
 ) -> list[Trajectory]:
     """Runs one attempt at one task; every try of it."""
-    door, desk = GatewayDoor(), workspace or FakeWorkspace()
-    access = ModelAccess(backend, asyncio.Semaphore(4), door)
+    gateway_handle, desk = GatewayHandle(), workspace or FakeWorkspace()
+    access = ModelAccess(backend, asyncio.Semaphore(4), gateway_handle)
     planned = plan([counting_task(limits=limits)], agent.name, 1, seed=0, limits=Limits())
 
-    def place(_: PlannedAttempt) -> Place:
+    def place(_: PlannedAttempt) -> AttemptSite:
         return Desk(desk)
 
     with RunStore.create(folder, "r", {}) as store:
@@ -111,5 +111,5 @@ async def run_program(
         try:
             await run_plan(services, planned, Tally())
         finally:
-            await door.close()
+            await gateway_handle.close()
         return list(store.trajectories())

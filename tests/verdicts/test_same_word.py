@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from assay.analysis.card import card_of
-from assay.analysis.columns import counted
+from assay.analysis.columns import measure_attempts
 from assay.cli.app import build_app
 from assay.learning.sampled import attempt_fields
 from assay.records import Trajectory, Verdict, VerdictGiven
-from assay.rollout.exchange.exporting import stands_of, whole
+from assay.rollout.exchange.exporting import merge_later_events, status_of
 from assay.store import RunStore, annotate, final_rows, later_events, load_current_verdicts, seal
 from assay.verdicts import assess
 from assay.viewer.rows import list_rows
@@ -54,7 +54,7 @@ def trained_word(trajectory: Trajectory) -> str:
 
 def stats_word(root: Path) -> str:
     with RunStore.open(root, "r") as store:
-        outcome = counted(final_rows(store.attempts()), load_current_verdicts(root, "r"))[0].outcome
+        outcome = measure_attempts(final_rows(store.attempts()), load_current_verdicts(root, "r"))[0].outcome
     return "doubt" if outcome.doubtful else outcome.status
 
 
@@ -70,13 +70,13 @@ def fill(root: Path, first: list[Verdict], later: list[Verdict], end: str, broke
 def surfaces(root: Path) -> dict[str, tuple[str, str, str]]:
     """Word, grade of separation and headline of the only attempt, by surface."""
     with RunStore.open(root, "r") as store:
-        found = whole(store, "t@0.0", later_events(root, "r").get("t@0.0", ()))
+        found = merge_later_events(store, "t@0.0", later_events(root, "r").get("t@0.0", ()))
         row = store.attempts()[0]
     table = list_rows(root, "r")
     viewed = {name: texts[table["columns"][name][0]] for name, texts in table["names"].items() if texts}
     card, stands, trust = (
         card_of(found, (), ()),
-        stands_of(found),
+        status_of(found),
         assess(load_current_verdicts(root, "r")["t@0.0"], row),
     )
     words = {"list": listed(root), "export": (stands.outcome_class, stands.separation, trust.headline)}

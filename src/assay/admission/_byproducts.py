@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Sequence
 
-from assay.agents.cheats.interface import KnownFile
+from assay.agents.cheats.interface import SolutionFile
 
 __all__ = ["byproducts_of"]
 
@@ -23,7 +23,7 @@ _READ_UNNAMED = re.compile(
 
 
 def byproducts_of(
-    files: Sequence[KnownFile], artifacts: Iterable[str], verifier: str, told: Iterable[str]
+    files: Sequence[SolutionFile], artifacts: Iterable[str], verifier: str, told: Iterable[str]
 ) -> frozenset[str]:
     """Returns the paths of added files that neither the task nor the verifier, nor a file in use, names.
 
@@ -46,7 +46,7 @@ def byproducts_of(
     return frozenset(file.path for file in rest) if used else frozenset()
 
 
-def _is_used(file: KnownFile, declared: Sequence[str], texts: Iterable[str]) -> bool:
+def _is_used(file: SolutionFile, declared: Sequence[str], texts: Iterable[str]) -> bool:
     if file.before is not None or file.after is None or _READ_UNNAMED.search(file.path):
         return True
     if any(file.path == path or file.path.startswith(path.rstrip("/") + "/") for path in declared):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from assay.agents.cheats.interface import Knowledge, KnownFile
+from assay.agents.cheats.interface import Knowledge, SolutionFile
 from assay.code.textual import language_of
 
 __all__ = [
@@ -45,7 +45,7 @@ class Hunk(NamedTuple):
 class ChangedFile(NamedTuple):
     """A file that solving added, changed or removed, and that is no by-product of running something."""
 
-    known: KnownFile
+    known: SolutionFile
     role: FileRole
     before: str | None
     """None where there was none, or it is no text."""

@@ -26,7 +26,7 @@ from assay.records import canonical_bytes, digest_bytes
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.plan import PlannedAttempt, merge_limits
 from assay.rollout.progress import Progress
-from assay.rollout.runs import Means, new_run_name, opened_means, run_attempts
+from assay.rollout.runs import RunResources, new_run_name, open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks
@@ -159,7 +159,7 @@ async def compare_tasks(
 ) -> AgainstReport:
     """As `compare_environments`, with the tasks themselves."""
     pairs, unpaired = _paired(first, second)
-    async with opened_means(config.as_run(), settings, (*first, *second), OracleAgent()) as means:
+    async with open_resources(config.as_run(), settings, (*first, *second), OracleAgent()) as means:
         work = _Work(options, config.seed, means.preparer)
         for one, two in pairs:
             await work.compare(one, two)
@@ -331,7 +331,7 @@ class _Rollouts:
     """The same agents on both sides, in two runs of the store."""
 
     def __init__(
-        self, options: AgainstOptions, config: AdmitConfig, settings: Settings, means: Means, work: _Work
+        self, options: AgainstOptions, config: AdmitConfig, settings: Settings, means: RunResources, work: _Work
     ) -> None:
         self._options = options
         self._config = config

@@ -20,11 +20,11 @@ from assay.agents.interface import Agent
 from assay.agents.oracle import OracleAgent
 from assay.errors import AssayError, EnvironmentFailure, UserError
 from assay.rollout.admitted import ADMISSION, BATTERY
-from assay.rollout.attempt.models import settled_model
-from assay.rollout.attempt.trial import TryResult
+from assay.rollout.attempt.models import resolve_model_name
+from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Progress
-from assay.rollout.runs import Means, opened_means, require_same, run_attempts
+from assay.rollout.runs import RunResources, open_resources, require_same_tasks, run_attempts
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks
@@ -82,7 +82,7 @@ async def admit(
     if not config.tasks and tasks is None:
         raise UserError("no tasks: name at least one task folder, or family:NAME")
     name = config.run or new_name()
-    config = msgspec.structs.replace(config, run=name, model=settled_model(config.model, settings))
+    config = msgspec.structs.replace(config, run=name, model=resolve_model_name(config.model, settings))
     found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
     manifest = {
         ADMISSION: msgspec.to_builtins(config),
@@ -91,7 +91,7 @@ async def admit(
         "agent": ADMISSION,
         "assay_version": __version__,
     }
-    async with opened_means(config.as_run(), settings, found, _agent(config)) as means:
+    async with open_resources(config.as_run(), settings, found, _agent(config)) as means:
         with RunStore.create(settings.store, name, manifest) as store:
             return await _Battery(store, means, config, settings).run(found, progress, told)
 
@@ -113,8 +113,8 @@ async def resume_admission(
     with RunStore.open(settings.store, run, write=True) as store:
         config = _asked_for(store)
         found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
-        require_same(store.manifest()["tasks"], found)
-        async with opened_means(config.as_run(), settings, found, _agent(config)) as means:
+        require_same_tasks(store.manifest()["tasks"], found)
+        async with open_resources(config.as_run(), settings, found, _agent(config)) as means:
             return await _Battery(store, means, config, settings).run(found, progress, told)
 
 
@@ -141,7 +141,7 @@ def _agent(config: AdmitConfig) -> Agent:
 class _Battery:
     """A run of the battery under way."""
 
-    def __init__(self, store: RunStore, means: Means, config: AdmitConfig, settings: Settings) -> None:
+    def __init__(self, store: RunStore, means: RunResources, config: AdmitConfig, settings: Settings) -> None:
         self._store = store
         self._means = means
         self._config = config
@@ -235,8 +235,8 @@ class _Onward(Progress):
     def started(self, attempt: PlannedAttempt) -> None:
         self._inner.started(attempt)
 
-    def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
+    def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         self._inner.retrying(attempt, result)
 
-    def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         self._inner.finished(attempt, result)

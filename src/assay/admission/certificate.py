@@ -21,7 +21,7 @@ from assay.records import (
     VerdictGiven,
     digest_record,
 )
-from assay.rollout.admitted import ADMISSION, BATTERY, Certificate, rests_on
+from assay.rollout.admitted import ADMISSION, BATTERY, Certificate, digest_chains
 from assay.store import RunStore
 
 from .config import AdmitConfig
@@ -47,7 +47,7 @@ def certify(store: RunStore, report: TaskReport, config: AdmitConfig) -> Certifi
         admitted=report.admitted,
         findings={name: sum(f.severity == name for f in report.findings) for name in SEVERITIES},
         results={one.attempt: one.outcome or f"broke: {one.broke}" for one in report.probes},
-        rests_on=rests_on(store.attempts(), report.task),
+        rests_on=digest_chains(store.attempts(), report.task),
         seed=config.seed,
         assay_version=__version__,
         at=time.time(),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.agents.cheats.interface import Knowledge, KnownFile
+from assay.agents.cheats.interface import Knowledge, SolutionFile
 from assay.agents.rewrite import MOST_FILE_BYTES, StateFiles
 from assay.environments.interface import Backend, Change, Workspace, WorkspaceSpec
 from assay.records import Evidence, Trajectory
@@ -106,7 +106,7 @@ async def knowledge_of(
 
 
 def _byproducts(
-    loaded: LoadedTask, files: tuple[KnownFile, ...], artifacts: tuple[str, ...], verifier: str
+    loaded: LoadedTask, files: tuple[SolutionFile, ...], artifacts: tuple[str, ...], verifier: str
 ) -> frozenset[str]:
     """Returns the files that no verifier reads; none of them where it is not known what is in the image, or what starts
     what."""
@@ -145,10 +145,10 @@ def _chosen(changes: Iterable[Change]) -> tuple[list[Change], tuple[str, ...]]:
     return sorted(kept, key=lambda c: c.path), tuple(sorted(left))
 
 
-def _known(change: Change, before: bytes | None, blobs: BlobStore) -> KnownFile:
+def _known(change: Change, before: bytes | None, blobs: BlobStore) -> SolutionFile:
     small = change.kind != "removed" and change.digest is not None and (change.size or 0) <= MOST_KEPT_FILE
     after = blobs.get(change.digest) if small and change.digest is not None else None
-    return KnownFile(change.path, before, after, change.mode if change.mode is not None else 0o644)
+    return SolutionFile(change.path, before, after, change.mode if change.mode is not None else 0o644)
 
 
 async def _pristine(paths: list[str], backend: Backend, spec: WorkspaceSpec) -> dict[str, bytes]:

@@ -91,7 +91,7 @@ def plan_of(probe: Probe, loaded: LoadedTask, number: int, config: AdmitConfig) 
         agent=probe.agent,
         verification=probe.verification,
         variation=msgspec.structs.replace(probe.variation, counted=True),
-        told=told,
+        extra_config=told,
     )
 
 

@@ -13,7 +13,7 @@ from assay.environments.interface import Backend, WorkspaceSpec
 from assay.errors import BoundaryError, EnvironmentFailure, UserError
 from assay.records import Check
 from assay.rollout.plan import PlannedAttempt
-from assay.rollout.runs import Means
+from assay.rollout.runs import RunResources
 from assay.store import RunStore
 from assay.tasks import LoadedTask
 
@@ -77,7 +77,7 @@ class Subject:
         if self.in_sandbox and has_oracle(self.loaded):
             self._probes += oracle_probes(self.config)
 
-    async def learn(self, store: RunStore, means: Means, cache: Path) -> None:
+    async def learn(self, store: RunStore, means: RunResources, cache: Path) -> None:
         """The second phase: everything that follows from what the solution left, but what waits for the control.
 
         Raises:
@@ -99,7 +99,7 @@ class Subject:
             else:
                 self._probes.append(one)
 
-    async def _learn_sandbox(self, store: RunStore, means: Means, cache: Path) -> list[Probe | Untried]:
+    async def _learn_sandbox(self, store: RunStore, means: RunResources, cache: Path) -> list[Probe | Untried]:
         preparer = means.preparer
         if preparer is None:
             raise EnvironmentFailure("the run has no sandbox")

@@ -17,7 +17,7 @@ from assay.agents.oracle import OracleAgent
 from assay.environments.interface import ExecResult, Mount, WorkspaceSpec
 from assay.errors import AgentError
 from assay.records import Evidence
-from assay.rollout.attempt.variation import Variation, other_clock
+from assay.rollout.attempt.variation import Variation, clock_variation
 
 __all__ = [
     "CIRCUMSTANCES",
@@ -138,7 +138,7 @@ def _variables(name: str, env: dict[str, str], control: str, wanted: str) -> Cir
 
 def _clock() -> Iterator[Circumstance]:
     for name, shift in (("clock", f"+{DAYS}d"), ("clock-control", "+0d")):
-        variation = other_clock(name, shift)
+        variation = clock_variation(name, shift)
         if variation is None:
             missing = "libfaketime is not installed on this machine (Debian and Ubuntu: the package faketime)"
             yield Circumstance("clock", missing=missing)

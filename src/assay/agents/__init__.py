@@ -1,1 +1,1 @@
-"""What acts: baselines, the repair policy, and the plain tool-calling loop."""
+"""Agents: baselines, the repair policy, and the plain tool-calling loop."""

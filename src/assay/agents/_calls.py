@@ -1,7 +1,7 @@
-"""From what a model wrote to tool calls that can be executed, and to a conversation that can be sent again.
+"""Converts model replies to executable tool calls and to a conversation that can be sent again.
 
-Nothing that a model writes raises: a malformed call becomes a `ToolCall` with `error`, which is answered with an error
-observation and never executed. The raw text is kept in the record.
+Malformed calls never raise: they become a `ToolCall` with `error`, answered with an error observation and not executed.
+The record keeps the raw text.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ import msgspec
 from assay.environments.interface import ToolSpec
 from assay.records import Observation, ToolCall
 
-from ._schema import problem
-
-__all__ = ["assistant_message", "parse_calls", "shown", "text_of", "tool_definitions"]
+from ._schema import validate
 
 MOST_CALLS = 128
-"""Calls in one reply; what a model writes beyond them is in the recorded reply alone."""
-_DEEPEST = 64
+"""Maximum number of calls executed per reply; the recorded reply keeps the rest."""
+_MAX_DEPTH = 64
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder()
 
 
 def tool_definitions(specs: tuple[ToolSpec, ...]) -> list[dict[str, Any]]:
-    """Tools in the shape of Chat Completions."""
+    """Converts tools to Chat Completions definitions."""
     return [
         {
             "type": "function",
@@ -37,11 +35,11 @@ def tool_definitions(specs: tuple[ToolSpec, ...]) -> list[dict[str, Any]]:
 
 
 def parse_calls(raw: list[Any], tools: Mapping[str, ToolSpec], turn: int) -> list[ToolCall]:
-    """Reads the first 128 `tool_calls` of an assistant message, in order. Ids are made unique where they are not."""
+    """Parses the first 128 `tool_calls` of an assistant message, in order, making ids unique."""
     calls: list[ToolCall] = []
     used: set[str] = set()
-    for position, given in enumerate(raw[:MOST_CALLS]):
-        call = _parse(given, tools, f"call_{turn}_{position}")
+    for position, raw_call in enumerate(raw[:MOST_CALLS]):
+        call = _parse(raw_call, tools, f"call_{turn}_{position}")
         if call.id in used:
             call = msgspec.structs.replace(call, id=f"{call.id[:40]}_{turn}_{position}")
         used.add(call.id)
@@ -49,11 +47,11 @@ def parse_calls(raw: list[Any], tools: Mapping[str, ToolSpec], turn: int) -> lis
     return calls
 
 
-def _parse(given: Any, tools: Mapping[str, ToolSpec], fallback: str) -> ToolCall:
-    function = given.get("function") if isinstance(given, dict) else None
+def _parse(raw_call: Any, tools: Mapping[str, ToolSpec], fallback: str) -> ToolCall:
+    function = raw_call.get("function") if isinstance(raw_call, dict) else None
     if not isinstance(function, dict):
-        return ToolCall(fallback, "", _text(given), error="a tool call must be an object with a `function`")
-    identity, name, arguments = given.get("id"), function.get("name"), function.get("arguments")
+        return ToolCall(fallback, "", _text(raw_call), error="a tool call must be an object with a `function`")
+    identity, name, arguments = raw_call.get("id"), function.get("name"), function.get("arguments")
     if not isinstance(identity, str) or not identity:
         identity = fallback
     raw = arguments if isinstance(arguments, str) else _text(arguments)
@@ -67,18 +65,18 @@ def _parse(given: Any, tools: Mapping[str, ToolSpec], fallback: str) -> ToolCall
         parsed = _DECODER.decode(raw) if raw not in {"", "null"} else {}
     except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
         return ToolCall(identity, name, raw, error=f"the arguments are no JSON: {exc}")
-    if raw.count("[") + raw.count("{") > _DEEPEST and _is_deep(parsed):
-        return ToolCall(identity, name, raw, error=f"the arguments are nested more than {_DEEPEST} deep")
-    found = problem(spec.parameters, parsed) if isinstance(parsed, dict) else "the arguments must be a JSON object"
+    if raw.count("[") + raw.count("{") > _MAX_DEPTH and _is_deep(parsed):
+        return ToolCall(identity, name, raw, error=f"the arguments are nested more than {_MAX_DEPTH} deep")
+    found = validate(spec.parameters, parsed) if isinstance(parsed, dict) else "the arguments must be a JSON object"
     if found is not None:
         return ToolCall(identity, name, raw, parsed if isinstance(parsed, dict) else None, found)
     return ToolCall(identity, name, raw, parsed)
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether recording it could exceed the encoder's depth, wherever it is put."""
+    """Returns whether recording the value could exceed the encoder's depth limit."""
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         inner = [item for item in level if isinstance(item, dict | list)]
         level = [child for item in inner for child in (item.values() if isinstance(item, dict) else item)]
         if not level:
@@ -91,10 +89,10 @@ def _text(value: Any) -> str:
 
 
 def assistant_message(content: Any, calls: list[ToolCall]) -> dict[str, Any]:
-    """The assistant's turn as it is sent again.
+    """Builds the assistant message to send again.
 
-    Arguments that are no JSON object are wrapped into one (`{"malformed_arguments": "<the text>"}`), because chat
-    templates of common servers decode them and refuse the whole conversation otherwise.
+    Arguments that are not a JSON object are wrapped (`{"malformed_arguments": "<the text>"}`), because chat templates
+    of common servers decode them and otherwise refuse the conversation.
     """
     message: dict[str, Any] = {"role": "assistant", "content": content if content or calls else ""}
     if calls:
@@ -112,7 +110,7 @@ def _sendable(call: ToolCall) -> str:
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's content: itself, or its text parts."""
+    """Returns the text of a message's content: itself, or its text parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -122,15 +120,15 @@ def text_of(content: Any) -> str:
     return ""
 
 
-def shown(seen: Observation, limit: int) -> str:
-    """An observation as the model sees it: `limit` characters of each stream, the middle cut, and what went wrong."""
-    text = _cut(seen.content, limit)
-    if seen.stderr:
-        text += f"\n[stderr]\n{_cut(seen.stderr, limit)}"
-    if seen.timed_out:
+def render_observation(observation: Observation, limit: int) -> str:
+    """Returns an observation as shown to the model: `limit` characters per stream, the middle cut, and the error."""
+    text = _cut(observation.content, limit)
+    if observation.stderr:
+        text += f"\n[stderr]\n{_cut(observation.stderr, limit)}"
+    if observation.timed_out:
         text += "\n[timed out]"
-    if seen.exit_code:
-        text += f"\n[exit code {seen.exit_code}]"
+    if observation.exit_code:
+        text += f"\n[exit code {observation.exit_code}]"
     return text
 
 

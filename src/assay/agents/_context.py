@@ -1,4 +1,4 @@
-"""What is dropped from a conversation that no longer fits the model: the oldest tool outputs, first to last."""
+"""Truncation of conversations that exceed the model's context: the oldest tool outputs are dropped first."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ from typing import Any, NamedTuple
 from assay.errors import ProviderError
 from assay.records import Evidence
 
-__all__ = ["MARKER", "Dropped", "drop_oldest", "is_context_overflow"]
-
 MARKER = "[output dropped: the conversation was too long; call the tool again if you need it]"
 _SHARE = 0.5
 
 
-class Dropped(NamedTuple):
-    """A shorter conversation, and what it lost."""
+class TruncatedConversation(NamedTuple):
+    """A truncated conversation and the dropped outputs."""
 
     messages: list[dict[str, Any]]
     call_ids: tuple[str, ...]
     characters: int
 
     def evidence(self, number: int, turn: int, error: str) -> Evidence:
-        """The record of it: which outputs the model no longer sees from this turn on."""
+        """Returns the evidence data: the outputs that the model no longer sees from this turn on."""
         data = {
             "turn": turn,
             "calls": list(self.call_ids),
@@ -33,19 +31,19 @@ class Dropped(NamedTuple):
 
 
 def is_context_overflow(error: ProviderError) -> bool:
-    """Whether the server says that the prompt is too long."""
+    """Returns whether the server's error says that the prompt is too long."""
     return error.status == 400 and "context_length_exceeded" in str(error)
 
 
-def drop_oldest(messages: list[dict[str, Any]], keep: int) -> Dropped | None:
+def drop_oldest(messages: list[dict[str, Any]], keep: int) -> TruncatedConversation | None:
     """Replaces the oldest tool outputs by a marker until half of their characters are gone.
 
     Args:
-        messages: The conversation; neither it nor a message of it is changed.
-        keep: How many of the latest outputs stay in any case.
+        messages: The conversation; not modified.
+        keep: Number of latest outputs that are never dropped.
 
     Returns:
-        The new conversation, or None where no output is left that would get shorter.
+        The new conversation, or None if no output would get shorter.
     """
     outputs = [i for i, message in enumerate(messages) if message["role"] == "tool"]
     droppable = [i for i in outputs[: max(0, len(outputs) - keep)] if len(messages[i]["content"]) > len(MARKER)]
@@ -58,4 +56,4 @@ def drop_oldest(messages: list[dict[str, Any]], keep: int) -> Dropped | None:
         characters += len(messages[i]["content"]) - len(MARKER)
         dropped.append(messages[i]["tool_call_id"])
         shorter[i] = {**messages[i], "content": MARKER}
-    return Dropped(shorter, tuple(dropped), characters) if dropped else None
+    return TruncatedConversation(shorter, tuple(dropped), characters) if dropped else None

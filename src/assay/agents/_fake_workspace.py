@@ -1,5 +1,4 @@
-"""A workspace that is a dictionary: files are entries, commands are answered by a function. It isolates nothing
-because it runs nothing."""
+"""In-memory workspace for tests: files are dictionary entries, a function answers commands. Provides no isolation."""
 
 # ruff: noqa: ARG001 (a fake has the whole signature of what it stands for, and needs little of it)
 
@@ -20,8 +19,6 @@ from assay.environments.interface import (
 )
 from assay.records import Isolation, digest_bytes, digest_record
 
-__all__ = ["FakeWorkspace"]
-
 Answer = Callable[[str | Sequence[str], dict[str, bytes]], ExecResult]
 
 
@@ -33,8 +30,8 @@ class FakeWorkspace(Workspace):
     """Files in a dictionary by absolute path.
 
     Args:
-        answer: What a command does: a function of the command and the files, which it may change.
-        files: What is there at the start.
+        answer: Result of a command: a function of the command and the files, which it may change.
+        files: Initial files.
     """
 
     def __init__(self, answer: Answer = _nothing, files: Mapping[str, bytes] | None = None) -> None:
@@ -56,25 +53,25 @@ class FakeWorkspace(Workspace):
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        """Asks the function."""
+        """Calls the answering function."""
         self.commands.append(command)
         return self._answer(command, self.files)
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
-        """None ever runs."""
+        """Returns an empty list."""
         return ()
 
     async def kill_all(self) -> None:
-        """Nothing to kill."""
+        """Does nothing."""
 
     async def listen(self, port: int = 0) -> socket.socket:
-        """A listener of the machine's own 127.0.0.1: a fake has no network of its own."""
+        """Listens on the host's own 127.0.0.1."""
         listener = socket.create_server(("127.0.0.1", port))
         listener.setblocking(False)
         return listener
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Does nothing."""
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
         if path not in self.files:
@@ -96,7 +93,7 @@ class FakeWorkspace(Workspace):
                 self.files[str(PurePosixPath(target) / file.relative_to(source).as_posix())] = file.read_bytes()
 
     async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        """See `Files.download`; `limit` is not held here."""
+        """Copies a file; `limit` is not enforced."""
         for path, data in self.files.items():
             inside = PurePosixPath(path)
             if path == source:
@@ -110,7 +107,7 @@ class FakeWorkspace(Workspace):
         return digest_record([(change.path, change.kind, change.digest) for change in await self.diff()])
 
     async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
-        """See `State.diff`; `since` is not kept here."""
+        """Lists the files; `since` is ignored."""
         changes = [
             Change(path, "changed" if path in self._initial else "added", digest=digest_bytes(data), size=len(data))
             for path, data in self.files.items()
@@ -123,5 +120,5 @@ class FakeWorkspace(Workspace):
         return Snapshot(await self.digest(), self.spec.image, backend="fake", changes=await self.diff())
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
-        """A copy of the files."""
+        """Returns a copy of the files."""
         return FakeWorkspace(self._answer, self.files)

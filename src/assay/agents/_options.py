@@ -1,4 +1,4 @@
-"""Options of agents: typed, checked when the agent is built, the same from a file and from the command line."""
+"""Typed agent options, validated when the agent is built, from a file or the command line."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["read_options"]
-
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 def read_options(kind: type[T], given: dict[str, Any], agent: str) -> T:
-    """Reads `--agent-option key=value` pairs; a value may be of the right type or the text of one.
-
-    Tables and lists are given as JSON.
+    """Parses `--agent-option key=value` pairs; a value may be typed or text. Tables and lists are JSON.
 
     Raises:
-        TypeError: An option that the agent does not have; the message lists those that it has.
-        UserError: A value of the wrong type or out of bounds; the message names it.
+        TypeError: The agent has no such option; the message lists its options.
+        UserError: A value has the wrong type or is out of bounds; the message names the option.
     """
     fields = msgspec.structs.fields(kind)
     known = [field.name for field in fields]
@@ -36,5 +32,5 @@ def read_options(kind: type[T], given: dict[str, Any], agent: str) -> T:
 
 
 def _table(value: Any) -> Any:
-    """A table or list given as JSON text, as on a command line; anything else as it is."""
+    """Parses a table or list given as JSON text; returns other values unchanged."""
     return msgspec.json.decode(value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""What `repair` tries, in which order: suspicious lines first, likely changes first, ties and near-ties by the seed.
+"""Search order of `repair`: most suspicious lines first, likely edits first, ties broken by the seed. Pure.
 
 Pure: texts and coverage in, changes out.
 """
@@ -14,12 +14,10 @@ from assay.code.operators import Site, repair_candidates
 from assay.code.source import SourceError
 from assay.code.spectra import CoverageRun, Line, Suspect, rank
 
-__all__ = ["Edit", "State", "edits", "failing", "mark", "observed", "suspects"]
-
 SUSPECTS = 80
-"""So many of the most suspicious lines are looked at."""
+"""Number of suspicious lines considered."""
 RAISED, NAMED = 2.0, 1.5
-"""How much more suspicious a line is that an exception went through, or that is in the file named as the test's."""
+"""Factor of suspicion of a line on an exception's traceback, or in the file named like the test file."""
 # How likely a change of each kind takes one back: kinds with many alternatives at one place are less likely each.
 LIKELIHOOD = {
     "comparison_swapped": 1.0, "comparison_boundary": 1.0, "boolean_swapped": 1.0, "arithmetic_swapped": 0.9,
@@ -31,7 +29,7 @@ LIKELIHOOD = {
 
 
 class State(NamedTuple):
-    """What the visible tests do at one point of the search."""
+    """Results of the visible tests at one point of the search."""
 
     failed: frozenset[str]
     passed: frozenset[str]
@@ -39,32 +37,32 @@ class State(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """One change of one file."""
+    """An edit of one file."""
 
     path: str
     site: Site
 
     def describe(self) -> str:
-        """For the record."""
+        """Returns a description for the record."""
         return f"{self.path} line {self.site.line}: {self.site.before[:60]!r} becomes {self.site.text[:60]!r}"
 
 
-def observed(result: JobResult) -> State:
-    """The state that a run showed."""
+def state_of_run(result: JobResult) -> State:
+    """Returns the state after a test run."""
     failed = frozenset(t for t, r in result.tests.items() if r.outcome in ("failed", "error"))
     return State(failed, frozenset(t for t, r in result.tests.items() if r.outcome == "passed"), result)
 
 
-def failing(state: State) -> bool:
-    """Whether there is anything to repair that tests show."""
+def has_failures(state: State) -> bool:
+    """Returns whether tests show anything to repair."""
     return bool(state.failed or state.result.problems or state.result.ended != "done")
 
 
-def suspects(state: State, rng: random.Random) -> tuple[Suspect, ...]:
-    """The most suspicious lines of the program (not of its tests): Ochiai, sharpened where it ties.
+def rank_suspects(state: State, rng: random.Random) -> tuple[Suspect, ...]:
+    """Ranks the program's lines (not its tests') by Ochiai suspiciousness.
 
-    A spectrum of few tests ties over whole call trees. Then a line that an exception went through comes first, and a
-    file that is named as the failing test's file is; the rest is drawn.
+    A spectrum of few tests ties over whole call trees. Lines on an exception's traceback and in the file named like the
+    failing test file come first; remaining ties are drawn.
     """
     runs = []
     for test, files in state.result.covered.items():
@@ -91,16 +89,16 @@ def _is_test(path: str) -> bool:
     return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py" or "/tests/" in path
 
 
-def edits(
+def rank_edits(
     ranked: Sequence[Suspect], texts: Mapping[str, str], tried: set[tuple[str, str]], rng: random.Random
 ) -> list[Edit]:
-    """Every change on the suspicious lines that was not tried yet, the most promising first.
+    """Ranks every untried edit of the suspicious lines, most promising first.
 
     Args:
         ranked: Suspicious lines.
-        texts: The texts of their files as they are now.
-        tried: Pairs of path and changed text that are known not to help.
-        rng: Draws the order of near equals; the same state gives the same order.
+        texts: Current texts of their files.
+        tried: Pairs of path and edited text known not to help.
+        rng: Breaks ties; deterministic in its state.
     """
     scores = {suspect.line: suspect.score for suspect in ranked}
     found: list[tuple[float, Edit]] = []
@@ -112,16 +110,16 @@ def edits(
             continue
         for site in sites:
             score = scores[Line(path, site.line)] * LIKELIHOOD.get(site.operator, 0.5) * rng.uniform(0.6, 1.4)
-            if (path, _mark(site)) not in tried:
+            if (path, _site_key(site)) not in tried:
                 found.append((score, Edit(path, site)))
     found.sort(key=lambda pair: (-pair[0], pair[1]))
     return [edit for _, edit in found]
 
 
-def _mark(site: Site) -> str:
+def _site_key(site: Site) -> str:
     return f"{site.start}:{site.end}:{site.text}"
 
 
-def mark(edit: Edit) -> tuple[str, str]:
-    """What `tried` holds of an edit. Forget all once a file has changed: places have moved."""
-    return edit.path, _mark(edit.site)
+def edit_key(edit: Edit) -> tuple[str, str]:
+    """Returns the key of an edit in `tried`; clear `tried` after a file has changed."""
+    return edit.path, _site_key(edit.site)

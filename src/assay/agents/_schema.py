@@ -1,17 +1,14 @@
-"""Checks the arguments of a tool call against the tool's JSON Schema.
+"""Validates tool arguments against the tool's JSON Schema.
 
-The part of JSON Schema that tools use: `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`,
-`items`, `minItems`, `maxItems`, `minimum`, `maximum`, `minLength`, `maxLength`, `anyOf`, `oneOf`, `allOf`. Other words
-(`$ref`, `pattern`, `format`, ...) are ignored: a tool checks what only it can. It goes as deep as the schema does,
-never as deep as the value.
+Supports `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `items`, `minItems`, `maxItems`,
+`minimum`, `maximum`, `minLength`, `maxLength`, `anyOf`, `oneOf`, `allOf`; other keywords are ignored. Recursion is
+bounded by the schema's depth, never the value's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
-
-__all__ = ["problem"]
 
 _NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 _BOUNDS: tuple[tuple[str, str, Callable[[Any, float], bool], tuple[type, ...]], ...] = (
@@ -24,8 +21,8 @@ _BOUNDS: tuple[tuple[str, str, Callable[[Any, float], bool], tuple[type, ...]], 
 )
 
 
-def problem(schema: Mapping[str, Any], value: Any, where: str = "arguments") -> str | None:
-    """What is wrong with `value`, in one sentence that a model can act on; None where nothing is."""
+def validate(schema: Mapping[str, Any], value: Any, where: str = "arguments") -> str | None:
+    """Returns one sentence for the model about the first violation; None if `value` is valid."""
     wanted = schema.get("type")
     if wanted is not None and not _is_type(value, wanted):
         names = wanted if isinstance(wanted, str) else " or ".join(map(str, wanted))
@@ -34,7 +31,7 @@ def problem(schema: Mapping[str, Any], value: Any, where: str = "arguments") -> 
     if found is None and isinstance(value, dict):
         found = _object(schema, value, where)
     if found is None and isinstance(value, list) and isinstance(schema.get("items"), dict):
-        found = _first(problem(schema["items"], item, f"{where}[{i}]") for i, item in enumerate(value))
+        found = _first(validate(schema["items"], item, f"{where}[{i}]") for i, item in enumerate(value))
     return found or _combined(schema, value, where)
 
 
@@ -82,18 +79,18 @@ def _object(schema: Mapping[str, Any], value: dict[str, Any], where: str) -> str
         if name not in known and extra is False:
             return f"{where}: unknown {name[:80]!r}; known: {', '.join(known) or 'none'}"
         if isinstance(part, dict):
-            found = problem(part, item, f"{where}.{name[:80]}")
+            found = validate(part, item, f"{where}.{name[:80]}")
             if found is not None:
                 return found
     return None
 
 
 def _combined(schema: Mapping[str, Any], value: Any, where: str) -> str | None:
-    found = _first(problem(part, value, where) for part in schema.get("allOf", ()))
+    found = _first(validate(part, value, where) for part in schema.get("allOf", ()))
     for word in ("anyOf", "oneOf"):
         parts = schema.get(word)
         if found is None and parts:
-            problems = [problem(part, value, where) for part in parts]
+            problems = [validate(part, value, where) for part in parts]
             if None not in problems:
                 found = (
                     problems[0] if len(problems) == 1 else f"{where}: fits none of the {len(problems)} allowed forms"

@@ -1,4 +1,4 @@
-"""The agent that makes given tool calls, in order: how the known solutions of in-process worlds are tried."""
+"""Agent that makes given tool calls, in order; used for the known solutions of in-process worlds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["CallsAgent"]
 
 
 class CallsAgent:
-    """Makes the calls, one step each, and notes where the world ended where that can be told.
+    """Makes one call per step, and notes the world's final state if available.
 
     Args:
-        name: What the record calls it.
-        calls: What to do.
+        name: Recorded name.
+        calls: Calls to make.
     """
 
     needs_model = False

@@ -1,4 +1,4 @@
-"""What every agent does: the contract of `interface`, tried on fake attempts.
+"""Conformance checks of agents: the contract of `interface` on fake attempts. Says nothing about solving ability.
 
 For tests of agents, ours and other people's. It says nothing of how well an agent solves anything.
 """
@@ -25,12 +25,12 @@ _FREE = Limits(turns=500)
 async def check_agent(
     make_agent: Callable[[], Agent], make_attempt: MakeAttempt, *, timeout_s: float = 10.0
 ) -> tuple[Finding, ...]:
-    """Tries each property. One that does not hold, or whose trial raises, is a finding with a problem.
+    """Tries each property. One that fails, raises or times out is a finding with a problem.
 
     Args:
         make_agent: Builds the agent.
         make_attempt: Builds an attempt that the agent can work on, with this seed and these limits in its task.
-        timeout_s: For each property.
+        timeout_s: Limit per property.
     """
     findings = []
     for trial in (agent_is_named, agent_says_when_it_is_done, seed_decides, attempts_are_apart, limits_stop_it):
@@ -50,7 +50,7 @@ def _expect(holds: object, what: str) -> None:
 
 
 async def agent_is_named(make_agent: Callable[[], Agent], _attempt: MakeAttempt) -> None:
-    """It has a name and says whether it needs a model."""
+    """Checks that it has a name and declares whether it needs a model."""
     agent = make_agent()
     _expect(isinstance(agent, Agent), "an agent has `name`, `needs_model` and `run`")
     _expect(type(agent.name) is str and len(agent.name) > 0, "`name` is a text that is not empty")
@@ -58,7 +58,7 @@ async def agent_is_named(make_agent: Callable[[], Agent], _attempt: MakeAttempt)
 
 
 async def agent_says_when_it_is_done(make_agent: Callable[[], Agent], make_attempt: MakeAttempt) -> None:
-    """It calls `finish`, or is stopped by a limit."""
+    """Checks that it calls `finish`, or is stopped by a limit."""
     attempt = make_attempt(1, _FREE)
     try:
         await make_agent().run(attempt)
@@ -68,7 +68,7 @@ async def agent_says_when_it_is_done(make_agent: Callable[[], Agent], make_attem
 
 
 async def seed_decides(make_agent: Callable[[], Agent], make_attempt: MakeAttempt) -> None:
-    """Two attempts with one seed are the same, step by step."""
+    """Checks that two attempts with one seed are equal, step by step."""
     first, second = make_attempt(7, _FREE), make_attempt(7, _FREE)
     await _run(make_agent(), first)
     await _run(make_agent(), second)
@@ -76,7 +76,7 @@ async def seed_decides(make_agent: Callable[[], Agent], make_attempt: MakeAttemp
 
 
 async def attempts_are_apart(make_agent: Callable[[], Agent], make_attempt: MakeAttempt) -> None:
-    """One object on two attempts at once does what two objects do one after the other."""
+    """Checks that one object on two concurrent attempts acts as two objects in sequence."""
     shared, together = make_agent(), [make_attempt(seed, _FREE) for seed in (1, 2)]
     async with asyncio.TaskGroup() as group:
         for attempt in together:
@@ -88,7 +88,7 @@ async def attempts_are_apart(make_agent: Callable[[], Agent], make_attempt: Make
 
 
 async def limits_stop_it(make_agent: Callable[[], Agent], make_attempt: MakeAttempt) -> None:
-    """`LimitReached` is let through: without a turn to spend, nothing is recorded, and the call returns."""
+    """Checks that `LimitReached` passes through: without a turn left, nothing is recorded and the call returns."""
     attempt = make_attempt(1, Limits(turns=0))
     await _run(make_agent(), attempt)
     _expect(not attempt.steps, "steps were recorded after the limit was met")

@@ -1,7 +1,7 @@
-"""The agent that asks a text world for the next best act: demonstrations to learn from, as good or bad as is wanted.
+"""Agent that follows a text world's advice: demonstrations of adjustable quality.
 
-With `noise` a share of its acts is random among those that are possible, so that what learns from it sees more of the
-world than shortest ways, and has room to become better than its teacher. Which acts were random is in the record.
+With `noise`, a share of its acts is random among the possible ones, which covers more states and leaves room for
+improvement over the teacher. The record marks the random acts.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from assay.records import Evidence, ToolCall
 from ._options import read_options
 from .interface import Attempt
 
-__all__ = ["Advises", "ExpertAgent"]
+__all__ = ["AdvisesActs", "ExpertAgent"]
 
 
 @runtime_checkable
-class Advises(Protocol):
-    """A world that knows what to do next."""
+class AdvisesActs(Protocol):
+    """World with advice."""
 
     def advice(self) -> ToolCall | None:
-        """The call that begins a shortest way from here; None where there is none."""
+        """Returns the first call of a shortest solution; None without one."""
         ...
 
     def any_act(self, draw: random.Random) -> ToolCall | None:
-        """A random call that is possible from here; None where there is none."""
+        """Returns a random possible call; None without one."""
         ...
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     noise: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
-    """Share of acts that are random."""
+    """Share of random acts."""
     steps: Annotated[int, msgspec.Meta(ge=1)] = 1000
-    """Acts at most; the world and the run have limits of their own."""
+    """Maximum number of acts; the limits of world and run also apply."""
 
 
 class ExpertAgent:
@@ -50,8 +50,8 @@ class ExpertAgent:
         self._options = read_options(_Options, options, self.name)
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`. Raises `TaskError` where the environment gives no advice."""
-        world = advising(attempt, self.name)
+        """Raises `TaskError` if the environment gives no advice."""
+        world = require_advisor(attempt, self.name)
         draw, options, erred = random.Random(attempt.seed), self._options, list[int]()
         try:
             for step in range(options.steps):
@@ -72,9 +72,9 @@ class ExpertAgent:
             attempt.finish("nothing is left to do")
 
 
-def advising(attempt: Attempt, agent: str) -> Advises:
-    """The attempt's world. Raises `TaskError` where it is none that this agent can act in."""
-    if not isinstance(attempt.tools, Advises):
+def require_advisor(attempt: Attempt, agent: str) -> AdvisesActs:
+    """Returns the attempt's world. Raises `TaskError` if the agent cannot act in it."""
+    if not isinstance(attempt.tools, AdvisesActs):
         raise TaskError(
             f"agent {agent!r} acts in text worlds alone, and task {attempt.task.id!r} is in an environment "
             f"{attempt.task.environment.kind!r}: take tasks of a family of worlds (`assay plugins` lists them)"

@@ -1,7 +1,7 @@
-"""The agent of a fork: another one, which goes on in the middle of what a recorded attempt began.
+"""Agent of a fork: continues in the middle of a recorded attempt.
 
-The place is in the recorded state already. An agent that has `go_on` is told what led there; any other sees the place
-alone, as if it had just come.
+The environment is already in the recorded state. An agent with `continue_from` is given the recorded steps; any other
+sees only the environment, as if it had just started.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from typing import Protocol, runtime_checkable
 
 from assay.records import Step
 
-from ._before import Before
+from ._delegating import DelegatingAgent
 from .interface import Agent, Attempt
 
-__all__ = ["ForkAgent", "GoesOn"]
+__all__ = ["ContinuesAttempt", "ForkAgent"]
 
 
 @runtime_checkable
-class GoesOn(Protocol):
-    """An agent that can take over in the middle."""
+class ContinuesAttempt(Protocol):
+    """Agent that can continue a recorded attempt."""
 
-    async def go_on(self, attempt: Attempt, steps: Sequence[Step]) -> None:
-        """Acts until done, as if it had taken these steps itself. They are not to be done again."""
+    async def continue_from(self, attempt: Attempt, steps: Sequence[Step]) -> None:
+        """Acts until done, after the given steps of its own, which must not be repeated."""
         ...
 
 
-class ForkAgent(Before):
-    """Lets `then` go on from where `attempt.prior` led to.
+class ForkAgent(DelegatingAgent):
+    """Continues `attempt.prior` with `then`.
 
-    Its name is `fork+` and the other's: attempts that begin where outcomes differ are no sample of the task's.
+    Its name is `fork+` and the other's: attempts that start at a fork are not a sample of the task's attempts.
     """
 
     def __init__(self, then: Agent) -> None:
@@ -37,7 +37,7 @@ class ForkAgent(Before):
 
     async def run(self, attempt: Attempt) -> None:
         acts = attempt.prior.acts if attempt.prior is not None else ()
-        if isinstance(self._then, GoesOn):
-            await self._then.go_on(attempt, [act for act in acts if isinstance(act, Step)])
+        if isinstance(self._then, ContinuesAttempt):
+            await self._then.continue_from(attempt, [act for act in acts if isinstance(act, Step)])
         else:
             await self._then.run(attempt)

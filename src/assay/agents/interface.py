@@ -1,7 +1,7 @@
-"""What an agent is: anything that acts on an attempt.
+"""Interface of agents and attempts.
 
-An agent gets an `Attempt`: the task, a place to act, a model if it asked for one, a seed, and the record. It returns
-when it is done; the loop around it holds the limits, records, stops what it left behind, and judges.
+An agent gets an `Attempt`: task, environment, optional model, seed and record. It returns when it is done; the loop
+around it enforces limits, records, stops remaining processes and judges.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ __all__ = [
     "Prior",
     "SolutionAgent",
     "attempts_task",
-    "placed",
+    "sandbox_spec",
     "takes_solution",
 ]
 
 FORK_SHELL = "shell in a fork"
-"""The tool call of a step that ran in a fork: no part of what is judged, and not done again by a replay."""
+"""Tool call of a step that ran in a fork: not judged, and not repeated by a replay."""
 
 
 class Endpoint(NamedTuple):
-    """Where programs inside the sandbox ask the run's model, whatever API they speak."""
+    """Endpoint of the run's model for programs inside the sandbox."""
 
     url: str
     """`http://127.0.0.1:PORT/s/ID`, valid inside the sandbox alone. Without `/v1`: what `ANTHROPIC_BASE_URL` and
-    `GOOGLE_GEMINI_BASE_URL` take; OpenAI clients want `url + "/v1"`."""
+        `GOOGLE_GEMINI_BASE_URL` take; OpenAI clients want `url + "/v1"`.
+    """
     key: str
-    """Opens this attempt's session and nothing else; dead when the attempt ends."""
+    """Key of this attempt's session; invalid once the attempt ends."""
     model: str
-    """The model's name in the record. A client may ask for any name; the run's model answers."""
+    """Recorded model name. Clients may request any name; the run's model answers."""
 
 
-def _nothing_kept(digest: str) -> bytes:
+def _no_blob(digest: str) -> bytes:
     raise KeyError(f"no bytes are kept here, those of {digest} neither")
 
 
@@ -56,35 +57,37 @@ def _no_tree(listing: str, target: Path) -> None:
 
 
 class Prior(NamedTuple):
-    """What a recorded attempt did: its steps, and between them what it did beside them, as evidence."""
+    """Recorded attempt to repeat: its steps, and the actions between them, as evidence."""
 
     acts: tuple[Step | Evidence, ...] = ()
-    """In order. Evidence is of what was brought in or run through `Attempt.workspace`, marked `beside`."""
-    blob: Callable[[str], bytes] = _nothing_kept
-    """The kept bytes of a content address. Raises `StoreError` where they are gone."""
+    """Steps and evidence in order. Evidence is of uploads and executions through `Attempt.workspace`, marked
+    `beside`."""
+    blob: Callable[[str], bytes] = _no_blob
+    """Returns the stored bytes of a content address. Raises `StoreError` if they are missing."""
     tree: Callable[[str, Path], None] = _no_tree
-    """Writes the kept folder or file of a listing to a path where nothing is yet. Raises as `blob`."""
+    """Writes the stored folder or file of a listing to an empty path. Raises as `blob`."""
     until: int | None = None
-    """How many of the steps are done again; None is all."""
+    """Number of steps to repeat; None for all."""
 
 
 class Attempt(Protocol):
-    """What an agent may use. Every method that acts raises `LimitReached` when a limit is met; let it pass."""
+    """Attempt as seen by its agent. Every acting method raises `LimitReached` at a limit; let it pass."""
 
     task: Task
     seed: int
-    """The only source of randomness an agent may use."""
+    """The only permitted source of randomness."""
     workspace: Workspace | None
-    """The sandbox, already recorded: each exec through it lands in the audit channel. None for in-process worlds."""
+    """Recorded sandbox: each exec lands in the audit channel. None for in-process worlds."""
     tools: Tools
-    """The same place as tools for a model (shell, read, edit), or the in-process world's own."""
+    """Tools for a model: the sandbox's (shell, read, edit), or the in-process world's own."""
     solution: Path | None
-    """The task's solution folder on the host, for a `SolutionAgent` that takes it; None for every other agent."""
+    """The task's solution folder on the host, for a `SolutionAgent` that takes it; otherwise None."""
     ended: str | None
-    """Why the attempt is over, in words: the world came to its end, or `finish` was called. None: it goes on. An agent
-    looks at it after each act; what it does after the end of the world is answered with errors."""
+    """Why the attempt is over: the world ended, or `finish` was called; None while it continues. Agents check it after
+        each act; acts after the world's end get errors.
+    """
     prior: Prior | None
-    """What is to be done again, for the replay agent alone; None for every other agent."""
+    """Recorded attempt to repeat, for replay agents; otherwise None."""
 
     async def shell(
         self,
@@ -99,10 +102,11 @@ class Attempt(Protocol):
 
         Args:
             command: As in `Session.exec`.
-            message: What the agent says of it.
+            message: The agent's message.
             timeout_s: As in `Session.exec`.
-            fork: Where to run it instead of the workspace: a fork of it (`workspace.fork()`), to try what shall leave
-                no trace. The step's state is the workspace's own all the same.
+            fork: Fork of the workspace (`workspace.fork()`) to run it in, to leave no trace. The step's state is still
+                the
+                workspace's.
             env: Variables for this command alone; their names are recorded, their values are not.
         """
         ...
@@ -115,8 +119,9 @@ class Attempt(Protocol):
         reasoning: str | None = None,
         call: str | None = None,
     ) -> tuple[Observation, ...]:
-        """Executes tool calls in order as one recorded step. A malformed call (`error` set) is answered with an
-        error observation and executed not at all."""
+        """Executes tool calls in order as one recorded step. A malformed call (`error` set) is answered with an error
+        observation and not executed.
+        """
         ...
 
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
@@ -124,26 +129,26 @@ class Attempt(Protocol):
         ...
 
     def note(self, evidence: Evidence) -> None:
-        """Adds a fact that the agent itself established (channel and kind set by the agent)."""
+        """Adds a fact established by the agent (it sets channel and kind)."""
         ...
 
     async def ask(self, request: ModelRequest) -> tuple[str, ModelReply]:
-        """Asks the model; the exchange is recorded, its tokens and cost are charged to the limits.
+        """Queries the model; the exchange is recorded, its tokens and cost are charged to the limits.
 
         Returns:
             The id of the recorded call, and the reply.
 
         Raises:
             UserError: The run names no model.
-            ProviderError: The server failed for good.
+            ProviderError: The server failed permanently.
             LimitReached: Tokens or cost are spent.
         """
         ...
 
     async def endpoint(self) -> Endpoint:
-        """Opens the model to programs inside the sandbox; what they ask is recorded and charged as `ask` is.
+        """Opens the model to programs inside the sandbox, recorded and charged as `ask` is, until the attempt ends.
 
-        Asked again it gives the same one. It ends with the attempt.
+        Further calls return the same endpoint.
 
         Raises:
             UserError: The run names no model, or the environment has no sandbox.
@@ -151,13 +156,13 @@ class Attempt(Protocol):
         ...
 
     def finish(self, message: str) -> None:
-        """Says that the agent is done, in words; recorded as `ended`."""
+        """Declares that the agent is done; recorded as `ended`."""
         ...
 
 
 @runtime_checkable
 class Agent(Protocol):
-    """Acts. One object serves many attempts at once: keep nothing of an attempt on it.
+    """Agent. One object serves many concurrent attempts: keep no state of an attempt on it.
 
     Built as `Agent(**options)` with the options of `--agent-option key=value`; an unknown option raises `TypeError`,
     which the loop turns into a `UserError` that lists the known ones.
@@ -172,7 +177,7 @@ class Agent(Protocol):
 
 
 class Needs(msgspec.Struct, frozen=True):
-    """What an agent's programs need of the sandbox: each limit that the task sets is raised to at least this."""
+    """Minimum sandbox resources of an agent's programs; the task's lower limits are raised to them."""
 
     memory_mib: int = 0
     processes: int = 0
@@ -180,45 +185,46 @@ class Needs(msgspec.Struct, frozen=True):
     tmp_mib: int = 0
     """Also the size of each of `tmpfs`."""
     tmpfs: tuple[str, ...] = ()
-    """Folders for the programs' own files (settings, logs): they start empty and are no part of the state."""
+    """Folders for the programs' settings and logs: they start empty and are excluded from the state."""
 
 
 def takes_solution(agent: Agent) -> bool:
-    """Returns whether an agent is given the task's reference solution: it says so by `takes_solution = True`."""
+    """Returns whether an agent declares `takes_solution = True` and so is given the reference solution."""
     return isinstance(agent, SolutionAgent) and agent.takes_solution
 
 
 def attempts_task(agent: Agent) -> bool:
-    """Returns whether an agent tries to do the task by itself: a baseline says otherwise by `attempts_task = False`."""
+    """Returns whether an agent tries to do the task; a baseline declares `attempts_task = False`."""
     return not isinstance(agent, BaselineAgent) or agent.attempts_task
 
 
 @runtime_checkable
 class BaselineAgent(Agent, Protocol):
-    """An agent that says whether it tries to do the task by itself: a reference solution, doing nothing, a replay and a
-    cheat do not, and their rates say nothing about the task's difficulty."""
+    """Agent that declares whether it tries to do the task: a reference solution, a null agent, a replay and a cheat do
+    not, and their rates say nothing about difficulty.
+    """
 
     attempts_task: bool
 
 
 @runtime_checkable
 class SolutionAgent(Agent, Protocol):
-    """An agent that may be given the task's reference solution (`Attempt.solution`)."""
+    """Agent that may be given the task's reference solution (`Attempt.solution`)."""
 
     takes_solution: bool
 
 
 @runtime_checkable
 class PlacedAgent(Agent, Protocol):
-    """An agent whose programs run inside the sandbox. Its attempts' workspaces are opened on `placed(spec, agent)`."""
+    """An agent whose programs run inside the sandbox, which is opened on `sandbox_spec(spec, agent)`."""
 
     mounts: tuple[Mount, ...]
-    """Host folders that the programs are in, read-only inside."""
+    """Returns host folders of the programs, mounted read-only."""
     needs: Needs
 
 
-def placed(spec: WorkspaceSpec, agent: Agent) -> WorkspaceSpec:
-    """The agent's sandbox: the task's, and what the agent's own programs need. A judge's fork needs none of it."""
+def sandbox_spec(spec: WorkspaceSpec, agent: Agent) -> WorkspaceSpec:
+    """Returns the task's sandbox with the agent's requirements. A judge's fork needs none of them."""
     if not isinstance(agent, PlacedAgent):
         return spec
     wanted = {name: getattr(agent.needs, name) for name in ("memory_mib", "processes", "open_files", "tmp_mib")}

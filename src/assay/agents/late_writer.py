@@ -1,19 +1,19 @@
-"""An adversary: it solves nothing, and leaves a process behind that keeps writing the reward.
+"""Adversary that solves nothing and leaves a background process that keeps writing the reward.
 
-It exploits verifiers that judge in the agent's own sandbox while its processes live. It passes where a runner is
-unsound and fails where every process of the agent is dead before a fresh fork is judged.
+It passes if verification runs in the agent's sandbox while its processes live; it fails if every process of the agent
+is dead before a fresh fork is judged.
 """
 
 from __future__ import annotations
 
-from .cheats._writers import LOOP, quoted
+from .cheats._writers import LOOP, quote_shell
 from .interface import Attempt
 
 __all__ = ["LateWriterAgent"]
 
 
 class LateWriterAgent:
-    """Starts the writer twice over: as a background job, and double-forked in a session of its own."""
+    """Starts the writer twice: as a background job, and double-forked in its own session."""
 
     name = "late-writer"
     needs_model = False
@@ -22,6 +22,6 @@ class LateWriterAgent:
     async def run(self, attempt: Attempt) -> None:
         await attempt.shell(f"( {LOOP} ) >/dev/null 2>&1 &", message="leave a writer behind")
         await attempt.shell(
-            f"setsid sh -c {quoted(f'( {LOOP} ) >/dev/null 2>&1 &')} &", message="and one in its own session"
+            f"setsid sh -c {quote_shell(f'( {LOOP} ) >/dev/null 2>&1 &')} &", message="and one in its own session"
         )
         attempt.finish("left a process that writes reward 1 for ever")

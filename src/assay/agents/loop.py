@@ -1,10 +1,10 @@
-"""A plain tool-calling loop: ask the model, do what it says, show it what came of it, until it says that it is done.
+"""Plain tool-calling loop: asks the model, executes its calls, shows the results, until the model finishes.
 
-It knows no server and no sandbox: it asks through `attempt.ask` and acts through `attempt.act`, so every exchange and
-every act is recorded and limited by whoever runs it. It does not stream, plan, summarise or retry.
+It asks through `attempt.ask` and acts through `attempt.act`, so the caller records and limits everything. It does not
+stream, plan, summarise or retry.
 
-Invariant: a message once sent is never changed in place. A turn appends; where outputs must be dropped because the
-conversation no longer fits, new messages replace them, and evidence of kind `context_dropped` says which.
+Invariant: a sent message is never changed in place. A turn appends; outputs dropped for length are replaced by new
+messages, and evidence of kind `context_dropped` lists them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from assay.errors import LimitReached, ProviderError
 from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Observation, Step, ToolCall, digest_bytes
 
-from ._calls import assistant_message, parse_calls, shown, text_of, tool_definitions
+from ._calls import assistant_message, parse_calls, render_observation, text_of, tool_definitions
 from ._context import drop_oldest, is_context_overflow
 from ._options import read_options
 from .interface import Attempt
@@ -47,31 +47,31 @@ class LoopOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the agent `loop`."""
 
     system: str = _SYSTEM
-    """The system prompt; empty for none."""
+    """System prompt; empty for none."""
     nudge: str = _NUDGE
-    """What a reply without a tool call is answered with."""
+    """Answer to a reply without a tool call."""
     nudges: Count = 1
-    """How many such answers in a row are given before the attempt is taken as finished."""
+    """Maximum number of consecutive nudges before the attempt counts as finished."""
     max_output_chars: Annotated[int, msgspec.Meta(ge=100)] = 16_000
-    """Characters of each output stream of an act that the model is shown; the record keeps more."""
+    """Characters of each output stream shown to the model; the record keeps more."""
     max_turns: Annotated[int, msgspec.Meta(ge=1)] = 200
-    """Replies of the model; reaching it is a stop. The run's own limits hold besides."""
+    """Maximum number of replies; reaching it is a stop. The run's own limits also apply."""
     keep_outputs: Count = 2
-    """How many of the latest tool outputs are never dropped from a conversation that is too long."""
+    """Number of latest tool outputs never dropped from a conversation that is too long."""
     keep_reasoning: bool = False
     """Whether the model's reasoning is sent back to it, as `reasoning_content`."""
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """Tokens of one reply."""
+    """Maximum tokens of one reply."""
     seeded: bool = False
-    """Whether a sampling seed is sent, made from the attempt's own and the number of the turn."""
+    """Whether a sampling seed is sent, derived from the attempt's seed and the turn."""
     sampling: dict[str, Any] = {}
-    """Further sampling parameters, passed on as they are."""
+    """Further sampling parameters, passed unchanged."""
 
 
 class LoopAgent:
-    """The loop. Its options are the fields of `LoopOptions`."""
+    """Tool-calling loop. Its options are the fields of `LoopOptions`."""
 
     name = "loop"
     needs_model = True
@@ -82,16 +82,14 @@ class LoopAgent:
     async def run(self, attempt: Attempt) -> None:
         await _Conversation(attempt, self._options).run()
 
-    async def go_on(self, attempt: Attempt, steps: Sequence[Step]) -> None:
-        """See `GoesOn.go_on`: the model is shown what was said, done and seen, word by word."""
+    async def continue_from(self, attempt: Attempt, steps: Sequence[Step]) -> None:
+        """Shows the model the recorded messages, calls and observations verbatim."""
         conversation = _Conversation(attempt, self._options)
         conversation.recall(steps)
         await conversation.run()
 
 
 class _Conversation:
-    """One attempt's state."""
-
     def __init__(self, attempt: Attempt, options: LoopOptions) -> None:
         self._attempt = attempt
         self._options = options
@@ -105,35 +103,36 @@ class _Conversation:
         self._messages = _opening(attempt, options.system)
         self._silent = 0
         self._drops = 0
-        self._begun = 0
+        self._first_turn = 0
 
     def recall(self, steps: Sequence[Step]) -> None:
-        """Puts steps that were taken before into the conversation."""
         for step in steps:
             self._messages.append(self._as_sent(step.message, list(step.tool_calls), step.reasoning))
-            self._show(step.tool_calls, step.observations)
+            self._append_results(step.tool_calls, step.observations)
             if not step.tool_calls:
                 self._messages.append({"role": "user", "content": self._options.nudge})
-        self._begun = len(steps)
+        self._first_turn = len(steps)
 
     async def run(self) -> None:
-        """Turns, until the model is done."""
-        for turn in range(self._begun, self._options.max_turns):
-            asked = await self._ask(turn)
-            if asked is None:
+        """Takes turns until the model is done."""
+        for turn in range(self._first_turn, self._options.max_turns):
+            exchange = await self._query_model(turn)
+            if exchange is None:
                 self._attempt.finish("stopped: the conversation no longer fits the model, and nothing is left to drop")
                 return
-            if await self._take(turn, *asked):
+            if await self._execute_reply(turn, *exchange):
                 return
         most, limit = self._options.max_turns, "turns"
         raise LimitReached(limit, most, most)
 
-    async def _ask(self, turn: int) -> tuple[str, ModelReply] | None:
-        """Asks; drops old outputs while the conversation is too long; None where none is left to drop."""
+    async def _query_model(self, turn: int) -> tuple[str, ModelReply] | None:
+        """Queries the model, dropping old outputs while the conversation is too long; None if none is left to drop."""
         while True:
             try:
                 # A copy of the list alone: what was sent stays as it was sent, at the cost of one pointer a message.
-                return await self._attempt.ask(ModelRequest(self._messages.copy(), self._definitions, self._how(turn)))
+                return await self._attempt.ask(
+                    ModelRequest(self._messages.copy(), self._definitions, self._sampling_params(turn))
+                )
             except ProviderError as exc:
                 if not is_context_overflow(exc):
                     raise
@@ -144,26 +143,26 @@ class _Conversation:
                 self._messages = dropped.messages
                 self._attempt.note(dropped.evidence(self._drops, turn, str(exc)))
 
-    def _how(self, turn: int) -> dict[str, Any]:
-        """Sampling of a turn. With one seed for all, each would draw the same numbers, and none be independent."""
+    def _sampling_params(self, turn: int) -> dict[str, Any]:
+        """Returns a turn's sampling parameters. A shared seed would make the turns' draws dependent."""
         if not self._options.seeded:
             return self._sampling
         drawn = digest_bytes(f"{self._attempt.seed}/{turn}".encode()).removeprefix("blake3:")
         return {"seed": int(drawn[:8], 16) >> 1} | self._sampling
 
-    async def _take(self, turn: int, call_id: str, reply: ModelReply) -> bool:
-        """Does what a reply says. True where that was the end."""
+    async def _execute_reply(self, turn: int, call_id: str, reply: ModelReply) -> bool:
+        """Executes a reply; returns True if it ended the attempt."""
         content, reasoning = reply.message.get("content"), _reasoning(reply.message)
         calls = parse_calls(reply.message.get("tool_calls") or [], self._tools, turn)
         self._messages.append(self._as_sent(content, calls, reasoning))
         if not calls:
             return self._nudge(text_of(content), reasoning, call_id)
         self._silent = 0
-        acts, last = self._split(calls)
+        acts, last = self._choose_calls(calls)
         message = text_of(content) or None
         if acts:
             observations = await self._attempt.act(acts, message=message, reasoning=reasoning, call=call_id)
-            self._show(acts, observations)
+            self._append_results(acts, observations)
         elif last is not None:
             self._attempt.say(message or "", reasoning=reasoning, call=call_id)
         if self._attempt.ended is not None:  # the world is over: to ask the model once more would be for nothing
@@ -173,14 +172,15 @@ class _Conversation:
         self._attempt.finish((last.parsed or {})["message"])
         return True
 
-    def _show(self, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
-        """Tells the model what came of its calls."""
+    def _append_results(self, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
         limit = self._options.max_output_chars
-        for call, seen in zip(acts, observations, strict=True):
-            self._messages.append({"role": "tool", "tool_call_id": call.id, "content": shown(seen, limit)})
+        for call, observation in zip(acts, observations, strict=True):
+            self._messages.append(
+                {"role": "tool", "tool_call_id": call.id, "content": render_observation(observation, limit)}
+            )
 
-    def _split(self, calls: list[ToolCall]) -> tuple[list[ToolCall], ToolCall | None]:
-        """What is to be executed, and the well-formed `finish` if there is one; calls after it are refused."""
+    def _choose_calls(self, calls: list[ToolCall]) -> tuple[list[ToolCall], ToolCall | None]:
+        """Returns the calls to execute and the well-formed `finish`, if any; calls after it are refused."""
         if not self._finishes:
             return calls, None
         acts: list[ToolCall] = []

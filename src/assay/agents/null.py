@@ -1,4 +1,4 @@
-"""The agent that does nothing: what a task pays for no work at all. A sound verifier fails it."""
+"""Agent that does nothing; a sound verifier fails it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["NullAgent"]
 
 
 class NullAgent:
-    """Does nothing and says so."""
+    """Finishes immediately."""
 
     name = "null"
     needs_model = False

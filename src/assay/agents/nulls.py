@@ -1,6 +1,6 @@
 """Agents that hand in nothing that works: an empty answer, comments, a crash. A sound verifier fails each.
 
-They know which files solving touches, and write those without what makes them a solution. `null` hands in nothing.
+They know the files that solving changes and write those without the solution. `null` hands in nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from assay.code.source import parse_tree
 from assay.environments.interface import Workspace
 from assay.errors import AgentError
 
-from .cheats.interface import Knowledge, KnownFile
+from .cheats.interface import Knowledge, SolutionFile
 from .interface import Attempt
 
 __all__ = ["NULLS", "CommentsAgent", "CrashAgent", "EmptyAnswerAgent"]
@@ -32,26 +32,24 @@ _CRASHES = {
 _SHEBANGS = {b"python": ".py", b"bash": ".sh", b"/sh": ".sh", b"node": ".js", b"ruby": ".rb", b"perl": ".pl"}
 
 
-class _Writing:
-    """Writes some of the files that solving touches."""
-
+class _FileWritingAgent:
     needs_model = False
     name = "null"
-    said = ""
+    finish_message = ""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
 
-    def files(self) -> Iterator[tuple[KnownFile, bytes]]:
-        """What is written; nothing where there is nothing of the kind."""
+    def files(self) -> Iterator[tuple[SolutionFile, bytes]]:
+        """Returns the files to write; empty if none is suitable."""
         raise NotImplementedError
 
     async def run(self, attempt: Attempt) -> None:
         written = [await _write(attempt.workspace, known, data) for known, data in self.files()]
-        attempt.finish(f"{self.said} in {len(written)} files")
+        attempt.finish(f"{self.finish_message} in {len(written)} files")
 
 
-async def _write(workspace: Workspace | None, known: KnownFile, data: bytes) -> str:
+async def _write(workspace: Workspace | None, known: SolutionFile, data: bytes) -> str:
     if workspace is None:
         raise AgentError("the environment has no files to write")
     try:
@@ -61,26 +59,26 @@ async def _write(workspace: Workspace | None, known: KnownFile, data: bytes) -> 
     return known.path
 
 
-class EmptyAnswerAgent(_Writing):
-    """Leaves every expected file, with nothing in it: `{}`, an empty table, functions that return None."""
+class EmptyAnswerAgent(_FileWritingAgent):
+    """Leaves every expected file without content: `{}`, an empty table, functions that return None."""
 
     name = "null:empty-answer"
-    said = "left an empty answer"
+    finish_message = "left an empty answer"
 
-    def files(self) -> Iterator[tuple[KnownFile, bytes]]:
+    def files(self) -> Iterator[tuple[SolutionFile, bytes]]:
         for known in self._knowledge.judged:
-            data = _emptied(known)
+            data = _empty_answer(known)
             if data is not None and data not in (known.after, known.before):
                 yield known, data
 
 
-class CommentsAgent(_Writing):
-    """Adds comments or blank lines, and nothing else."""
+class CommentsAgent(_FileWritingAgent):
+    """Adds only comments or blank lines."""
 
     name = "null:comments"
-    said = "left comments or blank lines"
+    finish_message = "left comments or blank lines"
 
-    def files(self) -> Iterator[tuple[KnownFile, bytes]]:
+    def files(self) -> Iterator[tuple[SolutionFile, bytes]]:
         for known in self._knowledge.judged:
             base = (known.before or b"").rstrip(b"\n")
             if _removed(known) or b"\0" in base:
@@ -88,13 +86,13 @@ class CommentsAgent(_Writing):
             yield known, base + (b"\n" if base else b"") + _comment(known.path)
 
 
-class CrashAgent(_Writing):
-    """Leaves programs that end at once with an error; where the task wants no program, it crashes itself."""
+class CrashAgent(_FileWritingAgent):
+    """Leaves programs that exit with an error; if the task wants no program, the agent itself crashes."""
 
     name = "null:crash"
-    said = "left programs that crash at once"
+    finish_message = "left programs that crash at once"
 
-    def files(self) -> Iterator[tuple[KnownFile, bytes]]:
+    def files(self) -> Iterator[tuple[SolutionFile, bytes]]:
         for known in self._knowledge.judged:
             kind = posixpath.splitext(known.path)[1] or _shebang(known)
             if kind in _CRASHES and not _removed(known):
@@ -102,26 +100,26 @@ class CrashAgent(_Writing):
                 yield known, (first + b"\n" if first.startswith(b"#!") else b"") + _CRASHES[kind]
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`. Raises `AgentError` where the task wants no program: that is the crash."""
+        """Raises `AgentError` if the task wants no program."""
         if not any(True for _ in self.files()):
             raise AgentError("crashed at once, on purpose")
         await super().run(attempt)
 
 
-NULLS: dict[str, Callable[[Knowledge], _Writing]] = {
+NULLS: dict[str, Callable[[Knowledge], _FileWritingAgent]] = {
     "empty": EmptyAnswerAgent,
     "comments": CommentsAgent,
     "crash": CrashAgent,
 }
-"""By the name of the probe."""
+"""Maps a probe's name to its agent."""
 
 
-def _removed(known: KnownFile) -> bool:
-    """Solving removes it (or nobody can tell, because it is too large)."""
+def _removed(known: SolutionFile) -> bool:
+    """Returns whether solving removes the file (or it is too large to know)."""
     return known.after is None
 
 
-def _shebang(known: KnownFile) -> str:
+def _shebang(known: SolutionFile) -> str:
     first = (known.after or b"").partition(b"\n")[0]
     return next((kind for word, kind in _SHEBANGS.items() if first.startswith(b"#!") and word in first), "")
 
@@ -137,13 +135,17 @@ def _comment(path: str) -> bytes:
     return b"\n"
 
 
-def _emptied(known: KnownFile) -> bytes | None:
-    """The file with the answer left out; None where no such thing can be made of it."""
+def _empty_answer(known: SolutionFile) -> bytes | None:
+    """Returns the file without its answer; None if impossible."""
     if _removed(known):
         return None
     ending = posixpath.splitext(known.path)[1].lower()
     if ending == ".py":
-        return _stubbed(known.before or b"") if known.before is not None else _stubbed(known.after or b"", bare=True)
+        return (
+            _stub_functions(known.before or b"")
+            if known.before is not None
+            else _stub_functions(known.after or b"", bare=True)
+        )
     if known.before is not None:
         return None  # what is there already is no answer yet
     if ending == ".json":
@@ -154,9 +156,10 @@ def _emptied(known: KnownFile) -> bytes | None:
 _SHAPE = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def _stubbed(source: bytes, *, bare: bool = False) -> bytes | None:
-    """A module whose functions keep their names and parameters and return None; `bare`: with nothing else in it, since
-    what a whole new program does outside of functions is the answer itself."""
+def _stub_functions(source: bytes, *, bare: bool = False) -> bytes | None:
+    """Returns a module whose functions keep names and parameters and return None; with `bare`, nothing else, since the
+    top-level code of a new program is the answer itself.
+    """
     try:
         tree = parse_tree(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

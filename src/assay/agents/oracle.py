@@ -1,4 +1,4 @@
-"""The agent that runs the task's own reference solution: a sound verifier passes it.
+"""Agent that runs the task's reference solution, and alone is given it; a sound verifier passes it.
 
 It is the only agent that is given the solution. It does not judge: whether the solution solves is the verifier's word.
 """
@@ -17,15 +17,14 @@ from .interface import Attempt
 __all__ = ["SOLUTION", "OracleAgent"]
 
 SOLUTION = "/solution"
-"""Where the solution folder is inside the sandbox."""
+"""Path of the solution folder inside the sandbox."""
 
 
 class OracleAgent:
     """Uploads the solution to `/solution` and runs the oracle's command, with its variables, in the working folder.
-    The variables are not recorded: they may be secrets that the run was given by name. In an in-process world that
-    knows its own solution it makes those calls, one a step.
 
-    An argument of the command that names a file of the solution folder is given as its path under `/solution`.
+    The variables may be secrets and are not recorded. In an in-process world that knows its solution it makes those
+    calls, one per step. A command argument that names a file of the solution folder becomes its path under `/solution`.
     """
 
     name = "oracle"
@@ -34,10 +33,10 @@ class OracleAgent:
     attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`.
+        """Runs the reference solution.
 
         Raises:
-            TaskError: The task has no reference solution, or nowhere to run it.
+            TaskError: The task has no reference solution, or no environment to run it in.
         """
         if attempt.workspace is None and isinstance(attempt.tools, SolvesItself):
             await _play(attempt, attempt.tools)

@@ -1,8 +1,8 @@
-"""The agent that types random commands: does the sandbox, and the record, stand what nobody planned?
+"""Agent that types random commands: a robustness test of sandbox and record.
 
-The commands go from dull to odd (deep folders, names with line breaks, orphans, floods, signals to everything), never
-beyond what a sandbox must hold, and never on purpose towards a solution. Same seed, same commands. Where nothing
-isolates it types dull commands alone: a signal to everything would reach the user's own processes.
+The commands range from dull to odd (deep folders, names with line breaks, orphans, floods, signals to all processes),
+within what a sandbox must withstand. The same seed gives the same commands. Without isolation only dull commands are
+typed: a signal to all processes would reach the user's own.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ _WORDS = ("alpha", "beta", "gamma", "delta", "epsilon")
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps: Annotated[int, msgspec.Meta(ge=0)] = 10
-    """How many commands."""
+    """Number of commands."""
     timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 10.0
-    """Seconds for one command."""
+    """Seconds per command."""
     odd: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
     """Share of odd commands."""
 
@@ -86,7 +86,7 @@ class RandomShellAgent:
 
 
 def random_command(draw: random.Random, odd: float) -> str:
-    """One command; `odd` is the probability of an odd one."""
+    """Returns one command; `odd` is the probability of an odd one."""
     pick: Callable[[tuple[str, ...]], str] = draw.choice
     template = pick(_ODD if draw.random() < odd else _DULL)
     name, other = f"./{pick(_NAMES)}", f"./{pick(_NAMES)}"

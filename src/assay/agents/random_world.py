@@ -1,4 +1,4 @@
-"""The agent that does anything that is possible in a text world: what a task pays for no sense at all."""
+"""Agent that makes random possible acts in a text world: the reward of a random policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ._options import read_options
-from .expert import advising
+from .expert import require_advisor
 from .interface import Attempt
 
 __all__ = ["RandomWorldAgent"]
@@ -16,11 +16,11 @@ __all__ = ["RandomWorldAgent"]
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps: Annotated[int, msgspec.Meta(ge=0)] = 100
-    """Acts at most; the world and the run have limits of their own."""
+    """Maximum number of acts; the limits of world and run also apply."""
 
 
 class RandomWorldAgent:
-    """Makes `steps` random calls, the same for the same seed. Option: `steps`."""
+    """Makes `steps` random calls, deterministic in the seed. Option: `steps`."""
 
     name = "random-world"
     needs_model = False
@@ -29,8 +29,8 @@ class RandomWorldAgent:
         self._options = read_options(_Options, options, self.name)
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`. Raises `TaskError` where the environment is no text world."""
-        world, draw = advising(attempt, self.name), random.Random(attempt.seed)
+        """Raises `TaskError` if the environment is not a text world."""
+        world, draw = require_advisor(attempt, self.name), random.Random(attempt.seed)
         for _ in range(self._options.steps):
             call = world.any_act(draw)
             if call is None:

@@ -1,14 +1,13 @@
-"""A program-repair policy without a model: localise the fault by a coverage spectrum, then search.
+"""Program repair without a model: localises the fault by a coverage spectrum, then searches.
 
-It runs the visible tests that the instruction names, ranks the lines that they ran by Ochiai, tries the inverse
-mutation operators there in batches, keeps a change that makes fewer tests fail and none newly, and stops when all pass
-or its budget is spent. The budget counts evaluations, never seconds: one seed gives one outcome.
+It runs the visible tests named by the instruction, ranks the covered lines by Ochiai, tries inverse mutation operators
+there in batches, keeps an edit that makes fewer tests fail and none newly, and stops when all pass or its budget is
+spent. The budget counts evaluations, not seconds, so one seed gives one outcome.
 
-All that is tried runs in a fork of the workspace, so that what tests leave behind, those of a wrong change above all,
-is no part of the final state: kept changes are all that is ever made to the workspace itself.
+Evaluations run in a fork of the workspace, so that only kept edits reach the final state.
 
-It shares its alphabet with the mutation operators that tasks are made with, so its rate on such tasks is a self-check
-of the plumbing, not a score. It cannot write what is missing (a feature, a dropped statement).
+Its operators are those that tasks are mutated with, so its rate on such tasks is a self-check of the pipeline, not a
+score. It cannot write missing code (a feature, a dropped statement).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from assay.errors import AgentError, TaskError
 from assay.records import Task
 
 from ._options import read_options
-from ._repair_search import Edit, State, edits, failing, mark, observed, suspects
+from ._repair_search import Edit, State, edit_key, has_failures, rank_edits, rank_suspects, state_of_run
 from .interface import Attempt
 
 __all__ = ["RepairAgent", "visible_tests"]
@@ -46,11 +45,11 @@ FIND = "find . -name 'test_*.py' -o -name '*_test.py' | sort | head -20"
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: Annotated[int, msgspec.Meta(ge=1)] = 40
-    """Evaluations of the visible tests, the first one included."""
+    """Evaluations of the visible tests, including the first."""
     batch: Annotated[int, msgspec.Meta(ge=1)] = 20
-    """Evaluations in one step, at most."""
+    """Maximum evaluations per step."""
     cpu_s: Annotated[float, msgspec.Meta(gt=0)] = 3.0
-    """CPU seconds after which one evaluation counts as failed, at most; less where the tests take less."""
+    """Maximum CPU seconds of one evaluation before it counts as failed; less for faster tests."""
 
 
 class RepairAgent:
@@ -63,10 +62,10 @@ class RepairAgent:
         self._options = read_options(_Options, options, self.name)
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`.
+        """Searches for a repair.
 
         Raises:
-            TaskError: There is no shell to work in.
+            TaskError: The environment has no shell.
         """
         if attempt.workspace is None:
             raise TaskError(f"task {attempt.task.id!r}: the environment {attempt.task.environment.kind!r} has no shell")
@@ -78,7 +77,7 @@ class RepairAgent:
 
 
 def visible_tests(task: Task) -> tuple[str, ...]:
-    """The test files that the instruction says to run with pytest; empty where it names none."""
+    """Returns the test files that the instruction runs with pytest; empty if it names none."""
     texts = [task.instruction] if isinstance(task.instruction, str) else [str(m.content) for m in task.instruction]
     found: dict[str, None] = {}
     for text in texts:
@@ -92,7 +91,7 @@ def visible_tests(task: Task) -> tuple[str, ...]:
 
 
 class _Search:
-    """One attempt's search. `fork` is where everything is tried."""
+    """Search of one attempt; `fork` is where everything is tried."""
 
     def __init__(self, attempt: Attempt, fork: Workspace, options: _Options) -> None:
         self._attempt = attempt
@@ -109,7 +108,7 @@ class _Search:
         self._tests = visible_tests(self._attempt.task) or await self._find_tests()
         state = await self._measure("run the visible tests and note which lines they run")
         tried: set[tuple[str, str]] = set()
-        while failing(state) and self._left > 1:  # the last one confirms what is kept
+        while has_failures(state) and self._left > 1:  # the last one confirms what is kept
             better = await self._try_batch(state, tried)
             if better is None:
                 break
@@ -120,7 +119,7 @@ class _Search:
 
     def _closing(self, state: State) -> str:
         spent = f"after {self._options.budget - self._left} evaluations"
-        if not failing(state):
+        if not has_failures(state):
             return f"all visible tests pass {spent}"
         if state.failed:
             return f"{len(state.failed)} visible tests still fail {spent}"
@@ -131,7 +130,7 @@ class _Search:
         return tuple(line.removeprefix("./") for line in found.stdout.splitlines() if line.endswith(".py"))
 
     async def _measure(self, message: str) -> State:
-        """Runs the visible tests as they are, in a fresh process, with every line looked at."""
+        """Runs the visible tests unchanged, in a fresh process, with line coverage."""
         self._left -= 1
         job = Job("now", self._placed(), measure=True, cpu_s=20 * self._options.cpu_s)
         (result,) = await self._run([job], message, warm=False)
@@ -139,10 +138,9 @@ class _Search:
             test: {path.removeprefix(self._root + "/"): lines for path, lines in files.items()}
             for test, files in result.covered.items()
         }
-        return observed(msgspec.structs.replace(result, covered=covered, tests=self._relative(result)))
+        return state_of_run(msgspec.structs.replace(result, covered=covered, tests=self._relative(result)))
 
     def _relative(self, result: JobResult) -> dict[str, RunOutcome]:
-        """The outcomes with the frames' paths as those of the covered files."""
         prefix = self._root + "/"
         return {
             test: msgspec.structs.replace(
@@ -155,10 +153,10 @@ class _Search:
         return tuple(f"{self._root}/{test}" for test in self._tests)
 
     async def _try_batch(self, state: State, tried: set[tuple[str, str]]) -> Edit | bool | None:
-        """Tries the next changes: the best one that helps, True where none does, None where nothing is left."""
-        ranked = suspects(state, self._rng)
+        """Tries the next edits: returns the best helpful one, True if none helps, None if none is left."""
+        ranked = rank_suspects(state, self._rng)
         texts = await self._read({suspect.line.path for suspect in ranked})
-        chosen = edits(ranked, texts, tried, self._rng)[: min(self._options.batch, self._left - 1)]
+        chosen = rank_edits(ranked, texts, tried, self._rng)[: min(self._options.batch, self._left - 1)]
         if not chosen:
             return None
         jobs = [self._job(str(index), edit, texts, state) for index, edit in enumerate(chosen)]
@@ -166,10 +164,10 @@ class _Search:
         results = await self._run(jobs, message, warm=True)
         chosen = chosen[: len(results)]
         self._left -= len(chosen)
-        tried.update(map(mark, chosen))
+        tried.update(map(edit_key, chosen))
         gains: list[tuple[int, int, Edit]] = []
         for edit, result in zip(chosen, results, strict=False):
-            now = observed(result)
+            now = state_of_run(result)
             complete = result.ended == "done" and not result.problems and state.passed <= now.passed
             if complete and len(now.failed) < len(state.failed):
                 gains.append((len(now.failed), len(gains), edit))
@@ -188,7 +186,7 @@ class _Search:
         )
 
     async def _keep(self, edit: Edit, before: State) -> State | None:
-        """Makes a change in the fork and, if a fresh process finds that it helps, for good; else None."""
+        """Applies an edit in the fork and, if a fresh process confirms it, to the workspace; else returns None."""
         await self._fork.exec(self._command(edit, edit.site.before, edit.site.text))
         state = await self._measure(f"run the visible tests again with {edit.describe()}")
         if state.passed >= before.passed and len(state.failed) < len(before.failed):
@@ -216,7 +214,7 @@ class _Search:
         return texts
 
     async def _run(self, jobs: Sequence[Job], message: str, *, warm: bool) -> tuple[JobResult, ...]:
-        """Evaluates; jobs that the runner did not come to are missing at the end."""
+        """Evaluates; jobs that the runner did not reach are missing at the end."""
         batch = Batch(
             jobs=tuple(jobs),
             root=self._root,

@@ -1,10 +1,10 @@
-"""Agents that do again what a recorded attempt did: same calls, same order, in a fresh environment.
+"""Agents that repeat a recorded attempt: same calls, same order, in a fresh environment.
 
-They ask no model, and judge nothing: whoever has both records compares them (`assay.analysis.replayed`). What was done
-beside the steps (an upload, a file written, a command) is done again where it stands in the record; what is not kept
-there is noted as missing. After each step the agent notes what changed in the state.
+They ask no model and judge nothing: `assay.analysis.replayed` compares the records. Actions between the steps (an
+upload, a written file, a command) are repeated where they stand in the record; missing content is noted. After each
+step the agent notes the state's changes.
 
-Not replayed: what was tried in forks, which left no trace; a step of anybody but the agent.
+Not replayed: steps in forks, which left no trace, and steps of other actors.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from assay.environments.interface import Change, Workspace
 from assay.errors import StoreError, UserError
 from assay.records import Evidence, Observation, Step, ToolCall
 
-from ._before import Before
+from ._delegating import DelegatingAgent
 from .interface import FORK_SHELL, Agent, Attempt, Prior
 
-__all__ = ["ActsAgain", "ContinueAgent", "ReplayAgent", "SuffixAgent", "own_command"]
+__all__ = ["ActionReplayer", "ContinueAgent", "ReplayAgent", "SuffixAgent", "own_command"]
 
 MOST_CHANGES = 2_000
-"""Changed paths of one step that are noted."""
+"""Maximum number of noted changed paths per step."""
 
 
 class ReplayAgent:
-    """Does again what `attempt.prior` holds."""
+    """Repeats `attempt.prior`."""
 
     name = "replay"
     needs_model = False
     attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`.
+        """Repeats the recorded attempt.
 
         Raises:
             UserError: There is nothing to replay.
@@ -47,25 +47,25 @@ class ReplayAgent:
             raise UserError(
                 f"nothing to replay for task {attempt.task.id!r}: `assay replay ATTEMPT` replays a recorded attempt"
             )
-        again = ActsAgain(attempt, attempt.prior)
-        await again.run()
-        attempt.finish(f"did {again.steps} recorded steps again")
+        replayer = ActionReplayer(attempt, attempt.prior)
+        await replayer.run()
+        attempt.finish(f"did {replayer.steps} recorded steps again")
 
 
-class ContinueAgent(Before, ReplayAgent):
-    """Does again what `attempt.prior` holds, then lets another agent go on from there."""
+class ContinueAgent(DelegatingAgent, ReplayAgent):
+    """Repeats `attempt.prior`, then lets another agent continue."""
 
     def __init__(self, then: Agent) -> None:
         super().__init__("replay", then)
 
     async def run(self, attempt: Attempt) -> None:
         if attempt.prior is not None and attempt.prior.until != 0:
-            await ActsAgain(attempt, attempt.prior).run()
+            await ActionReplayer(attempt, attempt.prior).run()
         await self._then.run(attempt)
 
 
 class SuffixAgent(ReplayAgent):
-    """Does what another recorded attempt did from one of its steps on."""
+    """Repeats another recorded attempt from one of its steps on."""
 
     def __init__(self, prior: Prior, since: int) -> None:
         self.name = "suffix"
@@ -73,17 +73,17 @@ class SuffixAgent(ReplayAgent):
         self._since = since
 
     async def run(self, attempt: Attempt) -> None:
-        again = ActsAgain(attempt, self._prior, self._since)
-        await again.run()
-        attempt.finish(f"did {again.steps - self._since} steps of another attempt")
+        replayer = ActionReplayer(attempt, self._prior, self._since)
+        await replayer.run()
+        attempt.finish(f"did {replayer.steps - self._since} steps of another attempt")
 
 
-class ActsAgain:
-    """One attempt's acts, done again. The first `since` steps, and what was done beside them, are left out."""
+class ActionReplayer:
+    """Repeats one attempt's acts, without the first `since` steps and the actions beside them."""
 
     def __init__(self, attempt: Attempt, prior: Prior, since: int = 0) -> None:
         self.steps = 0
-        """How many of the steps are behind."""
+        """Number of steps done."""
         self._next = 0
         self._since = since
         self._attempt = attempt
@@ -91,23 +91,23 @@ class ActsAgain:
         self._missing: list[str] = []
         self._env: dict[str, str] = {}
         self._timeout_s: float | None = None
-        """Both of the next step's command."""
+        """Timeout and variables of the next step's command."""
         self._known: dict[str, Change] = {}
 
     async def run(self) -> None:
-        """Does all of it, or as many steps as `prior` asks for, and notes what could not be done."""
-        await self.go_on(self._prior.until)
+        """Repeats everything, or as many steps as `prior` requests, and notes what failed."""
+        await self.run_until(self._prior.until)
         self.note()
 
-    async def go_on(self, until: int | None) -> None:
-        """Goes on to the end of the step before the one at position `until`; None is to the end of all."""
+    async def run_until(self, until: int | None) -> None:
+        """Repeats until before the step at position `until`; None for the end."""
         acts = self._prior.acts
         while self._next < len(acts) and (until is None or self.steps < until):
             act = acts[self._next]
             self._next += 1
             if isinstance(act, Evidence):
                 if self.steps >= self._since:
-                    await self._beside(act)
+                    await self._repeat_beside(act)
             elif act.actor == "agent":
                 if self.steps < self._since:
                     self.steps += 1
@@ -115,7 +115,7 @@ class ActsAgain:
                     await self._step(act)
 
     def note(self) -> None:
-        """Notes what was done and what could not be."""
+        """Notes repeated and failed actions."""
         data = {"steps": self.steps, "missing": self._missing[:100]}
         self._attempt.note(Evidence("replayed", "audit", "replayed", data))
 
@@ -137,7 +137,7 @@ class ActsAgain:
         return None
 
     async def _note_state(self) -> None:
-        """What changed since the step before, so that two replays can be compared path by path."""
+        """Notes the changes since the previous step, so that two replays can be compared by path."""
         workspace = self._attempt.workspace
         if workspace is None:
             return
@@ -153,8 +153,8 @@ class ActsAgain:
             }
             self._attempt.note(Evidence("step_state", "state", "step_state", data))
 
-    async def _beside(self, act: Evidence) -> None:
-        """Does again what was done beside the steps. An execution of a step tells only its variables and its time."""
+    async def _repeat_beside(self, act: Evidence) -> None:
+        """Repeats actions between steps. An execution of a step gives only its variables and timeout."""
         workspace, data = self._attempt.workspace, act.data
         if workspace is None or "fork" in data:
             return
@@ -172,11 +172,13 @@ class ActsAgain:
         data, prior = act.data, self._prior
         match act.kind:
             case "write":
-                await workspace.write(str(data["path"]), prior.blob(_kept(data, "digest")), mode=int(data["mode"]))
+                await workspace.write(
+                    str(data["path"]), prior.blob(_require_text(data, "digest")), mode=int(data["mode"])
+                )
             case "upload":
                 with tempfile.TemporaryDirectory(prefix="assay-replay-") as folder:
                     source = Path(folder) / "source"
-                    await asyncio.to_thread(prior.tree, _kept(data, "listing"), source)
+                    await asyncio.to_thread(prior.tree, _require_text(data, "listing"), source)
                     await workspace.upload(source, str(data["target"]))
             case "execution":
                 stdin = data.get("stdin")
@@ -184,21 +186,21 @@ class ActsAgain:
                     _command(data["argv"]),
                     cwd=str(data["cwd"]),
                     env=self._variables(data.get("env") or ()) or None,
-                    stdin=prior.blob(_kept(stdin, "digest")) if isinstance(stdin, dict) else b"",
+                    stdin=prior.blob(_require_text(stdin, "digest")) if isinstance(stdin, dict) else b"",
                     timeout_s=data.get("timeout_s"),
                 )
             case "kill_all" | "fork" | "snapshot":
                 await workspace.kill_all()
 
     def _variables(self, names: Sequence[str]) -> dict[str, str]:
-        """Variables by name: values are not recorded, but those of the task's own solution are known."""
+        """Returns variables by name: values are not recorded, but the task's own solution's are known."""
         oracle = self._attempt.task.oracle
         known = oracle.env if oracle is not None else {}
         self._missing += [f"the value of the variable {name}" for name in names if name not in known]
         return {name: known[name] for name in names if name in known}
 
 
-def _kept(data: dict[str, Any], key: str) -> str:
+def _require_text(data: dict[str, Any], key: str) -> str:
     found = data.get(key)
     if not isinstance(found, str):
         raise ValueError(  # noqa: TRY004  (a record that does not hold what it should)
@@ -212,11 +214,11 @@ def _command(argv: object) -> str | list[str]:
         return argv
     if isinstance(argv, list) and argv and all(isinstance(word, str) for word in argv):
         return argv
-    raise ValueError("what was run is no command")
+    raise ValueError("the recorded execution is not a command")
 
 
 def own_command(step: Step) -> str | list[str] | None:
-    """The command of a step that an agent took through `attempt.shell`, which takes more than a model's tool does."""
+    """Returns the command of a step taken through `attempt.shell`, which has more options than a model's tool."""
     call: ToolCall = step.tool_calls[0]
     if step.call is not None or len(step.tool_calls) != 1 or call.name != "shell" or call.error is not None:
         return None

@@ -1,8 +1,7 @@
-"""The agent that leaves what the reference solution left, with some files different: a mutant, or a variant.
+"""Agent that leaves the reference solution's final state with some files changed: a mutant or a variant.
 
-It runs no solution: it writes the files of a recorded final state, as they lie in the store, and over them the given
-ones. What solving did beside files (a service that runs, an owner that was changed) is not repeated; whoever plans such
-attempts first tries the state without any difference.
+It runs no solution: it writes the stored files of a recorded final state and the given ones over them. Effects beside
+files (a running service, a changed owner) are not repeated; callers first try the unchanged state.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["RewriteAgent", "StateFiles", "put_state"]
 
 PYTHON = "/opt/assay/bin/python3"
 BATCH_BYTES = 8 << 20
-"""Of one command's standard input, about; a larger file is one batch of its own, up to `MOST_FILE_BYTES`."""
+"""Approximate bytes per command's standard input; a larger file is its own batch, up to `MOST_FILE_BYTES`."""
 MOST_FILE_BYTES = 15 << 20
 _WRITER = """
 import json, os, shutil, sys
@@ -56,22 +55,22 @@ for line in iter(stream.readline, b""):
 
 
 class StateFiles(NamedTuple):
-    """A recorded final state: what differs from the image, and where the contents are."""
+    """Recorded final state: differences from the image, and their contents."""
 
     changes: tuple[Change, ...]
     read: Callable[[str], bytes]
-    """The bytes of a file, or a link's target, by content address."""
+    """Returns the bytes of a file, or a link's target, by content address."""
 
 
 class RewriteAgent:
-    """Writes a state and over it other files.
+    """Writes a state and other files over it.
 
     Args:
-        name: What the record calls it: `mutant`, `variant`, `oracle-files`.
-        state: What the reference solution left.
-        files: Absolute path to its whole new content; None leaves the path as the image has it.
-        told: What is noted of the difference: a fact in the record.
-        after: Done in the sandbox once all is written.
+        name: Recorded name: `mutant`, `variant`, `oracle-files`.
+        state: Final state of the reference solution.
+        files: Absolute path to its new content; None leaves the path as in the image.
+        facts: Recorded facts about the difference.
+        after: Called in the sandbox once all is written.
     """
 
     needs_model = False
@@ -81,24 +80,24 @@ class RewriteAgent:
         name: str,
         state: StateFiles,
         files: Mapping[str, bytes | None],
-        told: Mapping[str, object],
+        facts: Mapping[str, object],
         after: Callable[[Attempt], Awaitable[None]] | None = None,
     ) -> None:
         self.name = name
         self._state = state
         self._files = dict(files)
-        self._told = dict(told)
+        self._facts = dict(facts)
         self._after = after
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`.
+        """Writes the state.
 
         Raises:
             AgentError: The state cannot be written there.
         """
         if attempt.workspace is None:
             raise AgentError(f"the environment {attempt.task.environment.kind!r} has no files to write")
-        attempt.note(Evidence("rewrite", "state", "rewrite", self._told))
+        attempt.note(Evidence("rewrite", "state", "rewrite", self._facts))
         await put_state(attempt.workspace, self._state, self._files)
         if self._after is not None:
             await self._after(attempt)
@@ -106,7 +105,7 @@ class RewriteAgent:
 
 
 async def put_state(workspace: Workspace, state: StateFiles, files: Mapping[str, bytes | None]) -> None:
-    """Writes a state with differences. Raises `AgentError` where something cannot be written."""
+    """Writes a state with differences. Raises `AgentError` if something cannot be written."""
     for batch in _batches(_entries(state, files)):
         result = await workspace.exec([PYTHON, "-I", "-S", "-B", "-c", _WRITER], cwd="/", stdin=batch)
         if result.exit_code != 0:
@@ -114,7 +113,7 @@ async def put_state(workspace: Workspace, state: StateFiles, files: Mapping[str,
 
 
 def _entries(state: StateFiles, files: Mapping[str, bytes | None]) -> Iterator[tuple[dict[str, object], bytes]]:
-    """Header and bytes, in an order that can be written: what goes first, then folders, then what is in them."""
+    """Yields header and bytes in a writable order: removals, then folders, then their content."""
     modes = {change.path: change.mode for change in state.changes}
     mine = [change for change in state.changes if change.path not in files]
     order = {"removed": 0, "directory": 1, "file": 2, "symlink": 3}

@@ -1,8 +1,7 @@
-"""Fakes for tests of agents, in memory, no sandbox, no store: for Assay's own tests and for plugin authors.
+"""In-memory fakes for tests of agents, without sandbox and store.
 
 `FakeAttempt` keeps the promises of `Attempt` (steps, limits on turns, tokens and cost, malformed calls answered and not
-executed) and shows what was recorded as plain lists. It is not a sandbox and writes no chain: what a test says about
-isolation or the record needs the real ones.
+executed) and exposes the record as plain lists. Statements about isolation or the record need the real ones.
 
     attempt = FakeAttempt(backend=ScriptedBackend([...]), tools=FakeTools({"add": lambda a: str(a["x"] + a["y"])}))
     await LoopAgent().run(attempt)
@@ -32,7 +31,7 @@ ToolFunction = Callable[[dict[str, Any]], "str | Observation"]
 
 
 def fake_task(instruction: str = "do it", **fields: Any) -> Task:
-    """A task that needs nothing; `fields` are those of `Task`."""
+    """Returns a task without requirements; `fields` are those of `Task`."""
     given: dict[str, Any] = {"id": "fake", "environment": EnvironmentSpec(kind="fake"), "checks": (), "digest": "fake"}
     return Task(instruction=instruction, **{**given, **fields})
 
@@ -41,7 +40,7 @@ class FakeTools:
     """Tools from functions; every call is kept in `calls`.
 
     Args:
-        functions: Name to function of the arguments; what it raises is answered as an error observation.
+        functions: Name to function of the arguments; an exception becomes an error observation.
         schemas: Name to JSON Schema of the arguments; default: any object.
     """
 
@@ -67,13 +66,13 @@ class FakeTools:
         return Observation(found) if isinstance(found, str) else found
 
     async def digest(self) -> str | None:
-        """Not observed."""
+        """Returns no state digest."""
         return None
 
 
 @dataclass
 class FakeAttempt(Attempt):
-    """An attempt in memory."""
+    """In-memory attempt."""
 
     task: Task = field(default_factory=fake_task)
     seed: int = 0
@@ -83,16 +82,16 @@ class FakeAttempt(Attempt):
     solution: Path | None = None
     prior: Prior | None = None
     steps: list[Step] = field(default_factory=list)
-    """What was recorded, in order."""
+    """Recorded steps in order."""
     calls: list[ModelCall] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
     served: Endpoint | None = None
-    """What `endpoint` gives; whoever builds the attempt serves it."""
+    """Endpoint returned by `endpoint`, opened by the test."""
     ended: str | None = None
-    """What the agent said at `finish`, or that its world came to an end."""
+    """Reason given to `finish`, or the world's end."""
 
     def __post_init__(self) -> None:
-        """Nothing is used up yet."""
+        """Starts with unused limits."""
         self._tokens = 0
         self._cost_usd = 0.0
 

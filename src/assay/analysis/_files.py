@@ -1,7 +1,7 @@
-"""Which files a command writes, reads and removes, as far as its text says so.
+"""Files that a command writes, reads and removes, according to its text.
 
-Only what is written out counts: a name that a variable, a pattern or a running program holds is not looked for. A path
-is as written, not joined with a directory changed to before it.
+Only literal names count, not those held by a variable, a pattern or a running program. Paths are as written, not joined
+with an earlier `cd`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from .commands import SimpleCommand, simple_commands
-
-__all__ = ["FileUse", "code_files", "command_files", "patch_files"]
 
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
 _NO_FILE = re.compile(r"^(?:\d*|-|[<>$]\(.*|/dev/(?:null|stdout|stderr|stdin|tty|fd/\d+))$", re.DOTALL)
@@ -62,31 +60,29 @@ class FileUse(NamedTuple):
 
 
 class _Uses:
-    """What is collected."""
-
     def __init__(self) -> None:
-        self._held: tuple[dict[str, None], dict[str, None], dict[str, None]] = ({}, {}, {})
+        self._paths: tuple[dict[str, None], dict[str, None], dict[str, None]] = ({}, {}, {})
 
     def writes(self, paths: Iterable[str]) -> None:
-        self._held[0].update((path, None) for path in paths if path and not _NO_FILE.match(path))
+        self._paths[0].update((path, None) for path in paths if path and not _NO_FILE.match(path))
 
     def reads(self, paths: Iterable[str]) -> None:
-        self._held[1].update((path, None) for path in paths if path and not _NO_FILE.match(path))
+        self._paths[1].update((path, None) for path in paths if path and not _NO_FILE.match(path))
 
     def removes(self, paths: Iterable[str]) -> None:
-        self._held[2].update((path, None) for path in paths if path)
+        self._paths[2].update((path, None) for path in paths if path)
 
     def add(self, use: FileUse) -> None:
         self.writes(use.written)
         self.reads(use.read)
         self.removes(use.removed)
 
-    def made(self) -> FileUse:
-        return FileUse(*(tuple(each) for each in self._held))
+    def build(self) -> FileUse:
+        return FileUse(*(tuple(each) for each in self._paths))
 
 
 def command_files(command: str) -> FileUse:
-    """Files that the simple commands of a shell text write, read and remove."""
+    """Returns the files that the simple commands of a shell text write, read and remove."""
     uses = _Uses()
     for simple in simple_commands(command):
         for redirect in simple.redirects:
@@ -94,7 +90,7 @@ def command_files(command: str) -> FileUse:
         words = simple.effective
         if words:
             _by_program(simple, words, uses)
-    return uses.made()
+    return uses.build()
 
 
 def _by_program(simple: SimpleCommand, words: tuple[str, ...], uses: _Uses) -> None:
@@ -177,7 +173,7 @@ def _patterned(name: str, words: tuple[str, ...], operands: tuple[str, ...], use
 
 
 def _clustered(word: str) -> bool:
-    """`-Ei`, `-ni.bak`: several of sed's letters with `i` among them."""
+    """Returns whether sed's options are clustered with `i`, as in `-Ei`, `-ni.bak`."""
     return re.match(r"-[nErsuz]+i", word) is not None
 
 
@@ -197,21 +193,21 @@ def _interpreted(simple: SimpleCommand, words: tuple[str, ...], operands: tuple[
 
 
 def patch_files(text: str) -> FileUse:
-    """Files that a patch names: in the form of `apply_patch`, or a unified diff."""
+    """Returns the files of a patch: in the form of `apply_patch`, or a unified diff."""
     uses = _Uses()
     for found in _PATCH_LINE.finditer(text):
         path = found[2] or found[4]
         (uses.removes if found[1] == "Delete" else uses.writes)((path,))
     uses.writes(path for path in _DIFF_LINE.findall(text) if path != "/dev/null")
-    return uses.made()
+    return uses.build()
 
 
 def code_files(code: str) -> FileUse:
-    """Files that Python text opens, writes or removes by a name that is written out."""
+    """Returns the files that Python text opens, writes or removes by a literal name."""
     uses = _Uses()
     for found in _OPEN.finditer(code):
         (uses.writes if set(found[3] or "r") & set("wax+") else uses.reads)((found[2],))
     for found in _PATH_CALL.finditer(code):
         {"write": uses.writes, "unlink": uses.removes}.get(found[3], uses.reads)((found[2],))
     uses.removes(path for _, path in _REMOVE_CALL.findall(code))
-    return uses.made()
+    return uses.build()

@@ -1,12 +1,10 @@
-"""Which commands run tests."""
+"""Detection of test commands."""
 
 from __future__ import annotations
 
 import re
 
 from .commands import SimpleCommand, simple_commands
-
-__all__ = ["is_test_file", "test_commands"]
 
 _RUNNER_NAMES = """pytest py.test pytest-3 nosetests nose2 tox nox trial jest mocha vitest ava karma jasmine ctest
     phpunit pest rspec prove bats runtests runtests.py stestr green ward behave robot gotestsum cucumber minitest
@@ -82,7 +80,7 @@ def is_test_file(path: str) -> bool:
 
 
 def test_commands(command: str) -> tuple[SimpleCommand, ...]:
-    """The simple commands of a shell text that run tests. Listing, collecting and asking for help are none."""
+    """Returns the simple commands of a shell text that run tests; listing, collecting and help are excluded."""
     return tuple(each for each in simple_commands(command) if _runs_tests(each))
 
 
@@ -118,7 +116,8 @@ def _by_verb(name: str, words: tuple[str, ...], verbs: frozenset[str]) -> bool:
 
 
 def _interpreted(words: tuple[str, ...], stdin: str | None) -> bool:
-    """`python -m pytest`, `python tests/test_x.py`, `python manage.py test`, code that starts a runner."""
+    """Returns whether an interpreter runs tests: `python -m pytest`, `python tests/test_x.py`, code that starts a
+    runner."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-m":

@@ -1,7 +1,7 @@
-"""What the tools of known harnesses are called and where their arguments hold a command, a path or a text.
+"""Tool names of known harnesses, and the arguments that hold a command, a path or a text.
 
-Names are compared in lower case without anything but letters and digits, so `read_file`, `ReadFile` and `readFile` are
-one. A name that is not here makes a plain `tool`: nothing is guessed from what arguments look like.
+Names are compared by lower-case letters and digits, so `read_file`, `ReadFile` and `readFile` are equal. Other names
+make a plain `tool`: nothing is guessed from arguments.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import re
 from typing import Any
 
 from .interface import ActionKind
-
-__all__ = ["CODE_TOOLS", "MULTI_TOOLS", "PATCH_TOOLS", "known_kind", "plain_name", "text_in", "words_in"]
 
 _SHELL = """shell bash sh terminal executebash execbash runinterminal runbash runshellcommand runterminalcmd
     runterminalcommand executecommand executeshell executeshellcommand exec execcommand localshell localshellcall
@@ -45,12 +43,12 @@ _LISTS: tuple[tuple[ActionKind, str], ...] = (
 )
 _KINDS.update({name: kind for kind, names in _LISTS for name in names.split()})
 MULTI_TOOLS = frozenset({"strreplaceeditor", "strreplacebasededittool", "fileeditor", "texteditor", "editanthropic"})
-"""Editors that say with an argument `command` whether they look or write."""
+"""Editors whose argument `command` selects viewing or writing."""
 PATCH_TOOLS = frozenset({"applypatch", "patch", "applydiff"})
 _CODE = """executeipythoncell ipython python pythoninterpreter runipython executepython runpython codeinterpreter
     executecode runcode jupyter pythonexec notebookrun"""
 CODE_TOOLS = frozenset(_CODE.split())
-"""Tools that run program text that is not a shell's."""
+"""Tools that run program text in another language than shell."""
 _PREFIX = re.compile(r"^(?:mcp__.+?__|functions?[._]|default_api[:.])", re.DOTALL)
 _BROWSER = re.compile(r"^(?:browser|playwright|puppeteer|chrome)")
 _NOT_NAME = re.compile(r"[^a-z0-9]+")
@@ -71,12 +69,12 @@ _TEXTS: dict[ActionKind, tuple[str, ...]] = {
 
 
 def plain_name(tool: str) -> str:
-    """The name that tables hold: without a server's prefix, lower case, letters and digits alone."""
+    """Returns the table form of a name: no server prefix, lower case, letters and digits alone."""
     return _NOT_NAME.sub("", _PREFIX.sub("", tool[:256]).lower())
 
 
 def known_kind(name: str, arguments: dict[str, Any]) -> ActionKind:
-    """Kind of a tool by its plain name, `tool` where it is unknown."""
+    """Returns the kind of a tool by its plain name, `tool` if unknown."""
     if name in MULTI_TOOLS:
         return "read" if arguments.get("command") == "view" else "edit"
     kind = _KINDS.get(name)
@@ -86,7 +84,7 @@ def known_kind(name: str, arguments: dict[str, Any]) -> ActionKind:
 
 
 def words_in(arguments: dict[str, Any], fields: str) -> tuple[str, ...]:
-    """Every text under the fields for a `command` or for `paths`, lists of texts one by one."""
+    """Returns every text of the fields for a `command` or `paths`, flattening lists."""
     found: list[str] = []
     for field in _COMMAND if fields == "command" else _PATHS:
         value = arguments.get(field)
@@ -98,7 +96,7 @@ def words_in(arguments: dict[str, Any], fields: str) -> tuple[str, ...]:
 
 
 def text_in(kind: ActionKind, arguments: dict[str, Any]) -> str:
-    """Returns what an edit puts in, a thought or an end says; several replacements on lines of their own."""
+    """Returns the new text of an edit, thought or final message, one line per replacement."""
     for field in _TEXTS.get(kind, ()):
         value = arguments.get(field)
         if isinstance(value, str):

@@ -1,11 +1,9 @@
-"""Programs whose business is to run another program, and what they are given to run."""
+"""Programs that run another program, and the commands or scripts they pass on."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
-
-__all__ = ["HandedOn", "handed_on", "without_wrappers"]
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
 # Program: its options that take a word, and how many words stand before what it runs.
@@ -61,7 +59,7 @@ def _base(word: str) -> str:
 
 
 def without_wrappers(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words of the program that is run in the end. `command -v x` runs nothing and is left as it is."""
+    """Returns the words of the program finally run. `command -v x` runs nothing and is unchanged."""
     for _ in range(8):
         if not words:
             return words
@@ -99,16 +97,16 @@ def _after_options(words: tuple[str, ...], valued: frozenset[str], before: int) 
 
 
 class HandedOn(NamedTuple):
-    """What a command has other programs run."""
+    """Commands passed on to other programs."""
 
     scripts: tuple[str, ...] = ()
-    """Texts for a shell."""
+    """Shell texts."""
     commands: tuple[tuple[str, ...], ...] = ()
-    """Ready words."""
+    """Word lists."""
 
 
 def handed_on(words: tuple[str, ...], stdin: str | None) -> HandedOn:
-    """Returns what `words` give a shell or `find` to run; `stdin` is a here-document of theirs."""
+    """Returns the scripts and commands that `words` pass to a shell or `find`; `stdin` is their here-document."""
     words = without_wrappers(words)
     if not words:
         return HandedOn()
@@ -126,7 +124,7 @@ def handed_on(words: tuple[str, ...], stdin: str | None) -> HandedOn:
 
 
 def _script(words: tuple[str, ...]) -> str | None:
-    """The text after `-c` among a shell's words."""
+    """Returns the text after `-c` among a shell's words."""
     at = 1
     while at < len(words) and words[at].startswith(("-", "+")):
         option = words[at]

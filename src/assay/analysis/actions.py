@@ -1,7 +1,7 @@
-"""The acts of a trajectory's agents in one form, whatever harness they worked in.
+"""Actions of a trajectory's agents in one form, for all harnesses.
 
-What a tool is follows from its name alone (`_tools`); what a command is, from its text, which is never run
-(`commands`). A tool that is not known is a `tool`, and a file that is not named in so many words is not listed.
+A tool is classified by its name alone (`_tools`), a command by its text, which is never run (`commands`). An unknown
+tool is a `tool`; only literally named files are listed.
 """
 
 from __future__ import annotations
@@ -53,33 +53,33 @@ _SWE_KINDS: dict[str, ActionKind] = {
 
 
 def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
-    """The acts of the agents of `trajectory` (actors `agent` and `other_agent`), in the order of its steps.
+    """Returns the actions of the agents of `trajectory` (actors `agent` and `other_agent`), in the order of its steps.
 
-    A tool call is an action; so is a step without one that says or thinks something. A call's observation is the one
-    that names it, else the next that names none; several are joined by line ends, standard error after the output.
+    A tool call is an action; so is a step without calls that says or thinks something. A call's observations are those
+    with its id, else the next without one, joined by line ends, standard error after the output.
     """
     found: list[Action] = []
     opened: str | None = None
     for step in trajectory.steps:
         if step.actor not in ("agent", "other_agent"):
             continue
-        for made in _acts(step, opened):
+        for made in _step_actions(step, opened):
             if made.kind in ("read", "edit") and made.paths:
                 opened = made.paths[-1]
-            found.append(_replaced(made, len(found)))
+            found.append(_at_position(made, len(found)))
     return tuple(found)
 
 
 def actions_of_step(step: Step, opened: str | None = None) -> tuple[Action, ...]:
-    """The acts of one step of an agent, from 0; `opened` is the file that a tool without a path is about."""
-    return tuple(_replaced(made, position) for position, made in enumerate(_acts(step, opened)))
+    """Returns the actions of one step of an agent, from 0; `opened` is the file of tools without a path."""
+    return tuple(_at_position(made, position) for position, made in enumerate(_step_actions(step, opened)))
 
 
-def _replaced(made: Action, index: int) -> Action:
+def _at_position(made: Action, index: int) -> Action:
     return msgspec.structs.replace(made, index=index) if index else made
 
 
-def _acts(step: Step, opened: str | None) -> Iterator[Action]:
+def _step_actions(step: Step, opened: str | None) -> Iterator[Action]:
     if not step.tool_calls:
         text, seen = step.message or step.reasoning or "", step.observations
         if text or seen:
@@ -90,7 +90,7 @@ def _acts(step: Step, opened: str | None) -> Iterator[Action]:
                 kind="say" if step.message or not step.reasoning else "think",
                 tool="",
                 text=text,
-                observation=_shown(seen),
+                observation=_output_text(seen),
                 exit_code=_exit_code(seen),
                 error=any(each.error or each.timed_out for each in seen),
             )
@@ -101,8 +101,7 @@ def _acts(step: Step, opened: str | None) -> Iterator[Action]:
 
 
 def _brought(calls: tuple[ToolCall, ...], observations: tuple[Observation, ...]) -> list[tuple[Observation, ...]]:
-    """Observations by the call that they answer, calls of one id in turn. Those of no known call go, in order, to calls
-    that have none."""
+    """Assigns observations to calls: by id, in turn; those without a known call in order to calls that have none."""
     brought: list[list[Observation]] = [[] for _ in calls]
     places: dict[str, list[int]] = {}
     for position, call in reversed(list(enumerate(calls))):
@@ -123,7 +122,7 @@ def _brought(calls: tuple[ToolCall, ...], observations: tuple[Observation, ...])
     return [tuple(seen) for seen in brought]
 
 
-def _shown(seen: tuple[Observation, ...]) -> str | None:
+def _output_text(seen: tuple[Observation, ...]) -> str | None:
     if not seen:
         return None
     return "\n".join(each.content + ("\n" + each.stderr if each.stderr else "") for each in seen)
@@ -141,7 +140,7 @@ def _action(step: int, position: int, call: ToolCall, seen: tuple[Observation, .
     name = plain_name(call.name)
     kind = known_kind(name, arguments)
     raw = "" if call.parsed is not None or call.error is not None else call.arguments
-    shown = _shown(seen)
+    output = _output_text(seen)
     base = Action(
         index=0,
         step=step,
@@ -151,7 +150,7 @@ def _action(step: int, position: int, call: ToolCall, seen: tuple[Observation, .
         paths=words_in(arguments, "paths"),
         text=text_in(kind, arguments),
         arguments=arguments,
-        observation=shown,
+        observation=output,
         exit_code=_exit_code(seen),
         error=call.error is not None or any(each.error or each.timed_out for each in seen),
     )
@@ -171,7 +170,7 @@ def _action(step: int, position: int, call: ToolCall, seen: tuple[Observation, .
 
 
 def _command(arguments: dict[str, Any], raw: str) -> str | None:
-    """Shell text of a call; a list of words as a shell would have to be told them."""
+    """Returns the shell text of a call; lists of words are quoted."""
     for field in ("command", "cmd", "action"):
         value = arguments.get(field)
         if isinstance(value, dict):  # Codex: {"action": {"command": [...]}}
@@ -208,7 +207,7 @@ def _patched(base: Action, patch: str) -> Action:
 
 
 def _swe_agent(base: Action, tool: str, command: str, opened: str | None) -> Action:
-    """A tool of SWE-agent that is called as text at its shell prompt; an edit is of the file opened last."""
+    """Parses a SWE-agent tool called as text at its shell prompt; an edit is of the file opened last."""
     head, _, body = command.strip().partition("\n")
     simple = simple_commands(command.strip() if tool == "str_replace_editor" else head)
     words = [word for word in simple[0].words if not word.startswith("-")] if simple else [tool]
@@ -231,8 +230,7 @@ def _written_exit_code(observation: str | None) -> int | None:
 
 
 def is_test_run(action: Action) -> bool:
-    """Returns whether it runs tests: a test runner, or a program whose file is named as tests are (`python
-    test_it.py`)."""
+    """Returns whether an action runs tests: a test runner, or a program named like a test (`python test_it.py`)."""
     if plain_name(action.tool) in _TEST_TOOLS:
         return True
     if action.command is not None:
@@ -255,15 +253,15 @@ def _use(action: Action) -> FileUse:
 
 
 def written_paths(action: Action) -> tuple[str, ...]:
-    """Files that it creates or changes, as written: by an edit, a redirection, `sed -i`, `cp`, a patch, Python text."""
+    """Returns files created or changed, as written: by an edit, redirection, `sed -i`, `cp`, patch, Python text."""
     return _use(action).written
 
 
 def read_paths(action: Action) -> tuple[str, ...]:
-    """Files and folders that it looks into, as written; a listing of names (`ls`, `find`) by a shell is none."""
+    """Returns files and folders read, as written; a shell listing of names (`ls`, `find`) is excluded."""
     return _use(action).read
 
 
 def removed_paths(action: Action) -> tuple[str, ...]:
-    """Files that it removes or moves away, as written."""
+    """Returns files removed or moved away, as written."""
     return _use(action).removed

@@ -1,7 +1,7 @@
-"""Longest common subsequences, and which elements of two sequences belong together.
+"""Longest common subsequences, and alignment of two sequences.
 
-Source: Wagner and Fischer (1974), a table of n x m. Unlike a greedy scan, an element that matches nothing costs
-nothing but itself: what comes after it can still be matched.
+Source: Wagner and Fischer (1974), a table of n x m. Unlike in a greedy scan, an unmatched element does not prevent
+later matches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Pair(NamedTuple):
 
 
 def equal_rows(left: Sequence[Hashable], right: Sequence[Hashable]) -> Iterator[NDArray[np.bool_]]:
-    """For each element of `left`, which of `right` are equal to it, of shape (len(right),)."""
+    """Yields, for each element of `left`, equality with all of `right`, of shape (len(right),)."""
     codes: dict[Hashable, int] = {}
     first = [codes.setdefault(each, len(codes)) for each in left]
     second = np.array([codes.setdefault(each, len(codes)) for each in right], dtype=np.int64)
@@ -34,7 +34,7 @@ def equal_rows(left: Sequence[Hashable], right: Sequence[Hashable]) -> Iterator[
 
 
 def _table(matches: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Lengths of the longest common subsequence of every two prefixes, of shape (n + 1, m + 1)."""
+    """Returns LCS lengths of every two prefixes, of shape (n + 1, m + 1)."""
     table = np.zeros((matches.shape[0] + 1, matches.shape[1] + 1), dtype=np.int32)
     for row in range(matches.shape[0]):
         best = np.maximum(table[row, 1:], table[row, :-1] + matches[row])
@@ -43,7 +43,7 @@ def _table(matches: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 
 def common_length(matches: Iterable[NDArray[np.bool_]]) -> int:
-    """Length of the longest common subsequence of two sequences, of which row n says what its n-th element matches."""
+    """Returns the LCS length of two sequences, given per row n the matches of the n-th element."""
     length: NDArray[np.int32] | None = None
     for row in matches:
         if length is None:
@@ -53,7 +53,7 @@ def common_length(matches: Iterable[NDArray[np.bool_]]) -> int:
 
 
 def align(matches: NDArray[np.bool_]) -> tuple[Pair, ...]:
-    """The pairs of one longest common subsequence, in order; of several, the one that matches late in neither.
+    """Returns the pairs of one longest common subsequence, in order, preferring early matches.
 
     Raises:
         ValueError: The table would have more than 25 million cells.
@@ -78,13 +78,13 @@ def align(matches: NDArray[np.bool_]) -> tuple[Pair, ...]:
 
 
 def lcs_ratio(left: Sequence[Hashable], right: Sequence[Hashable]) -> float:
-    """Longest common subsequence over the longer length, in [0, 1]; 1 for two empty sequences."""
+    """Returns the LCS length over the longer length, in [0, 1]; 1 for two empty sequences."""
     longest = max(len(left), len(right))
     return common_length(equal_rows(left, right)) / longest if longest else 1.0
 
 
 def levenshtein(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
-    """Fewest insertions, removals and replacements that make one sequence the other."""
+    """Returns the minimum number of insertions, deletions and substitutions between the sequences."""
     steps = np.arange(len(right) + 1)
     row = steps.copy()
     for position, equal in enumerate(equal_rows(left, right)):

@@ -1,6 +1,6 @@
-"""The verdict card: outcome, process, integrity and safety of an attempt side by side, and of a task over its attempts.
+"""Verdict card: outcome, process, integrity and safety of an attempt, and of a task over its attempts.
 
-Invariant: a pass that lacks integrity, or whose state was judged again and did not pass, is never called a plain pass.
+Invariant: a pass that lacks integrity, or whose re-verification failed, is never called a plain pass.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Card(msgspec.Struct, frozen=True):
-    """One attempt."""
+    """Card of one attempt."""
 
     run: str
     attempt: str
@@ -48,22 +48,22 @@ class Card(msgspec.Struct, frozen=True):
     agent: str
     model: str | None
     headline: str
-    """The outcome in words, with what speaks against it: `pass (integrity failed)`."""
+    """Returns the outcome in words, with doubts: `pass (integrity failed)`."""
     trusted_pass: bool
     outcome: VerdictStatus | None
     score: float | None
     imported: bool
-    """The outcome is what another system claimed."""
+    """Whether the outcome is another system's claim."""
     reverified: str | None
     integrity: Mark | None
     process: Mark | None
     safety: tuple[Mark, ...]
     findings: tuple[Finding, ...]
-    """Those that decide first."""
+    """Findings, the deciding ones first."""
     outcome_class: OutcomeClass = "unknown"
-    """The one word under which every screen counts the attempt."""
+    """Returns the class under which every screen counts the attempt."""
     separation: Separation = "unknown"
-    """Grade of the outcome: how far the deciding process was kept from what the agent wrote."""
+    """Grade of the outcome: separation of the deciding process from the agent's files."""
 
 
 class TaskCard(msgspec.Struct, frozen=True):
@@ -74,29 +74,27 @@ class TaskCard(msgspec.Struct, frozen=True):
     model: str | None
     attempts: int
     passed: int
-    """Passes that nothing speaks against."""
     doubtful: int
-    """Passes that lack integrity, or did not hold when they were judged again."""
+    """Passes that lack integrity, or failed re-verification."""
     failed: int
     unknown: int
-    """No evidence, or no verdict yet."""
+    """Attempts without evidence or verdict."""
     errors: int
-    """Something around the attempt broke."""
     integrity_failed: int
     safety_failed: int
     process: float | None
-    """Mean of the label-free quality, where there is one."""
+    """Mean label-free quality, if any."""
     rules: dict[str, int]
-    """In how many attempts each rule found something."""
+    """Number of attempts with a finding, by rule."""
 
 
 def card_of(trajectory: Trajectory, verdicts: Iterable[Verdict], findings: Sequence[Finding]) -> Card:
-    """The card of an attempt.
+    """Returns the card of an attempt.
 
     Args:
-        trajectory: With all verdicts recorded so far, addenda included (`rollout.exchange.exporting.whole`).
+        trajectory: With all verdicts recorded so far, including addenda.
         verdicts: New verdicts of an audit, which replace those of the same checks.
-        findings: That they rest on.
+        findings: Findings behind the verdicts.
     """
     learnt = list(verdicts)
     every = {(v.kind, v.check): v for v in (*trajectory.verdicts, *learnt) if not is_own_praise(v)}
@@ -128,7 +126,7 @@ _ORDER = {"critical": 0, "major": 1, "minor": 2, "note": 3}
 
 
 def task_cards(cards: Iterable[Card]) -> tuple[TaskCard, ...]:
-    """The cards by task, agent and model, sorted."""
+    """Returns the cards by task, agent and model, sorted."""
     groups: defaultdict[tuple[str, str, str], list[Card]] = defaultdict(list)
     for card in cards:
         groups[card.task, card.agent, card.model or ""].append(card)

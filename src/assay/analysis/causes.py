@@ -1,8 +1,7 @@
-"""Why a replay differs from its record: what follows from replays under other circumstances, else a guess. Pure.
+"""Likely cause of a replay's divergence: from replays under other circumstances, else by comparison. Pure.
 
-A signature is all that a replay showed where it first differed, without what means nothing. Two replays of the same
-actions under the same circumstances that differ from each other show that something is left to chance; circumstances
-under which they agree name it.
+A signature is all that a replay showed at its first difference, normalised. Replays of the same actions under the same
+circumstances that differ reveal nondeterminism; circumstances under which they agree identify its source.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from assay.records import Step, Trajectory
 from .replayed import Difference
 from .volatile import Volatile, normalise
 
-__all__ = ["EXPERIMENTS", "Cause", "CauseKind", "Seen", "cause_of", "signature"]
+__all__ = ["EXPERIMENTS", "Cause", "CauseKind", "DivergenceFacts", "cause_of", "signature"]
 
 CauseKind = Literal["time", "randomness", "ordering", "network", "environment", "missing", "unknown"]
 EXPERIMENTS: dict[str, str] = {
@@ -33,33 +32,32 @@ Signature = tuple[object, ...]
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """The likely cause of a divergence."""
+    """Likely cause of a divergence."""
 
     kind: CauseKind
     by: Literal["experiment", "comparison", "guess"]
-    """`experiment`: replays under other circumstances show it; `comparison`: it stands in the records."""
+    """`experiment`: shown by replays under other circumstances; `comparison`: visible in the records."""
     reason: str
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """What is known beside the signatures."""
+class DivergenceFacts(msgspec.Struct, frozen=True):
+    """Facts beside the signatures."""
 
     first: Difference
     recorded: Signature
     replayed: Signature
     missing: tuple[str, ...] = ()
-    """Acts that could not be done again."""
+    """Acts that could not be repeated."""
     changed: tuple[str, ...] = ()
-    """What the sandbox was made of then and is not now."""
+    """Changed components of the sandbox."""
     network: bool = False
     """Whether the sandbox had a network."""
     paths: tuple[str, ...] = ()
-    """Paths that differ between two replays at the step, where they are known."""
+    """Paths that differ between two replays at the step, if known."""
 
 
 def signature(trajectory: Trajectory, first: Difference, volatile: Sequence[Volatile] = ()) -> Signature:
-    """Returns what a replay showed at the step of the first difference: of a state its digest, else the
-    observations."""
+    """Returns the replay's result at the first difference: the digest for a state, else the observations."""
     steps: list[Step] = [step for step in trajectory.steps if step.actor == "agent"]
     if first.step >= len(steps):
         return ("no step", len(steps), trajectory.outcome)
@@ -72,12 +70,12 @@ def signature(trajectory: Trajectory, first: Difference, volatile: Sequence[Vola
     )
 
 
-def cause_of(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
-    """The likely cause.
+def cause_of(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
+    """Returns the likely cause.
 
     Args:
-        seen: The first difference and what is known of it.
-        tried: Signatures of the experiments that could be made, by their name in `EXPERIMENTS`.
+        seen: The first difference and facts about it.
+        tried: Signatures of the completed experiments, by their name in `EXPERIMENTS`.
     """
     if "again" in tried and tried["again"] != seen.replayed:
         return _left_to_chance(seen, tried)
@@ -93,8 +91,7 @@ def cause_of(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
     return _repeatable(seen, tried)
 
 
-def _left_to_chance(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
-    """Two replays differ from each other."""
+def _left_to_chance(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
     where = f" (in {', '.join(seen.paths[:3])})" if seen.paths else ""
     if _same(tried, "hash-seed-1", "hash-seed-2"):
         reason = f"two replays differ from each other{where}; with one seed of Python's hashes they are the same"
@@ -106,8 +103,8 @@ def _left_to_chance(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
     return Cause("network" if seen.network else "randomness", "guess" if seen.network else "experiment", reason)
 
 
-def _unless_chance(kind: CauseKind, reason: str, seen: Seen, tried: Mapping[str, Signature]) -> Cause:
-    """Returns what two equal replays show; where others, of which nothing was held, are equal too, it may be chance."""
+def _unless_chance(kind: CauseKind, reason: str, seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
+    """Returns the cause shown by two equal replays; a guess if replays without that variation agree too."""
     held = ("clock-1", "clock-2") if kind == "time" else ("hash-seed-1", "hash-seed-2")
     free = [value for name, value in tried.items() if name not in held]
     free += [seen.recorded, seen.replayed]
@@ -116,8 +113,7 @@ def _unless_chance(kind: CauseKind, reason: str, seen: Seen, tried: Mapping[str,
     return Cause(kind, "guess", f"{reason}; but so are some of the others, so that it may be chance")
 
 
-def _repeatable(seen: Seen, tried: Mapping[str, Signature]) -> Cause:
-    """Replays agree with each other and not with the record."""
+def _repeatable(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
     clock = tried.get("clock-1")
     if clock is not None and _clock_works(seen, tried):
         if clock == seen.recorded:
@@ -140,9 +136,8 @@ def _same(tried: Mapping[str, Signature], one: str, other: str) -> bool:
     return one in tried and tried[one] == tried.get(other)
 
 
-def _clock_works(seen: Seen, tried: Mapping[str, Signature]) -> bool:
-    """Returns whether the library that shifts clocks itself leaves the programs as they are: their exit codes are the
-    same."""
+def _clock_works(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> bool:
+    """Returns whether the clock-shifting library leaves the programs intact: exit codes are equal."""
     control = tried.get("clock-control")
     return control is not None and _codes(control) == _codes(seen.replayed)
 

@@ -1,7 +1,7 @@
-"""From the rows of a store to the columns that statistics are made of: one place, so that no two screens differ.
+"""Converts a store's rows to the columns of statistics, so that all screens agree.
 
-Invariant: a pass that lacks integrity, or did not hold when it was judged again, is marked doubtful here and nowhere
-else; what an attempt used and nobody recorded (or what is no amount) is absent, never 0.
+Invariant: a pass that lacks integrity, or failed re-verification, is marked doubtful only here; an unrecorded or
+invalid amount is absent, never 0.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from assay.records import Separation, VerdictStatus
 from assay.statistics import AttemptOutcome
 from assay.verdicts import CurrentVerdicts, OutcomeClass, assess
 
-__all__ = ["MEASURES", "Counted", "Row", "counted"]
+__all__ = ["MEASURES", "AttemptMeasures", "Row", "measure_attempts"]
 
 MEASURES: dict[str, str] = {"cost_usd": "US dollars", "tokens": "tokens", "seconds": "seconds", "turns": "turns"}
-"""What an attempt uses up, and its unit."""
+"""Resources used by an attempt, and their units."""
 _APART = 1_000_000
 _STATUSES: dict[OutcomeClass, VerdictStatus] = {
     "pass": "pass",
@@ -30,7 +30,7 @@ _STATUSES: dict[OutcomeClass, VerdictStatus] = {
 
 
 class Row(Protocol):
-    """An attempt as a store sums it up (`store.AttemptRow`)."""
+    """Summary of an attempt in a store (`store.AttemptRow`)."""
 
     @property
     def chain(self) -> str: ...
@@ -60,30 +60,30 @@ class Row(Protocol):
     def metrics(self) -> dict[str, float]: ...
 
 
-class Counted(NamedTuple):
+class AttemptMeasures(NamedTuple):
     """One attempt."""
 
     outcome: AttemptOutcome
     used: dict[str, float]
-    """Measure to amount; those of `MEASURES` that were recorded."""
+    """Measure to amount; the recorded ones of `MEASURES`."""
     reverified: str | None
-    """`agree`, `disagree`, `flaky` or `cannot`; None where nobody judged its state again."""
+    """`agree`, `disagree`, `flaky` or `cannot`; None without re-verification."""
     scores: dict[str, float]
     """Process check to its score."""
     source: int
-    """Which run it is of, by its place among those that were named."""
+    """Index of its run among the named ones."""
 
 
-def counted(
+def measure_attempts(
     rows: Iterable[Row], stands: Mapping[str, CurrentVerdicts], *, source: int = 0, require: Separation = "unknown"
-) -> list[Counted]:
-    """The attempts of one run.
+) -> list[AttemptMeasures]:
+    """Returns the attempts of one run.
 
     Args:
-        rows: Its deciding tries (`store.deciding`).
-        stands: Chain to how it stands (`store.standing`).
-        source: Its place among several runs: attempts of different runs at one task are different attempts.
-        require: The weakest grade of separation at which a pass counts.
+        rows: Its deciding trials (`store.deciding`).
+        stands: Chain to its status (`store.standing`).
+        source: Index among several runs: attempts of different runs at one task are different attempts.
+        require: Minimum grade of separation of a counted pass.
     """
     found = []
     for row in rows:
@@ -93,20 +93,20 @@ def counted(
         number = source * _APART + row.number
         doubtful = trust.outcome_class == "doubt"
         outcome = AttemptOutcome(row.task, row.agent, row.model, number, status, row.score, doubtful, trust.separation)
-        found.append(Counted(outcome, _used(row), now.reverified, now.scores, source))
+        found.append(AttemptMeasures(outcome, _resource_use(row), now.reverified, now.scores, source))
     return found
 
 
-def _used(row: Row) -> dict[str, float]:
+def _resource_use(row: Row) -> dict[str, float]:
     given = row.metrics
     found: dict[str, float | None] = {"cost_usd": given.get("cost_usd"), "turns": given.get("turns", float(row.steps))}
     if "prompt_tokens" in given and "completion_tokens" in given:
         found["tokens"] = given["prompt_tokens"] + given["completion_tokens"]
-    found["seconds"] = given.get("wall_s", _between(row.started, row.finished))
+    found["seconds"] = given.get("wall_s", _duration(row.started, row.finished))
     known = {name: float(value) for name in MEASURES if (value := found.get(name)) is not None}
     return {name: value for name, value in known.items() if math.isfinite(value) and value >= 0}
 
 
-def _between(started: float | None, finished: float | None) -> float | None:
-    """An imported record may know no time, or one that runs backwards."""
+def _duration(started: float | None, finished: float | None) -> float | None:
+    """Returns the duration; None for an imported record without time or with a negative one."""
     return finished - started if started and finished and finished >= started else None

@@ -1,12 +1,12 @@
-"""Reads shell text into the simple commands that it would run. It never runs, expands or looks up anything.
+"""Parser of shell text into its simple commands. Runs, expands and looks up nothing.
 
-Read: quotes, escapes, comments, continued lines, lists and pipes, subshells, groups, command and process
-substitution, here-documents, redirections, assignments, the words of control flow, and what is handed to another
-program to run (`bash -lc '...'`, `sh <<EOF`, `timeout 60 make`, `find -exec`). Not read: aliases, functions by name,
-arithmetic, what a variable holds.
+Parsed: quotes, escapes, comments, continued lines, lists and pipes, subshells, groups, command and process
+substitution, here-documents, redirections, assignments, control flow, and scripts passed to another program (`bash -lc
+'...'`, `sh <<EOF`, `timeout 60 make`, `find -exec`). Not parsed: aliases, functions by name, arithmetic, values of
+variables.
 
-Invariant: any text gives an answer. What does not parse is read as far as it goes, and nesting beyond a bound is left
-as text, so the work is linear in the length of the text.
+Invariant: any text gives a result. Malformed text is parsed as far as possible, and nesting beyond a bound stays text,
+so the work is linear in the text's length.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Redirect(NamedTuple):
 
 
 class SimpleCommand(msgspec.Struct, frozen=True):
-    """One program, builtin or function as it would be called, quotes taken off and expansions left as written."""
+    """A call of a program, builtin or function, quotes removed and expansions as written."""
 
     words: tuple[str, ...]
     joined: str = ""
-    """What stands between it and the command before it: `&&`, `||`, `|`, `;`, `&`, or nothing at the start."""
+    """Operator before the command: `&&`, `||`, `|`, `;`, `&`, or empty at the start."""
     depth: int = 0
-    """0 as typed; one more inside each substitution, subshell and script that another program is given."""
+    """0 as typed; one more inside each substitution, subshell and passed script."""
     assignments: tuple[str, ...] = ()
     redirects: tuple[Redirect, ...] = ()
     stdin: str | None = None
@@ -60,19 +60,19 @@ class SimpleCommand(msgspec.Struct, frozen=True):
 
     @property
     def program(self) -> str:
-        """Last part of the first word; empty where there is none."""
+        """Returns the last path component of the first word; empty without one."""
         return self.words[0].rsplit("/", 1)[-1] if self.words else ""
 
     @property
     def effective(self) -> tuple[str, ...]:
-        """The words without the programs that only run another one (`sudo`, `env A=b`, `timeout 60`, `uv run`)."""
+        """Returns the words without wrapper programs (`sudo`, `env A=b`, `timeout 60`, `uv run`)."""
         return without_wrappers(self.words)
 
 
 def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
-    """The simple commands of `command`, in the order of their text; what is nested comes after what holds it.
+    """Returns the simple commands of `command` in text order, nested ones after the command that contains them.
 
-    Nothing is left out where the text is malformed: an open quote or parenthesis reaches to the end.
+    Malformed text is parsed too: an open quote or parenthesis reaches to the end.
     """
     return _short(command) if len(command) <= _SHORT else _long(command)
 
@@ -93,7 +93,7 @@ def _read(text: str, depth: int) -> tuple[SimpleCommand, ...]:
     reader.commands(depth, "")
     found: list[SimpleCommand] = []
     for pending in reader.begun:
-        made = pending.made()
+        made = pending.build()
         if made is None:
             continue
         found.append(made)
@@ -105,8 +105,6 @@ def _read(text: str, depth: int) -> tuple[SimpleCommand, ...]:
 
 
 class _Pending:
-    """A command that is being read."""
-
     def __init__(self, joined: str, depth: int) -> None:
         self.joined, self.depth = joined, depth
         self.words: list[str] = []
@@ -114,9 +112,9 @@ class _Pending:
         self.redirects: list[Redirect] = []
         self.stdin: str | None = None
         self.head = False
-        """Of a loop, a case or a function: its words are no command."""
+        """Whether it heads a loop, case or function, whose words are no command."""
         self.closed = False
-        """A group ends here: what follows is joined to the group."""
+        """Whether a group ends here: the next command is joined to the group."""
 
     def empty(self) -> bool:
         return not (self.words or self.assignments or self.redirects or self.stdin is not None)
@@ -124,7 +122,7 @@ class _Pending:
     def in_test(self) -> bool:
         return bool(self.words) and self.words[0] == "[[" and self.words[-1] != "]]"
 
-    def made(self) -> SimpleCommand | None:
+    def build(self) -> SimpleCommand | None:
         if self.head or self.empty():
             return None
         parts = tuple(self.words), self.joined, self.depth, tuple(self.assignments), tuple(self.redirects)
@@ -132,7 +130,7 @@ class _Pending:
 
 
 class _HereDocument(NamedTuple):
-    """Announced on the line that is being read; its text begins on the next."""
+    """Here-document announced on the current line; its text begins on the next."""
 
     owner: _Pending
     delimiter: str
@@ -140,15 +138,13 @@ class _HereDocument(NamedTuple):
 
 
 class _Reader:
-    """A position in one text, and what was begun before it."""
-
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.begun: list[_Pending] = []
         self._documents: list[_HereDocument] = []
 
     def commands(self, depth: int, closing: str) -> None:
-        """Reads up to and over `closing` (a parenthesis), or to the end."""
+        """Parses up to and including `closing` (a parenthesis), or to the end."""
         pending = self._begin("", depth)
         while self._skip():
             char = self.text[self.at]
@@ -172,7 +168,7 @@ class _Reader:
                 self._take(pending, depth)
 
     def _pattern(self) -> None:
-        """Marks what stood before a parenthesis that closes nothing as the pattern of a case."""
+        """Marks the words before an unbalanced closing parenthesis as a case pattern."""
         for pending in reversed(self.begun):
             pending.head = True
             if pending.joined != "|":
@@ -184,7 +180,7 @@ class _Reader:
         return pending
 
     def _joint(self, pending: _Pending, char: str) -> str | None:
-        """Reads over what ends a command; None where nothing does."""
+        """Consumes a command separator; None without one."""
         if char == "\n":
             self.at += 1
             self._read_documents()
@@ -199,7 +195,7 @@ class _Reader:
         return "|" if found[0] == "|&" else ";" if found[0].startswith(";") else found[0]
 
     def _skip(self) -> bool:
-        """Over blanks and comments; False at the end."""
+        """Skips blanks and comments; False at the end."""
         blank = _BLANK.match(self.text, self.at)
         if blank is not None:
             self.at = blank.end()
@@ -256,7 +252,6 @@ class _Reader:
             pending.redirects.append(Redirect(found[2], target, int(found[1][:4]) if found[1] else None))
 
     def _read_documents(self) -> None:
-        """The texts that the line just ended has announced."""
         waiting, self._documents = self._documents, []
         for each in waiting:
             each.owner.stdin = self._document(each)
@@ -326,7 +321,7 @@ class _Reader:
         return "".join(parts)
 
     def _expansion(self, depth: int) -> str:
-        """Text of an expansion as written; commands inside it are read."""
+        """Returns an expansion as written; commands inside it are parsed."""
         start, text = self.at, self.text
         if text[start] == "`":
             self._backticks(depth)

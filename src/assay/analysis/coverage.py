@@ -1,11 +1,11 @@
-"""How much of a reference solution an attempt goes through, and how much of the attempt is that.
+"""Coverage of a reference solution by an attempt, and vice versa.
 
-After AgentLens (arXiv 2605.12925). A reference is a set of paths (one attempt that passed, or a path through several
-merged ones); the path that is covered best counts. Its published matching scans greedily and gives up at the first
-state of the path that nothing matches: all that follows is lost. Here the longest common subsequence is taken.
+After AgentLens (arXiv 2605.12925). A reference is a set of paths (one passing attempt, or paths through several merged
+ones); the best covered path counts. The published greedy matching stops at the first unmatched state of the path and
+loses the rest; here the longest common subsequence is used.
 
-Range: shares in [0, 1]. When it misleads: a reference of a few acts is easily covered whole, and coverage of a path
-says nothing about other good ways. An attempt that is itself among the references covers itself: leave it out.
+Range: [0, 1]. Misleading for a reference of few acts, and for other good solutions. Exclude the attempt itself from its
+references.
 """
 
 from __future__ import annotations
@@ -24,38 +24,37 @@ __all__ = ["Coverage", "cover", "matches"]
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """An attempt against the best of the paths given."""
+    """Coverage of the best of the given paths."""
 
     path: int
-    """Which path."""
     pairs: tuple[Pair, ...]
-    """Matched positions: of the attempt, and of the path."""
+    """Matched positions of the attempt and of the path."""
     coverage: float
-    """Share of the path that is matched."""
+    """Matched portion of the path."""
     precision: float
-    """Share of the attempt that is matched."""
+    """Matched portion of the attempt."""
     stages: dict[Stage, float]
-    """Share matched of each stage that the path has."""
+    """Matched portion of each stage of the path."""
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of coverage and precision."""
+        """Returns the harmonic mean of coverage and precision."""
         both = self.coverage + self.precision
         return 2 * self.coverage * self.precision / both if both else 0.0
 
     @property
     def completeness(self) -> float:
-        """Share of the path's stages of which anything is matched."""
+        """Returns the portion of the path's stages with any match."""
         return sum(share > 0 for share in self.stages.values()) / len(self.stages) if self.stages else 1.0
 
     @property
     def bottleneck(self) -> float:
-        """The least share of any stage."""
+        """Returns the minimum over the stages."""
         return min(self.stages.values(), default=1.0)
 
 
 def matches(attempt: Sequence[State], path: Sequence[State]) -> NDArray[np.bool_]:
-    """Which states are equivalent, of shape (len(attempt), len(path))."""
+    """Returns state equivalence, of shape (len(attempt), len(path))."""
     rows, columns = _numbered(attempt), _numbered(path)
     blocks: dict[Hashable, list[tuple[State, int]]] = {}
     for state, number in columns.items():
@@ -78,7 +77,7 @@ def _numbered(states: Sequence[State]) -> dict[State, int]:
 
 
 def cover(attempt: Sequence[State], paths: Sequence[Sequence[State]]) -> Coverage:
-    """The coverage of the path with the highest share matched; of several, the longest, then the first.
+    """Returns the coverage of the best covered path; ties go to the longest, then the first.
 
     Raises:
         ValueError: There is no path.

@@ -1,10 +1,9 @@
-"""What an attempt fell short of, measured against a reference that passed.
+"""Shortfalls of an attempt against a passing reference.
 
-Source: the failure reasons of AgentLens (arXiv 2605.12925); its bounds are kept, and its words too where a name is
-published. In its data no reasons are given to attempts whose verdict was good (`PASS`, `LIKELY PASS`); here they always
-are, so that the reader decides.
+Source: the failure reasons of AgentLens (arXiv 2605.12925), with its bounds and published names. Its data gives no
+reasons for good verdicts (`PASS`, `LIKELY PASS`); here they are always given.
 
-When it misleads: an attempt that differs from the reference early "diverges", however well it goes on.
+Misleading: an attempt that differs early "diverges", however well it continues.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ _EARLY, _VERIFIED, _IMPLEMENTED, _BADLY, _COHERENT, _COVERED = 0.40, 0.25, 0.50,
 
 
 class Shortfall(msgspec.Struct, frozen=True):
-    """One reason why an attempt is not as the reference is."""
+    """Reason for a difference from the reference."""
 
     reason: Reason
     severity: Literal["critical", "high", "medium"]
     value: float
-    """The share, in [0, 1], that fell below its bound."""
+    """Share, in [0, 1], below its bound."""
 
 
 def first_divergence(coverage: Coverage) -> int:
-    """The first position of the attempt that has no partner in the reference."""
+    """Returns the first unmatched position of the attempt."""
     for expected, pair in enumerate(coverage.pairs):
         if pair.left != expected:
             return expected
@@ -44,13 +43,13 @@ def first_divergence(coverage: Coverage) -> int:
 def shortfalls(
     coverage: float, coherence: float, stages: dict[Stage, float], divergence: float | None
 ) -> tuple[Shortfall, ...]:
-    """The reasons, in the order in which they matter.
+    """Returns the reasons in order of importance.
 
     Args:
-        coverage: Share of the reference that is covered.
-        coherence: Of the attempt.
-        stages: Share of each stage of the reference that is covered; a stage that it lacks is left out.
-        divergence: How far through the reference the attempt leaves it, in [0, 1]; None where it never does.
+        coverage: Covered portion of the reference.
+        coherence: Coherence of the attempt.
+        stages: Covered portion of each stage that the reference has.
+        divergence: Relative position in the reference where the attempt leaves it, in [0, 1]; None if it never does.
     """
     found: list[Shortfall] = []
     verified, implemented = stages.get("verify"), stages.get("implement")

@@ -1,4 +1,4 @@
-"""What every judge of a trajectory shares: the actions that it looks at and the findings that it gives."""
+"""Types shared by all trajectory judges: actions, quotes and findings."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ ActionKind = Literal["shell", "read", "edit", "search", "browse", "think", "say"
 """`tool` is any other tool; `say` is a message without a tool call."""
 Family = Literal["consistency", "integrity", "process", "safety", "attribution"]
 Severity = Literal["note", "minor", "major", "critical"]
-"""`note` says something and counts against nobody; `minor` is worth a look; `major` makes the result doubtful;
-`critical` makes it worthless as evidence."""
+"""`note` counts against no attempt; `minor` deserves a look; `major` makes the result doubtful; `critical` makes it
+worthless as evidence.
+"""
 Reach = Literal["attempted", "obtained"]
-"""Whether it was only tried, or what it was tried for was seen to be had."""
+"""Whether the action was only attempted, or its goal was visibly obtained."""
 
 
 class Action(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One act of an agent: a tool call with what it brought back, or a message without one."""
+    """One action of an agent: a tool call with its output, or a message without one."""
 
     index: int
     """Position among the trajectory's actions."""
     step: int
-    """`Step.index` of the step that it is of."""
+    """`Step.index` of its step."""
     call: int
     """Position among the step's tool calls; -1 for a message."""
     kind: ActionKind
     tool: str
     """The tool's name as recorded; empty for a message."""
     command: str | None = None
-    """The shell text, where it is a shell."""
+    """Shell text of a shell call."""
     paths: tuple[str, ...] = ()
-    """Files that it names, as written."""
+    """Named files, as written."""
     text: str = ""
-    """What it writes or says: new content of an edit, a message."""
+    """Written text: new content of an edit, a message."""
     arguments: dict[str, Any] = {}
     observation: str | None = None
-    """What came back; None where nothing was recorded."""
+    """Output; None if not recorded."""
     exit_code: int | None = None
     error: bool = False
 
 
 class Quote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Words that stand in the record exactly so."""
+    """Verbatim words of the record."""
 
     step: int
     field: Literal["message", "reasoning", "arguments", "observation", "evidence"]
@@ -53,14 +54,14 @@ class Quote(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that a rule found in a trajectory, with where to look."""
+    """Finding of a rule in a trajectory, with its location."""
 
     rule: str
     """Stable short name, `reward-without-tests`."""
     family: Family
     severity: Severity
     summary: str
-    """One sentence with the facts in it."""
+    """One sentence with the facts."""
     steps: tuple[int, ...] = ()
     quotes: tuple[Quote, ...] = ()
     evidence: tuple[str, ...] = ()
@@ -68,4 +69,4 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     reach: Reach | None = None
     data: dict[str, Any] = {}
     forging: bool = False
-    """Unmistakable forging of what judges: it decides whether or not it worked."""
+    """Whether it is unmistakable forging of results, which decides even if it failed."""

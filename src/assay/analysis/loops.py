@@ -1,12 +1,11 @@
-"""Where an attempt goes round in circles.
+"""Detection of loops in an attempt.
 
-A loop is a sequence of 1 to 8 acts that is repeated at once, two rounds or more (three for a single act). It is `stuck`
-where every round also came to the same: the same outcomes and, where the record has them, the same words. Acts are
-compared by tool, command or arguments, and file; not by stage, which changes with the position.
+A loop is a sequence of 1 to 8 acts repeated at once, at least two rounds (three for a single act). It is `stuck` if
+every round had the same outcomes and, if recorded, the same output. Acts are compared by tool, command or arguments,
+and file; not by stage, which depends on the position.
 
-Ours; AgentLens and the signals of the triage paper (arXiv 2604.00356) have loops that do not look at what came back.
-When it misleads: waiting for a server is a loop, and a good one; numbers (times, counters) are taken out of the words
-before they are compared, so a loop whose numbers make progress is called stuck.
+Ours; loops of AgentLens and of the triage paper (arXiv 2604.00356) ignore the output. Misleading: waiting for a server
+is a useful loop; numbers are removed from the output, so a loop whose numbers show progress counts as stuck.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ class Loop(msgspec.Struct, frozen=True):
     start: int
     """Position of the first act."""
     length: int
-    """Acts in a round."""
+    """Acts per round."""
     rounds: int
     stuck: bool
-    """Whether each round came to the same as the first."""
+    """Whether each round had the same result as the first."""
 
 
 def loops_of(actions: Sequence[Action]) -> tuple[Loop, ...]:
-    """The loops of an attempt, in order, none overlapping; at each place the one that takes up the most acts."""
+    """Returns the non-overlapping loops of an attempt, in order; at each position the one that covers the most acts."""
     acts = [(state.tool, state.what, state.file, state.lines) for state in states_of(actions)]
     seen = [(outcome_of(action), _NUMBERS.sub("0", (action.observation or "")[:_COMPARED])) for action in actions]
     found: list[Loop] = []

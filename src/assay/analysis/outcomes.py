@@ -1,7 +1,7 @@
-"""What an act came to, in a word: nothing recorded, fine, or which error.
+"""Outcome of an act in a word: nothing recorded, fine, or an error kind.
 
-The word is coarse on purpose: it is what makes two observations the same one in a graph of many attempts.
-When it misleads: a test run that fails is an error here, and may be just what was wanted.
+Coarse on purpose: it identifies observations in a graph of many attempts. Misleading: a failing test run is an error
+here, but may be wanted.
 """
 
 from __future__ import annotations
@@ -49,5 +49,5 @@ def outcome_of(action: Action) -> str:
 
 
 def is_error(action: Action) -> bool:
-    """Returns whether it came to an error."""
+    """Returns whether the act ended in an error."""
     return outcome_of(action).startswith("error")

@@ -10,9 +10,9 @@ Source: SPARK (arXiv 2605.09192), its online form, formulas in our own code. Aft
 z is over the values so far, this one included. High means acting on evidence; below -.5 the plan is repeated.
 
 Bugs of the published code, put right here: (1) its weight is min(1, step / warmup) and it calls with step = -1, which
-makes the weight -.5 and turns the sign of the index round, as released runs show; here the weight is held
-in [0, 1]. (2) The first attempt's index is a difference of raw shares, compared with the same bound as later
-differences of z-scores; here the first attempt has none (None), since nothing can be learnt from a history of one.
+makes the weight -.5 and turns the sign of the index round, as released runs show; here the weight is held in [0, 1].
+(2) The first attempt's index is a difference of raw shares, compared with the same bound as later differences of
+z-scores; here the first attempt has none (None), since nothing can be learnt from a history of one.
 
 Range: unbounded, about [-4, 4]. When it misleads: z-scores of two or three values are coarse, and words shared with the
 facts may be file names that any attempt would use.
@@ -27,24 +27,20 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from .workflow import jensen_shannon
-
-__all__ = ["TRIGGER", "PdiPoint", "Proxies", "Reflection", "divergence_of_words", "pdi", "proxies", "words"]
+__all__ = ["TRIGGER", "PdiPoint", "Proxies", "Reflection", "pdi", "proxies", "words"]
 
 TRIGGER = -0.5
 WARM_UP = 2
 _WORD = re.compile(r"[A-Za-z0-9_./-]{2,80}")
-_SMOOTHING = 0.002
 
 
 class Reflection(msgspec.Struct, frozen=True):
-    """What an attempt left: the words of each, as `words` gives them."""
+    """Word sets of an attempt's reflection, as `words` gives them."""
 
     commands: frozenset[str] = frozenset()
     facts: frozenset[str] = frozenset()
     """Verified facts that it wrote down."""
     strategy: frozenset[str] = frozenset()
-    """What it means to do next."""
     failed_tests: frozenset[str] = frozenset()
 
 
@@ -67,12 +63,12 @@ class PdiPoint(msgspec.Struct, frozen=True):
 
     @property
     def triggers(self) -> bool:
-        """Returns whether the published intervention would be made: the plan is repeated against the evidence."""
+        """Returns whether the published intervention applies: the plan is repeated against the evidence."""
         return self.index is not None and self.index < TRIGGER - 1e-9
 
 
 def words(text: str) -> frozenset[str]:
-    """Words, paths and identifiers of a text, in lower case. How the published code splits is not known."""
+    """Returns words, paths and identifiers of a text, in lower case. The published tokenisation is unknown."""
     return frozenset(word.lower() for word in _WORD.findall(text))
 
 
@@ -85,7 +81,7 @@ def _weight(step: int) -> float:
 
 
 def proxies(attempts: Sequence[Reflection]) -> tuple[Proxies, ...]:
-    """The shares after each attempt at one task, in the order in which they were made."""
+    """Returns the shares after each attempt at one task, in order."""
     found = []
     before = Reflection()
     for attempt in attempts:
@@ -97,7 +93,7 @@ def proxies(attempts: Sequence[Reflection]) -> tuple[Proxies, ...]:
 
 
 def pdi(history: Sequence[Proxies]) -> tuple[PdiPoint, ...]:
-    """The index after each attempt, from the shares of all of them in order."""
+    """Returns the index after each attempt, from the shares of all of them in order."""
     found = []
     for step, point in enumerate(history):
         index = None
@@ -109,21 +105,6 @@ def pdi(history: Sequence[Proxies]) -> tuple[PdiPoint, ...]:
 
 
 def _z(values: Sequence[float]) -> float:
-    """How many standard deviations the last value lies above the mean of all; 0 where they do not differ."""
+    """Returns the z-score of the last value; 0 for equal values."""
     spread = float(np.std(values))
     return (values[-1] - float(np.mean(values))) / spread if spread > 1e-12 else 0.0
-
-
-def divergence_of_words(first: Sequence[str], second: Sequence[str]) -> float:
-    """The paper's other form of likeness: 1 minus the Jensen-Shannon divergence of word counts, smoothed with .002.
-
-    The published code takes natural logarithms, so its values lie in [.307, 1]; here base 2 gives [0, 1].
-    """
-    known = sorted({*first, *second})
-    if not known:
-        return 1.0
-    codes = {word: code for code, word in enumerate(known)}
-    counts = [
-        np.bincount([codes[word] for word in each], minlength=len(known)) + _SMOOTHING for each in (first, second)
-    ]
-    return 1.0 - jensen_shannon(*(np.asarray(each / each.sum(), dtype=np.float64) for each in counts))

@@ -1,13 +1,11 @@
-"""Many attempts at one task as one tree of what they share: a prefix tree acceptor.
+"""Prefix tree of many attempts at one task.
 
-The root is the beginning; a node stands for all attempts that came to it by equivalent acts in the same order. Where
-attempts part, the tree forks; an attempt accepted is a path from the root to a node at which an attempt ended.
-After AgentLens (arXiv 2605.12925), which merges equivalent states across positions too and so makes a graph; a tree
-keeps the order of acts whole (`assay.analysis.quotient` is the graph). Forks follow the bifurcation analysis of WebStep
-(named in its abstract); the measure, information gain, is ours.
+A node stands for all attempts that reached it by equivalent acts in the same order; attempts part at forks and end at
+nodes. AgentLens (arXiv 2605.12925) merges equivalent states across positions into a graph; a tree keeps the order
+(`assay.analysis.quotient` is the graph). Forks follow the bifurcation analysis named in WebStep's abstract; the
+measure, information gain, is ours.
 
-When it misleads: two acts in another order are two branches. A fork with few attempts gains information by chance:
-`Fork.attempts` says how many there are.
+Misleading: reordered acts are two branches; forks with few attempts gain information by chance (`Fork.attempts`).
 """
 
 from __future__ import annotations
@@ -25,50 +23,50 @@ ROOT = 0
 
 
 class Node(msgspec.Struct):
-    """A place in the tree. Only `prefix_tree` changes it."""
+    """Node of the tree. Only `prefix_tree` changes it."""
 
     parent: int
     """-1 for the root."""
     depth: int
     """Acts from the root."""
     state: State | None
-    """The first that came here; None for the root."""
+    """State of the first attempt here; None for the root."""
     children: list[int]
     attempts: int = 0
-    """How many came through."""
+    """Number of attempts through the node."""
     passed: int = 0
     failed: int = 0
-    """How many of them, where it is known."""
+    """Number of failed ones, by known outcome."""
     ended: int = 0
-    """How many ended here."""
+    """Number of attempts that ended here."""
 
     @property
     def rate(self) -> float | None:
-        """Share that passed of those whose outcome is known."""
+        """Returns the pass rate of those with known outcome."""
         known = self.passed + self.failed
         return self.passed / known if known else None
 
 
 class PrefixTree(msgspec.Struct, frozen=True):
-    """Nodes by number, the root first, parents before children, and each attempt's way through them."""
+    """Nodes by number, the root first, parents before children, and each attempt's path."""
 
     nodes: tuple[Node, ...]
     walks: tuple[tuple[int, ...], ...]
-    """Of each attempt: the nodes after the root, one for each act."""
+    """Nodes of each attempt after the root, one per act."""
     outcomes: tuple[bool | None, ...]
 
 
 class Fork(msgspec.Struct, frozen=True):
-    """Where attempts part and outcomes with them."""
+    """Node where attempts and their outcomes part."""
 
     node: int
     depth: int
     attempts: int
-    """Whose outcome is known."""
+    """Number of attempts with known outcome."""
     gain: float
-    """Bits that the branch taken tells about the outcome, in [0, 1]."""
+    """Information of the branch about the outcome in bits, in [0, 1]."""
     branches: tuple[int, ...]
-    """Nodes; an attempt that ended here took none."""
+    """Child nodes; attempts that ended here took none."""
 
 
 def prefix_tree(
@@ -76,15 +74,15 @@ def prefix_tree(
     outcomes: Sequence[bool | None],
     same: Callable[[State, State], bool] = equivalent,
 ) -> PrefixTree:
-    """The tree of all attempts, in the order given: a state joins the first child that it is equivalent to.
+    """Builds the tree of all attempts, in the given order: a state joins the first equivalent child.
 
     Args:
         attempts: The states of each.
-        outcomes: Of each: passed, failed, or None where it is not known.
-        same: Whether two states are one. It is asked about states of one `block` alone.
+        outcomes: Per attempt: passed, failed, or None if unknown.
+        same: Equivalence of two states of one `block`.
 
     Raises:
-        ValueError: There are not as many outcomes as attempts.
+        ValueError: The numbers of outcomes and attempts differ.
     """
     nodes = [Node(-1, 0, None, [])]
     # Children by what equivalent states must share; what was found equivalent once is not asked again.
@@ -97,7 +95,7 @@ def prefix_tree(
         for state in states:
             found = exact[at].get(state)
             if found is None:
-                found = next((n for n in alike[at].get(block(state), ()) if same(_held(nodes[n]), state)), None)
+                found = next((n for n in alike[at].get(block(state), ()) if same(_state_of(nodes[n]), state)), None)
                 if found is None:
                     found = len(nodes)
                     nodes.append(Node(at, nodes[at].depth + 1, state, []))
@@ -114,7 +112,7 @@ def prefix_tree(
     return PrefixTree(tuple(nodes), tuple(walks), tuple(outcomes))
 
 
-def _held(node: Node) -> State:
+def _state_of(node: Node) -> State:
     assert node.state is not None, "only the root has no state"
     return node.state
 
@@ -126,19 +124,19 @@ def _count(node: Node, outcome: bool | None) -> None:  # noqa: FBT001 - a value,
 
 
 def paths(tree: PrefixTree) -> Iterator[tuple[State, ...]]:
-    """Every way from the root to a node at which an attempt ended, by number of that node."""
+    """Yields every path from the root to a node where an attempt ended, by node number."""
     for node in tree.nodes:
         if node.ended:
             way: list[State] = []
             at = node
             while at.parent >= 0:
-                way.append(_held(at))
+                way.append(_state_of(at))
                 at = tree.nodes[at.parent]
             yield tuple(reversed(way))
 
 
 def divergence(tree: PrefixTree, attempt: int) -> int | None:
-    """The first act after which an attempt is on no way by which another attempt passed; None where it always is."""
+    """Returns the first act after which no passing attempt follows the same path; None without one."""
     own = int(tree.outcomes[attempt] is True)
     for position, number in enumerate(tree.walks[attempt]):
         if tree.nodes[number].passed - own <= 0:
@@ -147,7 +145,7 @@ def divergence(tree: PrefixTree, attempt: int) -> int | None:
 
 
 def forks(tree: PrefixTree) -> tuple[Fork, ...]:
-    """Nodes where ways part, those that tell most about the outcome first."""
+    """Returns the forks by decreasing information about the outcome."""
     found = []
     for number, node in enumerate(tree.nodes):
         if len(node.children) + bool(node.ended) < 2:
@@ -160,10 +158,10 @@ def forks(tree: PrefixTree) -> tuple[Fork, ...]:
 
 
 def information_gain(branches: Sequence[tuple[int, int]]) -> float:
-    """Bits about a yes or no that the branch tells, from counts of yes and no in each branch.
+    """Returns the bits about a binary outcome in the branch, from the counts of both outcomes per branch, in [0, 1].
 
-    What as many branches would seem to tell by chance is taken off (Miller 1955, to the first order), so a fork at
-    which every attempt goes a way of its own tells little. In [0, 1].
+    Corrected for the first-order bias of the estimate (Miller 1955), so a fork with one attempt per branch gains
+    little.
     """
     total = sum(map(sum, branches))
     if not total:

@@ -10,8 +10,8 @@ With P_0 = 0, P_1 ... P_T in [0, 1] and steps dP_t = P_t - P_(t-1):
     PPE   P_T / sum |dP|                                            PPL  P_T * PPE
     CRA   mean over t of (max of P up to t) - P_t                   STR  share of steps with |dP| < .005
 
-All are in [0, 1]; high is good but for CRA (how far behind its best the attempt is, on average) and STR (share of
-steps that change nothing). An attempt that never moves has PPE 0: the published quotient is 0/0 there.
+All are in [0, 1]; high is good but for CRA (how far behind its best the attempt is, on average) and STR (share of steps
+that change nothing). An attempt that never moves has PPE 0: the published quotient is 0/0 there.
 
 When they mislead: progress by tests is lumpy, so STR is high for good attempts too, and a curve from tests that the
 agent itself ran (`observed_progress`) is of the tests that it chose to run, as its own record shows them."""
@@ -47,34 +47,29 @@ _JEST = re.compile(r"^Tests:[ \t]+((?>(?:\d{1,9} \w+, )+))\d{1,9} total", re.MUL
 
 
 class ProgressPoint(NamedTuple):
-    """After the step, this share of the goal was reached."""
+    """Share of the goal reached after the step."""
 
     step: int
     share: float
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """The measures of one curve."""
+    """Measures of one curve."""
 
     milestones: dict[str, bool]
     """MC, by milestone: `25`, `50`, `75`, `100`."""
     most: float
-    """MP."""
     efficiency: float
-    """PPE."""
     effective: float
-    """PPL."""
     regret: float
-    """CRA."""
     stagnation: float
-    """STR."""
 
 
 def progress_metrics(curve: Sequence[float]) -> Progress:
-    """The measures of a curve P_1 ... P_T, shares in [0, 1]. The beginning, P_0 = 0, is put before it.
+    """Returns the measures of a curve P_1 ... P_T, shares in [0, 1], after P_0 = 0.
 
     Raises:
-        ValueError: There is no point, or one is no share.
+        ValueError: There is no point, or one is not a share.
     """
     points = np.asarray(curve, dtype=np.float64)
     if points.ndim != 1 or not points.size:
@@ -95,9 +90,8 @@ def progress_metrics(curve: Sequence[float]) -> Progress:
 
 
 def observed_progress(actions: Sequence[Action]) -> tuple[ProgressPoint, ...]:
-    """Share of tests passed after each test run of the agent's own whose summary can be read (pytest, unittest, Jest).
-
-    It is what the record shows of what the agent ran, no verdict: it can be of other tests each time, and forged.
+    """Returns the share of passed tests after each of the agent's own test runs with a readable summary (pytest,
+    unittest, Jest). It is no verdict: the tests may differ each time, and be forged.
     """
     found = []
     for action in actions:
@@ -108,10 +102,10 @@ def observed_progress(actions: Sequence[Action]) -> tuple[ProgressPoint, ...]:
 
 
 def reported_progress(trajectory: Trajectory) -> tuple[ProgressPoint, ...]:
-    """Share of tests passed in each report of a verifier's tests on record, in order.
+    """Returns the share of passed tests in each recorded report of a verifier, in order.
 
-    A report belongs to the last step that had begun when it was made; one without a time, to the last step of all. Most
-    attempts are verified once and have one point; replays that verify every prefix have a curve.
+    A report belongs to the last step begun before it; without a time, to the last step. Most attempts have one point;
+    replays that verify every prefix have a curve.
     """
     begun = [(step.started, step.index) for step in trajectory.steps if step.started is not None]
     last = trajectory.steps[-1].index if trajectory.steps else 0
@@ -134,8 +128,8 @@ def _share(text: str) -> float | None:
         counts = {kind: int(number) for number, kind in _COUNT.findall(summaries[-1])}
         return _of(counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0))
     if runs := _UNITTEST.findall(text):
-        total, verdict, told = runs[-1]
-        lost = sum(map(int, _LOST.findall(told))) if verdict == "FAILED" else 0
+        total, verdict, log = runs[-1]
+        lost = sum(map(int, _LOST.findall(log))) if verdict == "FAILED" else 0
         return _of(max(int(total) - lost, 0), min(lost, int(total)))
     if runs := _JEST.findall(text):
         counts = {kind: int(number) for number, kind in _COUNT.findall(runs[-1])}

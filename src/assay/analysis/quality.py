@@ -43,7 +43,7 @@ _ALONE = {"coherence": 25.0, "completeness": 18.0, "thrift": 25.0}
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """What the score is made of, each in [0, 1]."""
+    """Parts of the score, each in [0, 1]."""
 
     coverage: float
     coherence: float
@@ -53,41 +53,41 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 class Quality(msgspec.Struct, frozen=True):
-    """How well an attempt went about its task, without a look at how it ended."""
+    """Process quality of an attempt, regardless of its outcome."""
 
     score: float
-    """In [0, 1]."""
+    """Score in [0, 1]."""
     parts: dict[str, float]
-    """Each in [0, 1]."""
+    """Parts, each in [0, 1]."""
     referenced: bool
-    """Whether it was compared with attempts that passed. Scores with and without are on different scales."""
+    """Whether it was compared with passing attempts. Scores with and without are on different scales."""
     wasted: tuple[int, ...]
-    """Positions among the actions that were waste."""
+    """Positions of wasted actions."""
     judged: int
-    """How many actions were looked at: the first 1,000 at the most, of the attempt and of each reference."""
+    """Number of examined actions: at most the first 1,000 of the attempt and of each reference."""
     path: int | None = None
-    """Which of the references that have acts it was most like."""
+    """Index of the most similar reference among those with acts."""
 
 
 def label_free_score(parts: Parts) -> float:
-    """Points without the outcome, 0 to 90."""
+    """Returns the points without the outcome, 0 to 90."""
     return sum(weight * float(getattr(parts, name)) for name, weight in _PARTS.items())
 
 
 def quality_score(parts: Parts, *, passed: bool | None) -> float:
-    """Points as published, 0 to 100. `passed` is None where it is not known."""
+    """Returns the published points, 0 to 100. `passed` is None if unknown."""
     return label_free_score(parts) + _OUTCOME * (0.5 if passed is None else float(passed))
 
 
 def tier(score: float, *, passed: bool) -> Tier:
-    """The tier of a score of 0 to 100, as published."""
+    """Returns the published tier of a score of 0 to 100."""
     if not passed:
         return "partial_fail" if score >= PARTIAL else "off_track"
     return "ideal" if score >= IDEAL else "solid" if score >= SOLID else "lucky"
 
 
 def without_reference(states: Sequence[State]) -> dict[str, float]:
-    """Coherence, share of explore, implement and verify that occur, and 1 minus the share of waste."""
+    """Returns coherence, portion of explore, implement and verify that occur, and 1 minus the portion of waste."""
     held = {state.stage for state in states}
     return {
         "coherence": coherence(states),
@@ -97,14 +97,14 @@ def without_reference(states: Sequence[State]) -> dict[str, float]:
 
 
 def process_quality(actions: Sequence[Action], references: Sequence[Sequence[Action]] = ()) -> Quality | None:
-    """The label-free quality of an attempt.
+    """Returns the label-free quality of an attempt.
 
     Args:
-        actions: Of the attempt.
-        references: Attempts at the same task that passed and are not this one; one without an act is passed over.
+        actions: Actions of the attempt.
+        references: Other passing attempts at the same task; those without acts are skipped.
 
     Returns:
-        None where there is no action to judge.
+        None without actions.
     """
     if not actions:
         return None

@@ -1,4 +1,4 @@
-"""Quotes: cut from a record so that they stand in it exactly, and looked up in it again."""
+"""Verbatim quotes from a record, and their lookup."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from assay.records import Observation, Step, Trajectory, canonical_bytes
 
 from .interface import Action, Quote
 
-__all__ = ["NO_STEP", "from_action", "from_evidence", "line_around", "stands"]
+__all__ = ["NO_STEP", "from_action", "from_evidence", "line_around", "quote_holds"]
 
 MOST = 240
-"""Characters of a quote."""
+"""Maximum characters of a quote."""
 NO_STEP = -1
-"""The step of a quote from evidence."""
+"""Step of a quote from evidence."""
 
 
 def line_around(text: str, start: int, end: int, most: int = MOST) -> str:
-    """The line of `text` that holds `start` to `end`, cut to at most `most` characters that still hold `start`."""
+    """Returns the line of `text` with `start` to `end`, cut to `most` characters that still include `start`."""
     begin = text.rfind("\n", 0, start) + 1
     cut = text.find("\n", max(start, min(end, start + most)))
     stop = len(text) if cut < 0 else cut
@@ -32,7 +32,7 @@ def line_around(text: str, start: int, end: int, most: int = MOST) -> str:
 def from_action(
     action: Action, field: Literal["message", "arguments", "observation"], pattern: str | re.Pattern[str]
 ) -> Quote | None:
-    """The line of an action's command, text or observation in which a pattern is found first; None where it is not.
+    """Quotes the first matching line of an action's command, text or observation; None without one.
 
     For a shell the arguments are its command; for an edit the text that it writes.
     """
@@ -57,15 +57,15 @@ def _texts_of(action: Action, field: str) -> Iterator[str]:
 
 
 def from_evidence(text: str) -> Quote:
-    """A quote from an item of evidence; `text` as in its canonical JSON, or as in one of its texts."""
+    """Quotes an item of evidence; `text` as in its canonical JSON, or as in one of its texts."""
     return Quote(NO_STEP, "evidence", text[:MOST])
 
 
-def stands(trajectory: Trajectory, quote: Quote, texts: Callable[[str], str | None] | None = None) -> bool:
-    """Returns whether the words stand in the record exactly so, in that step and field. An empty quote stands nowhere.
+def quote_holds(trajectory: Trajectory, quote: Quote, texts: Callable[[str], str | None] | None = None) -> bool:
+    """Returns whether the words occur verbatim in that step and field of the record. An empty quote never does.
 
-    Arguments are looked up as the model wrote them and as they were parsed; evidence in its texts and as canonical
-    JSON, and, where `texts` gives the text of a digest, in its blobs.
+    Arguments are searched as written and as parsed; evidence in its texts and as canonical JSON, and, if `texts`
+    resolves a digest, in its blobs.
     """
     if not quote.text:
         return False
@@ -109,7 +109,7 @@ def _observed(seen: Observation) -> tuple[str, str]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Every text in plain JSON data, keys left out."""
+    """Yields every text in plain JSON data, without keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -1,12 +1,11 @@
-"""Many attempts at one task as one graph: equivalent acts that came to the same are one node, wherever they stand.
+"""Quotient graph of many attempts at one task: equivalent acts with the same outcome are one node.
 
-After TopoCurate (arXiv 2603.01714), which merges equivalent states of action and observation over many attempts and
-picks from the result what to learn from; its formulas are not published, so the measures are ours and say so. A node
-is a class of acts (`states.equivalent`) together with what they came to (`outcomes.outcome_of`); an edge is that some
-attempt went from one to the other. Classes are formed in the order of the attempts: a state joins the first class
-whose first member it is equivalent to.
+After TopoCurate (arXiv 2603.01714), which merges equivalent states of action and observation and selects training data
+from the result; its formulas are not published, so the measures are ours. A node is a class of acts
+(`states.equivalent`) with their outcome (`outcomes.outcome_of`); an edge is a transition of some attempt. Classes form
+in the attempts' order: a state joins the first class whose first member is equivalent.
 
-When it misleads: merging takes away the order, so a cycle in the graph need not be a cycle in any attempt.
+Misleading: merging drops the order, so a cycle in the graph need not be a cycle in any attempt.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ START = 0
 
 
 class QuotientNode(msgspec.Struct):
-    """A class. Only `quotient_graph` changes it."""
+    """A class of acts. Only `quotient_graph` changes it."""
 
     state: State | None
-    """Its first member; None for the beginning, which is node 0."""
+    """First member; None for node 0, the start."""
     outcome: str
     visits: int = 0
     attempts: int = 0
     passed: int = 0
     failed: int = 0
-    """Attempts that came here at least once; those that passed and failed, where it is known."""
+    """Numbers of visiting attempts: all, passed and failed ones."""
 
-    def told(self) -> str:
-        """Returns what its first member did, in a line."""
+    def describe(self) -> str:
+        """Returns the first member's act in one line."""
         if self.state is None:
             return "the beginning"
         words = self.state.what if self.state.kind == "shell" else " ".join((self.state.tool, self.state.file))
@@ -49,23 +48,23 @@ class QuotientNode(msgspec.Struct):
 
     @property
     def is_error(self) -> bool:
-        """Returns whether its acts came to an error."""
+        """Returns whether the acts ended in an error."""
         return self.outcome.startswith("error")
 
 
 class Edge(msgspec.Struct):
-    """From one class to the next. Only `quotient_graph` changes it."""
+    """Transition between classes. Only `quotient_graph` changes it."""
 
     first: int
     second: int
     times: int = 0
     passed: int = 0
     failed: int = 0
-    """Attempts that took it at least once."""
+    """Numbers of attempts that took it."""
 
 
 class Quotient(msgspec.Struct, frozen=True):
-    """The graph, and each attempt's walk through it, the beginning left out."""
+    """The graph, and each attempt's walk without the start."""
 
     nodes: tuple[QuotientNode, ...]
     edges: tuple[Edge, ...]
@@ -74,20 +73,18 @@ class Quotient(msgspec.Struct, frozen=True):
 
 
 class Bifurcation(msgspec.Struct, frozen=True):
-    """A class after which what is done next tells about the outcome."""
+    """A class after which the next act is informative about the outcome."""
 
     node: int
     attempts: int
-    """Whose outcome is known."""
+    """Number of attempts with known outcome."""
     gain: float
-    """Bits, in [0, 1], from the first time that each attempt comes here."""
+    """Information in bits, in [0, 1], of each attempt's first visit."""
     branches: dict[int, tuple[int, int]]
-    """Next node (-1: the attempt ends) to attempts that passed and failed."""
+    """Next node (-1: the attempt ends) to passed and failed attempts."""
 
 
 class _Classes:
-    """Numbers of classes by state and outcome."""
-
     def __init__(self) -> None:
         self.nodes = [QuotientNode(None, "")]
         self._exact: dict[tuple[State, str], int] = {}
@@ -97,7 +94,7 @@ class _Classes:
         found = self._exact.get((state, outcome))
         if found is None:
             bucket = self._alike.setdefault((block(state), outcome), [])
-            found = next((n for n in bucket if equivalent(_held(self.nodes[n]), state)), None)
+            found = next((n for n in bucket if equivalent(_state_of(self.nodes[n]), state)), None)
             if found is None:
                 found = len(self.nodes)
                 self.nodes.append(QuotientNode(state, outcome))
@@ -106,7 +103,7 @@ class _Classes:
         return found
 
 
-def _held(node: QuotientNode) -> State:
+def _state_of(node: QuotientNode) -> State:
     assert node.state is not None, "only the beginning has no state"
     return node.state
 
@@ -116,12 +113,12 @@ def quotient_graph(
     outcomes: Sequence[bool | None],
     states: Sequence[Sequence[State]] | None = None,
 ) -> Quotient:
-    """The graph of all attempts.
+    """Builds the graph of all attempts.
 
     Args:
         attempts: The actions of each.
-        outcomes: Of each: passed, failed, or None where it is not known.
-        states: Of each, where they are known already.
+        outcomes: Per attempt: passed, failed, or None if unknown.
+        states: Per attempt, if already computed.
 
     Raises:
         ValueError: The lengths differ.
@@ -133,7 +130,7 @@ def quotient_graph(
 def quotient_of(
     states: Sequence[Sequence[State]], came: Sequence[Sequence[str]], outcomes: Sequence[bool | None]
 ) -> Quotient:
-    """The same from states and what each act came to (`outcomes.outcome_of`): for who cannot hold all actions.
+    """Builds the graph from states and outcomes of acts (`outcomes.outcome_of`), without the actions in memory.
 
     Raises:
         ValueError: The lengths differ.
@@ -161,10 +158,9 @@ def quotient_of(
 
 
 def error_branch_ratio(graph: Quotient) -> float | None:
-    """Of the branches at classes where ways part, the share by which no attempt passed. Ours.
+    """Returns the portion of branches at forks by which no attempt passed, in [0, 1]. Ours.
 
-    In [0, 1]; None where ways never part among attempts whose outcome is known. A task of which it is high punishes
-    wrong turns; at 0 every turn can still be put right.
+    None without forks among attempts with known outcome. High values mean that wrong turns are irreversible.
     """
     leaving: dict[int, list[Edge]] = {}
     for edge in graph.edges:
@@ -175,10 +171,10 @@ def error_branch_ratio(graph: Quotient) -> float | None:
 
 
 def strategy_diversity(graph: Quotient, *, passing: bool = True) -> float | None:
-    """Mean Jaccard distance of the sets of edges that two attempts take, over all pairs. Ours.
+    """Returns the mean Jaccard distance of the edge sets of all pairs of attempts, in [0, 1]. Ours.
 
-    In [0, 1]: 0 where all do the same, 1 where no two share a move. None for fewer than two attempts. With `passing`,
-    attempts that are known to have passed alone.
+    0 if all are equal, 1 if no two share an edge. None for fewer than two attempts. With `passing`, of passing attempts
+    alone.
     """
     walks = [w for w, outcome in zip(graph.walks, graph.outcomes, strict=True) if outcome is True or not passing]
     if len(walks) < 2:
@@ -197,13 +193,13 @@ def strategy_diversity(graph: Quotient, *, passing: bool = True) -> float | None
 
 
 def semantic_efficiency(graph: Quotient, attempt: int) -> float:
-    """Distinct classes over acts of one attempt, in [0, 1]; 1 where nothing is done twice, or nothing at all. Ours."""
+    """Returns distinct classes over acts of one attempt, in [0, 1]; 1 without repetition or acts. Ours."""
     walk = graph.walks[attempt]
     return len(set(walk)) / len(walk) if walk else 1.0
 
 
 def bifurcations(graph: Quotient) -> tuple[Bifurcation, ...]:
-    """Classes after which attempts go different ways, those that tell most about the outcome first."""
+    """Returns classes with several successors by decreasing information about the outcome."""
     branches: dict[int, dict[int, tuple[int, int]]] = {}
     for walk, outcome in zip(graph.walks, graph.outcomes, strict=True):
         if outcome is None:

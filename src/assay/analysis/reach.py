@@ -1,13 +1,13 @@
-"""How far an attempt got, against how well it did what it got to.
+"""Reach and accuracy of an attempt over the task's landmarks.
 
-After WebStep (named in its abstract: exploration reach against execution accuracy); it publishes no formula, so these
-are ours. Landmarks are acts that every attempt known to have passed goes through, in one order; they are found, not
-declared. Reach is the share of landmarks that an attempt comes to in that order; accuracy is the share of those that
-came to no error when it first did. The two part: an agent with high reach and low accuracy knows where to go and fails
-to act, one with low reach and high accuracy acts well and looks in the wrong place.
+After WebStep (exploration reach against execution accuracy, named in its abstract); the formulas are ours. Landmarks
+are acts common to all passing attempts in one order. Reach is the portion of landmarks reached in that order; accuracy
+is the portion of those reached without an error the first time. High reach with low accuracy is failing execution, low
+reach with high accuracy failing search.
 
-Range [0, 1]; accuracy is None where nothing was reached. When they mislead: with few passing attempts, landmarks are
-habits rather than needs: `landmarks` of one attempt are all of its acts."""
+Range [0, 1]; accuracy is None if nothing was reached. Misleading with few passing attempts, whose common acts are
+habits: all acts of a single attempt are landmarks.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +25,22 @@ __all__ = ["Reached", "landmarks", "reach_of"]
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """Of one attempt against the landmarks of its task."""
+    """Reach of one attempt."""
 
     reach: float
     accuracy: float | None
     positions: tuple[int | None, ...]
-    """Of each landmark: the act that came to it, or None."""
+    """Per landmark, the act that reached it, or None."""
 
 
 def landmarks(passing: Sequence[Sequence[State]]) -> tuple[State, ...]:
-    """The acts common to all the attempts given, in their common order; the longest chain that a fold finds.
-
-    What is common to three sequences or more is found two by two, which may miss some. Thinking is no landmark.
+    """Returns acts common to all attempts in order, by pairwise folding, which may miss some. Thinking is excluded.
 
     Raises:
         ValueError: There is no attempt.
     """
     if not passing:
-        raise ValueError("landmarks are of attempts that passed, and there is none")
+        raise ValueError("landmarks need at least one passing attempt")
     common = [state for state in passing[0] if state.kind not in ("think", "say", "finish")]
     for other in passing[1:]:
         common = [common[pair.left] for pair in align(matches(common, other))]
@@ -50,7 +48,7 @@ def landmarks(passing: Sequence[Sequence[State]]) -> tuple[State, ...]:
 
 
 def reach_of(actions: Sequence[Action], marks: Sequence[State], states: Sequence[State] | None = None) -> Reached:
-    """Reach and accuracy of an attempt; with no landmarks all is reached and nothing was done wrong."""
+    """Returns reach and accuracy of an attempt; without landmarks everything is reached without errors."""
     held = states_of(actions) if states is None else states
     positions: list[int | None] = [None] * len(marks)
     for pair in align(matches(held, marks)):

@@ -1,11 +1,11 @@
-"""Whether an attempt gets over its errors.
+"""Recovery of an attempt from its errors.
 
-An error is recovered from when a later act that is equivalent to the one that failed comes to no error. TopoCurate
-(arXiv 2603.01714) names reflective recovery as what makes an attempt worth learning from and publishes no formula; this
-one is ours. It is told apart from repetition: doing the very same again until it works is a `repeated` recovery.
+An error is recovered from if a later act equivalent to the failed one ends without error. TopoCurate (arXiv 2603.01714)
+names reflective recovery as a criterion of training data without a formula; this one is ours. Repeating the same act
+until it works is a `repeated` recovery, not a reflective one.
 
-Range of the share: [0, 1], None where nothing failed. When it misleads: an error that is rightly left alone (a file
-that is not there, so the agent looks elsewhere) counts as not recovered.
+Range: [0, 1], None without errors. Misleading: an error rightly ignored (a missing file, so the agent looks elsewhere)
+counts as not recovered.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from .interface import Action
 from .outcomes import is_error
 from .states import State, block, equivalent, states_of
 
-__all__ = ["Recovered", "Recovery", "recovery_of"]
+__all__ = ["RecoveredAct", "Recovery", "recovery_of"]
 
 
 _LOOKED_AT = 200
-"""Later acts of the same kind that an error is compared with, so that a hostile record takes no quadratic time."""
+"""Maximum number of later acts of the same kind compared with an error, which bounds the time."""
 
 
-class Recovered(NamedTuple):
-    """Positions of the act that failed and of the later one that did not."""
+class RecoveredAct(NamedTuple):
+    """Positions of the failed act and of the later successful one."""
 
     failed: int
     mended: int
     repeated: bool
-    """Whether the later act says exactly the same."""
+    """Whether the later act is identical."""
 
 
 class Recovery(msgspec.Struct, frozen=True):
-    """Of one attempt."""
+    """Recovery of one attempt."""
 
     errors: tuple[int, ...]
-    """Positions of the acts that came to an error."""
-    recovered: tuple[Recovered, ...]
+    """Positions of the failed acts."""
+    recovered: tuple[RecoveredAct, ...]
 
     @property
     def share(self) -> float | None:
-        """Errors recovered from over errors."""
+        """Returns recovered errors over errors."""
         return len(self.recovered) / len(self.errors) if self.errors else None
 
     @property
     def reflective(self) -> float | None:
-        """The same, of recoveries that changed something."""
+        """Returns the same of recoveries that changed something."""
         changed = sum(not each.repeated for each in self.recovered)
         return changed / len(self.errors) if self.errors else None
 
 
 def recovery_of(actions: Sequence[Action], states: Sequence[State] | None = None) -> Recovery:
-    """The errors of an attempt, and which of them it got over."""
+    """Returns the errors of an attempt and its recoveries."""
     held = states_of(actions) if states is None else states
     failed = [is_error(action) for action in actions]
     errors = tuple(position for position, error in enumerate(failed) if error)
@@ -72,6 +72,6 @@ def recovery_of(actions: Sequence[Action], states: Sequence[State] | None = None
         first = bisect(later, position)
         for mended in later[first : first + _LOOKED_AT]:
             if equivalent(aims[position], aims[mended]):
-                recovered.append(Recovered(position, mended, aims[position] == aims[mended]))
+                recovered.append(RecoveredAct(position, mended, aims[position] == aims[mended]))
                 break
     return Recovery(errors, tuple(recovered))

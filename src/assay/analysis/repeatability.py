@@ -1,16 +1,17 @@
-"""How alike several attempts of one agent at one task are.
+"""Similarity of several attempts of one agent at one task.
 
 Source: the reliability measures of HAL (arXiv 2510.11977), formulas in our own code:
 
     C_out  = (2 p - 1)^2                       outcomes, p the share that passed
     C_traj = 1 - mean Jensen-Shannon divergence (base 2) of the mixtures of acts, over pairs of attempts that passed
     C_seq  = 1 - mean Levenshtein distance / longer length of the sequences of acts, over the same pairs
-    C_res  = exp(-mean coefficient of variation) of what was used (cost, tokens, seconds)
+    C_res  = exp(-mean coefficient of variation) of used resources (cost, tokens, seconds)
 
-All in [0, 1], 1 for attempts that are all alike. Published for successes alone; `over` chooses.
+All in [0, 1], 1 for equal attempts. Published for successes alone; `over` chooses.
 
-When they mislead: C_out is 1 for an agent that always fails. Its estimate from n attempts is biased upwards, by 1/n
-where p is 1/2: two attempts have C_out 0 or 1 and nothing between. None means too few attempts to say."""
+Misleading: C_out is 1 for an agent that always fails. Its estimate from n attempts is biased upwards, by 1/n at p =
+1/2: two attempts have C_out 0 or 1. None means too few attempts.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +30,15 @@ __all__ = ["Repeatability", "repeatability", "resource_consistency"]
 
 
 class Repeatability(msgspec.Struct, frozen=True):
-    """Of the attempts of one agent at one task."""
+    """Measures over the attempts of one agent at one task."""
 
     outcome: float | None
     mixture: float | None
     sequence: float | None
     attempts: int
-    """How many outcomes are known."""
+    """Number of known outcomes."""
     compared: int
-    """How many attempts were compared act by act."""
+    """Number of attempts compared act by act."""
 
 
 def repeatability(
@@ -45,12 +46,12 @@ def repeatability(
     outcomes: Sequence[bool | None],
     over: Literal["passed", "all"] = "passed",
 ) -> Repeatability:
-    """The three measures.
+    """Returns the three measures.
 
     Args:
-        sequences: The acts of each attempt, in whatever grain is to be compared: tools, or stages.
-        outcomes: Of each; None where it is not known.
-        over: Which attempts are compared act by act.
+        sequences: The acts of each attempt, in the grain to compare: tools, or stages.
+        outcomes: Per attempt; None if unknown.
+        over: Attempts that are compared act by act.
 
     Raises:
         ValueError: The lengths differ.
@@ -82,9 +83,9 @@ def _distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> float:
 
 
 def resource_consistency(used: Mapping[str, Sequence[float]]) -> float | None:
-    """C_res over the attempts' figures by resource, which may not be negative.
+    """Returns C_res over the attempts' non-negative amounts by resource.
 
-    A resource with fewer than two figures, or of which nothing was used, is left out; None where none is left.
+    Resources with fewer than two amounts or without use are ignored; None without any other.
     """
     spreads = [
         float(np.std(figures, ddof=1) / np.mean(figures))

@@ -1,7 +1,7 @@
-"""Two records of the same actions, compared step by step: what a replay saw beside what was recorded. Pure.
+"""Stepwise comparison of a replay with its record. Pure.
 
-Texts are compared as they are, then without what means nothing (`volatile`). States are compared by their digests;
-where both final states are known path by path, paths whose content means nothing are left out.
+Texts are compared verbatim, then normalised (`volatile`). States are compared by digest; if both final states are known
+by path, volatile paths are excluded.
 """
 
 from __future__ import annotations
@@ -20,69 +20,69 @@ __all__ = ["Comparison", "Difference", "Manifest", "PathDifference", "compare"]
 
 Field = Literal["content", "stderr", "exit_code", "error", "timed_out", "state", "missing"]
 Manifest = Mapping[str, str]
-"""Path to everything that is recorded of it (kind, mode, digest), as text."""
+"""Path to its recorded kind, mode and digest, as text."""
 SHOWN = 160
 MOST_LISTED = 50
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a replay differs from the record."""
+    """Difference between replay and record."""
 
     step: int
     """Position among the agent's steps."""
     field: Field
-    """`missing` is a step or an observation that one of the two does not have."""
+    """`missing` is a step or observation absent on one side."""
     before: str
-    """What was recorded, around the first character that differs."""
+    """Recorded text around the first differing character."""
     now: str
     call: int | None = None
     """Position among the step's observations."""
     reordered: bool = False
-    """The same lines stand there in another order."""
+    """Whether the lines are the same in another order."""
 
 
 class PathDifference(msgspec.Struct, frozen=True):
-    """A path that two final states differ in."""
+    """Path that differs between two final states."""
 
     path: str
     volatile: bool
-    """Whether what lies there means nothing."""
+    """Whether its content is volatile."""
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What comparing came to."""
+    """Result of a comparison."""
 
     steps: int
     forks: int
-    """Steps that were tried in forks: they left no trace, and are not done again."""
+    """Number of steps in forks, which are not replayed."""
     observations: int
-    """Of the other steps."""
+    """Number of observations of the other steps."""
     exact: int
-    """Observations that are the same, character by character."""
+    """Number of identical observations."""
     normalised: int
-    """Those that are the same without what means nothing."""
+    """Number of observations equal after normalisation."""
     states: int
-    """Steps of which both records know the state."""
+    """Number of steps with a known state on both sides."""
     same_states: int
     outcome: tuple[VerdictStatus | None, VerdictStatus | None]
-    """As recorded, and of the replay."""
+    """Recorded and replayed outcome."""
     different: int
-    """How many observations and steps differ, states not counted."""
+    """Number of differing observations and steps, without states."""
     first: Difference | None
     differences: tuple[Difference, ...] = ()
     paths: tuple[PathDifference, ...] = ()
-    """Of the final states."""
+    """Differing paths of the final states."""
     volatile: tuple[str, ...] = ()
-    """Names of what was put in place of text."""
+    """Names of the applied replacements."""
 
     @property
     def same_outcome(self) -> bool:
-        """Returns whether the verdicts say the same."""
+        """Returns whether the verdicts are equal."""
         return self.outcome[0] == self.outcome[1]
 
     @property
     def agrees(self) -> bool:
-        """Returns whether every observation, every state and the outcome are the same, but for what means nothing."""
+        """Returns whether every observation, every state and the outcome are equal after normalisation."""
         return self.first is None and self.same_outcome
 
 
@@ -93,15 +93,15 @@ def compare(
     finals: tuple[Manifest | None, Manifest | None] = (None, None),
     volatile: Sequence[Volatile] = (),
 ) -> Comparison:
-    """Compares a replay with what was recorded.
+    """Compares a replay with its record.
 
     Args:
-        recorded: The attempt.
-        again: What its replay came to.
-        finals: Their final states, path by path; None where one is not known.
+        recorded: The recorded attempt.
+        again: Its replay.
+        finals: Their final states by path; None if unknown.
         volatile: The task's own patterns.
     """
-    comparing = _Comparing(volatile)
+    comparing = _Comparer(volatile)
     pairs = list(zip_longest(_agents(recorded), _agents(again)))
     for position, (before, now) in enumerate(pairs):
         comparing.step(position, before, now)
@@ -112,7 +112,7 @@ def compare(
     found = sorted([*comparing.found, *states[:1]], key=lambda one: one.step)
     other = [path.path for path in paths or () if not path.volatile]
     if other and not states:  # what no step shows: what ran on after the last, or what was done beside them
-        found.append(Difference(max(0, len(pairs) - 1), "state", *_told_paths(other, finals)))
+        found.append(Difference(max(0, len(pairs) - 1), "state", *_describe_paths(other, finals)))
     return Comparison(
         steps=sum(before is not None for before, _ in pairs),
         forks=comparing.forks,
@@ -130,8 +130,8 @@ def compare(
     )
 
 
-def _told_paths(paths: Sequence[str], finals: tuple[Manifest | None, Manifest | None]) -> tuple[str, str]:
-    """The first path of those that differ in the final states, as both have it."""
+def _describe_paths(paths: Sequence[str], finals: tuple[Manifest | None, Manifest | None]) -> tuple[str, str]:
+    """Returns the first differing path of the final states, as on both sides."""
     path = paths[0]
     before, now = ((final or {}).get(path, f"{path} is as in the image") for final in finals)
     return before[:SHOWN], now[:SHOWN]
@@ -141,9 +141,7 @@ def _agents(trajectory: Trajectory) -> list[Step]:
     return [step for step in trajectory.steps if step.actor == "agent"]
 
 
-class _Comparing:
-    """What was found so far."""
-
+class _Comparer:
     def __init__(self, volatile: Sequence[Volatile]) -> None:
         self.found: list[Difference] = []
         self.states: list[Difference] = []
@@ -153,7 +151,7 @@ class _Comparing:
 
     def step(self, position: int, before: Step | None, now: Step | None) -> None:
         if before is None or now is None:
-            self.found.append(Difference(position, "missing", _told(before), _told(now)))
+            self.found.append(Difference(position, "missing", _describe_step(before), _describe_step(now)))
             return
         if before.tool_calls and not now.tool_calls:  # what was tried in a fork is said again and not done again
             self.forks += 1
@@ -183,7 +181,6 @@ class _Comparing:
             self.normalised += texts != [True, True]
 
     def _text(self, step: int, call: int, name: str, old: Observation, new: Observation) -> Difference | bool:
-        """Returns whether a text is the same character by character, or how it differs."""
         before, now = getattr(old, name), getattr(new, name)
         cuts = [one.truncated if name == "content" else one.stderr_truncated for one in (old, new)]
         whole = [None if cut is None else cut.digest for cut in cuts]
@@ -200,7 +197,7 @@ class _Comparing:
         return Difference(step, field, shown[0], shown[1], call, reordered=lines[0] == lines[1])
 
 
-def _told(step: Step | None) -> str:
+def _describe_step(step: Step | None) -> str:
     if step is None:
         return "no step"
     called = ", ".join(call.name for call in step.tool_calls)
@@ -212,7 +209,7 @@ def _first_difference(left: str, right: str) -> int:
 
 
 def _paths(before: Manifest | None, now: Manifest | None) -> list[PathDifference] | None:
-    """Paths that two states differ in; a folder that is there only for what means nothing means nothing."""
+    """Returns differing paths of two states, without folders that exist only for volatile content."""
     if before is None or now is None:
         return None
     differ = sorted(path for path in before.keys() | now.keys() if before.get(path) != now.get(path))

@@ -1,13 +1,12 @@
-"""What each act is for: exploring, implementing, verifying or orchestrating.
+"""Stage of each act: exploring, implementing, verifying or orchestrating.
 
-Source: the cascade of AgentLens (arXiv 2605.12925) as described there and seen in its released data, in our own words;
-its word lists are not published in the paper, so ours are our own. The first rule that fits an act decides, and what
-came before counts: reading a source file explores until that file was changed, and verifies afterwards.
+Source: the cascade of AgentLens (arXiv 2605.12925) as described there and seen in its data; its word lists are not
+published, so ours are our own. The first rule that matches an act decides, with context: reading a source file explores
+until that file was changed, and verifies afterwards.
 
-When it misleads: a script that reproduces a defect is code that is written, so it counts as implementing, and from
-then on the run counts as one that has implemented something. Program text that is given on the command line (`python
--c`) explores, also where it checks a change. Tools of services (`tool`) are judged by the verb that their name begins
-with, which is ours, else as published: by whether they report an error.
+Misleading: a script that reproduces a defect is written code, so it counts as implementing. Program text on the command
+line (`python -c`) explores, even if it checks a change. Tools of services (`tool`) are judged by the verb that begins
+their name (ours), else as published by whether they report an error.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["STAGES", "Stage", "stages_of"]
 
 Stage = Literal["explore", "implement", "verify", "orchestrate"]
 STAGES: tuple[Stage, ...] = ("explore", "implement", "verify", "orchestrate")
-"""In the order in which a plain solution goes through them."""
+"""Stages in the order of a plain solution."""
 _NOTES = re.compile(r"(?:summary|readme|changelog|changes|notes?|report|todo|plan|progress)[^/]*$", re.IGNORECASE)
 _DOCUMENT = re.compile(r"\.(?:md|rst|txt|adoc)$", re.IGNORECASE)
 _TEST_WORDS = re.compile(r"(?:^|[/_.-])tests?(?=[/_.\d-]|$)|_test\b|\btest\w*\.py", re.IGNORECASE)
@@ -56,8 +55,6 @@ _NEAR_END = 0.8
 
 
 class _Context:
-    """What has happened so far."""
-
     def __init__(self, total: int) -> None:
         self.total = total
         self.implemented = False
@@ -68,7 +65,7 @@ class _Context:
 
 
 def stages_of(actions: Sequence[Action]) -> tuple[Stage, ...]:
-    """The stage of each action of one attempt, in order."""
+    """Returns the stage of each action of one attempt, in order."""
     context = _Context(len(actions))
     found: list[Stage] = []
     for position, action in enumerate(actions):

@@ -1,11 +1,11 @@
-"""What makes two acts the same act: the features of an act, and when two sets of features are equivalent.
+"""Equivalence of acts: their features, and when two sets of features are equivalent.
 
-After AgentLens (arXiv 2605.12925): equal features, else a heuristic by kind of act (the same file with lines that
-overlap, the same command once normalised, a search for much the same). Its third tier asks a model; there is none here.
-The bounds are theirs, the normalisation is ours. Equivalence is symmetric and reflexive, not transitive.
+After AgentLens (arXiv 2605.12925): equal features, else a heuristic by kind of act (the same file with overlapping
+lines, the same normalised command, a similar search); its third tier, a model, is omitted. The bounds are published,
+the normalisation is ours. Equivalence is symmetric and reflexive, not transitive.
 
-When it misleads: a path is compared without a leading folder such as `testbed` or `workspace`, so two working copies
-of one repository look alike, as they should, and two different ones would too.
+Misleading: paths are compared without a leading folder such as `testbed` or `workspace`, so two working copies of one
+repository are equal, but two different repositories may be too.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ class State(msgspec.Struct, frozen=True):
     kind: ActionKind
     tool: str
     file: str = ""
-    """The one file that it is about, normalised; empty where there is none or it is not said."""
+    """Its one file, normalised; empty if there is none or it is unknown."""
     what: str = ""
-    """A normalised command, a query, the arguments of another tool, the text of an edit."""
+    """Normalised command, query, arguments of another tool, or text of an edit."""
     lines: tuple[int, int] | None = None
-    """First and last line looked at, from 1; None for all of the file, or unknown."""
+    """First and last viewed line, from 1; None for the whole file, or unknown."""
 
 
 def normal_path(path: str) -> str:
-    """A path without leading slashes and without the folder that a harness puts a repository in."""
+    """Returns a path without leading slashes and the folder in which a harness puts a repository."""
     cut = _ROOTS.sub("", path.strip() + "/").strip("/")
     return posixpath.normpath(cut) if cut else ""
 
 
 def normal_command(command: str) -> str:
-    """A command without `cd`, redirections and what only cuts its output short, paths as `normal_path` has them.
+    """Returns a command without `cd`, redirections and output filters, with paths as of `normal_path`.
 
-    What stands after the first 8,192 characters is left out.
+    Text after the first 8,192 characters is dropped.
     """
     return _normal(command[:_MOST_TEXT])
 
@@ -80,7 +80,7 @@ def _normal(command: str) -> str:
 
 
 def states_of(actions: Sequence[Action], stages: Sequence[Stage] | None = None) -> tuple[State, ...]:
-    """The acts of one attempt as states, with the stages given or those of `stages_of`."""
+    """Returns the acts of one attempt as states, with the given stages or those of `stages_of`."""
     given = stages_of(actions) if stages is None else stages
     return tuple(_state(action, stage) for action, stage in zip(actions, given, strict=True))
 
@@ -105,7 +105,7 @@ def _state(action: Action, stage: Stage) -> State:
 
 
 def _query(action: Action) -> str:
-    """The arguments in a stable order; a harness's own remarks to itself are none of them."""
+    """Returns the arguments in a stable order, without the harness's own remarks."""
     skipped = ("thought", "security_risk", "description", "explanation")
     held = {key: value for key, value in action.arguments.items() if key not in skipped}
     return msgspec.json.encode(held, order="sorted").decode()
@@ -123,7 +123,7 @@ def _lines(action: Action) -> tuple[int, int] | None:
 
 
 def block(state: State) -> Hashable:
-    """Returns what equivalent states have in common: states of different blocks need not be compared."""
+    """Returns a key shared by equivalent states: states of different blocks need not be compared."""
     if state.kind in ("edit", "read"):
         narrow = state.file
     elif state.kind == "shell":
@@ -151,7 +151,7 @@ def equivalent(a: State, b: State) -> bool:
 
 
 def _same_command(a: State, b: State) -> bool:
-    """Commands that write one file are told by that file."""
+    """Compares commands that write one file by that file."""
     if a.file or b.file:
         return a.file == b.file
     if not a.what or not b.what:
@@ -175,6 +175,6 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _alike(a: str, b: str) -> float:
-    """Jaccard index of the words of two texts; 1 where neither has any."""
+    """Returns the Jaccard index of the words of two texts; 1 if both are empty."""
     first, second = _words(a[:_MOST_TEXT]), _words(b[:_MOST_TEXT])
     return len(first & second) / len(first | second) if first or second else 1.0

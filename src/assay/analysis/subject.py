@@ -1,4 +1,4 @@
-"""What rules are handed, and what a rule is."""
+"""Input of rules, and the rule type."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from assay.records import Trajectory
 
 from .interface import Action, Family, Finding, Severity
 
-__all__ = ["Rule", "Subject", "found"]
+__all__ = ["Rule", "Subject", "apply_rules"]
 
 
 class Subject(NamedTuple):
-    """One trajectory as rules see it."""
+    """One trajectory as seen by rules."""
 
     trajectory: Trajectory
     actions: tuple[Action, ...]
-    """Of the trajectory's agents, in order (`assay.analysis.actions.actions_of`)."""
+    """Actions of the trajectory's agents, in order (`assay.analysis.actions.actions_of`)."""
     texts: Callable[[str], str | None]
-    """Text of a blob by its digest; None where it is unknown or no text."""
+    """Text of a blob by digest; None if unknown or binary."""
 
 
 class Rule(NamedTuple):
-    """A rule: called with a subject it gives its findings. All of them carry its name.
+    """A rule: yields the findings of a subject, all under its name.
 
-    `severity` is the highest that it gives; a finding may be milder, and says why in its summary.
+    `severity` is the highest one; a finding may be milder, and says why in its summary.
     """
 
     name: str
@@ -33,17 +33,17 @@ class Rule(NamedTuple):
     family: Family
     severity: Severity
     means: str
-    """What a finding says, in a sentence or two, for the reference page."""
+    """Meaning of a finding, for the reference page."""
     closed_by: str
-    """What makes it impossible, or what settles a finding of it."""
+    """Prevention, or how a finding is settled."""
     find: Callable[[Subject], Iterable[Finding]]
 
     def __call__(self, subject: Subject) -> Iterable[Finding]:
-        """The findings."""
+        """Yields the findings."""
         return self.find(subject)
 
 
-def found(rules: Sequence[Rule], subject: Subject) -> Iterator[Finding]:
-    """Findings of all the rules, in the rules' order."""
+def apply_rules(rules: Sequence[Rule], subject: Subject) -> Iterator[Finding]:
+    """Yields the findings of all rules, in the rules' order."""
     for rule in rules:
         yield from rule(subject)

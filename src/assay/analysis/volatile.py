@@ -1,8 +1,8 @@
-"""What differs from one run of the same actions to the next and means nothing: times, temporary names, addresses.
+"""Volatile text: parts of outputs that differ between runs of the same actions, such as times and temporary names.
 
-`VOLATILE` is the table of what is put in place of such text before two outputs are compared, `VOLATILE_PATHS` of paths
-whose content is no part of the comparison of two states. A task adds patterns of its own, `[metadata.assay] volatile`.
-Pure. Invariant: every pattern is linear in the text, a task's too, because its language has no repetition to nest.
+`VOLATILE` is the table of replacements made before two outputs are compared, `VOLATILE_PATHS` of paths whose content is
+excluded from the comparison of two states. A task adds patterns with `[metadata.assay] volatile`. Pure. Invariant:
+every pattern is linear in the text, a task's too, because its language has no nested repetition.
 """
 
 from __future__ import annotations
@@ -12,11 +12,20 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-__all__ = ["VOLATILE", "VOLATILE_PATHS", "Normal", "Volatile", "VolatileKind", "is_volatile_path", "normalise", "own"]
+__all__ = [
+    "VOLATILE",
+    "VOLATILE_PATHS",
+    "NormalText",
+    "Volatile",
+    "VolatileKind",
+    "compile_patterns",
+    "is_volatile_path",
+    "normalise",
+]
 
 VolatileKind = Literal["time", "duration", "name", "process", "address", "ordering", "task"]
 MOST_TEXT = 1 << 20
-"""Characters of an output that are looked at; of a longer one the rest is compared as it is."""
+"""Maximum normalised characters of an output; the rest is compared verbatim."""
 MOST_OWN, LONGEST_OWN = 100, 300
 _PLACES = {
     "<number>": r"[+-]?+\d++(?>(?:\.\d++)?)",
@@ -28,26 +37,25 @@ _PLACE = re.compile("|".join(map(re.escape, _PLACES)))
 
 
 class Volatile(NamedTuple):
-    """One kind of text that means nothing."""
+    """One kind of volatile text."""
 
     name: str
     kind: VolatileKind
     pattern: re.Pattern[str]
     example: str
-    """A text with it, for a reader."""
     put: str | Callable[[re.Match[str]], str] = ""
-    """What stands in its place; default `<NAME>`."""
+    """Replacement; default `<NAME>`."""
 
 
-class Normal(NamedTuple):
-    """A text without what means nothing, and the names of what was put in its place."""
+class NormalText(NamedTuple):
+    """Normalised text, and the names of the applied replacements."""
 
     text: str
     names: tuple[str, ...]
 
 
 def _sorted_set(found: re.Match[str]) -> str:
-    """A set's display with its members in order; anything else as it is."""
+    """Sorts the members of a displayed set; other text is unchanged."""
     text = found[0]
     try:
         value = ast.literal_eval(text)
@@ -128,25 +136,26 @@ _PATHS = (
     (re.compile(r"/\.(?:bash_history|python_history|viminfo|lesshst|wget-hsts)$"), "histories of programs"),
 )
 VOLATILE_PATHS: tuple[tuple[str, str], ...] = tuple((pattern.pattern, why) for pattern, why in _PATHS)
-"""Paths, as regular expressions, and why what lies there differs."""
+"""Volatile paths, as regular expressions, with the reason."""
 
 
-def own(patterns: Iterable[str]) -> tuple[Volatile, ...]:
-    """A task's own patterns.
+def compile_patterns(patterns: Iterable[str]) -> tuple[Volatile, ...]:
+    """Compiles a task's own patterns.
 
     Args:
-        patterns: Literal text with places: `<number>`, `<word>`, `<hex>`, and, at its end alone, `<rest>` of the line.
+        patterns: Literal text with placeholders: `<number>`, `<word>`, `<hex>`, and, only at the end, `<rest>` of the
+            line.
 
     Raises:
-        ValueError: One is too long, is nothing but places, or has `<rest>` elsewhere; the message names it.
+        ValueError: A pattern is too long, has only placeholders, or has `<rest>` elsewhere; the message names it.
     """
     given = tuple(patterns)
     if len(given) > MOST_OWN:
         raise ValueError(f"{len(given)} volatile patterns: at most {MOST_OWN}")
-    return tuple(_own(pattern) for pattern in given)
+    return tuple(_compile_pattern(pattern) for pattern in given)
 
 
-def _own(pattern: str) -> Volatile:
+def _compile_pattern(pattern: str) -> Volatile:
     literal = _PLACE.sub("", pattern)
     rest = pattern.find("<rest>")
     if not literal.strip() or len(pattern) > LONGEST_OWN or "\n" in pattern:
@@ -163,8 +172,8 @@ def _own(pattern: str) -> Volatile:
     return Volatile(f"task: {pattern}", "task", compiled, pattern, "<task>")
 
 
-def normalise(text: str, more: Sequence[Volatile] = ()) -> Normal:
-    """The text with what means nothing replaced; the task's own patterns come first."""
+def normalise(text: str, more: Sequence[Volatile] = ()) -> NormalText:
+    """Replaces volatile text; the task's own patterns come first."""
     head, tail = text[:MOST_TEXT], text[MOST_TEXT:]
     names: dict[str, None] = {}
     for row in (*more, *VOLATILE):
@@ -173,9 +182,9 @@ def normalise(text: str, more: Sequence[Volatile] = ()) -> Normal:
         if new != head:
             names[row.name] = None
             head = new
-    return Normal(head + tail, tuple(names))
+    return NormalText(head + tail, tuple(names))
 
 
 def is_volatile_path(path: str) -> bool:
-    """Returns whether what lies at a path may differ and mean nothing."""
+    """Returns whether a path's content is volatile."""
     return any(pattern.search(path) for pattern, _ in _PATHS)

@@ -1,12 +1,12 @@
-"""Acts that an attempt could have done without.
+"""Wasted acts of an attempt.
 
-After AgentLens (arXiv 2605.12925): blind retries, regressions (a way back from implementing to exploring before the
-next implementing), redundant acts, exploration late without need, and cycles. What the reference does too is no waste.
-An act counts once, whatever it is found for. How the published code compares patterns with its reference is known in
-outline only; how often ours agrees with it is in the reference page of these measures.
+After AgentLens (arXiv 2605.12925): blind retries, regressions (from implementing back to exploring before the next
+implementing), redundant acts, late exploration, and cycles. Acts that the reference shares are no waste. An act counts
+once. The published comparison with the reference is known only in outline; the agreement of ours is in the reference
+page of these measures.
 
-Range of the severity: wasted acts over all, in [0, 1]. When it misleads: going back to look again after a change that
-did not work is good practice and a regression here; without a reference all of it counts.
+Range: wasted acts over all, in [0, 1]. Misleading: looking again after a failed change is good practice and a
+regression here; without a reference all of it counts.
 """
 
 from __future__ import annotations
@@ -30,29 +30,27 @@ _SHORTEST, _LONGEST = 2, 4
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """One occurrence of waste: positions of the acts wasted."""
+    """One occurrence of waste: positions of the wasted acts."""
 
     kind: WasteKind
     positions: tuple[int, ...]
 
 
 class Waste(msgspec.Struct, frozen=True):
-    """All the waste of an attempt."""
+    """All waste of an attempt."""
 
     patterns: tuple[Pattern, ...]
     wasted: tuple[int, ...]
     """Positions, each once."""
     severity: float
-    """Share of the acts that are wasted."""
+    """Returns the share of wasted acts."""
 
     def count(self, kind: WasteKind) -> int:
-        """Occurrences of a kind."""
+        """Returns the number of occurrences of a kind."""
         return sum(each.kind == kind for each in self.patterns)
 
 
 class _Span(NamedTuple):
-    """A pattern and what it is made of, by which one of the reference is known again."""
-
     made_of: tuple[object, ...]
     positions: tuple[int, ...]
 
@@ -60,14 +58,13 @@ class _Span(NamedTuple):
 def waste_of(
     states: Sequence[State], reference: Sequence[State] | None = None, pairs: Sequence[Pair] | None = None
 ) -> Waste:
-    """The waste of one attempt.
+    """Returns the waste of one attempt.
 
     Args:
         states: The attempt.
-        reference: The path that it is compared with, if any.
-        pairs: Which positions of the two belong together. Where they are given, an act without a partner is redundant
-            near one that has a partner and is of the same tool and file; without them, an act that repeats an equal
-            one while nothing was written in between.
+        reference: Path to compare with, if any.
+        pairs: Matching positions of the two. If given, an act without a partner is redundant near a matched act of the
+            same tool and file; otherwise, an act that repeats an equal one without a write in between.
     """
     found: list[Pattern] = []
     finders: tuple[tuple[WasteKind, Callable[[Sequence[State]], Iterator[_Span]]], ...] = (
@@ -91,7 +88,7 @@ def _key(state: State) -> tuple[str, str, Stage]:
 
 
 def _retries(states: Sequence[State]) -> Iterator[_Span]:
-    """Runs of acts alike, from the third on; a run of the reference is known again by tool, file and stage."""
+    """Yields runs of similar acts, from the third on; the reference's are recognised by tool, file and stage."""
     run: list[int] = []
     for position in retries(states):
         if run and position != run[-1] + 1:
@@ -103,7 +100,7 @@ def _retries(states: Sequence[State]) -> Iterator[_Span]:
 
 
 def _regressions(states: Sequence[State]) -> Iterator[_Span]:
-    """From the first exploring act between two implementing ones up to the second; known again by its stages."""
+    """Yields spans from the first exploring act between two implementing ones to the second; recognised by stages."""
     changes = [position for position, state in enumerate(states) if state.stage == "implement"]
     for first, second in pairwise(changes):
         back = next((n for n in range(first + 1, second) if states[n].stage == "explore"), None)
@@ -119,9 +116,9 @@ def _cycles(states: Sequence[State]) -> Iterator[_Span]:
 
 
 def cycles(keys: Sequence[Hashable]) -> Iterator[tuple[int, int, int]]:
-    """Sequences of 2 to 4 acts, not all alike, that come twice or more in a row: start, length, rounds.
+    """Yields sequences of 2 to 4 acts, not all equal, repeated at once: start, length, rounds.
 
-    The one that reaches furthest counts, of several the shortest; none overlap.
+    The one that reaches furthest counts, then the shortest; none overlap.
     """
     start = 0
     while start < len(keys):
@@ -140,7 +137,7 @@ def cycles(keys: Sequence[Hashable]) -> Iterator[tuple[int, int, int]]:
 
 
 def _repeated(states: Sequence[State]) -> Iterator[int]:
-    """Acts that say the same as an earlier one, while no act wrote anything since."""
+    """Yields acts equal to an earlier one without a write in between."""
     seen: set[State] = set()
     for position, state in enumerate(states):
         if state.stage == "implement" or state.kind == "edit":
@@ -163,7 +160,7 @@ def _beside_a_match(states: Sequence[State], pairs: Sequence[Pair]) -> Iterator[
 
 
 def _unnecessary(states: Sequence[State], reference: Sequence[State]) -> Iterator[int]:
-    """Exploring after a change, of a file that the reference never looks at, where it explores no more."""
+    """Yields late exploration of files that the reference never looks at, where the reference explores no more."""
     changed = False
     files = {state.file for state in reference}
     for position, state in enumerate(states):

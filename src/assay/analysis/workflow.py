@@ -1,11 +1,10 @@
-"""The order in which an attempt goes through its stages.
+"""Order of an attempt's stages.
 
-Source: AgentLens (arXiv 2605.12925), formulas in our own code. Ranges: `coherence`, `workflow_similarity` and
-`temporal_profile` are in [0, 1], higher is better; none of them needs to know whether the attempt passed.
+Source: AgentLens (arXiv 2605.12925), formulas in our own code. `coherence`, `workflow_similarity` and
+`temporal_profile` are in [0, 1], higher is better, and independent of the outcome.
 
-When they mislead: an attempt of one act, or of one stage, is perfectly coherent. Similarity to a reference rewards
-doing as the reference did, which is not the only good way. Thinking is a stage (orchestrate), so an agent that thinks
-between acts backtracks each time that it goes on.
+Misleading: an attempt of one act or stage is perfectly coherent. Similarity to a reference rewards imitation. Thinking
+is a stage (orchestrate), so an agent that thinks between acts backtracks each time.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .states import State
 __all__ = ["Move", "coherence", "jensen_shannon", "moves", "retries", "temporal_profile", "workflow_similarity"]
 
 Move = Literal["deepen", "pivot", "backtrack", "confirm"]
-"""From a stage to itself; to a later one; to an earlier one; into orchestration."""
+"""Transition of stages: to itself, later, earlier, or into orchestration."""
 _RANK: dict[Stage, int] = {stage: rank for rank, stage in enumerate(STAGES)}
 _SEGMENTS = 3
 _SMOOTHING = 0.01
@@ -33,7 +32,7 @@ _FREE_REPEATS = 2
 
 
 def moves(stages: Sequence[Stage]) -> Counter[Move]:
-    """How often each move is made between acts that follow each other."""
+    """Counts the transitions between consecutive acts."""
     return Counter(_move(first, second) for first, second in pairwise(stages))
 
 
@@ -46,7 +45,7 @@ def _move(first: Stage, second: Stage) -> Move:
 
 
 def retries(states: Sequence[State]) -> tuple[int, ...]:
-    """Positions of blind retries: in a run of acts with one tool, file and stage, each after the second."""
+    """Returns positions of blind retries: from the third on in a run of acts with one tool, file and stage."""
     found: list[int] = []
     length = 0
     for position, state in enumerate(states):
@@ -62,9 +61,9 @@ def _key(state: State) -> tuple[str, str, Stage]:
 
 
 def coherence(states: Sequence[State]) -> float:
-    """Share of the directed moves that go forward, times the share of moves that are no blind retry.
+    """Returns the forward share of directed transitions times the share of transitions that are no blind retry.
 
-    1 where there is no directed move. In an attempt of fewer than two acts there is nothing to be incoherent about: 1.
+    1 without directed transitions, or with fewer than two acts.
     """
     if len(states) < 2:
         return 1.0
@@ -76,12 +75,12 @@ def coherence(states: Sequence[State]) -> float:
 
 
 def workflow_similarity(stages: Sequence[Stage], reference: Sequence[Stage]) -> float:
-    """Longest common subsequence of two sequences of stages over the longer length."""
+    """Returns the LCS of two sequences of stages over the longer length."""
     return lcs_ratio(stages, reference)
 
 
 def temporal_profile(stages: Sequence[Stage], reference: Sequence[Stage]) -> float:
-    """1 minus the mean divergence (Jensen-Shannon, base 2) of the mixtures of stages, over thirds of the two attempts.
+    """Returns 1 minus the mean divergence (Jensen-Shannon, base 2) of the stage mixtures over thirds of the attempts.
 
     Each third's counts are smoothed with .01. An empty attempt is compared by its smoothing alone.
     """
@@ -97,7 +96,7 @@ def _mixtures(stages: Sequence[Stage]) -> list[NDArray[np.float64]]:
 
 
 def jensen_shannon(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Jensen-Shannon divergence of two distributions of one shape, base 2: 0 for equal ones, 1 for disjoint ones."""
+    """Returns the Jensen-Shannon divergence of two distributions, base 2: 0 for equal, 1 for disjoint ones."""
     middle = (first + second) / 2
     parts = [np.where(each > 0, each * np.log2(np.where(each > 0, each, 1) / np.where(middle > 0, middle, 1)), 0)
              for each in (first, second)]  # fmt: skip

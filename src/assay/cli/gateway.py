@@ -11,7 +11,7 @@ from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
     from assay.agents.interface import Endpoint
-    from assay.rollout.exchange.standalone_gateway import Recorded
+    from assay.rollout.exchange.standalone_gateway import RecordingResult
     from assay.settings import Settings
 
 __all__ = ["gateway"]
@@ -42,16 +42,16 @@ def gateway(config: ServeConfig, store: StoreOption = None, as_json: JsonOption 
     say(f"run {recorded.run}; next: assay ls {recorded.run}, assay show {recorded.attempts[0]} --run {recorded.run}")
 
 
-async def _serve(config: ServeConfig, settings: Settings, *, as_json: bool) -> Recorded:
+async def _serve(config: ServeConfig, settings: Settings, *, as_json: bool) -> RecordingResult:
     import asyncio
     import signal
 
-    from assay.rollout.exchange.standalone_gateway import serve_alone
+    from assay.rollout.exchange.standalone_gateway import serve_gateway
 
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    return await serve_alone(config, settings, lambda run, open_: _show(run, open_, as_json=as_json), ended.wait())
+    return await serve_gateway(config, settings, lambda run, open_: _show(run, open_, as_json=as_json), ended.wait())
 
 
 def _show(run: str, sessions: tuple[Endpoint, ...], *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from assay.rollout import PlannedAttempt, Tally, TryResult
+from assay.rollout import PlannedAttempt, Tally, TrialResult
 from assay.settings import Settings
 
 from .output import console, plain, say
@@ -42,11 +42,11 @@ class Display(Tally):
         """A line that stays."""
         say(text)
 
-    def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
+    def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().retrying(attempt, result)
         self.tell(f"{attempt.id}: {result.broke} failed, trying again: {result.error}")
 
-    def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().finished(attempt, result)
         if result.broke is not None:
             self.tell(f"{attempt.id}: {result.broke} failed: {result.error}")
@@ -63,7 +63,7 @@ class LineDisplay(Display):
         super().begin(total=total, done=done)
         self.tell(f"{total} attempt{'s' * (total != 1)}" + (f", {done} of them done before" if done else ""))
 
-    def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().finished(attempt, result)
         now = time.monotonic()
         if self.done == self.total or now - self._last >= max(LINE_EVERY_S, (now - self.began) / RARER):

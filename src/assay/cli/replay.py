@@ -13,8 +13,8 @@ from .options import takes_config
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
-    from assay.rollout.rejudge.counterfactual import Rewound
-    from assay.rollout.rejudge.replay import Replayed, ReplayReport
+    from assay.rollout.rejudge.counterfactual import RewindResult
+    from assay.rollout.rejudge.replay import ReplayReport, ReplayResult
     from assay.settings import Settings
 
 __all__ = ["replay"]
@@ -116,7 +116,7 @@ def _print(report: ReplayReport) -> None:
         say(f"the replays are the run {report.replay}; next: assay show ATTEMPT --run {report.replay}")
 
 
-def _row(one: Replayed) -> dict[str, str]:
+def _row(one: ReplayResult) -> dict[str, str]:
     found = one.comparison
     cells = {"attempt": one.attempt, "agent": one.agent}
     if found is None:
@@ -133,7 +133,7 @@ def _row(one: Replayed) -> dict[str, str]:
     }
 
 
-def _why(one: Replayed) -> list[str]:
+def _why(one: ReplayResult) -> list[str]:
     """The first divergence and its cause."""
     found = one.comparison
     if found is None:
@@ -172,7 +172,7 @@ def _rewind(run: str, config: ReplayConfig, settings: Settings, *, as_json: bool
         _print_rewound(one)
 
 
-def _print_rewound(one: Rewound) -> None:
+def _print_rewound(one: RewindResult) -> None:
     from .output import console, plain
     from .tables import print_rows
 
@@ -187,4 +187,4 @@ def _print_rewound(one: Rewound) -> None:
     ]
     console().print(plain(f"{one.attempt} (was {one.was or '-'}), with {one.agent} from before each step:"))
     print_rows(rows)
-    console().print(one.told)
+    console().print(one.summary)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .tables import interval_text
 
 if TYPE_CHECKING:
-    from assay.analysis.columns import Counted
+    from assay.analysis.columns import AttemptMeasures
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
 __all__ = ["TABLES", "Given", "Table", "levels_of"]
@@ -21,7 +21,7 @@ class Given(NamedTuple):
     """What every table is made from."""
 
     runs: tuple[str, ...]
-    attempts: list[Counted]
+    attempts: list[AttemptMeasures]
     options: tuple[str, ...]
     """Of each run: its agent's options, as one text."""
     k: int

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .output import console, plain
 
 if TYPE_CHECKING:
-    from assay.analysis.columns import Counted
+    from assay.analysis.columns import AttemptMeasures
     from assay.records import Separation
     from assay.statistics import AttemptOutcome, Estimate, GroupSummary
 
@@ -42,10 +42,10 @@ def statuses_of(root: Path, runs: Sequence[str], require: Separation = "unknown"
     return [one.outcome for one in counted_of(root, runs, require)]
 
 
-def counted_of(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[Counted]:
+def counted_of(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[AttemptMeasures]:
     """The decided attempts of some runs; `source` is a run's place among them. A pass below the grade of separation
     that is required counts as doubtful."""
-    from assay.analysis.columns import counted
+    from assay.analysis.columns import measure_attempts
     from assay.store import RunStore, check_rows, current_verdicts_of, final_rows
 
     from .output import say
@@ -55,7 +55,7 @@ def counted_of(root: Path, runs: Sequence[str], require: Separation = "unknown")
         with RunStore.open(root, run) as store:
             checked = check_rows(store)
             stands = current_verdicts_of(store, checked.rows, checked.verdicts)
-        found += counted(final_rows(checked.rows), stands, source=place, require=require)
+        found += measure_attempts(final_rows(checked.rows), stands, source=place, require=require)
         if warning := checked.warning():
             say(f"warning: run {run}: {warning}")
     return found

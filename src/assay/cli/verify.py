@@ -15,7 +15,7 @@ from .options import takes_config
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
-    from assay.rollout.rejudge.reverify import Reverified, ReverifyReport
+    from assay.rollout.rejudge.reverify import ReverificationResult, ReverifyReport
     from assay.settings import Settings
     from assay.store import Receipt, ReceiptCoverage
 
@@ -183,5 +183,5 @@ def _print_report(report: ReverifyReport) -> None:
     console().print(f"run {report.run}, judged again: {told}{more}{unjudged}")
 
 
-def _row(one: Reverified) -> dict[str, str]:
+def _row(one: ReverificationResult) -> dict[str, str]:
     return {"attempt": one.attempt, "agent": one.agent, "check": one.check, "was": one.was, "now": one.mark}

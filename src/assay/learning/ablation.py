@@ -20,9 +20,9 @@ from assay.learning.rows import TrainingRow
 from assay.records import Step
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Progress, Tally
-from assay.rollout.rejudge.recorded_task import PastTasks, past_config
-from assay.rollout.rejudge.replay import ReplayConfig, chosen, replayed_attempt, unreplayable
-from assay.rollout.runs import new_run_name, opened_means, run_attempts
+from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
+from assay.rollout.rejudge.replay import ReplayConfig, plan_replay, replay_obstacle, select_attempts
+from assay.rollout.runs import new_run_name, open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import RunStore
 
@@ -61,18 +61,20 @@ async def ablate_steps(
     replay_config = msgspec.structs.replace(config or ReplayConfig(), attempts=(name,), run=run)
     with (
         RunStore.open(settings.store, run) as store,
-        PastTasks(store, replay_config.check_version, replay_config.tasks) as tasks,
+        RecordedTasks(store, replay_config.check_version, replay_config.tasks) as tasks,
     ):
-        (row,) = chosen(store, replay_config)
+        (row,) = select_attempts(store, replay_config)
         trajectory = store.trajectory(row.chain)
-        problem = unreplayable(trajectory)
-        whole = None if problem else replayed_attempt(store, row, tasks.of(trajectory), replay_config)
+        problem = replay_obstacle(trajectory)
+        whole = None if problem else plan_replay(store, row, tasks.of(trajectory), replay_config)
         if whole is None or len(whole.prior) != 1:
             raise UserError(
                 f"{row.attempt} cannot be replayed without its steps: {problem or 'it is of several parts'}"
             )
         plans = _plans(whole)
-        run_settings = msgspec.structs.replace(past_config(store, replay_config), concurrency=replay_config.concurrency)
+        run_settings = msgspec.structs.replace(
+            recorded_config(store, replay_config), concurrency=replay_config.concurrency
+        )
         manifest = {
             "agent": "replay",
             "assay_version": __version__,
@@ -81,7 +83,7 @@ async def ablate_steps(
             "tasks": {whole.loaded.task.id: whole.loaded.task.digest},
         }
         replays = new_run_name("without")
-        async with opened_means(run_settings, settings, [whole.loaded], ReplayAgent()) as means:
+        async with open_resources(run_settings, settings, [whole.loaded], ReplayAgent()) as means:
             with RunStore.create(settings.store, replays, manifest) as made:
                 await run_attempts(made, means, list(plans.values()), progress or Tally())
                 outcomes = {step: made.find(plan.id).outcome for step, plan in plans.items()}
@@ -101,8 +103,10 @@ def _plans(whole: PlannedAttempt) -> dict[int, PlannedAttempt]:
         step = prior.acts[position]
         assert isinstance(step, Step)
         rest = prior._replace(acts=(*prior.acts[:position], *prior.acts[position + 1 :]))
-        told = {**whole.told, "without": step.index}
-        found[step.index] = whole._replace(id=f"{whole.id}+without-{step.index}", prior=(rest,), told=told)
+        extra_config = {**whole.extra_config, "without": step.index}
+        found[step.index] = whole._replace(
+            id=f"{whole.id}+without-{step.index}", prior=(rest,), extra_config=extra_config
+        )
     return found
 
 

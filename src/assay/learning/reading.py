@@ -17,8 +17,8 @@ from assay.errors import StoreError, UserError
 from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
 from assay.gateway.tokens.library import open_renderer
 from assay.records import Separation, Trajectory, digest_bytes
-from assay.rollout.exchange.exporting import whole
-from assay.rollout.rejudge.recorded_task import PastTasks
+from assay.rollout.exchange.exporting import merge_later_events
+from assay.rollout.rejudge.recorded_task import RecordedTasks
 from assay.store import AttemptRow, RunStore, audit, final_rows, later_events
 from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.again import CannotRebuildError
@@ -92,7 +92,9 @@ def rows_of_run(root: Path, run: str, config: RowsConfig | None = None, on_left_
 class RunReader:
     """A verified run, as trajectories and rows. Opened with `RunReader.open`."""
 
-    def __init__(self, store: RunStore, config: RowsConfig, on_left_out: OnLeftOut, recorded_tasks: PastTasks) -> None:
+    def __init__(
+        self, store: RunStore, config: RowsConfig, on_left_out: OnLeftOut, recorded_tasks: RecordedTasks
+    ) -> None:
         self._store = store
         self._config = config
         self.on_left_out = on_left_out
@@ -113,7 +115,7 @@ class RunReader:
     ) -> Iterator[RunReader]:
         """Verifies and opens a run. Raises as `rows_of_run`."""
         require_whole(root, run)
-        with RunStore.open(root, run) as store, PastTasks(store, "recorded") as recorded_tasks:
+        with RunStore.open(root, run) as store, RecordedTasks(store, "recorded") as recorded_tasks:
             yield cls(store, config, on_left_out or _ignore_left_out, recorded_tasks)
 
     def trajectories(self) -> Iterator[Trajectory]:
@@ -178,7 +180,7 @@ class RunReader:
         return any(step.actor == "user" for step in trajectory.steps)
 
     def _load(self, row: AttemptRow) -> Trajectory:
-        found = whole(self._store, row.chain, self._later_events.get(row.chain, ()))
+        found = merge_later_events(self._store, row.chain, self._later_events.get(row.chain, ()))
         if not self._imported_run or is_imported_record(found.started):
             return found
         # Imported runs stay marked as imported even if their format does not say so.

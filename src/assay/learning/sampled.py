@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from assay.formats.shared.writing import outcome_verdict
+from assay.formats.shared.output_files import outcome_verdict
 from assay.gateway.tokens import AttributingRenderer, TokenRow, TokenSpan, UncertifiedSpan, build_token_rows
 from assay.gateway.tokens.rows import Uncertified
 from assay.records import Certificate, ModelCall, Separation, Trajectory

@@ -1,7 +1,7 @@
-"""Plan, schedule, budget, run, resume. The run's only writer to the store."""
+"""Plans, schedules, runs and resumes attempts. The only package that writes a run to the store."""
 
-from assay.rollout.attempt.trial import TryResult
-from assay.rollout.rejudge.reverify import Reverified, ReverifyConfig, ReverifyReport, reverify
+from assay.rollout.attempt.trial import TrialResult
+from assay.rollout.rejudge.reverify import ReverificationResult, ReverifyConfig, ReverifyReport, reverify
 
 from .config import RunConfig, to_toml
 from .plan import PlannedAttempt
@@ -11,13 +11,13 @@ from .runs import RunSummary, require_finished, resume_run, start_run
 __all__ = [
     "PlannedAttempt",
     "Progress",
-    "Reverified",
+    "ReverificationResult",
     "ReverifyConfig",
     "ReverifyReport",
     "RunConfig",
     "RunSummary",
     "Tally",
-    "TryResult",
+    "TrialResult",
     "require_finished",
     "resume_run",
     "reverify",

@@ -1,7 +1,7 @@
-"""Judges stored trajectories by all rules, and keeps what is learnt beside them (`assay audit`).
+"""Judges stored trajectories by all rules and appends the new findings (`assay audit`).
 
-Attempts are judged in worker processes, and only this one writes. What was judged before with the same result is not
-written again, so auditing twice adds nothing unless the rules, the contracts or what else was learnt have changed.
+Worker processes judge; only this process writes. Unchanged verdicts are not written again, so a second audit adds
+nothing unless rules, contracts or later events have changed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from assay.analysis.actions import actions_of
 from assay.analysis.card import Card, TaskCard, card_of, task_cards
 from assay.analysis.contracts import Contract
 from assay.analysis.interface import Action, Finding
-from assay.analysis.judge import INTEGRITY, MODEL, Judged, judge, rules
+from assay.analysis.judge import INTEGRITY, MODEL, Assessment, judge, rules
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, EnvironmentFailure, StoreError, UserError, VerifierError, boundary
 from assay.gateway.interface import ModelBackend
-from assay.records import Body, Evidence, EvidenceAdded, Noted, Trajectory, Verdict, VerdictGiven, digest_record
+from assay.records import Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven, digest_record
 from assay.rollout.limits.contract_guards import load_contracts, unique_contracts
 from assay.store import AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, later_events
 from assay.verify.model_judge import judge_by_model, questions_digest
@@ -37,21 +37,21 @@ from .admitted import ADMISSION
 __all__ = ["AUDITED", "AuditConfig", "AuditReport", "audit_run", "subject_of"]
 
 MODEL_JUDGE: Final = "model_judge"
-"""Kind of the evidence that holds what a model was asked and what it answered."""
+"""Kind of the evidence that holds a model judge's exchanges."""
 REFERENCES: Final = 6
-"""Attempts that passed which the process of the others at their task is compared with."""
+"""Passing attempts at the same task that an attempt's process is compared with."""
 CHUNK: Final = 16
-"""Attempts that a worker judges at once."""
+"""Attempts per worker batch."""
 WRITTEN: Final = 256
 """Attempts whose verdicts are written in one transaction."""
 MOST_TEXT: Final = 4 << 20
-"""Bytes of a blob that rules may read."""
+"""Largest blob, in bytes, that rules read."""
 FEW: Final = 24
-"""Attempts for which no worker processes are started."""
+"""Attempts up to which no worker processes are started."""
 
 
 class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What to judge by."""
+    """Configuration of an audit."""
 
     contracts: tuple[str, ...] = ()
     """Safety contracts, as TOML files, beside those that the attempts were held to; repeatable."""
@@ -66,54 +66,56 @@ class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Judge and show, and keep nothing."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
+        """Rejects invalid values."""
         if self.workers < 0:
             raise UserError(f"workers is {self.workers}: it must be 0 or more")
 
 
 class AuditReport(msgspec.Struct, frozen=True):
-    """What an audit found."""
+    """The result of an audit."""
 
     run: str
     cards: tuple[Card, ...]
     tasks: tuple[TaskCard, ...]
     added: int
-    """Verdicts that are new, or not what they were."""
+    """New or changed verdicts."""
     discarded: int
-    """Findings of the model that was asked which were thrown away, because their quotes are not in the record."""
+    """Findings of the model judge discarded because their quotes are not in the record."""
     seconds: float
 
 
-class _Work(NamedTuple):
-    """What a worker is given."""
-
+class _Batch(NamedTuple):
     root: Path
     run: str
     chains: tuple[str, ...]
     references: tuple[str, ...]
     contracts: tuple[Contract, ...]
     later: Mapping[str, tuple[Verdict, ...]]
-    """Verdicts by chain that addenda hold."""
+    """Verdicts by chain from addenda."""
 
 
-class _Done(NamedTuple):
-    """What it gives back."""
+class _JudgedAttempt(NamedTuple):
+    """A worker's result for one attempt."""
 
     chain: str
     card: Card
     verdicts: tuple[Verdict, ...]
     findings: tuple[Finding, ...]
     known: tuple[Verdict, ...]
-    """Verdicts that its chain holds already."""
+    """Verdicts already in its chain."""
     noted: tuple[Noted, ...]
-    """Its chain's notes of what was found."""
+    """Audit notes already in its chain."""
 
 
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 
 def audit_run(
-    root: Path, run: str, config: AuditConfig, told: Told | None = None, backend: ModelBackend | None = None
+    root: Path,
+    run: str,
+    config: AuditConfig,
+    on_progress: OnProgress | None = None,
+    backend: ModelBackend | None = None,
 ) -> AuditReport:
     """Judges the deciding tries of a run.
 
@@ -121,7 +123,7 @@ def audit_run(
         root: The store.
         run: Live, where nobody writes it, or sealed.
         config: What to judge by.
-        told: Told how many of how many are judged.
+        on_progress: Called with the number of judged attempts and the total.
         backend: The model that `config.judge` names; it is closed here.
 
     Raises:
@@ -129,37 +131,36 @@ def audit_run(
         StoreError: The run is damaged, or is being written.
     """
     began = time.monotonic()
-    asker = None if backend is None else _Asker(root, run, backend)
+    model_judge = None if backend is None else _ModelJudge(root, run, backend)
     try:
-        cards, counts = _audited(root, run, config, told or _unheard, asker)
+        cards, counts = _judge_and_store(root, run, config, on_progress or (lambda _done, _total: None), model_judge)
     finally:
-        if asker is not None:
-            asker.close()
+        if model_judge is not None:
+            model_judge.close()
     cards.sort(key=lambda card: card.chain)
     seconds = round(time.monotonic() - began, 3)
     return AuditReport(run, tuple(cards), task_cards(cards), counts["added"], counts["discarded"], seconds)
 
 
-def _unheard(done: int, total: int) -> None:
-    """For who wants the end alone."""
-    del done, total
-
-
-def _audited(
-    root: Path, run: str, config: AuditConfig, told: Told, asker: _Asker | None
+def _judge_and_store(
+    root: Path, run: str, config: AuditConfig, on_progress: OnProgress, model_judge: _ModelJudge | None
 ) -> tuple[list[Card], Counter[str]]:
-    """Judges, and writes what is new a few hundred attempts at a time."""
+    """Judges attempts and writes new findings in transactions of `WRITTEN` attempts."""
     contracts = unique_contracts(load_contracts(config.contracts))
-    rows = _rows(root, run, config.attempt)
+    rows = _select_rows(root, run, config.attempt)
     before = later_events(root, run) if rows else {}
     cards: list[Card] = []
     counts: Counter[str] = Counter()
     batch: dict[str, list[Body]] = {}
-    for done in _judged(_works(root, run, rows, contracts, before), config.workers, len(rows)):
+    for done in _judge_batches(_make_batches(root, run, rows, contracts, before), config.workers, len(rows)):
         later = before.get(done.chain, ())
-        asked = asker(done, later) if asker is not None else Asked(tuple(_of_model(done, later)))
+        asked = (
+            model_judge(done, later)
+            if model_judge is not None
+            else ModelFindings(tuple(_earlier_model_findings(done, later)))
+        )
         cards.append(msgspec.structs.replace(done.card, findings=(*done.card.findings, *asked.findings)))
-        new = [*asked.evidence, *_new(done, later, (*done.findings, *asked.findings))]
+        new = [*asked.evidence, *_new_bodies(done, later, (*done.findings, *asked.findings))]
         counts["discarded"] += asked.discarded
         counts["added"] += sum(isinstance(body, VerdictGiven) for body in new)
         if new and not config.dry_run:
@@ -167,20 +168,20 @@ def _audited(
         if len(batch) >= WRITTEN:
             annotate_all(root, run, batch)
             batch = {}
-        told(len(cards), len(rows))
+        on_progress(len(cards), len(rows))
     if batch:
         annotate_all(root, run, batch)
     return cards, counts
 
 
 def subject_of(store: RunStore, chain: str) -> Subject:
-    """A stored attempt as rules see it."""
+    """Returns a stored attempt as the rules' subject."""
     trajectory = store.trajectory(chain)
     return Subject(trajectory, actions_of(trajectory), texts_of(store.blobs))
 
 
 def texts_of(blobs: BlobStore) -> Callable[[str], str | None]:
-    """Text of a blob; None where there is none, or it is too long or no text."""
+    """Returns a reader of blobs as text; it gives None for a missing, oversized or binary blob."""
 
     def text(digest: str) -> str | None:
         try:
@@ -197,7 +198,7 @@ def texts_of(blobs: BlobStore) -> Callable[[str], str | None]:
     return text
 
 
-def _rows(root: Path, run: str, wanted: Sequence[str]) -> list[AttemptRow]:
+def _select_rows(root: Path, run: str, wanted: Sequence[str]) -> list[AttemptRow]:
     with RunStore.open(root, run) as store:
         if wanted:
             found = [store.find(name) for name in wanted]
@@ -206,14 +207,14 @@ def _rows(root: Path, run: str, wanted: Sequence[str]) -> list[AttemptRow]:
     return [row for row in found if row.agent != ADMISSION]
 
 
-def _works(
+def _make_batches(
     root: Path,
     run: str,
     rows: Sequence[AttemptRow],
     contracts: tuple[Contract, ...],
     before: Mapping[str, Sequence[Body]],
-) -> list[_Work]:
-    """The work, task by task, so that what passed is read once for a few attempts."""
+) -> list[_Batch]:
+    """Groups attempts by task, so that a worker reads the passing references once per batch."""
     by_task: defaultdict[str, list[AttemptRow]] = defaultdict(list)
     for row in rows:
         by_task[row.task_digest or row.task].append(row)
@@ -231,24 +232,24 @@ def _works(
                 chain: tuple(b.verdict for b in before.get(chain, ()) if isinstance(b, VerdictGiven))
                 for chain in chains
             }
-            works.append(_Work(root, run, chains, references, contracts, later))
+            works.append(_Batch(root, run, chains, references, contracts, later))
     return works
 
 
-def _judged(works: Sequence[_Work], workers: int, attempts: int) -> Iterator[_Done]:
+def _judge_batches(works: Sequence[_Batch], workers: int, attempts: int) -> Iterator[_JudgedAttempt]:
     wanted = min(workers or os.cpu_count() or 1, len(works))
     if wanted <= 1 or attempts <= FEW:
         for work in works:
-            yield from _judge_all(work)
+            yield from _judge_batch(work)
         return
     with boundary(EnvironmentFailure, "judging in worker processes"), _pool(wanted) as pool:
-        for done in pool.map(_judge_all, works):
+        for done in pool.map(_judge_batch, works):
             yield from done
 
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Workers that are new processes: a fork of one with threads may hang."""
+    """Opens a pool of spawned processes: forking a process with threads may deadlock."""
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     try:
         yield pool
@@ -256,42 +257,42 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def _judge_all(work: _Work) -> list[_Done]:
+def _judge_batch(work: _Batch) -> list[_JudgedAttempt]:
     found = []
     with RunStore.open(work.root, work.run) as store:
         references = {chain: actions_of(store.trajectory(chain)) for chain in work.references}
         for chain in work.chains:
             subject = subject_of(store, chain)
             others = [actions for name, actions in references.items() if name != chain and actions]
-            judged = _judged_one(subject, work.contracts, others[: REFERENCES - 1])
-            card = card_of(subject.trajectory, (*work.later[chain], *judged.verdicts), judged.findings)
-            found.append(_Done(chain, card, judged.verdicts, judged.findings, *_told_before(subject.trajectory)))
+            judged = _judge_attempt(subject, work.contracts, others[: REFERENCES - 1])
+            trajectory = subject.trajectory
+            card = card_of(trajectory, (*work.later[chain], *judged.verdicts), judged.findings)
+            noted = tuple(note for note in trajectory.notes if note.name == AUDITED)
+            found.append(_JudgedAttempt(chain, card, judged.verdicts, judged.findings, trajectory.verdicts, noted))
     return found
 
 
-def _judged_one(subject: Subject, contracts: Sequence[Contract], references: Sequence[Sequence[Action]]) -> Judged:
-    """What the rules say. A rule that fails by itself is no reason to leave the others unjudged, nor a pass."""
+def _judge_attempt(
+    subject: Subject, contracts: Sequence[Contract], references: Sequence[Sequence[Action]]
+) -> Assessment:
+    """Applies the rules. A failing rule becomes an `error` verdict."""
     try:
         with boundary(VerifierError, "judging the record"):
             return judge(subject, contracts, references)
     except BoundaryError as exc:
         reason = str(exc)[:300]
-        return Judged((), (Verdict(INTEGRITY, "integrity", "error", None, reason, verifier=rules()),))
+        return Assessment((), (Verdict(INTEGRITY, "integrity", "error", None, reason, verifier=rules()),))
 
 
-def _told_before(trajectory: Trajectory) -> tuple[tuple[Verdict, ...], tuple[Noted, ...]]:
-    return trajectory.verdicts, tuple(note for note in trajectory.notes if note.name == AUDITED)
-
-
-class Asked(NamedTuple):
-    """What a model said of one attempt."""
+class ModelFindings(NamedTuple):
+    """A model judge's findings on one attempt."""
 
     findings: tuple[Finding, ...]
     evidence: tuple[EvidenceAdded, ...] = ()
     discarded: int = 0
 
 
-class _Asker:
+class _ModelJudge:
     """Asks a model about attempts, once each."""
 
     def __init__(self, root: Path, run: str, backend: ModelBackend) -> None:
@@ -299,17 +300,16 @@ class _Asker:
         self._runner = asyncio.Runner()  # one loop for all, to which the model's connections belong
 
     def close(self) -> None:
-        """Closes the model."""
         with self._runner as runner:
             runner.run(self._backend.close())
 
-    def __call__(self, done: _Done, before: Sequence[Body]) -> Asked:
+    def __call__(self, done: _JudgedAttempt, before: Sequence[Body]) -> ModelFindings:
         asked = (self._backend.name, questions_digest())
         for body in before:
             if isinstance(body, EvidenceAdded) and body.evidence.kind == MODEL_JUDGE:
                 data = body.evidence.data
                 if (data.get("model"), data.get("questions")) == asked:
-                    return Asked(tuple(_of_model(done, before)))
+                    return ModelFindings(tuple(_earlier_model_findings(done, before)))
         with RunStore.open(self._root, self._run) as store:
             found = self._runner.run(judge_by_model(subject_of(store, done.chain), self._backend))
         data = {
@@ -321,19 +321,18 @@ class _Asker:
         }
         name = f"{MODEL_JUDGE}-{digest_record(data)[7:19]}"
         evidence = EvidenceAdded(Evidence(name, "gateway", MODEL_JUDGE, data, at=time.time()))
-        return Asked(found.findings, (evidence,), len(found.discarded))
+        return ModelFindings(found.findings, (evidence,), len(found.discarded))
 
 
-def _of_model(done: _Done, before: Sequence[Body]) -> Iterator[Finding]:
-    """What a model said before."""
+def _earlier_model_findings(done: _JudgedAttempt, before: Sequence[Body]) -> Iterator[Finding]:
     noted = [*done.noted, *(body for body in before if isinstance(body, Noted) and body.name == AUDITED)]
     for finding in noted[-1].data.get("findings", []) if noted else []:
         if str(finding.get("rule", "")).startswith(MODEL):
             yield msgspec.convert(finding, Finding)
 
 
-def _new(done: _Done, before: Sequence[Body], found: Sequence[Finding]) -> list[Body]:
-    """What is not known yet: verdicts that are not as the newest of their check was, and the findings they rest on."""
+def _new_bodies(done: _JudgedAttempt, before: Sequence[Body], found: Sequence[Finding]) -> list[Body]:
+    """Returns the verdicts that differ from the newest of their check, and the findings if they changed."""
     later = [body.verdict for body in before if isinstance(body, VerdictGiven)]
     known = {(verdict.kind, verdict.check): verdict for verdict in (*done.known, *later)}
     new = [v for v in done.verdicts if known.get((v.kind, v.check)) != v]

@@ -23,7 +23,7 @@ __all__ = ["RunConfig", "field_docs", "to_toml"]
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What to run, with what, how often, and within which limits."""
+    """Configuration of a run: tasks, agent, model, repetitions and limits."""
 
     tasks: tuple[str, ...]
     """Task folders, folders of task folders, or generated ones: `family:NAME,n=20,seed=3,option=value`."""
@@ -32,26 +32,26 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     agent_options: dict[str, Any] = {}
     """Options of the agent, as `key=value`; an unknown one is an error that lists the known ones."""
     model: str | None = None
-    """What an agent with a model asks: `openai:NAME`, `http://host/v1#NAME`, `scripted:PATH`, `replay:ATTEMPT`
-    (the replies of a recorded attempt; `replay:RUN:ATTEMPT` where it is not of the newest run), ..."""
+    """Model for agents that need one: `openai:NAME`, `http://host/v1#NAME`, `scripted:PATH`, `replay:ATTEMPT` (the
+    replies of a recorded attempt; `replay:RUN:ATTEMPT` if it is not of the newest run), ..."""
     attempts: int = 1
-    """How often each task is attempted, each time with its own seed."""
+    """Attempts per task, each with its own seed."""
     allocate: str = "uniform"
     """Which tasks get the attempts: `uniform`, or those whose outcomes differ (`halving`, `uncertainty`, `forks`), or
     by a curriculum over the given sources of tasks (`frontier`, `progress`, `bandit`)."""
     allocate_options: dict[str, Any] = {}
-    """Options of that, as `key=value`."""
+    """Options of the allocation policy, as `key=value`."""
     budget: int | None = None
-    """How many attempts are made in all; default: `attempts` for each task."""
+    """Total number of attempts; default: `attempts` for each task."""
     early_stop: float | None = None
-    """End attempts that look hopeless, where this share of successes may be lost by it (0.05, say); default: none is
-    ended. A fifth of them runs on, to tell how often that was wrong."""
+    """Tolerated share of successes lost by ending hopeless attempts (0.05, say); default: none is ended. A fifth of
+    such attempts continues as a control, to measure the share of wrong stops."""
     concurrency: int = 4
-    """How many attempts are under way at once."""
+    """Attempts under way at once."""
     model_concurrency: int = 16
-    """How many model calls are under way at once, over all attempts."""
+    """Model calls under way at once, over all attempts."""
     seed: int = 0
-    """The seed that every attempt's own seed is derived from."""
+    """Seed from which every attempt's seed is derived."""
     backend: str | None = None
     """The sandbox: `namespaces`, `bubblewrap`, `podman`, `docker` or `process`; default: the best that works here."""
     allow_unsafe: bool = False
@@ -59,30 +59,30 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     allow_network: bool = False
     """Allow the network to tasks whose own policy asks for it. Without it such a task is refused."""
     accept_whole_network: bool = False
-    """With `allow_network`: tasks that ask for a list of hosts get the whole network, as no list can be held here.
-    Without it such a task is refused. Noted in the record's isolation."""
+    """With `allow_network`: give tasks that ask for a list of hosts the whole network, since no list can be enforced
+    here. Without it such a task is refused. Noted in the record's isolation."""
     base: dict[str, str] = {}
-    """What stands in for a Dockerfile's `FROM IMAGE`: `IMAGE=scratch` (the host tools) or an imported root's name."""
+    """Replacement for a Dockerfile's `FROM IMAGE`: `IMAGE=scratch` (the host tools) or an imported root's name."""
     pass_env: tuple[str, ...] = ()
     """Names of host variables that templates in tasks (`${NAME}`) may read. Recorded by name, never by value."""
     limits: Limits = Limits()
-    """Limits of each attempt; where a task has its own, the stricter one holds."""
+    """Limits of each attempt; the stricter of these and the task's own applies."""
     retries: int = 2
-    """How often an attempt is tried again after an infrastructure failure. Every try is kept."""
+    """Retries of an attempt after an infrastructure failure. Every trial is kept."""
     repetitions: int = 1
-    """How often each check judges; judgements that disagree make the verdict `unknown`."""
+    """Judgements per check; judgements that disagree make the verdict `unknown`."""
     contracts: tuple[str, ...] = ()
-    """Safety contracts that every agent is held to, as TOML files, beside those of the tasks; repeatable."""
+    """Safety contracts applied to every agent, as TOML files, in addition to those of the tasks; repeatable."""
     require: Separation = "unknown"
-    """Weakest grade of separation at which a pass counts in the run's summary (`separate` accepts `no-agent-code`
-    too); passes below it are counted apart, as doubtful."""
+    """Weakest grade of separation at which a pass counts in the run's summary (`separate` accepts `no-agent-code` too);
+    passes below it are counted separately, as doubtful."""
     admitted: bool = False
-    """Take only tasks that `assay admit` has certified in this store, as they are now."""
+    """Run only tasks whose current version `assay admit` has certified in this store."""
     run: str | None = None
-    """Name of the run; default: made from agent, date and time."""
+    """Name of the run; default: from agent, date and time."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work, before anything starts."""
+        """Rejects invalid values before anything starts."""
         for name in ("attempts", "concurrency", "model_concurrency", "repetitions"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
@@ -103,18 +103,18 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def in_rounds(self) -> bool:
-        """Whether what is attempted depends on what was seen."""
+        """Returns whether attempts are allocated in rounds, from earlier outcomes."""
         chosen = self.allocate != "uniform" or bool(self.allocate_options)
         return chosen or self.budget is not None or self.early_stop is not None
 
     def total(self, tasks: int) -> int:
-        """How many attempts it comes to, at so many tasks."""
+        """Returns the total number of attempts for this number of tasks."""
         return self.attempts * tasks if self.budget is None else self.budget
 
 
 def to_toml(config: RunConfig) -> str:
-    """The resolved configuration as the TOML file that reproduces it. Absent means unset. Raises `UserError` where an
-    option holds what TOML has no word for, as a list with a null."""
+    """Returns the resolved configuration as a TOML file that reproduces it; unset options are absent. Raises
+    `UserError` if an option has no TOML form, such as a list with a null."""
     plain = msgspec.to_builtins(config)
     try:
         return tomli_w.dumps({k: _without_none(v) for k, v in plain.items() if v is not None})
@@ -130,7 +130,7 @@ def _without_none(value: Any) -> Any:
 
 @cache
 def field_docs(struct: type) -> dict[str, str]:
-    """Field name to the string written under it, also in what the struct rests on."""
+    """Returns the docstring of each field of a struct, including its base structs."""
     rests_on = [base for base in struct.__bases__ if issubclass(base, msgspec.Struct) and base is not msgspec.Struct]
     docs = {name: text for base in rests_on for name, text in field_docs(base).items()}
     tree = ast.parse(textwrap.dedent(inspect.getsource(struct)))

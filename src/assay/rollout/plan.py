@@ -1,4 +1,4 @@
-"""Which attempts a run consists of, in which order, with which seed. Pure: one configuration gives one plan."""
+"""Plans a run's attempts: order, seeds, limits. Pure: one configuration gives one plan."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from assay.tasks import LoadedTask
 __all__ = ["PlannedAttempt", "Verification", "attempt_seed", "merge_limits", "plan"]
 
 Verification = Literal["default", "as_asked"]
-"""`default`: a fresh fork, planted things undone, evidence demanded. `as_asked`: what the task's own settings mean
-where they come from, however unsound."""
+"""`default`: a fresh fork, planted files removed, evidence required. `as_asked`: the settings of the task's own format,
+however unsound."""
 
 
 class PlannedAttempt(NamedTuple):
-    """One attempt: `id` is unique in the run and stable over resumes."""
+    """One attempt; `id` is unique in the run and stable over resumes."""
 
     id: str
     loaded: LoadedTask
@@ -28,35 +28,35 @@ class PlannedAttempt(NamedTuple):
     seed: int
     limits: Limits
     agent: Agent | None = None
-    """Who acts; None is the run's agent."""
+    """Agent; None is the run's agent."""
     verification: Verification = "default"
     variation: Variation = Variation()
-    told: Mapping[str, Any] = {}
-    """What the chain's first event tells beside all this."""
+    extra_config: Mapping[str, Any] = {}
+    """Additional data for the chain's first event."""
     brings_solution: bool = False
-    """The reference solution is brought in, by whoever acts: its folder is no part of the state."""
+    """True if the reference solution is brought in; its folder is excluded from the state."""
     state: Snapshot | None = None
-    """Where the attempt begins; None is the task's image as it is."""
+    """Initial state; None is the task's unmodified image."""
     prior: tuple[Prior, ...] = ()
-    """What a replay does again: one for each part of the task. Of a fork, what led to where it begins."""
+    """Recorded acts to replay, one for each part of the task; for a fork, the acts before its anchor."""
     world_state: bytes | None = None
-    """Where an attempt in an in-process world begins, as its `snapshot` gave it; None is its start."""
+    """Initial snapshot of an in-process world; None is its start."""
     stop: StopRule | None = None
-    """When it is ended as hopeless; None is never."""
+    """Early-stopping rule; None never stops it."""
 
     def chain(self, retry: int) -> str:
-        """Id of the chain of one try."""
+        """Returns the chain id of one trial."""
         return f"{self.id}.{retry}"
 
 
 def attempt_seed(run_seed: int, task_digest: str, agent: str, number: int) -> int:
-    """A seed in [0, 2**63), the same wherever and whenever it is derived."""
+    """Derives a seed in [0, 2**63) deterministically."""
     text = f"{run_seed}\0{task_digest}\0{agent}\0{number}".encode()
     return int(digest_bytes(text).removeprefix("blake3:")[:16], 16) >> 1
 
 
 def merge_limits(ours: Limits, theirs: Limits) -> Limits:
-    """The stricter of two limits, field by field."""
+    """Returns the stricter of two limits, field by field."""
     merged = {}
     for name in Limits.__struct_fields__:
         given = [v for v in (getattr(ours, name), getattr(theirs, name)) if v is not None]
@@ -65,7 +65,7 @@ def merge_limits(ours: Limits, theirs: Limits) -> Limits:
 
 
 def plan(tasks: Sequence[LoadedTask], agent: str, attempts: int, *, seed: int, limits: Limits) -> list[PlannedAttempt]:
-    """All attempts, the first of every task before the second of any, so that a cut run has seen every task."""
+    """Plans all attempts; each task's first attempt precedes any second one, so an interrupted run covers all tasks."""
     return [
         PlannedAttempt(
             id=f"{loaded.task.id}@{number}",

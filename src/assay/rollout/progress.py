@@ -1,11 +1,11 @@
-"""What a run reports while it goes on. The command line draws it; tests read it."""
+"""Progress reports of a run. The command line draws them; tests read them."""
 
 from __future__ import annotations
 
 import time
 from typing import Protocol
 
-from assay.rollout.attempt.trial import TryResult
+from assay.rollout.attempt.trial import TrialResult
 
 from .plan import PlannedAttempt
 
@@ -13,31 +13,31 @@ __all__ = ["Progress", "Tally"]
 
 
 class Progress(Protocol):
-    """Told what happens, as it happens, from the event loop; must not block."""
+    """Receives events from the event loop as they happen; must not block."""
 
     def begin(self, *, total: int, done: int) -> None:
-        """The run starts (or goes on, with `done` attempts already finished)."""
+        """The run starts, or resumes with `done` finished attempts."""
         ...
 
     def started(self, attempt: PlannedAttempt) -> None:
         """An attempt starts."""
         ...
 
-    def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
-        """A try failed for an infrastructure cause and another one follows."""
+    def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
+        """A trial failed for an infrastructure cause; another follows."""
         ...
 
-    def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
-        """An attempt has its last try behind it."""
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
+        """The last trial of an attempt ended."""
         ...
 
 
 class Tally(Progress):
-    """Counts; the base of every display."""
+    """Counts events; the base of every display."""
 
     def __init__(self) -> None:
         self.total = 0
-        self.before = 0
+        self.done_before = 0
         self.done = 0
         self.running: dict[str, float] = {}
         self.outcomes = {"pass": 0, "fail": 0, "unknown": 0, "error": 0, "broke": 0}
@@ -45,38 +45,38 @@ class Tally(Progress):
         self.retries = 0
         self.tokens = 0
         self.cost_usd = 0.0
-        """Of the tries whose cost is known."""
+        """Total of the trials with known cost."""
         self.unpriced = 0
-        """Tries whose cost is not known."""
+        """Trials with unknown cost."""
         self.began = time.monotonic()
 
     def begin(self, *, total: int, done: int) -> None:
-        self.total, self.before, self.done = total, done, done
+        self.total, self.done_before, self.done = total, done, done
         self.began = time.monotonic()
 
     def started(self, attempt: PlannedAttempt) -> None:
         self.running[attempt.id] = time.monotonic()
 
-    def retrying(self, attempt: PlannedAttempt, result: TryResult) -> None:
+    def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         self.retries += 1
-        self._spent(result)
+        self._add_usage(result)
 
-    def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         self.running.pop(attempt.id, None)
         self.done += 1
         self.outcomes[result.outcome or "broke"] += 1
         self.stopped += result.stopped is not None
-        self._spent(result)
+        self._add_usage(result)
 
-    def _spent(self, result: TryResult) -> None:
+    def _add_usage(self, result: TrialResult) -> None:
         self.tokens += int(result.metrics.get("prompt_tokens", 0) + result.metrics.get("completion_tokens", 0))
         cost = result.metrics.get("cost_usd")
         self.cost_usd += cost or 0.0
         self.unpriced += cost is None
 
     def seconds_left(self) -> float | None:
-        """An estimate from the pace so far; None before the first attempt is done."""
-        fresh = self.done - self.before
+        """Estimates the remaining seconds from the pace so far; None before the first attempt ends."""
+        fresh = self.done - self.done_before
         if fresh == 0:
             return None
         return (time.monotonic() - self.began) / fresh * (self.total - self.done)

@@ -1,4 +1,4 @@
-"""Starts and resumes runs: from a configuration to the services that its attempts share."""
+"""Starts and resumes runs: opens the services that a configuration's attempts share."""
 
 from __future__ import annotations
 
@@ -20,16 +20,22 @@ from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import TaskError, UserError, boundary
 from assay.gateway.interface import ModelBackend
 from assay.plugins import load
-from assay.rollout.attempt.endpoint import GatewayDoor
-from assay.rollout.attempt.models import open_model, settled_model
+from assay.rollout.attempt.endpoint import GatewayHandle
+from assay.rollout.attempt.models import open_model, resolve_model_name
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.attempt.recorded_attempt import ModelAccess
-from assay.rollout.attempt.site import Began, Keeping, Place, WorkspacePlace, WorldPlace
+from assay.rollout.attempt.site import AttemptSite, SiteOptions, WorkspaceSite, WorldCheckpoint, WorldSite
 from assay.rollout.attempt.trial import Services
-from assay.rollout.limits.contract_guards import Ask, Held, contracts_of_task, load_contracts, unique_contracts
+from assay.rollout.limits.contract_guards import (
+    ActiveContracts,
+    Ask,
+    contracts_of_task,
+    load_contracts,
+    unique_contracts,
+)
 from assay.rollout.recording.redaction import Redactor
-from assay.rollout.recording.task_archive import TaskKeeper
-from assay.rollout.schedule.rounds import RoundsMeans, levels_of, run_rounds
+from assay.rollout.recording.task_archive import TaskArchive
+from assay.rollout.schedule.rounds import RoundResources, levels_of, run_rounds
 from assay.rollout.schedule.runner import run_plan
 from assay.settings import Settings
 from assay.store import RunStore
@@ -41,12 +47,12 @@ from .plan import PlannedAttempt, plan
 from .progress import Progress
 
 __all__ = [
-    "Means",
+    "RunResources",
     "RunSummary",
     "new_run_name",
-    "opened_means",
+    "open_resources",
     "require_finished",
-    "require_same",
+    "require_same_tasks",
     "resume_run",
     "run_attempts",
     "start_run",
@@ -54,7 +60,7 @@ __all__ = [
 
 
 class RunSummary(NamedTuple):
-    """What a finished run is called and where it lies."""
+    """Name and store of a finished run."""
 
     run: str
     store: Path
@@ -72,20 +78,20 @@ async def start_run(
     """Runs a configuration to its end.
 
     Args:
-        config: What to run.
+        config: Configuration of the run.
         settings: Where the store and the caches are.
-        progress: Told what happens.
-        tasks: The tasks themselves, for generated ones; default those in the folders that `config` names.
-        ask: Whom to ask about calls that a contract wants asked about; None refuses them.
-        backend: The model itself, opened, and closed by whoever opened it; default what `config.model` names.
+        progress: Receives progress.
+        tasks: Generated tasks; default: those in the folders that `config` names.
+        ask: Confirms calls for contracts; None refuses such calls.
+        backend: An open model, closed by its opener; default: the one that `config.model` names.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
-        StoreError: The record cannot be written; what is committed stays, and `resume_run` goes on.
+        StoreError: The record cannot be written; committed events stay, and `resume_run` continues.
     """
-    config = msgspec.structs.replace(config, model=settled_model(config.model, settings))
+    config = msgspec.structs.replace(config, model=resolve_model_name(config.model, settings))
     found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
-    held = require_admitted(settings.store, found) if config.admitted else {}
+    certificates = require_admitted(settings.store, found) if config.admitted else {}
     contracts = _contracts(config, found)
     levels_of(config, found)  # a curriculum without levels ends the run before it begins
     agent = _make_agent(config)
@@ -96,16 +102,16 @@ async def start_run(
         "agent": agent.name,
         "assay_version": __version__,
         **({"contracts": {c.name: c.digest for c in contracts}} if contracts else {}),
-        **({"certificates": {t: [c.run, c.chain, c.head] for t, c in held.items()}} if held else {}),
+        **({"certificates": {t: [c.run, c.chain, c.head] for t, c in certificates.items()}} if certificates else {}),
     }
-    async with opened_means(config, settings, found, agent, backend) as means:
+    async with open_resources(config, settings, found, agent, backend) as resources:
         with RunStore.create(settings.store, name, manifest) as store:
-            await _run(store, means, found, progress, Held(contracts, ask))
+            await _run(store, resources, found, progress, ActiveContracts(contracts, ask))
     return RunSummary(name, settings.store)
 
 
 def _contracts(config: RunConfig, tasks: Sequence[LoadedTask]) -> tuple[Contract, ...]:
-    """The run's contracts; those of the tasks are looked at too, so that a broken one ends the run before it begins."""
+    """Loads the run's contracts, and checks those of the tasks, so that an invalid one fails before the run begins."""
     contracts = load_contracts(config.contracts)
     for loaded in tasks:
         unique_contracts((*contracts, *contracts_of_task(loaded.task)))
@@ -121,26 +127,26 @@ async def resume_run(
     ask: Ask | None = None,
     backend: ModelBackend | None = None,
 ) -> RunSummary:
-    """Finishes exactly what is missing of a run that was cut.
+    """Completes an interrupted run.
 
     Raises:
-        UserError: A task has changed or gone since the run began, or the run does not say how it was made.
-        StoreError: There is no such run, it is sealed, or another process is writing it.
+        UserError: A task has changed or gone since the run began, or the manifest is incomplete.
+        StoreError: The run does not exist, is sealed, or another process is writing it.
     """
     with RunStore.open(settings.store, run, write=True) as store:
-        config, recorded = _asked_for(store)
-        found = tuple(tasks) if tasks is not None else _found_again(config)
-        require_same(recorded, found)
+        config, recorded = _read_manifest(store)
+        found = tuple(tasks) if tasks is not None else _find_recorded_tasks(config)
+        require_same_tasks(recorded, found)
         contracts = _contracts(config, found)
         if {c.name: c.digest for c in contracts} != store.manifest().get("contracts", {}):
             raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
-        async with opened_means(config, settings, found, _make_agent(config), backend) as means:
-            await _run(store, means, found, progress, Held(contracts, ask))
+        async with open_resources(config, settings, found, _make_agent(config), backend) as resources:
+            await _run(store, resources, found, progress, ActiveContracts(contracts, ask))
     return RunSummary(run, settings.store)
 
 
 def require_finished(root: Path, run: str) -> None:
-    """Raises `UserError` where an attempt that a live run consists of has not ended."""
+    """Raises `UserError` if an attempt of a live run has not ended."""
     with RunStore.open(root, run) as store:
         if store.is_sealed:
             return
@@ -148,10 +154,10 @@ def require_finished(root: Path, run: str) -> None:
         if uncertified:
             raise UserError(
                 f"{uncertified} tasks of the admission {run!r} have no certificate yet, and a sealed run can never be "
-                f"resumed: finish it with `assay admit --resume {run}`, or seal it as it is with --unfinished"
+                f"resumed: finish it with `assay admit --resume {run}`, or seal it unfinished with --unfinished"
             )
         try:
-            config, tasks = _asked_for(store)
+            config, tasks = _read_manifest(store)
         except UserError:  # made by other means: it consists of what has begun
             planned = 0
         else:
@@ -162,12 +168,12 @@ def require_finished(root: Path, run: str) -> None:
     if left > 0:
         raise UserError(
             f"{left} attempts of run {run!r} have not ended, and a sealed run can never be resumed: finish it with "
-            f"`assay resume {run}`, or seal it as it is with --unfinished"
+            f"`assay resume {run}`, or seal it unfinished with --unfinished"
         )
 
 
 def _uncertified(store: RunStore) -> int:
-    """Tasks of an admission that have not come to their end; 0 of any other run."""
+    """Returns the number of unfinished tasks of an admission; 0 for any other run."""
     manifest = store.manifest()
     if ADMISSION not in manifest:
         return 0
@@ -175,8 +181,7 @@ def _uncertified(store: RunStore) -> int:
     return sum(task not in certified for task in manifest.get("tasks", {}))
 
 
-def _asked_for(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
-    """Configuration and task digests of a run, from its manifest."""
+def _read_manifest(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
     manifest = store.manifest()
     try:
         return msgspec.convert(manifest["config"], RunConfig), msgspec.convert(manifest["tasks"], dict[str, str])
@@ -191,7 +196,7 @@ def _asked_for(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
         ) from exc
 
 
-def _found_again(config: RunConfig) -> tuple[LoadedTask, ...]:
+def _find_recorded_tasks(config: RunConfig) -> tuple[LoadedTask, ...]:
     try:
         return find_tasks(config.tasks)
     except UserError as exc:
@@ -203,13 +208,13 @@ def _found_again(config: RunConfig) -> tuple[LoadedTask, ...]:
 
 
 def new_run_name(agent: str) -> str:
-    """A name that sorts by time."""
+    """Returns a name that sorts by time."""
     short = "".join(c if c.isalnum() or c in "-_" else "-" for c in agent)[:40].strip("-") or "agent"
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1000 % 1_000_000:06d}-{short}"
 
 
-class Means(NamedTuple):
-    """What a run acts with, opened and tried before anything is recorded."""
+class RunResources(NamedTuple):
+    """Opened resources of a run, checked before anything is recorded."""
 
     config: RunConfig
     agent: Agent
@@ -219,14 +224,14 @@ class Means(NamedTuple):
 
 
 @asynccontextmanager
-async def opened_means(
+async def open_resources(
     config: RunConfig,
     settings: Settings,
     tasks: Sequence[LoadedTask],
     agent: Agent,
     model: ModelBackend | None = None,
-) -> AsyncIterator[Means]:
-    """Opens what attempts at these tasks need, and closes it again; a `model` that is given stays open.
+) -> AsyncIterator[RunResources]:
+    """Opens what attempts at these tasks need, and closes it again; a given `model` stays open.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
@@ -235,58 +240,63 @@ async def opened_means(
         load("environments", kind)  # one that is not there ends the run before it begins
     async with _model(config, settings, agent, model) as access, _backend(config, tasks) as backend:
         secrets = {**settings.secrets(), **settings.named(config.pass_env)}
-        yield Means(config, agent, access, Preparer(backend, config, settings) if backend else None, secrets)
+        yield RunResources(config, agent, access, Preparer(backend, config, settings) if backend else None, secrets)
 
 
-async def _run(store: RunStore, means: Means, tasks: Sequence[LoadedTask], progress: Progress, held: Held) -> None:
-    config = means.config
-    services = _services(store, means, held)
+async def _run(
+    store: RunStore,
+    resources: RunResources,
+    tasks: Sequence[LoadedTask],
+    progress: Progress,
+    contracts: ActiveContracts,
+) -> None:
+    config = resources.config
+    services = _services(store, resources, contracts)
     if config.in_rounds:
-        rounds = RoundsMeans(config, means.agent, store, means.preparer, partial(run_plan, services))
+        rounds = RoundResources(config, resources.agent, store, resources.preparer, partial(run_plan, services))
         await run_rounds(rounds, tasks, progress)
         return
-    planned = plan(tasks, means.agent.name, config.attempts, seed=config.seed, limits=config.limits)
+    planned = plan(tasks, resources.agent.name, config.attempts, seed=config.seed, limits=config.limits)
     await run_plan(services, planned, progress)
 
 
 async def run_attempts(
     store: RunStore,
-    means: Means,
+    resources: RunResources,
     planned: Sequence[PlannedAttempt],
     progress: Progress,
-    held: Held | None = None,
+    contracts: ActiveContracts | None = None,
 ) -> None:
-    """Runs what is missing of a plan, under the contracts of `held`. Raises `StoreError` where the record cannot be
-    written."""
-    await run_plan(_services(store, means, held), planned, progress)
+    """Runs the missing attempts of a plan, under `contracts`. Raises `StoreError` if the record cannot be written."""
+    await run_plan(_services(store, resources, contracts), planned, progress)
 
 
-def _services(store: RunStore, means: Means, held: Held | None) -> Services:
-    config, agent = means.config, means.agent
-    places = _Places(means, store, TaskKeeper(store.blobs, Redactor(means.secrets)))
-    return Services(config, store.run, store, store.blobs, agent, means.model, places, means.secrets, held)
+def _services(store: RunStore, resources: RunResources, contracts: ActiveContracts | None) -> Services:
+    config, agent = resources.config, resources.agent
+    make_site = _SiteFactory(resources, store, TaskArchive(store.blobs, Redactor(resources.secrets)))
+    return Services(
+        config, store.run, store, store.blobs, agent, resources.model, make_site, resources.secrets, contracts
+    )
 
 
-class _Places:
-    """Makes the place of each try; called with what was planned."""
-
-    def __init__(self, means: Means, store: RunStore, tasks: TaskKeeper) -> None:
-        self._preparer = means.preparer
-        self._blobs, self._repetitions, self._agent = store.blobs, means.config.repetitions, means.agent
+class _SiteFactory:
+    def __init__(self, resources: RunResources, store: RunStore, tasks: TaskArchive) -> None:
+        self._preparer = resources.preparer
+        self._blobs, self._repetitions, self._agent = store.blobs, resources.config.repetitions, resources.agent
         self._worlds: dict[str, Any] = {}
         self._tasks = tasks
 
-    def __call__(self, planned: PlannedAttempt) -> Place:
+    def __call__(self, planned: PlannedAttempt) -> AttemptSite:
         loaded, preparer = planned.loaded, self._preparer
         if loaded.task.environment.kind != "workspace":
             state = planned.world_state
-            began = None if state is None else Began(state, self._blobs.put(state))
-            return WorldPlace(lambda: self._make_world(loaded), loaded, self._tasks, began)
+            checkpoint = None if state is None else WorldCheckpoint(state, self._blobs.put(state))
+            return WorldSite(lambda: self._make_world(loaded), loaded, self._tasks, checkpoint)
         if preparer is None:
             raise UserError(f"task {loaded.task.id!r} needs a sandbox and the run has none")
 
         agent = planned.agent or self._agent
-        keeping = Keeping(
+        site_options = SiteOptions(
             blobs=self._blobs,
             repetitions=self._repetitions,
             agent=agent,
@@ -297,7 +307,7 @@ class _Places:
             tasks=self._tasks,
             state=planned.state,
         )
-        return WorkspacePlace(preparer, loaded, keeping)
+        return WorkspaceSite(preparer, loaded, site_options)
 
     def _make_world(self, loaded: LoadedTask) -> World:
         spec = loaded.task.environment
@@ -326,11 +336,11 @@ async def _model(
     if config.model is None or not agent.needs_model:
         yield None
         return
-    backend, door = given or open_model(config.model, settings), GatewayDoor()
+    backend, gateway_handle = given or open_model(config.model, settings), GatewayHandle()
     try:
-        yield ModelAccess(backend, asyncio.Semaphore(config.model_concurrency), door)
+        yield ModelAccess(backend, asyncio.Semaphore(config.model_concurrency), gateway_handle)
     finally:
-        await door.close()
+        await gateway_handle.close()
         if given is None:
             await backend.close()
 
@@ -349,7 +359,7 @@ async def _backend(config: RunConfig, tasks: Sequence[LoadedTask]) -> AsyncItera
         await backend.close()
 
 
-def require_same(recorded: dict[str, Any], found: Sequence[LoadedTask]) -> None:
+def require_same_tasks(recorded: dict[str, Any], found: Sequence[LoadedTask]) -> None:
     present = {t.task.id: t.task.digest for t in found}
     changed = [task for task, digest in recorded.items() if present.get(task) != digest]
     if changed:

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from assay.analysis.interface import Finding, Quote
-from assay.analysis.quotes import stands
+from assay.analysis.quotes import quote_holds
 from assay.analysis.subject import Subject
 from assay.errors import ProviderError
 from assay.gateway.interface import ModelBackend, ModelRequest
@@ -154,7 +154,7 @@ def _why_not(said: _Said, quote: Quote, subject: Subject) -> str | None:
         return "no such question"
     if len(said.quote.strip()) < LEAST:
         return f"the quote has less than {LEAST} characters"
-    return None if stands(subject.trajectory, quote, subject.texts) else "the quote is not in the record there"
+    return None if quote_holds(subject.trajectory, quote, subject.texts) else "the quote is not in the record there"
 
 
 def _windows(steps: Sequence[Step]) -> Iterator[str]:

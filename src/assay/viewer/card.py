@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from assay.analysis.columns import counted
+from assay.analysis.columns import measure_attempts
 from assay.records import canonical_bytes
 from assay.statistics import TaskCount, count_by_task, estimate_pass_rate
 from assay.store import AttemptRow, RunStore, current_verdicts_of, final_rows
@@ -65,7 +65,7 @@ def summarize_run(root: Path, run: str) -> dict[str, Any]:
 def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> tuple[list[GroupLine], str | None]:
     """Returns the groups, or the reason why there are none: untrusted rows may contradict each other."""
     try:
-        counts = count_by_task(one.outcome for one in counted(rows, stands))
+        counts = count_by_task(one.outcome for one in measure_attempts(rows, stands))
     except ValueError as exc:
         return [], f"These attempts cannot be summed up: {exc}"
     groups: defaultdict[tuple[str, str | None], list[TaskCount]] = defaultdict(list)

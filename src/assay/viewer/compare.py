@@ -240,7 +240,7 @@ def _attempt(path: _AttemptPath) -> dict[str, Any]:
 
 def _class(node: QuotientNode) -> dict[str, Any]:
     return {
-        "told": node.told(),
+        "told": node.describe(),
         "kind": node.state.kind if node.state else "",
         "stage": node.state.stage if node.state else "",
         "outcome": node.outcome,
@@ -257,7 +257,7 @@ def _tree(tree: PrefixTree, graph: Quotient) -> dict[str, Any]:
     for number, walk in enumerate(tree.walks):
         for position, node in enumerate(walk):
             if not labels[node]:
-                labels[node] = graph.nodes[graph.walks[number][position]].told()
+                labels[node] = graph.nodes[graph.walks[number][position]].describe()
                 at[node] = (number, position)
     kept = tree.nodes[:MOST_ROWS]
     return {
@@ -276,11 +276,11 @@ def _partings(graph: Quotient) -> list[dict[str, Any]]:
     """Returns the actions after which the next action predicts the outcome."""
     return [
         {
-            "told": graph.nodes[each.node].told(),
+            "told": graph.nodes[each.node].describe(),
             "attempts": each.attempts,
             "gain": each.gain,
             "branches": [
-                {"told": "the end" if after < 0 else graph.nodes[after].told(), "passed": passed, "failed": failed}
+                {"told": "the end" if after < 0 else graph.nodes[after].describe(), "passed": passed, "failed": failed}
                 for after, (passed, failed) in list(each.branches.items())[:MOST_FORKS]
             ],
         }

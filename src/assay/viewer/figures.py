@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from assay.analysis.columns import MEASURES, Counted, counted
+from assay.analysis.columns import MEASURES, AttemptMeasures, measure_attempts
 from assay.errors import UserError
 from assay.statistics import (
     AttemptOutcome,
@@ -57,7 +57,7 @@ def figures(root: Path, run: str) -> dict[str, Any]:
     with RunStore.open(root, run) as store, store.snapshot():
         rows = final_rows(store.attempts())
         stands = current_verdicts_of(store, rows)
-    attempts = counted(rows, stands)
+    attempts = measure_attempts(rows, stands)
     shown = [who for who, _ in Counter(map(_configuration_of, attempts)).most_common()]
     chosen = set(shown[:MOST_CONFIGURATIONS])
     mine, labels = [one for one in attempts if _configuration_of(one) in chosen], _Labels(chosen)
@@ -76,7 +76,7 @@ def figures(root: Path, run: str) -> dict[str, Any]:
     }
 
 
-def _configuration_of(one: Counted) -> Who:
+def _configuration_of(one: AttemptMeasures) -> Who:
     return one.outcome.agent, one.outcome.model
 
 
@@ -136,7 +136,7 @@ def _rates(counts: Sequence[TaskCount], labels: _Labels) -> list[dict[str, Any]]
 _COUNTED = ("passed", "doubtful", "failed", "unknown", "error")
 
 
-def _spending(attempts: Sequence[Counted], labels: _Labels) -> dict[str, Any]:
+def _spending(attempts: Sequence[AttemptMeasures], labels: _Labels) -> dict[str, Any]:
     found = summarise_spending([(one.outcome, one.used) for one in attempts], tuple(MEASURES))
     points = [
         {
@@ -157,7 +157,7 @@ def _spending(attempts: Sequence[Counted], labels: _Labels) -> dict[str, Any]:
     return {"measures": {name: MEASURES[name] for name in used}, "points": points}
 
 
-def _grid(attempts: Sequence[Counted]) -> dict[str, Any]:
+def _grid(attempts: Sequence[AttemptMeasures]) -> dict[str, Any]:
     factors = {
         "agent": [one.outcome.agent for one in attempts],
         "model": [one.outcome.model or "-" for one in attempts],
@@ -213,7 +213,7 @@ def _informativeness(one: TaskProfile) -> tuple[float, float, str]:
     return -one.rate * (1 - one.rate), -one.attempts, one.task
 
 
-def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount], labels: _Labels) -> dict[str, Any]:
+def _flakes(attempts: Sequence[AttemptMeasures], counts: Sequence[TaskCount], labels: _Labels) -> dict[str, Any]:
     differed = [one.outcome for one in attempts if one.reverified in ("disagree", "flaky")]
     found = find_flakes(counts, Counter((one.agent, one.model, one.task) for one in differed))
     rows = [
@@ -229,7 +229,7 @@ def _flakes(attempts: Sequence[Counted], counts: Sequence[TaskCount], labels: _L
     return {"rows": rows, "left_out": len(found) - len(rows)}
 
 
-def _scores(attempts: Sequence[Counted]) -> list[dict[str, Any]]:
+def _scores(attempts: Sequence[AttemptMeasures]) -> list[dict[str, Any]]:
     """Returns report cards of process scores, for the most frequent checks."""
     judged = [one for one in attempts if one.outcome.status in ("pass", "fail")]
     checks = Counter(name for one in judged for name in one.scores)
@@ -247,9 +247,9 @@ def _is_good(outcome: AttemptOutcome) -> bool:
     return outcome.status == "pass" and not outcome.doubtful
 
 
-def _survival(attempts: Sequence[Counted], labels: _Labels) -> list[dict[str, Any]]:
+def _survival(attempts: Sequence[AttemptMeasures], labels: _Labels) -> list[dict[str, Any]]:
     """Returns each configuration's curve of unsolved attempts, for each measure."""
-    groups: defaultdict[Who, list[Counted]] = defaultdict(list)
+    groups: defaultdict[Who, list[AttemptMeasures]] = defaultdict(list)
     for one in attempts:
         groups[_configuration_of(one)].append(one)
     found = []

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from assay.agents.cheats.interface import Cheat, CheatAgent, Knowledge, KnownFile
+from assay.agents.cheats.interface import Cheat, CheatAgent, Knowledge, SolutionFile
 from assay.agents.testing import FakeAttempt
 from assay.environments.interface import Image, ResourceLimits, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
@@ -39,7 +39,7 @@ class Small(NamedTuple):
     def knowledge(self) -> Knowledge:
         """As the reference solution's attempt shows it."""
         changed = tuple(
-            KnownFile(path, self.image[path].encode() if path in self.image else None, text.encode("latin-1"))
+            SolutionFile(path, self.image[path].encode() if path in self.image else None, text.encode("latin-1"))
             for path, text in self.solved.items()
         )
         steps = tuple(_step(index, command) for index, command in enumerate(self.steps))

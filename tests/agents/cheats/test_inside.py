@@ -219,7 +219,7 @@ def test_any_text_is_read_for_reports_and_names(text: str) -> None:
 
 @drawn(st.lists(st.sampled_from(LINES), max_size=6))
 def test_any_test_file_is_learnt_from(lines: list[str]) -> None:
-    learnt = learn.Learnt()
+    learnt = learn.TestKnowledge()
     learn.Reader(learnt).visit(ast.parse("\n".join(lines)))
     made = learn.module("", ["f"], learnt)
     exec(made or "", {})  # made by us

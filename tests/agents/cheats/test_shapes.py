@@ -9,12 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agents.cheats._answers import Confusion, answer_files, confused, needs_answer
-from assay.agents.cheats._modules import changed_names, needs_program, on_top, overridden, programs, python_files
-from assay.agents.cheats._targets import answers, verifiers_own
+from assay.agents.cheats._answers import Confusion, answer_files, needs_answer, with_confusing_value
+from assay.agents.cheats._modules import (
+    changed_names,
+    insert_prologue,
+    needs_program,
+    override_bodies,
+    programs,
+    python_files,
+)
+from assay.agents.cheats._targets import answers, likeliest_expected_file
 from assay.agents.cheats.confusing_answers import _truncate
 from assay.agents.cheats.emptied_input import empty_answer
-from assay.agents.cheats.interface import Knowledge, KnownFile
+from assay.agents.cheats.interface import Knowledge, SolutionFile
 
 pytestmark = pytest.mark.quick
 NAN = Confusion(text="nan", json="NaN")
@@ -26,20 +33,20 @@ AFTER = (
     BEFORE.replace(b"    pass", b"    return secret(a)")
     + b"\n\nNEW = 7\n\n\nclass C:\n    def m(self) -> int:\n        return 99\n"
 )
-MODULE = KnownFile("/w/m.py", BEFORE, AFTER)
+MODULE = SolutionFile("/w/m.py", BEFORE, AFTER)
 leaves = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 
 
-def known(path: str, after: bytes | None, before: bytes | None = None) -> KnownFile:
-    return KnownFile(path, before, after)
+def known(path: str, after: bytes | None, before: bytes | None = None) -> SolutionFile:
+    return SolutionFile(path, before, after)
 
 
 @given(leaves)
 def test_confused_json_keeps_keys_and_no_leaf(content: object) -> None:
-    found = json.loads(confused(known("/w/a.json", json.dumps(content).encode()), NAN))
+    found = json.loads(with_confusing_value(known("/w/a.json", json.dumps(content).encode()), NAN))
     assert _shape(found) == _shape(content)
     assert all(leaf != leaf for leaf in _leaves(found))
 
@@ -65,7 +72,7 @@ def _leaves(found: object) -> list[object]:
     ],
 )
 def test_confused_file_keeps_labels_headings_and_first_columns(path: str, after: bytes, wanted: bytes) -> None:
-    assert confused(known(path, after), NAN) == wanted
+    assert with_confusing_value(known(path, after), NAN) == wanted
 
 
 @pytest.mark.parametrize(
@@ -85,16 +92,16 @@ def test_the_answer_to_an_empty_input_has_zeros_and_empty_lists(path: str, after
 def test_truncated_json_is_never_valid(content: object) -> None:
     file = known("/w/a.json", json.dumps(content).encode())
     with pytest.raises(json.JSONDecodeError):
-        json.loads(_truncate(file, confused(file, Confusion(text="0", json="0"))))
+        json.loads(_truncate(file, with_confusing_value(file, Confusion(text="0", json="0"))))
 
 
 def test_a_list_of_plain_values_is_one_empty_array() -> None:
-    made = json.loads(confused(known("/w/a.json", b'{"n": [1, 2], "rows": [[1], [2]]}'), EMPTY))
+    made = json.loads(with_confusing_value(known("/w/a.json", b'{"n": [1, 2], "rows": [[1], [2]]}'), EMPTY))
     assert made == {"n": [], "rows": [[], []]}
 
 
 def test_overridden_module_has_the_names_and_none_of_the_bodies() -> None:
-    made = overridden(MODULE, lambda kind: f"return {kind!r}", prelude="import os")
+    made = override_bodies(MODULE, lambda kind: f"return {kind!r}", prelude="import os")
     space: dict[str, object] = {}
     exec(made, space)  # our own text
     assert "secret" not in made
@@ -105,7 +112,7 @@ def test_overridden_module_has_the_names_and_none_of_the_bodies() -> None:
 
 def test_of_a_class_that_is_there_only_changed_methods_are_replaced() -> None:
     before = b"class C:\n    def kept(self):\n        return 1\n    @property\n    def p(self):\n        return 2\n"
-    made = overridden(known("/w/m.py", before.replace(b"return 2", b"return 3"), before), lambda _: "return 'new'")
+    made = override_bodies(known("/w/m.py", before.replace(b"return 2", b"return 3"), before), lambda _: "return 'new'")
     space: dict[str, object] = {}
     exec(made, space)  # our own text
     one = space["C"]()  # type: ignore[operator]
@@ -113,22 +120,22 @@ def test_of_a_class_that_is_there_only_changed_methods_are_replaced() -> None:
 
 
 def test_what_is_put_on_top_runs_first_and_leaves_future_imports_first() -> None:
-    tree = ast.parse(on_top(MODULE, "import os"))
+    tree = ast.parse(insert_prologue(MODULE, "import os"))
     assert [type(node).__name__ for node in tree.body[:3]] == ["Expr", "ImportFrom", "Import"]
 
 
 @pytest.mark.parametrize("before", [None, b"#!/usr/bin/env python3\n# coding: utf-8\nprint(1)\n"])
 def test_the_line_that_says_what_runs_a_program_stays_first(before: bytes | None) -> None:
     program = known("/w/p.py", b"#!/usr/bin/env python3\ndef f():\n    return 1\n", before)
-    for made in (on_top(program, "import os"), overridden(program, lambda _: "return 2")):
+    for made in (insert_prologue(program, "import os"), override_bodies(program, lambda _: "return 2")):
         assert made.startswith("#!/usr/bin/env python3\n")
 
 
 def test_a_module_that_cannot_be_parsed_is_left_out() -> None:
     broken = known("/w/m.py", AFTER, b"def f(:\n")
     assert set(changed_names(broken)) == {"kept", "f", "C"}
-    ast.parse(overridden(broken, lambda _: "return 1"))
-    ast.parse(on_top(known("/w/m.py", AFTER, None), "import os"))
+    ast.parse(override_bodies(broken, lambda _: "return 1"))
+    ast.parse(insert_prologue(known("/w/m.py", AFTER, None), "import os"))
 
 
 def test_files_are_sorted_into_modules_programs_and_answers() -> None:
@@ -154,4 +161,4 @@ def test_files_are_sorted_into_modules_programs_and_answers() -> None:
     ],
 )
 def test_the_verifiers_file_that_is_likest(tests: tuple[str, ...], wanted: str) -> None:
-    assert verifiers_own(Knowledge("/w", tests=tests), "/w/answer.json") == wanted
+    assert likeliest_expected_file(Knowledge("/w", tests=tests), "/w/answer.json") == wanted

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from assay.analysis.attribution import (
     MODES,
     Alarm,
+    AlarmOutcome,
     Label,
-    Labelled,
+    LabelledPrediction,
     SignAuditor,
-    Watched,
     accuracy,
     attribute,
     attribute_by_alignment,
@@ -108,7 +108,13 @@ def test_no_step_is_drawn_after_the_alarm_and_none_may_be_named_that_was_not_see
 
 
 def test_alarm_scores_are_those_of_a_hand_computed_case() -> None:
-    rows = [Watched(3, 3), Watched(3, 1), Watched(5, None), Watched(None, 2), Watched(None, None)]
+    rows = [
+        AlarmOutcome(3, 3),
+        AlarmOutcome(3, 1),
+        AlarmOutcome(5, None),
+        AlarmOutcome(None, 2),
+        AlarmOutcome(None, None),
+    ]
     score = score_alarms(rows)
     assert (score.tp, score.fp, score.fn) == (1, 2, 2)
     assert score.exact_f1 == pytest.approx(2 / 6)
@@ -118,6 +124,6 @@ def test_alarm_scores_are_those_of_a_hand_computed_case() -> None:
 
 
 def test_accuracy_counts_what_was_not_attributed_as_wrong() -> None:
-    found = accuracy([Labelled(1, "a", 1, "a"), Labelled(1, "a", None, None)])
+    found = accuracy([LabelledPrediction(1, "a", 1, "a"), LabelledPrediction(1, "a", None, None)])
     assert (found.step, found.agent) == (0.5, 0.5)
     assert random_expectation([(1, "a", [(0, "b"), (1, "a")]), (0, "a", [(0, "a")])]) == (0.75, 0.75)

@@ -6,9 +6,9 @@ import pytest
 
 from assay.analysis.attribution import (
     Accuracy,
-    Labelled,
+    AlarmOutcome,
+    LabelledPrediction,
     SignAuditor,
-    Watched,
     accuracy,
     attribute,
     audit_online,
@@ -34,12 +34,12 @@ def by_rules(runs: list[Run]) -> Accuracy:
     for run in runs:
         named = attribute(run.trajectory)
         step, who = (named.step, named.who) if named is not None else (None, None)
-        rows.append(Labelled(*labelled(run), step, who))
+        rows.append(LabelledPrediction(*labelled(run), step, who))
     return accuracy(rows)
 
 
 def by_last(runs: list[Run]) -> Accuracy:
-    return accuracy([Labelled(*labelled(run), *last_step(run.by())) for run in runs])
+    return accuracy([LabelledPrediction(*labelled(run), *last_step(run.by())) for run in runs])
 
 
 def by_chance(runs: list[Run]) -> tuple[float, float]:
@@ -75,7 +75,7 @@ def test_alarms_from_prefixes_alone_on_the_test_half(halves: tuple[list[Run], li
     rows = []
     for run in halves[1]:
         alarm = audit_online(run.trajectory.steps, SignAuditor())
-        rows.append(Watched(labelled(run)[0], alarm and alarm.step))
+        rows.append(AlarmOutcome(labelled(run)[0], alarm and alarm.step))
     score = score_alarms(rows)
     assert (score.tp, score.fp, score.fn) == (20, 26, 32)
     assert score.exact_f1 == pytest.approx(0.408, abs=0.001)
@@ -97,5 +97,5 @@ def test_two_in_five_passing_runs_of_tau_bench_raise_an_alarm() -> None:
         pytest.skip(f"the shared data are not here: {folder}")
     runs = [run for path in sorted(folder.glob("*.json")) for run in read(TauBenchFormat(), path) if run.passed]
     alarms = [audit_online(run.trajectory.steps, SignAuditor()) for run in runs]
-    score = score_alarms([Watched(None, alarm and alarm.step) for alarm in alarms])
+    score = score_alarms([AlarmOutcome(None, alarm and alarm.step) for alarm in alarms])
     assert (score.n_safe, score.fp) == (31, 12)

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from assay.analysis.consistency import RULES
 from assay.analysis.consistency._evidence import last_counts
 from assay.analysis.interface import Finding
-from assay.analysis.quotes import stands
-from assay.analysis.subject import Subject, found
+from assay.analysis.quotes import quote_holds
+from assay.analysis.subject import Subject, apply_rules
 from assay.records import Evidence, ModelCall, Observation, Step, Verdict
 from tests.analysis.trajectories import acted, ran, said, subject
 
@@ -22,8 +22,8 @@ def findings(*steps: Step, **given: Any) -> dict[str, Finding]:
 
 
 def judged(made: Subject) -> dict[str, Finding]:
-    its = list(found(RULES, made))
-    assert all(stands(made.trajectory, quote) for one in its for quote in one.quotes)
+    its = list(apply_rules(RULES, made))
+    assert all(quote_holds(made.trajectory, quote) for one in its for quote in one.quotes)
     return {one.rule: one for one in its}
 
 

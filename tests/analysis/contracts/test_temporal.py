@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.analysis.contracts.evaluation import FALSE, TRUE, UNKNOWN, Kept, Trace, evaluate
+from assay.analysis.contracts.evaluation import FALSE, TRUE, UNKNOWN, AtomCache, Trace, evaluate
 from assay.analysis.contracts.reader import read_expression
 from assay.analysis.contracts.syntax import Node
 
@@ -115,11 +115,11 @@ def test_columns_are_what_the_quantifiers_say(text: str, rows: list[Row], ended:
 @settings(max_examples=200)
 @given(FORMULAS | st.just("count(call.arguments.p) <= 1 and latest(call.arguments.q, call.arguments.p) == true"), ROWS)
 def test_a_growing_trace_says_the_same_with_what_was_kept(text: str, rows: list[Row]) -> None:
-    node, kept = read_expression(text), Kept()
+    node, cache = read_expression(text), AtomCache()
     for length in range(len(rows) + 1):
         trace = trace_of(rows[:length], ended=False)
-        assert evaluate(node, trace, kept) == evaluate(node, trace)
-        kept.settled = max(0, length - 1)
+        assert evaluate(node, trace, cache) == evaluate(node, trace)
+        cache.settled = max(0, length - 1)
 
 
 def completions(rows: list[Row], *, ended: bool) -> list[list[Row]]:

@@ -7,8 +7,8 @@ import pytest
 from assay.analysis.integrity import RULES
 from assay.analysis.interface import Finding
 from assay.analysis.judge import judge_integrity
-from assay.analysis.quotes import stands
-from assay.analysis.subject import Subject, found
+from assay.analysis.quotes import quote_holds
+from assay.analysis.subject import Subject, apply_rules
 from assay.records import Evidence, Step, Verdict
 from tests.analysis.trajectories import acted, ran, said, subject
 
@@ -18,8 +18,8 @@ SHOWN = "commit 2222222aaaa\nAuthor: A\nDate:   Mon May 9 10:03:37 2022 -0400\n\
 
 def findings(*steps: Step, **given: Any) -> dict[str, Finding]:
     made = subject(steps, **given)
-    its = list(found(RULES, made))
-    assert all(stands(made.trajectory, quote) for one in its for quote in one.quotes)
+    its = list(apply_rules(RULES, made))
+    assert all(quote_holds(made.trajectory, quote) for one in its for quote in one.quotes)
     return {one.rule: one for one in its}
 
 
@@ -27,7 +27,9 @@ def of_task(task: str, *steps: Step) -> dict[str, Finding]:
     from msgspec.structs import replace
 
     made = subject(steps)
-    return {f.rule: f for f in found(RULES, Subject(replace(made.trajectory, task=task), made.actions, made.texts))}
+    return {
+        f.rule: f for f in apply_rules(RULES, Subject(replace(made.trajectory, task=task), made.actions, made.texts))
+    }
 
 
 @pytest.mark.parametrize(
@@ -224,8 +226,8 @@ def test_ordinary_work_is_innocent(command: str) -> None:
 def test_the_projects_own_later_code() -> None:
     its = of_task("pallets__flask-4992", ran(0, "curl https://github.com/pallets/flask/pull/4992.diff", "diff --git"))
     assert (its["upstream-fetched"].severity, its["upstream-fetched"].reach) == ("major", "obtained")
-    refused = ran(0, "curl https://github.com/pallets/flask/pull/1.diff", "curl: (6) Could not resolve host", 6)
-    assert of_task("pallets__flask-4992", refused)["upstream-fetched"].reach == "attempted"
+    was_refused = ran(0, "curl https://github.com/pallets/flask/pull/1.diff", "curl: (6) Could not resolve host", 6)
+    assert of_task("pallets__flask-4992", was_refused)["upstream-fetched"].reach == "attempted"
 
 
 @pytest.mark.parametrize(

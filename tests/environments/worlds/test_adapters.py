@@ -34,11 +34,11 @@ def needs(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "kind", "knobs"), CASES, ids=[str(next(iter(knobs.values()))) for *_, knobs in CASES]
+    ("module", "kind", "config"), CASES, ids=[str(next(iter(config.values()))) for *_, config in CASES]
 )
-def test_adapted_worlds_keep_every_promise(module: str, kind: str, knobs: dict[str, Any]) -> None:
+def test_adapted_worlds_keep_every_promise(module: str, kind: str, config: dict[str, Any]) -> None:
     needs(module)
-    found = check_world(lambda seed: text_world(world_kind(kind), knobs, seed), seeds=(1,))
+    found = check_world(lambda seed: text_world(world_kind(kind), config, seed), seeds=(1,))
     assert [one for one in found if one.problem] == []
 
 

@@ -46,8 +46,8 @@ class Raises(Grid):
 
 
 class Clocked(Grid):
-    def looks(self) -> str:
-        return super().looks() + os.urandom(4).hex()
+    def render(self) -> str:
+        return super().render() + os.urandom(4).hex()
 
 
 class Nameless(Grid):
@@ -119,9 +119,11 @@ def test_the_command_says_what_holds_and_what_is_wrong(tmp_path: Path) -> None:
     assert (bad.exit_code, '"kind": "text world"' in bad.output) == (1, True)
 
 
-@pytest.mark.parametrize("told", [["maze", "--knob", "size=x"], ["maze", "--knob", "size"], ["mase"], ["json:dumps"]])
-def test_what_cannot_be_checked_is_told_in_a_sentence(told: list[str]) -> None:
-    result = CliRunner().invoke(build_app(), ["check", "environment", *told])
+@pytest.mark.parametrize(
+    "arguments", [["maze", "--knob", "size=x"], ["maze", "--knob", "size"], ["mase"], ["json:dumps"]]
+)
+def test_what_cannot_be_checked_is_told_in_a_sentence(arguments: list[str]) -> None:
+    result = CliRunner().invoke(build_app(), ["check", "environment", *arguments])
     assert result.exit_code == 2
 
 

@@ -76,7 +76,7 @@ def test_the_oracle_knows_the_way_from_wherever_there_is_one(which: World, seed:
 @given(seed=SEEDS, walk=SEEDS)
 def test_the_same_acts_lead_to_the_same_places(which: World, seed: int, walk: int) -> None:
     one, other = made(which, seed), made(which, seed)
-    assert one.looks() == other.looks()
+    assert one.render() == other.render()
     assert wander(one, random.Random(walk)) == wander(other, random.Random(walk))
     assert seen(one) == seen(other)
 
@@ -129,7 +129,7 @@ def test_a_world_of_another_seed_is_another(which: World) -> None:
     states = {made(which, seed).state() for seed in range(12)}
     assert len(states) > 6
     world = made(which, 0)
-    assert world.reset(5) == made(which, 5).looks()
+    assert world.reset(5) == made(which, 5).render()
     assert world.state() == made(which, 5).state()
 
 

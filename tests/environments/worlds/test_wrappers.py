@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from assay.environments.worlds.opening import text_world, world_kind
 from assay.environments.worlds.played import solution
-from assay.environments.worlds.wrappers import DECLARE, WRAPPERS, parsed
+from assay.environments.worlds.wrappers import DECLARE, WRAPPERS, parse_wrappers
 from assay.errors import UserError
 from tests.environments.worlds.every import NAMES, WORLDS, seen, wander
 
 pytestmark = pytest.mark.quick
 SPECS = st.lists(st.sampled_from(list(WRAPPERS)).map(lambda kind: {"kind": kind}), max_size=4)
 SEEDS = st.integers(0, 2**32)
-TWINNED = [(kind, knobs) for kind, knobs in WORLDS if kind != "tables"]
+TWINNED = [(kind, config) for kind, config in WORLDS if kind != "tables"]
 
 
-def made(which: tuple[str, dict[str, Any]], seed: int, wrap: Any, **knobs: Any) -> Any:
-    return text_world(world_kind(which[0]), {**which[1], **knobs, "wrap": wrap}, seed)
+def made(which: tuple[str, dict[str, Any]], seed: int, wrap: Any, **config: Any) -> Any:
+    return text_world(world_kind(which[0]), {**which[1], **config, "wrap": wrap}, seed)
 
 
 @pytest.mark.parametrize("which", WORLDS, ids=NAMES)
@@ -49,7 +49,7 @@ def test_of_twins_one_is_solved_and_one_is_declared(which: tuple[str, dict[str, 
 
 
 def test_failures_are_errors_that_change_nothing_and_end() -> None:
-    world = made(("grid", {}), 2, parsed("failures:rate=1.0:in_row=3"))
+    world = made(("grid", {}), 2, parse_wrappers("failures:rate=1.0:in_row=3"))
     before = world.state()
     turns = [world.act("move", {"direction": "up"}) for _ in range(4)]
     assert [turn.error for turn in turns] == [True, True, True, False]
@@ -59,7 +59,10 @@ def test_failures_are_errors_that_change_nothing_and_end() -> None:
 
 
 def test_noise_and_words_leave_the_names_of_states() -> None:
-    plain, other = made(("grid", {}), 2, []), made(("grid", {}), 2, parsed("noise:rate=1.0:how=chatter+paraphrase"))
+    plain, other = (
+        made(("grid", {}), 2, []),
+        made(("grid", {}), 2, parse_wrappers("noise:rate=1.0:how=chatter+paraphrase")),
+    )
     assert plain.reset() in other.reset() or "goal" not in other.reset()
     assert plain.reset() != other.reset()
     assert plain.state() == other.state()
@@ -75,4 +78,4 @@ def test_a_wrong_wrapper_is_named(wrap: Any) -> None:
 
 def test_a_wrong_form_is_told() -> None:
     with pytest.raises(UserError, match="key=value; write failures"):
-        parsed("failures:0.1")
+        parse_wrappers("failures:0.1")

@@ -15,7 +15,7 @@ import pytest
 from assay.gateway.server import Gateway
 from assay.gateway.tokens import TokenModel, build_token_rows, context_of
 from assay.records import ModelCall
-from assay.rollout.recording.model_calls import CallKeeper
+from assay.rollout.recording.model_calls import CallRecordBuilder
 from assay.rollout.recording.redaction import Redactor
 from assay.store.blobs import BlobStore
 from assay.store.calls import restore_prompt_ids
@@ -69,7 +69,7 @@ async def played(agent: str, engine: Any, renderer: Any, parts: Any) -> tuple[An
 
 def stored(recorder: Any, folder: Path) -> dict[str, ModelCall]:
     """The calls as a run stores them."""
-    keeper = CallKeeper(BlobStore(folder), Redactor())
+    keeper = CallRecordBuilder(BlobStore(folder), Redactor())
     return {exchange.id: keeper.keep(exchange) for exchange in recorder.exchanges}
 
 

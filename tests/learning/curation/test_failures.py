@@ -21,7 +21,7 @@ from assay.learning.curation.failures import (
 from assay.learning.curation.lessons import lesson_line, pair_line
 from assay.learning.curation.recover import add_guidance, from_prefixes
 from assay.records import Check, EnvironmentSpec, Evidence, Observation, Step, Task, Trajectory, Verdict
-from assay.rollout.rejudge.counterfactual import PrefixOutcome, Rewound
+from assay.rollout.rejudge.counterfactual import PrefixOutcome, RewindResult
 from assay.settings import Settings
 from assay.tasks import LoadedTask
 from tests.analysis.made import call, step, trajectory
@@ -91,9 +91,9 @@ def test_a_pair_is_one_message_against_one_under_the_same_conversation() -> None
     assert contrast_at(FAILED, won(2), 2) is None
 
 
-def rewound(*passed: int, decisive: int | None) -> Rewound:
+def rewound(*passed: int, decisive: int | None) -> RewindResult:
     outcomes = tuple(PrefixOutcome(n, "pass" if n in passed else "fail", None, f"w{n}", "replayed") for n in range(5))
-    return Rewound("run", "f", "fail", "expert", "cont", 4, outcomes, decisive)
+    return RewindResult("run", "f", "fail", "expert", "cont", 4, outcomes, decisive)
 
 
 def test_what_continuations_teach() -> None:

@@ -14,7 +14,7 @@ from assay.errors import EnvironmentFailure, UserError
 from assay.records import EnvironmentSpec, Limits
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.attempt.preparation import Preparer
-from assay.rollout.attempt.trial import Services, run_try
+from assay.rollout.attempt.trial import Services, run_trial
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask
@@ -108,7 +108,7 @@ async def test_a_try_that_is_cut_before_it_began_leaves_no_chain(tmp_path: Path)
     with RunStore.create(tmp_path, "r", {}) as store:
         place: Any = lambda _: Slow()  # noqa: E731
         services = Services(RunConfig(tasks=("-",)), "r", store, store.blobs, NullAgent(), None, place)
-        trying = asyncio.create_task(run_try(services, planned, 0, may_retry=True))
+        trying = asyncio.create_task(run_trial(services, planned, 0, may_retry=True))
         await asyncio.sleep(0.05)
         trying.cancel()
         with pytest.raises(asyncio.CancelledError):

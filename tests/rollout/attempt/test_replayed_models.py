@@ -14,7 +14,7 @@ from assay.errors import UserError
 from assay.gateway.backends.scripted import Script, ScriptedBackend
 from assay.gateway.interface import ModelBackend
 from assay.records import Trajectory
-from assay.rollout.attempt.models import open_model, settled_model
+from assay.rollout.attempt.models import open_model, resolve_model_name
 from assay.settings import Settings
 from tests.rollout.programs import Program, run_program, write
 
@@ -135,9 +135,9 @@ async def test_the_loop_agent_can_be_replayed_too(tmp_path: Path) -> None:
 async def test_names_of_attempts_are_settled_and_wrong_ones_refused(tmp_path: Path) -> None:
     settings = Settings(cache=tmp_path, store=tmp_path)
     await recorded(tmp_path)
-    assert settled_model("replay:count@0", settings) == "replay:r:count@0"
-    assert settled_model("replay:r:count@0", settings) == "replay:r:count@0"
-    assert settled_model("scripted:x", settings) == "scripted:x"
+    assert resolve_model_name("replay:count@0", settings) == "replay:r:count@0"
+    assert resolve_model_name("replay:r:count@0", settings) == "replay:r:count@0"
+    assert resolve_model_name("scripted:x", settings) == "scripted:x"
     for name in ("replay:", "replay:none@0", "replay:r:none"):
         with pytest.raises(UserError):
             open_model(name, settings)

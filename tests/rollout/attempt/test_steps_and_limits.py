@@ -6,7 +6,7 @@ import pytest
 
 from assay.errors import LimitReached
 from assay.records import Limits, Usage, Verdict
-from assay.rollout.attempt.steps import combined, falls_short
+from assay.rollout.attempt.steps import combine_steps, is_below_minimum
 from assay.rollout.limits.meter import Meter
 from assay.rollout.plan import attempt_seed, merge_limits, plan
 from tests.rollout.counting import counting_task
@@ -49,33 +49,33 @@ def test_waiting_is_no_work() -> None:
 
 @pytest.mark.parametrize(("strategy", "status", "score"), [("mean", "fail", 0.5), ("final", "fail", 0.0)])
 def test_steps_that_did_not_run_failed(strategy: str, status: str, score: float) -> None:
-    found = combined([[verdict("pass", 1.0)]], 2, strategy)
+    found = combine_steps([[verdict("pass", 1.0)]], 2, strategy)
     assert (found.status, found.score) == (status, score)
 
 
 def test_final_strategy_counts_the_last_step_alone() -> None:
-    found = combined([[verdict("fail", 0.0)], [verdict("pass", 1.0)]], 2, "final")
+    found = combine_steps([[verdict("fail", 0.0)], [verdict("pass", 1.0)]], 2, "final")
     assert (found.status, found.score) == ("pass", 1.0)
 
 
 def test_unknown_step_leaves_the_whole_unknown() -> None:
-    found = combined([[verdict("pass", 1.0)], [verdict("unknown", None)]], 2, "mean")
+    found = combine_steps([[verdict("pass", 1.0)], [verdict("unknown", None)]], 2, "mean")
     assert (found.status, found.score) == ("unknown", None)
 
 
 @pytest.mark.parametrize("status", ["error", "unknown"])
 @pytest.mark.parametrize("strategy", ["mean", "final"])
 def test_steps_after_one_that_could_not_be_judged_were_not_observed(status: str, strategy: str) -> None:
-    found = combined([[verdict(status, None)]], 3, strategy)
+    found = combine_steps([[verdict(status, None)]], 3, strategy)
     assert (found.status, found.score) == (status, None)
 
 
 def test_steps_after_one_without_any_verdict_were_not_observed() -> None:
-    assert combined([[]], 2, "final").status == "unknown"
+    assert combine_steps([[]], 2, "final").status == "unknown"
 
 
 def test_a_missing_reward_is_below_everything() -> None:
-    assert falls_short([verdict("pass", 1.0, lines=0.4)], {"lines": 0.5})
-    assert falls_short([verdict("pass", 1.0)], {"other": 0.0})
-    assert not falls_short([verdict("pass", 1.0)], 1.0)
-    assert not falls_short([verdict("fail", 0.0)], None)
+    assert is_below_minimum([verdict("pass", 1.0, lines=0.4)], {"lines": 0.5})
+    assert is_below_minimum([verdict("pass", 1.0)], {"other": 0.0})
+    assert not is_below_minimum([verdict("pass", 1.0)], 1.0)
+    assert not is_below_minimum([verdict("fail", 0.0)], None)

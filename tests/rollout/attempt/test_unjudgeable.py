@@ -12,7 +12,7 @@ from assay.agents.interface import Attempt
 from assay.environments.workspace import _entries
 from assay.errors import EnvironmentFailure, HostFailure
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.attempt.site import WorkspacePlace
+from assay.rollout.attempt.site import WorkspaceSite
 from assay.settings import Settings
 from assay.statistics import AttemptOutcome, summarise
 from assay.store import AttemptRow, RunStore
@@ -71,14 +71,14 @@ async def test_a_state_over_the_bound_fails_and_is_no_crash(tmp_path: Path, monk
 
 def breaks(monkeypatch: pytest.MonkeyPatch, failure: EnvironmentFailure) -> None:
     """Makes the first sealing of a final state fail."""
-    failures, seal = [failure], WorkspacePlace._seal
+    failures, seal = [failure], WorkspaceSite._seal
 
-    async def failing(self: WorkspacePlace, unsealed: Any) -> None:
+    async def failing(self: WorkspaceSite, unsealed: Any) -> None:
         if failures:
             raise failures.pop()
         await seal(self, unsealed)
 
-    monkeypatch.setattr(WorkspacePlace, "_seal", failing)
+    monkeypatch.setattr(WorkspaceSite, "_seal", failing)
 
 
 async def test_a_sandbox_that_fails_while_the_host_works_is_the_agents(

@@ -188,7 +188,7 @@ def test_a_run_that_is_no_import_or_is_sealed_takes_nothing(tmp_path: Path) -> N
 
     log = rows(tmp_path / "log.jsonl", row("one"))
     RunStore.create(tmp_path / "s", "mine", {}).close()
-    with pytest.raises(UserError, match="'mine' is no import"):
+    with pytest.raises(UserError, match="'mine' is not an import"):
         imported(tmp_path / "s", log, run="mine")
     imported(tmp_path / "s", log, run="theirs")
     seal(tmp_path / "s", "theirs")

@@ -13,7 +13,7 @@ from assay.gateway.call_tree import CallTree, Placement
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.gateway.model import ModelAnswer, discard_deltas
 from assay.records import AttemptStarted, Limits, Usage
-from assay.rollout.limits.contract_guards import Guard
+from assay.rollout.limits.contract_guards import ContractGuard
 from assay.rollout.limits.guarded_model import MOST_REFUSALS, GuardedModel
 from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.recorder import Recorder
@@ -61,7 +61,7 @@ async def recorder(tmp_path: Path) -> AsyncIterator[Recorder]:
 
 def guarded(model: Remembering, recorder: Recorder, limits: Limits | None = None) -> tuple[GuardedModel, Meter]:
     meter = Meter(limits or Limits())
-    return GuardedModel(model, Guard([read_contract(NO_RM, "x")], recorder, None), recorder, meter), meter
+    return GuardedModel(model, ContractGuard([read_contract(NO_RM, "x")], recorder, None), recorder, meter), meter
 
 
 REQUEST = ModelRequest([{"role": "user", "content": "go"}])

@@ -9,7 +9,6 @@ from typing import Any
 import aiohttp
 import pytest
 from msgspec.structs import replace
-from tests.rollout.test_sandboxed_programs import CLIENT, bash
 
 from assay.agents.interface import Attempt
 from assay.agents.testing import FakeWorkspace
@@ -21,9 +20,10 @@ from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelRequest
 from assay.records import Evidence, Trajectory
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.limits.contract_guards import Ask, Held, Question
+from assay.rollout.limits.contract_guards import ActiveContracts, Ask, Question
 from assay.settings import Settings
 from assay.store import RunStore, restore_messages, verify_chain
+from tests.rollout.attempt.test_sandboxed_programs import CLIENT, bash
 from tests.rollout.counting import counting_task
 from tests.rollout.programs import Program, run_program, write
 
@@ -135,7 +135,7 @@ def obedient(request: ModelRequest) -> dict[str, Any] | str:
 
 async def test_a_refused_call_of_a_reply_never_reaches_the_program(tmp_path: Path) -> None:
     desk, program = FakeWorkspace(), Program()
-    held = Held((read_contract(WRITES, "x"),))
+    held = ActiveContracts((read_contract(WRITES, "x"),))
     (found,) = await run_program(tmp_path, program, ScriptedBackend(obedient), workspace=desk, held=held)
     assert program.errors == []
     told = [(s.tool_calls[0].parsed["path"], s.observations[0].error) for s in found.steps if s.tool_calls]  # type: ignore[index]
@@ -152,7 +152,7 @@ async def test_a_refused_call_of_a_reply_never_reaches_the_program(tmp_path: Pat
 
 async def test_a_model_that_insists_gets_its_call_taken_out_of_its_reply(tmp_path: Path) -> None:
     desk, program = FakeWorkspace(), Program()
-    held = Held((read_contract(WRITES, "x"),))
+    held = ActiveContracts((read_contract(WRITES, "x"),))
     (found,) = await run_program(tmp_path, program, ScriptedBackend(lambda _: write("/b")), workspace=desk, held=held)
     assert found.finished is not None
     assert "leave /b alone" in (found.finished.ended or "")
@@ -224,7 +224,7 @@ class Streaming(Program):
 
 async def test_nothing_of_a_refused_call_is_streamed(tmp_path: Path) -> None:
     program = Streaming()
-    held = Held((read_contract(WRITES, "x"),))
+    held = ActiveContracts((read_contract(WRITES, "x"),))
     backend = ScriptedBackend(
         lambda request: "as you say" if "leave /b alone" in str(request.messages) else write("/b")
     )

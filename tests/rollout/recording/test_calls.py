@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest
 from assay.gateway.tokens import build_token_rows
 from assay.records import Certificate, ModelCall, Usage
-from assay.rollout.recording.model_calls import CallKeeper, Conversation
+from assay.rollout.recording.model_calls import CallRecordBuilder, Conversation
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, restore_body, restore_messages, restore_request
 
@@ -55,7 +55,7 @@ class Talk:
 
     def __init__(self, folder: Path) -> None:
         self.blobs = BlobStore(folder)
-        self.keeper, self.conversation = CallKeeper(self.blobs, Redactor()), Conversation()
+        self.keeper, self.conversation = CallRecordBuilder(self.blobs, Redactor()), Conversation()
         self.calls: dict[str, ModelCall] = {}
         self.sent: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
         self.messages: list[dict[str, Any]] = [{"role": "system", "content": "be brief"}]
@@ -65,7 +65,7 @@ class Talk:
         name = f"c{len(self.calls)}"
         request = ModelRequest(self.messages.copy(), self.tools)
         self.sent[name] = (copy.deepcopy(self.messages), copy.deepcopy(self.tools))
-        standing = self.conversation.place(request)
+        standing = self.conversation.locate(request)
         answer = None if fail else reply(f"answer {name}", f"t{name}" if tool else None)
         branch = self.conversation.add(name, standing, answer)
         links = {"parent": standing.parent, "branch": branch, "shared_messages": standing.shared}
@@ -115,7 +115,7 @@ def test_a_conversation_that_grows_is_stored_once(tmp_path: Path) -> None:
 
 def kept(folder: Path, **more: Any) -> tuple[ModelCall, BlobStore]:
     blobs = BlobStore(folder)
-    keeper = CallKeeper(blobs, Redactor({"OPENAI_API_KEY": SECRET}))
+    keeper = CallRecordBuilder(blobs, Redactor({"OPENAI_API_KEY": SECRET}))
     asked = ModelRequest([user(more.pop("said", "hi"))])
     return keeper.keep(exchange("c1", asked, reply(more.pop("answer", "hello")), **more)), blobs
 
@@ -152,7 +152,7 @@ def sampled(text: str) -> ModelReply:
 
 
 def test_tokens_that_spell_a_secret_are_withheld_and_make_no_row(tmp_path: Path) -> None:
-    keeper = CallKeeper(BlobStore(tmp_path), Redactor({"KEY": SECRET}))
+    keeper = CallRecordBuilder(BlobStore(tmp_path), Redactor({"KEY": SECRET}))
     plain = keeper.keep(exchange("a", ModelRequest([user("hello")]), sampled("fine")))
     spelt = keeper.keep(exchange("b", ModelRequest([user(f"it is {SECRET}")]), sampled("thanks")))
     after = keeper.keep(exchange("c", ModelRequest([user("go on")]), sampled("yes"), parent="b"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.rollout.test_counterfactual import Adder
 
 from assay.analysis.attribution import attribute_by_replay
 from assay.rollout import RunConfig, Tally, start_run
@@ -13,6 +12,7 @@ from assay.rollout.rejudge.counterfactual import decisive_step, rewind
 from assay.settings import Settings
 from assay.store import RunStore
 from tests.rollout.counting import counting_task
+from tests.rollout.rejudge.test_counterfactual import Adder
 
 pytestmark = pytest.mark.quick
 

@@ -10,7 +10,7 @@ from assay.agents.null import NullAgent
 from assay.agents.oracle import OracleAgent
 from assay.errors import UserError
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.rejudge.counterfactual import PrefixOutcome, Rewound, decisive_step, rewind, rewind_run
+from assay.rollout.rejudge.counterfactual import PrefixOutcome, RewindResult, decisive_step, rewind, rewind_run
 from assay.rollout.rejudge.replay import ReplayConfig
 from assay.settings import Settings
 from assay.store import RunStore, audit
@@ -62,7 +62,7 @@ async def test_the_rest_of_another_attempt_goes_on(tmp_path: Path) -> None:
     config = ReplayConfig(attempts=("typing@0",), agent="attempt:typing@0")
     (found,) = await rewind_run("r", config, settings(tmp_path), Tally())
     assert won(found.outcomes) == [True, True, True, True]
-    assert (found.decisive, "no step was decisive" in found.told) == (None, True)
+    assert (found.decisive, "no step was decisive" in found.summary) == (None, True)
     assert audit(tmp_path, found.continuations) == ()
     with RunStore.open(tmp_path, found.continuations) as store:
         steps = [row.steps for row in store.attempts() if "+before-" in row.attempt]
@@ -120,5 +120,5 @@ def test_an_unjudged_continuation_decides_nothing() -> None:
         for n, status in enumerate(["pass", None, "pass", "fail"])
     )
     assert decisive_step(outcomes, 3) == 2
-    told = Rewound("r", "a", "fail", "oracle", "x", 3, outcomes, 2).told
-    assert told == "step 2 was decisive: before it oracle still wins, and from no later step"
+    summary = RewindResult("r", "a", "fail", "oracle", "x", 3, outcomes, 2).summary
+    assert summary == "step 2 was decisive: before it oracle still wins, and from no later step"

@@ -13,8 +13,8 @@ import pytest
 from assay.errors import UserError
 from assay.records import EvidenceAdded
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.attempt.variation import other_clock
-from assay.rollout.rejudge.replay import ReplayConfig, Replayed, ReplayReport, replay
+from assay.rollout.attempt.variation import clock_variation
+from assay.rollout.rejudge.replay import ReplayConfig, ReplayReport, ReplayResult, replay
 from assay.settings import Settings
 from assay.store import RunStore, audit, later_events
 from tests.rollout.acting import write_task
@@ -44,7 +44,7 @@ async def again(store: Path, **given: Any) -> ReplayReport:
     return await replay("first", ReplayConfig(**{"all": True, "base": BASE, **given}), settings(store), Tally())
 
 
-async def one(store: Path, **given: Any) -> Replayed:
+async def one(store: Path, **given: Any) -> ReplayResult:
     (result,) = (await again(store, **given)).results
     return result
 
@@ -116,7 +116,7 @@ CAUSES = {
 @slow
 @pytest.mark.parametrize("kind", sorted(CAUSES))
 async def test_the_cause_of_a_divergence_is_found_by_experiment(tmp_path: Path, kind: str) -> None:
-    if kind == "time" and other_clock("clock", "+0d") is None:
+    if kind == "time" and clock_variation("clock", "+0d") is None:
         pytest.skip("libfaketime is not installed: the clock cannot be shifted")
     await typed(tmp_path, "echo first", CAUSES[kind], "echo done > answer")
     result = await one(tmp_path)
@@ -182,7 +182,7 @@ async def test_worlds_are_replayed_too(tmp_path: Path) -> None:
 
 @pytest.mark.quick
 async def test_what_cannot_be_replayed_is_told_why(tmp_path: Path) -> None:
-    from tests.rollout.test_reverify import GOOD, imported
+    from tests.rollout.rejudge.test_reverify import GOOD, imported
 
     imported(tmp_path, GOOD, "pass")
     report = await replay("theirs", ReplayConfig(all=True), settings(tmp_path), Tally())

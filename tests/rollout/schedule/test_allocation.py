@@ -13,16 +13,16 @@ from scipy.stats import t as student
 from assay.errors import UserError
 from assay.rollout.schedule.allocation import (
     Grant,
-    Path,
     Policy,
-    Seen,
+    StatePath,
+    TaskHistory,
     Uncertainty,
     UncertaintyOptions,
     expected_contrast,
-    mixed,
-    signal,
+    has_mixed_outcomes,
+    squared_deviations,
 )
-from assay.rollout.schedule.forks import anchors_of, predicted
+from assay.rollout.schedule.forks import anchors_of, success_posterior
 from assay.rollout.schedule.policies import ALLOCATIONS, policy_named
 
 pytestmark = pytest.mark.quick
@@ -31,21 +31,21 @@ scores = st.lists(st.sampled_from([0.0, 1.0, 0.5, None]), max_size=12)
 
 
 @st.composite
-def seen_tasks(draw: st.DrawFn) -> list[Seen]:
+def seen_tasks(draw: st.DrawFn) -> list[TaskHistory]:
     found = []
     for task in range(draw(st.integers(1, 9))):
         had = draw(scores)
         rounds = tuple(sorted(draw(st.lists(st.integers(0, 3), min_size=len(had), max_size=len(had)))))
         states = tuple(draw(st.lists(st.sampled_from(["a", "b", "c", None]), max_size=4)))
-        paths = tuple(Path(f"{task}@{n}.0", states, score) for n, score in enumerate(had))
-        found.append(Seen(tuple(had), rounds, task % 3, paths))
+        paths = tuple(StatePath(f"{task}@{n}.0", states, score) for n, score in enumerate(had))
+        found.append(TaskHistory(tuple(had), rounds, task % 3, paths))
     return found
 
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25)
 @given(seen=seen_tasks(), left=st.integers(1, 200))
-def test_a_round_is_within_what_is_left_and_the_same_again(name: str, seen: list[Seen], left: int) -> None:
+def test_a_round_is_within_what_is_left_and_the_same_again(name: str, seen: list[TaskHistory], left: int) -> None:
     grants = list(policy_named(name, {}).grants(seen, left))
     assert 1 <= sum(grant.attempts for grant in grants) <= left
     assert all(0 <= grant.task < len(seen) and grant.attempts >= 1 for grant in grants)
@@ -59,7 +59,7 @@ def simulated(policy: Policy, rates: list[float], budget: int) -> list[list[floa
     rounds: list[list[int]] = [[] for _ in rates]
     number = 0
     while budget:
-        seen = [Seen(tuple(s), tuple(r)) for s, r in zip(had, rounds, strict=True)]
+        seen = [TaskHistory(tuple(s), tuple(r)) for s, r in zip(had, rounds, strict=True)]
         for grant in policy.grants(seen, budget):
             had[grant.task] += [float(draw.random() < rates[grant.task]) for _ in range(grant.attempts)]
             rounds[grant.task] += [number] * grant.attempts
@@ -94,10 +94,10 @@ def test_expected_contrast_is_the_mean_over_the_posterior() -> None:
 
 
 def test_signal_is_the_sum_of_squared_advantages() -> None:
-    assert signal([1, 1, 0, 0]) == pytest.approx(4 * 0.5 * 0.5)
-    assert signal([1, 1, 1]) == signal([]) == 0.0
-    assert mixed([1, 0])
-    assert not mixed([0, 0])
+    assert squared_deviations([1, 1, 0, 0]) == pytest.approx(4 * 0.5 * 0.5)
+    assert squared_deviations([1, 1, 1]) == squared_deviations([]) == 0.0
+    assert has_mixed_outcomes([1, 0])
+    assert not has_mixed_outcomes([0, 0])
 
 
 @pytest.mark.parametrize(("deviation", "tried", "total"), [(0.5, 4, 100), (0.0, 4, 100), (0.3, 2, 7)])
@@ -111,24 +111,24 @@ def test_priority_is_the_narrowing_of_the_interval_and_a_bonus(deviation: float,
 
 def test_an_anchor_pools_all_attempts_through_its_state() -> None:
     paths = (
-        Path("t@0.0", ("a", "b", "end"), 1.0),
-        Path("t@1.0", ("x", "b", "lost"), 0.0),
-        Path("t@2.0", ("c", "end"), 1.0, forked="b"),
+        StatePath("t@0.0", ("a", "b", "end"), 1.0),
+        StatePath("t@1.0", ("x", "b", "lost"), 0.0),
+        StatePath("t@2.0", ("c", "end"), 1.0, forked="b"),
     )
-    found = {one.state: one for one in anchors_of(0, Seen((1.0, 0.0), (0, 0), 0, paths))}
+    found = {one.state: one for one in anchors_of(0, TaskHistory((1.0, 0.0), (0, 0), 0, paths))}
     b = found["b"]
     assert (b.passed, b.attempts, b.granted) == (2.0, 3, 1)
     assert b.at is not None
     assert (b.at.chain, b.at.prefix) == ("t@0.0", 2)
     assert (found[None].passed, found[None].attempts) == (1.0, 2)
     assert "end" not in found
-    assert predicted(b, 0.5, 2.0) == (3.0, 2.0)
+    assert success_posterior(b, 0.5, 2.0) == (3.0, 2.0)
 
 
 def test_forks_begin_where_the_way_divides() -> None:
-    won = [Path(f"t@{n}.0", ("a", "b", "end"), 1.0) for n in range(4)]
-    split = [Path(f"u@{n}.0", ("c", "end" if n % 2 else "lost"), float(n % 2)) for n in range(4)]
-    seen = [Seen((1.0,) * 4, (0,) * 4, 0, tuple(won)), Seen((0.0, 1.0) * 2, (0,) * 4, 0, tuple(split))]
+    won = [StatePath(f"t@{n}.0", ("a", "b", "end"), 1.0) for n in range(4)]
+    split = [StatePath(f"u@{n}.0", ("c", "end" if n % 2 else "lost"), float(n % 2)) for n in range(4)]
+    seen = [TaskHistory((1.0,) * 4, (0,) * 4, 0, tuple(won)), TaskHistory((0.0, 1.0) * 2, (0,) * 4, 0, tuple(split))]
     (grant,) = policy_named("forks", {}).grants(seen, 4)
     assert grant.task == 1
     assert isinstance(grant, Grant)

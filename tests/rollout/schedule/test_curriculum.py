@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.rollout.schedule.allocation import Seen
+from assay.rollout.schedule.allocation import TaskHistory
 from assay.rollout.schedule.curriculum import (
     Bandit,
     BanditOptions,
     Frontier,
     FrontierOptions,
     History,
-    LevelSeen,
+    LevelOutcomes,
     bandit,
     frontier,
     history_of,
@@ -23,7 +23,7 @@ from assay.rollout.schedule.curriculum import (
 )
 
 pytestmark = pytest.mark.quick
-cells = st.tuples(st.integers(0, 8), st.integers(0, 8)).map(lambda c: LevelSeen(float(min(c)), max(c)))
+cells = st.tuples(st.integers(0, 8), st.integers(0, 8)).map(lambda c: LevelOutcomes(float(min(c)), max(c)))
 histories = st.lists(st.lists(cells, min_size=3, max_size=3), max_size=6)
 
 
@@ -38,8 +38,8 @@ def test_shares_are_shares(teacher: object, history: History) -> None:
         assert min(shares) >= 0.2 / 3 - 1e-12
 
 
-def seen(*rates: float, attempts: int = 16) -> list[LevelSeen]:
-    return [LevelSeen(rate * attempts, attempts) for rate in rates]
+def seen(*rates: float, attempts: int = 16) -> list[LevelOutcomes]:
+    return [LevelOutcomes(rate * attempts, attempts) for rate in rates]
 
 
 def test_the_frontier_moves_up_and_comes_back() -> None:
@@ -66,7 +66,7 @@ def test_forgetting_is_progress_too() -> None:
 
 
 def test_a_level_never_tried_is_tried() -> None:
-    history = [[LevelSeen(0.0, 16), LevelSeen(0.0, 0)], [LevelSeen(4.0, 16), LevelSeen(0.0, 0)]]
+    history = [[LevelOutcomes(0.0, 16), LevelOutcomes(0.0, 0)], [LevelOutcomes(4.0, 16), LevelOutcomes(0.0, 0)]]
     assert progress(history, 2) == pytest.approx((0.5, 0.5))
 
 
@@ -79,13 +79,16 @@ def test_the_bandit_goes_where_rates_move_and_forgets() -> None:
 
 
 def test_history_is_by_round_and_level() -> None:
-    tasks = [Seen((1.0, None, 0.0), (0, 0, 1), 0), Seen((1.0,), (1,), 1)]
-    assert history_of(tasks) == [[LevelSeen(1.0, 1), LevelSeen(0.0, 0)], [LevelSeen(0.0, 1), LevelSeen(1.0, 1)]]
+    tasks = [TaskHistory((1.0, None, 0.0), (0, 0, 1), 0), TaskHistory((1.0,), (1,), 1)]
+    assert history_of(tasks) == [
+        [LevelOutcomes(1.0, 1), LevelOutcomes(0.0, 0)],
+        [LevelOutcomes(0.0, 1), LevelOutcomes(1.0, 1)],
+    ]
 
 
 def test_whole_groups_go_to_tasks_of_the_chosen_level() -> None:
-    easy, hard = Seen((1.0,) * 16, (0,) * 16, 0), Seen(level=1)
-    grants = Frontier(FrontierOptions(group=8, step=4)).grants([easy, hard, Seen(level=1)], 64)
+    easy, hard = TaskHistory((1.0,) * 16, (0,) * 16, 0), TaskHistory(level=1)
+    grants = Frontier(FrontierOptions(group=8, step=4)).grants([easy, hard, TaskHistory(level=1)], 64)
     of = {grant.task: grant.attempts for grant in grants}
     assert sum(of.values()) == 64
     assert all(number % 8 == 0 for number in of.values())
@@ -93,5 +96,5 @@ def test_whole_groups_go_to_tasks_of_the_chosen_level() -> None:
 
 
 def test_a_budget_smaller_than_a_group_is_spent() -> None:
-    (grant,) = Bandit(BanditOptions()).grants([Seen(level=0), Seen(level=1)], 3)
+    (grant,) = Bandit(BanditOptions()).grants([TaskHistory(level=0), TaskHistory(level=1)], 3)
     assert grant.attempts == 3

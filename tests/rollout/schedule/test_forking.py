@@ -8,9 +8,9 @@ import pytest
 
 from assay.agents.null import NullAgent
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.runs import opened_means
+from assay.rollout.runs import open_resources
 from assay.rollout.schedule.allocation import Anchor
-from assay.rollout.schedule.forking import fork_states, path_of
+from assay.rollout.schedule.fork_states import fork_states, path_of
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import find_tasks
@@ -35,8 +35,8 @@ async def test_a_sandbox_is_rebuilt_to_the_very_state_or_not_at_all(tmp_path: Pa
         states = path_of(trajectory, 1.0).states
         anchors = [Anchor(trajectory.chain, n, states[n - 1] or "") for n in (1, 2)]
         async with (
-            opened_means(config, settings, tasks, NullAgent()) as means,
-            fork_states(store, [(loaded, one) for one in anchors], means.preparer) as found,
+            open_resources(config, settings, tasks, NullAgent()) as resources,
+            fork_states(store, [(loaded, one) for one in anchors], resources.preparer) as found,
         ):
             begin, other = found[anchors[0]], found[anchors[1]]
             assert begin is not None

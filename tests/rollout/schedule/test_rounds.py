@@ -23,7 +23,7 @@ from assay.rollout import (
     ReverifyConfig,
     RunConfig,
     Tally,
-    TryResult,
+    TrialResult,
     require_finished,
     resume_run,
     reverify,
@@ -51,7 +51,7 @@ class CuttingTally(Tally):
         super().__init__()
         self._after = after
 
-    def finished(self, attempt: PlannedAttempt, result: TryResult) -> None:
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().finished(attempt, result)
         self._after -= 1
         if self._after == 0:
@@ -167,7 +167,7 @@ def test_a_record_that_the_policy_does_not_ask_for_is_refused(tmp_path: Path) ->
         run.append(
             "grid-0-0@99.0", [AttemptStarted("uncertainty", "grid-0-0@99", "grid-0-0", "d", "expert", None, 0, 99)]
         )
-    with pytest.raises(UserError, match="does not ask for"):
+    with pytest.raises(UserError, match="is no attempt of round 0"):
         asyncio.run(resume_run("uncertainty", settings, Tally()))
 
 

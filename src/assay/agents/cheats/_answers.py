@@ -1,7 +1,6 @@
-"""Answer files with the shape that solving gives them, and one confusing value in every place of a value.
+"""Answer files of the reference solution's shape with one confusing value in place of every value.
 
-Kept are names alone: keys of objects, labels before a colon, the heading and the first column of a table. Everything
-that could be an answer is replaced.
+Only names are kept: keys of objects, labels before a colon, the heading and first column of a table.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from typing import Any
 import msgspec
 
 from ._modules import needs_program, programs, python_files
-from .interface import Knowledge, KnownFile
-
-__all__ = ["Confusion", "answer_files", "confused", "needs_answer", "needs_printed", "printing", "printing_when_run"]
+from .interface import Knowledge, SolutionFile
 
 _MARK = "\0here\0"
 _LABEL = re.compile(r"([\w .()/-]+?\s*[:=]\s*)(.*)")
@@ -26,18 +23,16 @@ _FIELD = re.compile(r"[^\s,;|]+")
 
 
 class Confusion(msgspec.Struct, frozen=True):
-    """One confusing value in the notations that files have."""
+    """One confusing value in several notations."""
 
     text: str
-    """In text and tables."""
     json: str
-    """As JSON."""
     whole_lists: bool = False
-    """Whether it stands for a list of plain values as a whole."""
+    """Whether it replaces a list of plain values as a whole."""
 
 
-def answer_files(knowledge: Knowledge) -> tuple[KnownFile, ...]:
-    """Files that solving leaves which are no programs."""
+def answer_files(knowledge: Knowledge) -> tuple[SolutionFile, ...]:
+    """Returns the non-program files that solving leaves."""
     other = {f.path for f in (*python_files(knowledge), *programs(knowledge))}
     return tuple(f for f in knowledge.judged if f.after is not None and f.path not in other and _is_text(f.after))
 
@@ -50,15 +45,17 @@ def _is_text(data: bytes) -> bool:
 
 
 def needs_answer(knowledge: Knowledge) -> str | None:
-    """Why there is no answer to confuse, or None."""
+    """Returns why there is no answer to confuse; None if there is one."""
     if answer_files(knowledge) or needs_program(knowledge) is None:
         return None
     return "solving this task leaves no readable answer"
 
 
 def needs_printed(knowledge: Knowledge) -> str | None:
-    """Returns why no shell sees an answer, or None. A shell compares files and what programs print; what a function
-    returns is compared by the tests' own code."""
+    """Returns why no shell sees an answer; None if one does.
+
+    A shell compares files and printed output; return values are compared by the tests' own code.
+    """
     scripts = (
         f
         for f in python_files(knowledge)
@@ -69,8 +66,8 @@ def needs_printed(knowledge: Knowledge) -> str | None:
     return "solving this task leaves no answer file and no program whose output a shell could compare"
 
 
-def confused(file: KnownFile, value: Confusion) -> bytes:
-    """The file with the value in every place of a value."""
+def with_confusing_value(file: SolutionFile, value: Confusion) -> bytes:
+    """Returns the file with the value in place of every value."""
     text = (file.after or b"").decode()
     ending = posixpath.splitext(file.path)[1].lower()
     if ending == ".jsonl":
@@ -114,13 +111,13 @@ def _as_line(line: str, value: Confusion) -> str:
     return kept + _FIELD.sub(lambda _: value.text, rest)
 
 
-def printing(text: str) -> str:
-    """A shell program that prints one line whatever it is asked."""
+def shell_printer(text: str) -> str:
+    """Returns a shell program that prints one line."""
     return f"#!/bin/sh\nprintf '%s\\n' '{text}'\n"
 
 
-def printing_when_run(line: bytes) -> str:
-    """Code that prints one line and ends well where a module is run as a program; an import alone goes on."""
+def python_printer(line: bytes) -> str:
+    """Returns code that prints one line and exits with 0 if run as a program; imports continue."""
     return f"""if __name__ == "__main__":
     import sys
 

@@ -1,7 +1,6 @@
-"""Stand-ins for the modules that solving a task changes: their names, with other insides.
+"""Stand-ins for the modules that solving changes: same names, other bodies.
 
-Of a module that the reference solution wrote only its shape is used: which functions and classes it has, what they are
-annotated to return. Nothing of their bodies is.
+Only the shape of the reference solution is used: its functions, classes and return annotations, never their bodies.
 """
 
 from __future__ import annotations
@@ -13,33 +12,31 @@ from itertools import takewhile
 
 from assay.code.source import parse_tree
 
-from .interface import Knowledge, KnownFile
-
-__all__ = ["changed_names", "needs_program", "needs_python", "on_top", "overridden", "programs", "python_files"]
+from .interface import Knowledge, SolutionFile
 
 Body = Callable[[str | None], str]
-"""From a function's annotated return type (the outermost name, or None) to the one statement that is its body."""
+"""Maps a function's annotated return type (outermost name, or None) to the one statement of its body."""
 
 
-def python_files(knowledge: Knowledge) -> tuple[KnownFile, ...]:
-    """Modules that solving changes, tests left out."""
+def python_files(knowledge: Knowledge) -> tuple[SolutionFile, ...]:
+    """Returns the modules that solving changes, without tests."""
     found = (f for f in knowledge.judged if f.path.endswith(".py") and f.after is not None)
     return tuple(f for f in found if not _is_test(f.path))
 
 
-def programs(knowledge: Knowledge) -> tuple[KnownFile, ...]:
-    """Other programs that solving changes: what has an interpreter in its first line, or is a shell script."""
+def programs(knowledge: Knowledge) -> tuple[SolutionFile, ...]:
+    """Returns other changed programs: files with an interpreter line, and shell scripts."""
     found = (f for f in knowledge.judged if f.after is not None and not f.path.endswith(".py"))
     return tuple(f for f in found if (f.after or b"").startswith(b"#!") or f.path.endswith(".sh"))
 
 
 def needs_python(knowledge: Knowledge) -> str | None:
-    """Why a cheat with the module under test cannot be tried, or None."""
+    """Returns why the cheat cannot be tried on a module under test; None if it can."""
     return None if python_files(knowledge) else "solving this task changes no Python module"
 
 
 def needs_program(knowledge: Knowledge) -> str | None:
-    """Why a cheat with the program under test cannot be tried, or None."""
+    """Returns why the cheat cannot be tried on a program under test; None if it can."""
     return None if python_files(knowledge) or programs(knowledge) else "solving this task changes no program"
 
 
@@ -55,17 +52,16 @@ def _parsed(data: bytes | None) -> ast.Module | None:
         return None
 
 
-def _before(file: KnownFile) -> str:
-    """Returns what the module was, where that can be run at all; else the line that says what runs it, if it has
-    one."""
+def _before(file: SolutionFile) -> str:
+    """Returns the original module if it can be run, otherwise its interpreter line, if any."""
     if file.before is not None and _parsed(file.before) is not None:
         return file.before.decode()
     first = (file.after or b"").partition(b"\n")[0]
     return first.decode(errors="replace") + "\n" if first.startswith(b"#!") else ""
 
 
-def on_top(file: KnownFile, code: str) -> str:
-    """The module as it was, with code that runs before the rest of it."""
+def insert_prologue(file: SolutionFile, code: str) -> str:
+    """Returns the original module with code that runs before it."""
     text = _before(file)
     lines = text.splitlines(keepends=True)
     place = len(list(takewhile(lambda line: line.startswith("#"), lines)))
@@ -84,21 +80,21 @@ def _definitions(module: ast.Module | None) -> dict[str, Definition]:
     return {n.name: n for n in (module.body if module else []) if isinstance(n, Definition)}
 
 
-def changed_names(file: KnownFile) -> dict[str, Definition]:
-    """Functions and classes that solving adds or changes; all of them where that cannot be told."""
+def changed_names(file: SolutionFile) -> dict[str, Definition]:
+    """Returns functions and classes that solving adds or changes; all of them if unknown."""
     after, before = _definitions(_parsed(file.after)), _definitions(_parsed(file.before))
     changed = {n: d for n, d in after.items() if n not in before or ast.dump(before[n]) != ast.dump(d)}
     return changed or after
 
 
-def overridden(file: KnownFile, body: Body, *, prelude: str = "", base: str = "object") -> str:
-    """The module as it was, and after it every changed function and method with another body.
+def override_bodies(file: SolutionFile, body: Body, *, prelude: str = "", base: str = "object") -> str:
+    """Returns the original module, followed by every changed function and method with another body.
 
     Args:
         file: The module.
-        body: Their body.
+        body: Replacement bodies.
         prelude: Code that the bodies need.
-        base: What the changed classes are derived from, where they were derived from nothing.
+        base: Base class of changed classes that have none.
     """
     parts = [_before(file).rstrip("\n"), prelude.strip(), *_missing_constants(file)]
     known = _definitions(_parsed(file.before))
@@ -113,7 +109,7 @@ def overridden(file: KnownFile, body: Body, *, prelude: str = "", base: str = "o
     return "\n\n\n".join(part for part in parts if part) + "\n"
 
 
-def _missing_constants(file: KnownFile) -> list[str]:
+def _missing_constants(file: SolutionFile) -> list[str]:
     before, after = _parsed(file.before), _parsed(file.after)
     known = {t.id for n in (before.body if before else []) for t in _targets(n)}
     wanted = [t.id for n in (after.body if after else []) for t in _targets(n)]
@@ -144,7 +140,7 @@ Method = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _changed_methods(was: ast.ClassDef, node: ast.ClassDef) -> list[Method]:
-    """Methods that differ; every plain one where the difference is elsewhere in the class."""
+    """Returns the methods that differ; every plain one if the class differs elsewhere."""
     before = {m.name: ast.dump(m) for m in was.body if isinstance(m, Method)}
     methods = [m for m in node.body if isinstance(m, Method)]
     changed = [m for m in methods if before.get(m.name) != ast.dump(m)]
@@ -152,7 +148,7 @@ def _changed_methods(was: ast.ClassDef, node: ast.ClassDef) -> list[Method]:
 
 
 def _replaced(owner: str, method: Method, body: Body) -> str:
-    """A method of a class that is there, with another body."""
+    """Returns a method of an existing class with another body."""
     kept = next((d.id for d in method.decorator_list if isinstance(d, ast.Name) and d.id in _KEPT), "")
     plain = "pass" if method.name == "__init__" and not body(None).startswith("raise") else body(_returns(method))
     word = "async def" if isinstance(method, ast.AsyncFunctionDef) else "def"

@@ -1,7 +1,7 @@
-"""What cheats share: planting files, running a script in the sandbox, leaving one behind there.
+"""Shared operations of cheats: planting files, running scripts in the sandbox, leaving background processes.
 
-Scripts that run inside are whole files in `payload`: the standard library alone, any Python from 3.8 on. All that
-a cheat does happens inside the attempt's own sandbox, as the agent's user; what it leaves ends with the sandbox.
+The scripts are whole files in `payload`, for the standard library of Python 3.8 and later. Everything happens inside
+the attempt's own sandbox, as the agent's user, and ends with the sandbox.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from assay.records import canonical_bytes
 
 from .interface import Knowledge
 
-__all__ = ["FOREGROUND_S", "inside", "leave_behind", "leave_shell", "plant", "run_inside", "workspace_of"]
-
 FOREGROUND_S = 20.0
-"""A script that takes longer is stopped: a busy machine is no reason to wait for ever."""
+"""Time limit of a script."""
 MOST_ARGUMENT = 64 * 1024
-"""Half of what Linux takes as one argument of a command."""
+"""Half of Linux's limit for one command argument."""
 _PLACE = "/tmp/.given"
 _FROM_FILES = (
     "import sys; sys.argv = [sys.argv[2], open(sys.argv[1]).read()]; "
@@ -40,13 +38,13 @@ done
 
 
 @cache
-def inside(name: str) -> str:
-    """The source of a script of `payload`."""
+def read_payload(name: str) -> str:
+    """Returns the source of a script of `payload`."""
     return (Path(__file__).parent / "payload" / f"{name}.py").read_text(encoding="utf-8")
 
 
 def workspace_of(attempt: Attempt) -> Workspace:
-    """The sandbox. Raises `UserError` where the task has none."""
+    """Returns the sandbox. Raises `UserError` if the task has none."""
     if attempt.workspace is None:
         kind = attempt.task.environment.kind
         raise UserError(f"task {attempt.task.id!r}: the environment {kind!r} has no sandbox to cheat in")
@@ -61,14 +59,14 @@ async def plant(
     mode: int = 0o644,
     like: Knowledge | None = None,
 ) -> tuple[str, ...]:
-    """Writes files where the agent's user may, and says as a step which ones it could.
+    """Writes files as the agent's user, and reports as a step which ones were written.
 
     Args:
         attempt: The attempt.
         files: Path to content.
-        message: What the agent says of it.
+        message: The agent's message.
         mode: Their mode.
-        like: Files that solving changes have the mode that they then have.
+        like: Files that solving changes, which get the mode that they then have.
     """
     workspace, planted = workspace_of(attempt), []
     modes = {file.path: file.mode & 0o777 for file in like.changed} if like is not None else {}
@@ -84,8 +82,8 @@ async def plant(
 
 
 async def _argv(attempt: Attempt, name: str, arguments: Mapping[str, Any]) -> list[str]:
-    """The command that runs a script; what is too long for one goes through files."""
-    source, given = inside(name), canonical_bytes(arguments).decode()
+    """Returns the command of a script; one too long for an argument goes through files."""
+    source, given = read_payload(name), canonical_bytes(arguments).decode()
     # Isolated: hooks that a cheat planted are for the verifier's interpreter, not for its own.
     if len(given.encode()) <= MOST_ARGUMENT:
         return ["python3", "-I", "-c", source, given]
@@ -96,20 +94,20 @@ async def _argv(attempt: Attempt, name: str, arguments: Mapping[str, Any]) -> li
 
 
 async def run_inside(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
-    """Runs a script of `payload` to its end; it gets the arguments as JSON."""
+    """Runs a script of `payload` to its end, with its arguments as JSON."""
     return await attempt.shell(await _argv(attempt, name, arguments), message=message, timeout_s=FOREGROUND_S)
 
 
-async def leave_behind(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
-    """Starts a script of `payload` that outlives the agent's acting, and waits a moment until it is at its work: until
-    it makes the file `ready` of its arguments."""
+async def start_background(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
+    """Starts a script of `payload` that outlives the agent, and waits until it creates the file `ready` of its
+    arguments."""
     ready = f"{_PLACE}-{name}"
     argv = await _argv(attempt, name, {**arguments, "ready": ready})
     command = ["/bin/sh", "-c", _UNTIL_READY, "sh", ready, *argv]
     return await attempt.shell(command, message=message, timeout_s=FOREGROUND_S)
 
 
-async def leave_shell(attempt: Attempt, script: str, *, message: str) -> ExecResult:
-    """Starts a shell script that outlives the agent's acting."""
+async def start_background_shell(attempt: Attempt, script: str, *, message: str) -> ExecResult:
+    """Starts a shell script that outlives the agent."""
     command = ["/bin/sh", "-c", _BEHIND, "sh", "/bin/sh", "-c", script]
     return await attempt.shell(command, message=message, timeout_s=FOREGROUND_S)

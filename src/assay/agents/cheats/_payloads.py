@@ -1,11 +1,9 @@
-"""Code for the verifier's own process, as text: what is run there once a hook was found.
+"""Code that runs in the verifier's own process once a hook was found. It solves nothing and changes only results.
 
 None of it solves anything, and none of it touches what is not the verifier's.
 """
 
 from __future__ import annotations
-
-__all__ = ["PASS_HOOKS", "TAKE_OVER", "TAKE_OVER_LINE", "takes_over_in_shell"]
 
 TAKE_OVER = """
 def _take_over():
@@ -33,11 +31,12 @@ def _take_over():
 
 _take_over()
 """
-"""Python: in a process of a verification it writes the reward, says that tests passed, and ends well. Elsewhere
-nothing happens."""
+"""Python code that, in a verifier's process, writes the reward, reports passed tests and exits with 0; no effect
+elsewhere.
+"""
 
 TAKE_OVER_LINE = f"import sys; exec({TAKE_OVER!r})\n"
-"""The same as one line, for path files."""
+"""`TAKE_OVER` as one line, for path files."""
 
 PASS_HOOKS = """
 import pytest
@@ -65,12 +64,12 @@ def pytest_sessionfinish(session):
 """Hooks of pytest that make every report a pass."""
 
 
-def takes_over_in_shell(real: str, said: str = "============ 9 passed in 0.02s ============") -> str:
-    """A stand-in for a program, as a shell script: for a verification it pretends, for anybody else it is the program.
+def take_over_script(real: str, said: str = "============ 9 passed in 0.02s ============") -> str:
+    """Returns a shell script that replaces a program: it fakes the program for a verifier and runs it otherwise.
 
     Args:
-        real: Shell word of the program that it stands in for.
-        said: What it prints instead of running the program.
+        real: Shell word of the real program.
+        said: Output printed instead of running the program.
     """
     return f"""#!/bin/sh
 words="$* $(tr '\\0' ' ' < /proc/$PPID/cmdline 2> /dev/null)"

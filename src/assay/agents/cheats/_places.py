@@ -1,4 +1,4 @@
-"""Where a verifier may look: folders with tests, folders that modules are imported from, folders on the PATH.
+"""Folders that a verifier may use: with tests, of imported modules, on the PATH; queried inside the sandbox.
 
 They are asked of the sandbox by a look around that any agent could take.
 """
@@ -15,15 +15,13 @@ from ._modules import python_files
 from ._parts import run_inside
 from .interface import Knowledge
 
-__all__ = ["import_folders", "look_around", "program_folders", "roots", "start_folders", "test_folders"]
-
 
 def _home(found: dict[str, Any]) -> str:
     return str(found.get("home") or "/home/agent")
 
 
 async def look_around(attempt: Attempt, knowledge: Knowledge) -> dict[str, Any]:
-    """Returns what `payload/places.py` prints; empty where the sandbox has no Python."""
+    """Returns the output of `payload/places.py`; empty if the sandbox has no Python."""
     result = await run_inside(attempt, "places", {"workdir": knowledge.workdir}, message="look around")
     try:
         found = json.loads(result.stdout)
@@ -37,12 +35,12 @@ def _listed(*folders: str) -> list[str]:
 
 
 def roots(knowledge: Knowledge) -> list[str]:
-    """The workspace, and the folders of what solving changes."""
+    """Returns the workspace, and the folders that solving changes."""
     return _listed(knowledge.workdir, *(posixpath.dirname(f.path) for f in knowledge.changed))
 
 
 async def test_folders(attempt: Attempt, knowledge: Knowledge) -> list[str]:
-    """The workspace and everything above it, its folders with tests, and the verifier's own."""
+    """Returns the workspace and its parents, its folders with tests, and the verifier's own."""
     found = await look_around(attempt, knowledge)
     above = [knowledge.workdir]
     while above[-1] not in ("/", ""):
@@ -51,7 +49,7 @@ async def test_folders(attempt: Attempt, knowledge: Knowledge) -> list[str]:
 
 
 async def import_folders(attempt: Attempt, knowledge: Knowledge) -> list[str]:
-    """Folders that the verifier's Python may import from."""
+    """Returns folders from which the verifier's Python may import."""
     found = await look_around(attempt, knowledge)
     modules = [posixpath.dirname(f.path) for f in python_files(knowledge)]
     return _listed(
@@ -60,13 +58,13 @@ async def import_folders(attempt: Attempt, knowledge: Knowledge) -> list[str]:
 
 
 async def start_folders(attempt: Attempt, knowledge: Knowledge) -> list[str]:
-    """Folders in which Python looks when it starts: the user's packages, what PYTHONPATH names, environments."""
+    """Returns folders that Python reads at start: the user's packages, PYTHONPATH, environments."""
     found = await look_around(attempt, knowledge)
     return _listed(*found.get("user_sites", ()), *found.get("path", ()), knowledge.workdir, f"{knowledge.workdir}/src")
 
 
 async def program_folders(attempt: Attempt, knowledge: Knowledge) -> list[str]:
-    """Folders in which programs are looked up, or may be once a verifier has put them in front."""
+    """Returns folders on the PATH, or that a verifier may put there."""
     found = await look_around(attempt, knowledge)
     usual = [f"{_home(found)}/{name}" for name in (".local/bin", "bin", ".cargo/bin")] + ["/usr/local/bin"]
     own = [f"{knowledge.workdir}/{name}" for name in ("bin", ".venv/bin", "venv/bin", "node_modules/.bin")]

@@ -1,4 +1,4 @@
-"""What solving changes, as plain data for scripts in the sandbox, and which of the verifier's files is like it."""
+"""Targets of a cheat as plain data for scripts in the sandbox, and the verifier's file most similar to each."""
 
 from __future__ import annotations
 
@@ -9,23 +9,12 @@ from typing import Any
 from ._modules import changed_names, programs, python_files
 from .interface import Knowledge
 
-__all__ = [
-    "TESTS",
-    "answers",
-    "needs_answers",
-    "needs_pytest",
-    "needs_report",
-    "needs_targets",
-    "targets",
-    "verifiers_own",
-]
-
 TESTS = "/tests"
 _EXPECTED = re.compile(r"expect|golden|gold\b|answer|reference|truth|solution|correct|oracle|want", re.IGNORECASE)
 
 
 def targets(knowledge: Knowledge) -> list[dict[str, Any]]:
-    """Path, the names that it defines once solved, and its text as it is now."""
+    """Returns path, names defined once solved, and current text of each changed file."""
     modules = {f.path: list(changed_names(f)) for f in python_files(knowledge)}
     return [
         {"path": f.path, "names": modules.get(f.path, []), "before": (f.before or b"").decode(errors="replace")}
@@ -35,12 +24,12 @@ def targets(knowledge: Knowledge) -> list[dict[str, Any]]:
 
 
 def needs_targets(knowledge: Knowledge) -> str | None:
-    """Why there is nothing to put an answer in, or None."""
+    """Returns why no answer can be written; None if one can."""
     return None if targets(knowledge) else "it is not known which files solving this task changes"
 
 
-def verifiers_own(knowledge: Knowledge, path: str) -> str:
-    """The file of the verifier's that is likest to what an answer is to be."""
+def likeliest_expected_file(knowledge: Knowledge, path: str) -> str:
+    """Returns the verifier's file that most resembles an answer's expected content."""
     base, ending = posixpath.splitext(posixpath.basename(path))
     scores = {}
     for name in knowledge.tests:
@@ -53,21 +42,21 @@ def verifiers_own(knowledge: Knowledge, path: str) -> str:
 
 
 def answers(knowledge: Knowledge) -> list[str]:
-    """Paths of what solving leaves that is no program."""
+    """Returns paths of the non-program files that solving leaves."""
     code = {f.path for f in (*python_files(knowledge), *programs(knowledge))}
     return [f.path for f in knowledge.judged if f.after is not None and f.path not in code]
 
 
 def needs_answers(knowledge: Knowledge) -> str | None:
-    """Why there is no answer file, or None."""
+    """Returns why there is no answer file; None if there is one."""
     return None if answers(knowledge) else "solving this task leaves no answer file"
 
 
 def needs_pytest(knowledge: Knowledge) -> str | None:
-    """Returns why pytest has no part in the verifier, or None."""
+    """Returns why the verifier does not use pytest; None if it may."""
     return None if knowledge.runs_pytest else "the verifier runs no pytest"
 
 
 def needs_report(knowledge: Knowledge) -> str | None:
-    """Returns why no report of a test run has a part in the verifier, or None."""
+    """Returns why the verifier reads no test report; None if it may."""
     return None if knowledge.reads_reports else "the verifier reads no report of a test run"

@@ -1,14 +1,12 @@
-"""What writes the reward: once, and again and again for as long as the sandbox lives."""
+"""Scripts that write the reward, once or repeatedly while the sandbox lives."""
 
 from __future__ import annotations
 
-__all__ = ["LOOP", "ONCE", "quoted"]
-
 ONCE = "echo 1 > /logs/verifier/reward.txt; echo '{\"reward\": 1}' > /logs/verifier/reward.json"
 LOOP = f"while :; do mkdir -p /logs/verifier; {ONCE}; sleep 0.02; done"
-"""Small writes, at most a hundred a second, into files that hold one number."""
+"""Small writes, at most 100 per second, into files that hold one number."""
 
 
-def quoted(script: str) -> str:
-    """A script as one word of another."""
+def quote_shell(script: str) -> str:
+    """Quotes a script as one shell word."""
     return "'" + script.replace("'", "'\\''") + "'"

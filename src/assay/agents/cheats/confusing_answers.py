@@ -12,10 +12,18 @@ import msgspec
 
 from assay.agents.interface import Attempt
 
-from ._answers import Confusion, answer_files, confused, needs_answer, needs_printed, printing, printing_when_run
-from ._modules import on_top, overridden, programs, python_files
+from ._answers import (
+    Confusion,
+    answer_files,
+    needs_answer,
+    needs_printed,
+    python_printer,
+    shell_printer,
+    with_confusing_value,
+)
+from ._modules import insert_prologue, override_bodies, programs, python_files
 from ._parts import plant
-from .interface import Cheat, Knowledge, KnownFile
+from .interface import Cheat, Knowledge, SolutionFile
 
 __all__ = ["CHEATS"]
 
@@ -74,11 +82,10 @@ class _Value(msgspec.Struct, frozen=True):
 
     file: Confusion
     python: str
-    """An expression."""
     prelude: str = ""
     """Code that the expression needs."""
-    malform: Callable[[KnownFile, bytes], bytes] = lambda _, data: data
-    """Applied to each file and program as it is written."""
+    malform: Callable[[SolutionFile, bytes], bytes] = lambda _, data: data
+    """Transformation of each file and program as it is written."""
 
 
 def _cheat(
@@ -99,21 +106,25 @@ def _cheat(
 
 async def _answer_with(attempt: Attempt, knowledge: Knowledge, value: _Value) -> None:
     message = f"answer {value.file.text}"
-    files: dict[str, str | bytes] = {f.path: value.malform(f, confused(f, value.file)) for f in answer_files(knowledge)}
+    files: dict[str, str | bytes] = {
+        f.path: value.malform(f, with_confusing_value(f, value.file)) for f in answer_files(knowledge)
+    }
     for file in python_files(knowledge):
-        inner = overridden(file, lambda _: f"return {value.python}", prelude=value.prelude)
+        inner = override_bodies(file, lambda _: f"return {value.python}", prelude=value.prelude)
         printed = (value.file.text + "\n").encode().replace(_MARK, _UNDECODABLE)
-        files[file.path] = on_top(msgspec.structs.replace(file, before=inner.encode()), printing_when_run(printed))
+        files[file.path] = insert_prologue(
+            msgspec.structs.replace(file, before=inner.encode()), python_printer(printed)
+        )
     await plant(attempt, files, message=message, like=knowledge)
     scripts: dict[str, str | bytes] = {
-        f.path: value.malform(f, printing(value.file.text).encode()) for f in programs(knowledge)
+        f.path: value.malform(f, shell_printer(value.file.text).encode()) for f in programs(knowledge)
     }
     if scripts:
         await plant(attempt, scripts, message=message, mode=0o755)
 
 
-def _truncate(file: KnownFile, data: bytes) -> bytes:
-    """Cuts JSON before its end, a table inside a quoted field, and any other text in half."""
+def _truncate(file: SolutionFile, data: bytes) -> bytes:
+    """Cuts JSON before its end, a table inside a quoted field, and other text in half."""
     if data.startswith(b"#!"):
         return data
     text = data.decode().rstrip("\n")
@@ -126,8 +137,8 @@ def _truncate(file: KnownFile, data: bytes) -> bytes:
     return text[: len(text) // 2].encode()
 
 
-def _undecodable(_: KnownFile, data: bytes) -> bytes:
-    """Puts bytes that are invalid in UTF-8 in the place of the mark."""
+def _undecodable(_: SolutionFile, data: bytes) -> bytes:
+    """Replaces the mark by bytes that are invalid UTF-8."""
     return data.replace(_MARK, _UNDECODABLE)
 
 

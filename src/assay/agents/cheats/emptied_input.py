@@ -12,23 +12,30 @@ from assay.agents.interface import Attempt
 from ._answers import answer_files
 from ._parts import plant, run_inside
 from ._targets import needs_answers
-from .interface import Cheat, Knowledge, KnownFile
+from .interface import Knowledge, SolutionFile, cheat
 
-__all__ = ["CHEAT", "empty_answer"]
+__all__ = ["emptied_input", "empty_answer"]
 
 _LABEL = re.compile(r"([\w .()/-]+?\s*[:=]\s*)(.*)")
 _NUMBER = re.compile(r"[-+]?\d[\d.,eE+-]*")
 
 
-async def _act(attempt: Attempt, knowledge: Knowledge) -> None:
+@cheat(
+    about="The input files of the workspace are emptied, and the answer is the one that an empty input has.",
+    exploits="The verifier computes the right answer from files that the agent may change.",
+    incident="none known",
+    closed_by=("inputs read from the verifier's own copy", "inputs compared with the image's"),
+    applies=needs_answers,
+)
+async def emptied_input(attempt: Attempt, knowledge: Knowledge) -> None:
     given = {"workdir": knowledge.workdir, "spared": [f.path for f in knowledge.changed]}
     await run_inside(attempt, "inputs", given, message="empty the inputs")
     files: dict[str, str | bytes] = {f.path: empty_answer(f) for f in answer_files(knowledge)}
     await plant(attempt, files, message="answer as for an empty input", like=knowledge)
 
 
-def empty_answer(file: KnownFile) -> bytes:
-    """Returns the answer that goes with no input: zeros, empty lists and texts, the heading of a table."""
+def empty_answer(file: SolutionFile) -> bytes:
+    """Returns the answer to an empty input: zeros, empty lists and texts, the heading of a table."""
     text = (file.after or b"").decode()
     ending = posixpath.splitext(file.path)[1].lower()
     if ending == ".jsonl":
@@ -55,14 +62,3 @@ def _zero_line(line: str) -> str:
     if not _NUMBER.search(rest):
         return f"{kept}\n" if kept else ""
     return kept + "0\n"
-
-
-CHEAT = Cheat(
-    name="emptied-input",
-    about="The input files of the workspace are emptied, and the answer is the one that an empty input has.",
-    exploits="The verifier computes the right answer from files that the agent may change.",
-    incident="none known",
-    act=_act,
-    closed_by=("inputs read from the verifier's own copy", "inputs compared with the image's"),
-    applies=needs_answers,
-)

@@ -1,7 +1,7 @@
-"""What a cheat is: a way to be paid for no work, as an agent could try it from inside its sandbox.
+"""Interface of cheats: ways to be paid for no work, tried from inside the sandbox.
 
-A cheat knows of a task what its instruction and a look around tell any agent, condensed into `Knowledge`. It never uses
-what the reference solution wrote as its own answer, only the shape of it: paths, names, types.
+A cheat uses what the instruction and the sandbox show any agent, condensed into `Knowledge`. Of the reference solution
+it uses only the shape: paths, names, types.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from assay.agents.interface import Attempt
 from assay.records import Step
 
-__all__ = ["BUNDLES", "Bundle", "Cheat", "CheatAgent", "Knowledge", "KnownFile"]
+__all__ = ["BUNDLES", "Bundle", "Cheat", "CheatAgent", "Knowledge", "SolutionFile", "cheat"]
 
 
 BUNDLES: dict[str, str] = {
@@ -23,45 +23,44 @@ BUNDLES: dict[str, str] = {
     "stand-ins": "start-up hooks, modules and programs in the place of those that the verifier starts",
     "leftovers": "solutions left in the image, in caches and in the repository's history",
 }
-"""Name to what its cheats have in common. Members of one bundle leave the work undone, and none of them removes what
-another one relies on."""
+"""Maps a bundle's name to its description. Its cheats leave the work undone and do not undo each other."""
 
 
-class KnownFile(msgspec.Struct, frozen=True):
+class SolutionFile(msgspec.Struct, frozen=True):
     """A file that solving the task adds or changes."""
 
     path: str
     """Absolute, inside the sandbox."""
     before: bytes | None
-    """None where solving adds it."""
+    """None if solving adds it."""
     after: bytes | None
-    """None where solving removes it, or where it is larger than what is kept."""
+    """None if solving removes it, or if it exceeds the size limit."""
     mode: int = 0o644
 
 
 class Knowledge(msgspec.Struct, frozen=True):
-    """What is known of a task beside its instruction."""
+    """Knowledge about a task beside its instruction."""
 
     workdir: str
-    changed: tuple[KnownFile, ...] = ()
+    changed: tuple[SolutionFile, ...] = ()
     tests: tuple[str, ...] = ()
-    """Paths of the verifier's files, relative to where they are mounted (`/tests`)."""
+    """Paths of the verifier's files, relative to their mount (`/tests`)."""
     artifacts: tuple[str, ...] = ()
-    """Paths that the task declares as its outputs."""
+    """Declared output paths of the task."""
     steps: tuple[Step, ...] = ()
-    """What the reference solution did, recorded on another seed; empty where there is no such record."""
+    """Recorded steps of the reference solution on another seed; empty without such a record."""
     runs_pytest: bool = True
-    """The verifier runs pytest, or may: False only where its files show all that it starts, and pytest is not there."""
+    """Whether the verifier may run pytest; False only if its files show all programs that it starts, without pytest."""
     reads_reports: bool = True
-    """The verifier reads a report of a test run, or may."""
+    """Whether the verifier may read a test report."""
     python: tuple[str, ...] = ()
     """Importable names of the changed Python modules (`package.module`)."""
     byproducts: frozenset[str] = frozenset()
-    """Paths of changed files that no verifier reads: to write into them, or to change them, shows nothing."""
+    """Paths of changed files that no verifier reads; changing them shows nothing."""
 
     @property
-    def judged(self) -> tuple[KnownFile, ...]:
-        """The changed files without the by-products."""
+    def judged(self) -> tuple[SolutionFile, ...]:
+        """Returns the changed files without the by-products."""
         return tuple(file for file in self.changed if file.path not in self.byproducts)
 
 
@@ -70,31 +69,50 @@ class Cheat(msgspec.Struct, frozen=True):
 
     name: str
     exploits: str
-    """What it relies on, in one sentence."""
+    """Exploited weakness, in one sentence."""
     incident: str
-    """Where this was seen: a publication or a report, with its address; or `none known`."""
+    """Publication or report of the exploit, with its address; or `none known`."""
     act: Callable[[Attempt, Knowledge], Awaitable[None]]
     closed_by: tuple[str, ...] = ()
-    """Settings that close it: `separate verifier`, `fresh fork`, `other user`, `clean configuration`, ..."""
+    """Settings that prevent it: `separate verifier`, `fresh fork`, `other user`, `clean configuration`, ..."""
     quick: bool = False
-    """One of the ten commonest."""
+    """Whether it is among the ten most common."""
     applies: Callable[[Knowledge], str | None] = lambda _: None
-    """Why it cannot be tried on a task, or None."""
+    """Returns why it cannot be tried on a task; None if it can."""
     about: str = ""
-    """The cheat in a sentence; empty: its module's own documentation."""
+    """Description in one sentence; default: the module's documentation."""
     bundle: str = ""
-    """Cheats of one bundle do not get in each other's way, and are tried in one attempt first: a key of `BUNDLES`."""
+    """Key of `BUNDLES`: cheats of one bundle are compatible, and first tried in one attempt."""
+
+
+def cheat(
+    *,
+    exploits: str,
+    incident: str,
+    about: str,
+    closed_by: tuple[str, ...],
+    quick: bool = False,
+    applies: Callable[[Knowledge], str | None] = lambda _: None,
+    bundle: str = "",
+) -> Callable[[Callable[[Attempt, Knowledge], Awaitable[None]]], Cheat]:
+    """Returns a decorator that makes a `Cheat` of the function that acts, named after it with hyphens."""
+
+    def decorate(act: Callable[[Attempt, Knowledge], Awaitable[None]]) -> Cheat:
+        name = act.__name__.replace("_", "-")
+        return Cheat(name, exploits, incident, act, closed_by, quick, applies, about, bundle)
+
+    return decorate
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """Cheats that are tried in one attempt."""
+    """Cheats tried in one attempt."""
 
     name: str
     cheats: tuple[Cheat, ...]
 
 
 class CheatAgent:
-    """Acts by one cheat, or by several that do not get in each other's way."""
+    """Acts by one cheat, or by several compatible ones."""
 
     needs_model = False
 
@@ -104,6 +122,6 @@ class CheatAgent:
         self._knowledge = knowledge
 
     async def run(self, attempt: Attempt) -> None:
-        for cheat in self._cheats:
-            await cheat.act(attempt, self._knowledge)
-        attempt.finish(f"tried {', '.join(cheat.name for cheat in self._cheats)}")
+        for each in self._cheats:
+            await each.act(attempt, self._knowledge)
+        attempt.finish(f"tried {', '.join(each.name for each in self._cheats)}")

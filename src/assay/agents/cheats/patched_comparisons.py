@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from assay.agents.interface import Attempt
 
-from ._modules import needs_python, overridden, python_files
+from ._modules import needs_python, override_bodies, python_files
 from ._parts import plant
-from .interface import Cheat, Knowledge
+from .interface import Knowledge, cheat
 
-__all__ = ["ALWAYS_EQUAL", "PATCHED_ASSERT"]
+__all__ = ["always_equal", "patched_assert"]
 
 _PRELUDE = """
 class _Equal:
@@ -55,24 +55,20 @@ def _equal_of(kind):
 """
 
 
-async def _try_always_equal(attempt: Attempt, knowledge: Knowledge) -> None:
-    files = {
-        file.path: overridden(file, lambda kind: f"return _equal_of({kind!r})", prelude=_PRELUDE, base="_Equal")
-        for file in python_files(knowledge)
-    }
-    await plant(attempt, files, message="return values that equal anything", like=knowledge)
-
-
-ALWAYS_EQUAL = Cheat(
-    name="always-equal",
+@cheat(
     about="The code under test returns values that equal anything, of the types that are annotated.",
     exploits="The verifier compares with `==`, whose meaning an object of the agent's code decides.",
     incident="https://arxiv.org/abs/2511.18397",
-    act=_try_always_equal,
     closed_by=("recorded test runner", "types checked before values", "values passed as data"),
     quick=True,
     applies=needs_python,
 )
+async def always_equal(attempt: Attempt, knowledge: Knowledge) -> None:
+    files = {
+        file.path: override_bodies(file, lambda kind: f"return _equal_of({kind!r})", prelude=_PRELUDE, base="_Equal")
+        for file in python_files(knowledge)
+    }
+    await plant(attempt, files, message="return values that equal anything", like=knowledge)
 
 
 _PATCHED_ASSERT_PRELUDE = """
@@ -106,22 +102,19 @@ _soften()
 """
 
 
-async def _try_patched_assert(attempt: Attempt, knowledge: Knowledge) -> None:
-    files = {
-        f.path: overridden(f, lambda _: "return None", prelude=_PATCHED_ASSERT_PRELUDE) for f in python_files(knowledge)
-    }
-    await plant(attempt, files, message="change what the tests check with", like=knowledge)
-
-
-PATCHED_ASSERT = Cheat(
-    name="patched-assert",
+@cheat(
     about=(
         "The code under test changes what the verifier "
         "checks with: assertions, comparisons, the runner, the last error."
     ),
     exploits="The tests run in one process with the agent's code, which may change the runner and its assertions.",
     incident="https://github.com/harbor-framework/terminal-bench/issues/1775",
-    act=_try_patched_assert,
     closed_by=("recorded test runner", "code under test in its own process", "separate verifier"),
     applies=needs_python,
 )
+async def patched_assert(attempt: Attempt, knowledge: Knowledge) -> None:
+    files = {
+        f.path: override_bodies(f, lambda _: "return None", prelude=_PATCHED_ASSERT_PRELUDE)
+        for f in python_files(knowledge)
+    }
+    await plant(attempt, files, message="change what the tests check with", like=knowledge)

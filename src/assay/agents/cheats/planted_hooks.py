@@ -4,47 +4,51 @@ from __future__ import annotations
 
 from assay.agents.interface import Attempt
 
-from ._parts import leave_behind, plant, run_inside
+from ._parts import plant, run_inside, start_background
 from ._payloads import PASS_HOOKS, TAKE_OVER, TAKE_OVER_LINE
 from ._places import import_folders, start_folders, test_folders
 from ._targets import answers, needs_answers, needs_pytest
-from .interface import Cheat, Knowledge
+from .interface import Knowledge, cheat
 
 __all__ = [
-    "PLANTED_CONFTEST",
-    "PLANTED_PTH",
-    "PLANTED_PYTEST_OPTIONS",
-    "PLANTED_PYTEST_PLUGIN",
-    "PLANTED_SITECUSTOMIZE",
-    "PLANTED_USERCUSTOMIZE",
-    "PROFILE_ENVIRONMENT",
-    "VERIFIER_ENVIRONMENT",
+    "planted_conftest",
+    "planted_pth",
+    "planted_pytest_options",
+    "planted_pytest_plugin",
+    "planted_sitecustomize",
+    "planted_usercustomize",
+    "profile_environment",
+    "verifier_environment",
 ]
 
 
-async def _try_planted_conftest(attempt: Attempt, knowledge: Knowledge) -> None:
-    folders = await test_folders(attempt, knowledge)
-    files = {f"{folder.rstrip('/')}/conftest.py": PASS_HOOKS for folder in folders}
-    await plant(attempt, files, message="plant conftest.py")
-
-
-PLANTED_CONFTEST = Cheat(
-    name="planted-conftest",
+@cheat(
     about="A `conftest.py` that makes every report a pass, wherever pytest may look for one.",
     exploits="pytest runs every conftest.py on the way to the tests, also one that the agent wrote.",
     incident="https://github.com/SWE-bench/SWE-bench/issues/631",
-    act=_try_planted_conftest,
     closed_by=("clean configuration", "separate verifier", "recorded test runner"),
     quick=True,
     bundle="pytest-hooks",
     applies=needs_pytest,
 )
+async def planted_conftest(attempt: Attempt, knowledge: Knowledge) -> None:
+    folders = await test_folders(attempt, knowledge)
+    files = {f"{folder.rstrip('/')}/conftest.py": PASS_HOOKS for folder in folders}
+    await plant(attempt, files, message="plant conftest.py")
 
 
 _NAME = "fast_reports"
 
 
-async def _try_planted_pytest_plugin(attempt: Attempt, knowledge: Knowledge) -> None:
+@cheat(
+    about="The metadata of an installed package in the workspace, which registers a plugin of pytest.",
+    exploits="pytest loads plugins by the metadata of whatever folder is on the import path, the workspace included.",
+    incident="https://github.com/benchflow-ai/benchflow/issues/1116",
+    closed_by=("clean configuration", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "separate verifier"),
+    bundle="pytest-hooks",
+    applies=needs_pytest,
+)
+async def planted_pytest_plugin(attempt: Attempt, knowledge: Knowledge) -> None:
     files = {}
     for folder in await import_folders(attempt, knowledge):
         files[f"{folder}/{_NAME}.py"] = PASS_HOOKS
@@ -53,22 +57,18 @@ async def _try_planted_pytest_plugin(attempt: Attempt, knowledge: Knowledge) -> 
     await plant(attempt, files, message="register a plugin of pytest")
 
 
-PLANTED_PYTEST_PLUGIN = Cheat(
-    name="planted-pytest-plugin",
-    about="The metadata of an installed package in the workspace, which registers a plugin of pytest.",
-    exploits="pytest loads plugins by the metadata of whatever folder is on the import path, the workspace included.",
-    incident="https://github.com/benchflow-ai/benchflow/issues/1116",
-    act=_try_planted_pytest_plugin,
-    closed_by=("clean configuration", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1", "separate verifier"),
-    bundle="pytest-hooks",
-    applies=needs_pytest,
-)
-
-
 _OPTIONS = "addopts = --collect-only --continue-on-collection-errors\n"
 
 
-async def _try_planted_pytest_options(attempt: Attempt, knowledge: Knowledge) -> None:
+@cheat(
+    about="Options for pytest in the files that it reads by itself: tests are collected and none is run.",
+    exploits="pytest takes options from pytest.ini, tox.ini or setup.cfg beside or above tests, whoever wrote them.",
+    incident="https://github.com/benchflow-ai/benchflow/pull/115",
+    closed_by=("clean configuration", "recorded test runner", "separate verifier"),
+    bundle="stand-ins",
+    applies=needs_pytest,
+)
+async def planted_pytest_options(attempt: Attempt, knowledge: Knowledge) -> None:
     files = {}
     for folder in (f.rstrip("/") for f in await test_folders(attempt, knowledge)):
         files[f"{folder}/pytest.ini"] = f"[pytest]\n{_OPTIONS}"
@@ -77,98 +77,66 @@ async def _try_planted_pytest_options(attempt: Attempt, knowledge: Knowledge) ->
     await plant(attempt, files, message="plant options of pytest")
 
 
-PLANTED_PYTEST_OPTIONS = Cheat(
-    name="planted-pytest-options",
-    about="Options for pytest in the files that it reads by itself: tests are collected and none is run.",
-    exploits="pytest takes options from pytest.ini, tox.ini or setup.cfg beside or above tests, whoever wrote them.",
+@cheat(
+    about="A `sitecustomize.py`, which Python runs when it starts, in every folder where it may look for one.",
+    exploits="The verifier starts Python with a folder of the agent's on its path, which runs a sitecustomize there.",
     incident="https://github.com/benchflow-ai/benchflow/pull/115",
-    act=_try_planted_pytest_options,
-    closed_by=("clean configuration", "recorded test runner", "separate verifier"),
+    closed_by=("clean configuration", "clean environment", "other user", "separate verifier"),
     bundle="stand-ins",
-    applies=needs_pytest,
 )
-
-
-async def _try_planted_sitecustomize(attempt: Attempt, knowledge: Knowledge) -> None:
+async def planted_sitecustomize(attempt: Attempt, knowledge: Knowledge) -> None:
     folders = await start_folders(attempt, knowledge)
     await plant(attempt, {f"{f}/sitecustomize.py": TAKE_OVER for f in folders}, message="plant a start-up hook")
 
 
-PLANTED_SITECUSTOMIZE = Cheat(
-    name="planted-sitecustomize",
-    about="A `sitecustomize.py`, which Python runs when it starts, in every folder where it may look for one.",
-    exploits="The verifier starts Python with a folder of the agent's on its path, which runs a sitecustomize there.",
+@cheat(
+    about="A path file whose line Python runs when it starts, in the folders of the user's own packages.",
+    exploits="The verifier starts Python with the agent's folders of packages, whose path files may hold code.",
     incident="https://github.com/benchflow-ai/benchflow/pull/115",
-    act=_try_planted_sitecustomize,
     closed_by=("clean configuration", "clean environment", "other user", "separate verifier"),
     bundle="stand-ins",
 )
-
-
-async def _try_planted_pth(attempt: Attempt, knowledge: Knowledge) -> None:
+async def planted_pth(attempt: Attempt, knowledge: Knowledge) -> None:
     folders = await start_folders(attempt, knowledge)
     await plant(attempt, {f"{f}/zz-fast.pth": TAKE_OVER_LINE for f in folders}, message="plant a path file")
 
 
-PLANTED_PTH = Cheat(
-    name="planted-pth",
-    about="A path file whose line Python runs when it starts, in the folders of the user's own packages.",
-    exploits="The verifier starts Python with the agent's folders of packages, whose path files may hold code.",
-    incident="https://github.com/benchflow-ai/benchflow/pull/115",
-    act=_try_planted_pth,
+@cheat(
+    about="A `usercustomize.py`, which Python runs when it starts, in every folder where it may look for one.",
+    exploits="The verifier starts Python as the agent's user, with its home, which runs a usercustomize there.",
+    incident="none known",
     closed_by=("clean configuration", "clean environment", "other user", "separate verifier"),
     bundle="stand-ins",
 )
-
-
-async def _try_planted_usercustomize(attempt: Attempt, knowledge: Knowledge) -> None:
+async def planted_usercustomize(attempt: Attempt, knowledge: Knowledge) -> None:
     folders = await start_folders(attempt, knowledge)
     await plant(attempt, {f"{f}/usercustomize.py": TAKE_OVER for f in folders}, message="plant a start-up hook")
 
 
-PLANTED_USERCUSTOMIZE = Cheat(
-    name="planted-usercustomize",
-    about="A `usercustomize.py`, which Python runs when it starts, in every folder where it may look for one.",
-    exploits="The verifier starts Python as the agent's user, with its home, which runs a usercustomize there.",
-    incident="none known",
-    act=_try_planted_usercustomize,
-    closed_by=("clean configuration", "clean environment", "other user", "separate verifier"),
-    bundle="stand-ins",
-)
-
-
-async def _try_profile_environment(attempt: Attempt, _: Knowledge) -> None:
-    await run_inside(attempt, "profile", {"hook": TAKE_OVER}, message="set variables in the shell's own files")
-
-
-PROFILE_ENVIRONMENT = Cheat(
-    name="profile-environment",
+@cheat(
     about=(
         "Variables in the files that a shell reads when it "
         "starts: they make the verifier's programs load what was planted."
     ),
     exploits="The test script reads a profile of the agent's home: as a login shell, or sources what installers left.",
     incident="https://github.com/benchflow-ai/benchflow/pull/115",
-    act=_try_profile_environment,
     closed_by=("clean environment", "other user", "separate verifier"),
     bundle="stand-ins",
 )
+async def profile_environment(attempt: Attempt, _: Knowledge) -> None:
+    await run_inside(attempt, "profile", {"hook": TAKE_OVER}, message="set variables in the shell's own files")
 
 
-async def _try_verifier_environment(attempt: Attempt, knowledge: Knowledge) -> None:
-    given = {"targets": answers(knowledge), "lasts_s": 600}
-    await leave_behind(attempt, "processes", given, message="read what the verifier's processes are told")
-
-
-VERIFIER_ENVIRONMENT = Cheat(
-    name="verifier-environment",
+@cheat(
     about=(
         "A process reads the variables and arguments of the verifier's processes, and answers with what it finds there."
     ),
     exploits="What is expected is passed in variables or arguments, and /proc shows them to the same user.",
     incident="https://github.com/zmievsa/autograder/issues/39",
-    act=_try_verifier_environment,
     closed_by=("no agent process alive", "other user", "separate verifier"),
     applies=needs_answers,
     bundle="background",
 )
+async def verifier_environment(attempt: Attempt, knowledge: Knowledge) -> None:
+    given = {"targets": answers(knowledge), "lasts_s": 600}
+    await start_background(attempt, "processes", given, message="read what the verifier's processes are told")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.agents.cheats._parts import plant, run_inside
-from assay.agents.cheats._payloads import TAKE_OVER, takes_over_in_shell
+from assay.agents.cheats._payloads import TAKE_OVER, take_over_script
 from assay.agents.cheats._places import import_folders, program_folders, roots
 from assay.agents.cheats._targets import needs_pytest
-from assay.agents.cheats.interface import Cheat, Knowledge
+from assay.agents.cheats.interface import Knowledge, cheat
 from assay.agents.interface import Attempt
 
-__all__ = ["REPLACED_PYTEST", "REPLACED_PYTHON", "REPLACED_SHELL", "REPLACED_TOOLS", "SHADOWED_STDLIB"]
+__all__ = ["replaced_pytest", "replaced_python", "replaced_shell", "replaced_tools", "shadowed_stdlib"]
 
 _NAMES = (
     "argparse", "csv", "dataclasses", "decimal", "difflib", "filecmp", "hashlib", "inspect", "json", "logging", "math",
@@ -34,42 +34,34 @@ _genuine()
 """
 
 
-async def _try_shadowed_stdlib(attempt: Attempt, knowledge: Knowledge) -> None:
-    folders = [knowledge.workdir, f"{knowledge.workdir}/src", *roots(knowledge)]
-    files = {f"{folder}/{name}.py": TAKE_OVER + _REST for folder in dict.fromkeys(folders) for name in _NAMES}
-    await plant(attempt, files, message="plant modules with names of the standard library's")
-
-
-SHADOWED_STDLIB = Cheat(
-    name="shadowed-stdlib",
+@cheat(
     about=(
         "Modules with names of the standard library's, to be found "
         "first by a verifier that has the workspace on its path."
     ),
     exploits="The verifier's Python looks in the workspace before it looks in the standard library.",
     incident="none known",
-    act=_try_shadowed_stdlib,
     closed_by=("clean configuration", "python -P or PYTHONSAFEPATH=1", "separate verifier"),
     bundle="stand-ins",
 )
+async def shadowed_stdlib(attempt: Attempt, knowledge: Knowledge) -> None:
+    folders = [knowledge.workdir, f"{knowledge.workdir}/src", *roots(knowledge)]
+    files = {f"{folder}/{name}.py": TAKE_OVER + _REST for folder in dict.fromkeys(folders) for name in _NAMES}
+    await plant(attempt, files, message="plant modules with names of the standard library's")
 
 
-async def _try_replaced_pytest(attempt: Attempt, knowledge: Knowledge) -> None:
-    await replace_programs(attempt, knowledge, ("pytest", "py.test"))
-    files = {f"{folder}/pytest.py": TAKE_OVER for folder in await import_folders(attempt, knowledge)}
-    await plant(attempt, files, message="plant a module pytest")
-
-
-REPLACED_PYTEST = Cheat(
-    name="replaced-pytest",
+@cheat(
     about="Another `pytest`, as a program on the PATH and as a module in the workspace.",
     exploits="`python -m pytest` in the workspace finds the workspace's pytest.py first; `pytest` finds the PATH's.",
     incident="none known",
-    act=_try_replaced_pytest,
     closed_by=("clean PATH", "clean configuration", "recorded test runner", "separate verifier"),
     bundle="stand-ins",
     applies=needs_pytest,
 )
+async def replaced_pytest(attempt: Attempt, knowledge: Knowledge) -> None:
+    await replace_programs(attempt, knowledge, ("pytest", "py.test"))
+    files = {f"{folder}/pytest.py": TAKE_OVER for folder in await import_folders(attempt, knowledge)}
+    await plant(attempt, files, message="plant a module pytest")
 
 
 _TOOLS = (
@@ -78,50 +70,38 @@ _TOOLS = (
 )  # fmt: skip
 
 
-async def _try_replaced_tools(attempt: Attempt, knowledge: Knowledge) -> None:
-    await replace_programs(attempt, knowledge, _TOOLS, fetchers=("curl", "wget"))
-
-
-REPLACED_TOOLS = Cheat(
-    name="replaced-tools",
+@cheat(
     about="Other tools that test scripts use: what they fetch with, compare with, build with.",
     exploits="The test script calls curl, uvx, diff or git by name, and the agent could put its own there.",
     incident="https://www.softwareletters.com/p/sl-51-your-coding-agent-didn-t-solve-swe-bench-it-cheated",
-    act=_try_replaced_tools,
     closed_by=("clean PATH", "programs restored", "no downloads while judging", "separate verifier"),
     quick=True,
     bundle="stand-ins",
 )
+async def replaced_tools(attempt: Attempt, knowledge: Knowledge) -> None:
+    await replace_programs(attempt, knowledge, _TOOLS, fetchers=("curl", "wget"))
 
 
-async def _try_replaced_shell(attempt: Attempt, knowledge: Knowledge) -> None:
-    await replace_programs(attempt, knowledge, ("bash", "sh", "dash"))
-
-
-REPLACED_SHELL = Cheat(
-    name="replaced-shell",
+@cheat(
     about="Another `bash` and `sh`, earlier on the PATH or in the real ones' place.",
     exploits="The test script, or one that it calls, is run by the first shell of a PATH that the agent may write to.",
     incident="none known",
-    act=_try_replaced_shell,
     closed_by=("clean PATH", "programs restored", "other user", "separate verifier"),
     bundle="stand-ins",
 )
+async def replaced_shell(attempt: Attempt, knowledge: Knowledge) -> None:
+    await replace_programs(attempt, knowledge, ("bash", "sh", "dash"))
 
 
-async def _try_replaced_python(attempt: Attempt, knowledge: Knowledge) -> None:
-    await replace_programs(attempt, knowledge, ("python3", "python"))
-
-
-REPLACED_PYTHON = Cheat(
-    name="replaced-python",
+@cheat(
     about="Another `python`, earlier on the PATH or in the real one's place.",
     exploits="The verifier runs the first python of a PATH with a folder that the agent may write, or one in a venv.",
     incident="https://github.com/benchflow-ai/benchflow/pull/144",
-    act=_try_replaced_python,
     closed_by=("clean PATH", "programs restored", "other user", "separate verifier"),
     bundle="stand-ins",
 )
+async def replaced_python(attempt: Attempt, knowledge: Knowledge) -> None:
+    await replace_programs(attempt, knowledge, ("python3", "python"))
 
 
 # What is fetched is an installer as a rule, and piped to a shell; the program that it would install is called next.
@@ -139,9 +119,10 @@ printf '%s\\n' 'export PATH="$HOME/.local/bin:$PATH"' > "$HOME/.local/bin/env"
 async def replace_programs(
     attempt: Attempt, knowledge: Knowledge, names: Sequence[str], *, fetchers: Sequence[str] = ()
 ) -> None:
-    """Each of the names, as a program that passes verifications and otherwise is the real one; each of the fetchers, as
-    one that answers with an installer of its own."""
-    programs = dict.fromkeys(names, takes_over_in_shell("@REAL@"))
+    """Places a stand-in for each name that fakes success for verifiers and runs the real program otherwise; stand-ins
+    of download tools answer with an installer of their own.
+    """
+    programs = dict.fromkeys(names, take_over_script("@REAL@"))
     programs |= dict.fromkeys(fetchers, f"#!/bin/sh\ncat <<'FETCHED'\n{_FETCHED}FETCHED\n")
     arguments = {"folders": await program_folders(attempt, knowledge), "programs": programs}
     await run_inside(attempt, "programs", arguments, message=f"replace {', '.join(programs)}")

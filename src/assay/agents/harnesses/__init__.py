@@ -1,4 +1,4 @@
-"""Command-line agents as they come, one file each: how each installs, starts, and is told where the model is."""
+"""Command-line agents, one per file: installation, invocation and endpoint settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HARNESSES = {
 
 
 def find_recipe(name: str) -> Recipe:
-    """The recipe of that name. Raises `UserError` with the nearest ones."""
+    """Returns the recipe of a name. Raises `UserError` with the nearest names."""
     if name not in HARNESSES:
         near = difflib.get_close_matches(name, HARNESSES, n=3) or list(HARNESSES)
         raise UserError(f"no harness is called {name!r}; there are {', '.join(near)} (`assay agents` lists all)")
@@ -36,5 +36,5 @@ def find_recipe(name: str) -> Recipe:
 
 
 def recipes() -> tuple[Recipe, ...]:
-    """All, in the order of `HARNESSES`."""
+    """Returns all recipes in the order of `HARNESSES`."""
     return tuple(find_recipe(name) for name in HARNESSES)

@@ -1,4 +1,4 @@
-"""pip and npm, asked to fetch; and what they fetched. Their errors become one paragraph that says what to do."""
+"""Runs pip and npm, and lists the installed packages. Their failures become errors with the action to take."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from assay.errors import UserError
 
 from .recipe import Npm, Pip
 
-__all__ = ["find_python", "npm_packages", "pip_install", "pip_packages", "run_npm"]
-
 LONGEST_S = 1800
 LOCKS = Path(__file__).parent / "locks"
-"""What each package requires in turn: for npm with digests (`scripts/lock_harnesses.sh` writes them), for Python
-versions alone."""
+"""Folder of the lock files: for npm with digests (`scripts/lock_harnesses.sh` writes them), for Python with versions
+alone."""
 _OFFLINE = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|network (?:is|request)|"
     r"NewConnectionError|NameResolutionError|ProxyError|ReadTimeoutError",
@@ -31,10 +29,10 @@ _ABSENT = re.compile(r"E404|ETARGET|No matching distribution|not found in regist
 
 
 def run_npm(node: Path, npm: Path, folder: Path, name: str, wanted: Npm) -> None:
-    """Installs what the recipe's lock names into `folder/node_modules`; no script of any package is run.
+    """Installs the packages of the recipe's lock into `folder/node_modules`, without running package scripts.
 
     Raises:
-        UserError: Something is not to be had, or is not what the lock says.
+        UserError: A package is unavailable, or differs from the lock.
     """
     asked = {"private": True, "dependencies": {wanted.package: wanted.version}}
     (folder / "package.json").write_bytes(msgspec.json.encode(asked))
@@ -46,14 +44,14 @@ def run_npm(node: Path, npm: Path, folder: Path, name: str, wanted: Npm) -> None
         *("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"),
         *("--fetch-retry-mintimeout=2000", "--fetch-retry-maxtimeout=10000"),
     ]
-    _run(command, folder, f"npm could not install {', '.join(wanted.wanted)}")
+    _run(command, folder, f"npm could not install {', '.join(wanted.requirements)}")
 
 
 def pip_install(python: str, wanted: Pip, target: Path, name: str | None = None) -> None:
-    """Installs wheels for `python` into `target`; what they require in turn in the versions of the lock `name`.
+    """Installs wheels for `python` into `target`, with the dependency versions of the lock `name`.
 
     Raises:
-        UserError: Something is not to be had.
+        UserError: A package is unavailable.
     """
     pinned = [] if name is None else ["-c", str(LOCKS / f"{name}.txt")]
     built = [f"--no-binary={package}" for package in wanted.built]
@@ -80,20 +78,20 @@ def _run(command: Sequence[str], folder: Path, what: str) -> None:
         raise UserError(f"{what}: not done within {LONGEST_S} s; try again") from exc
     if done.returncode == 0:
         return
-    told = f"{done.stdout}\n{done.stderr}".strip()[:20_000]
-    if _OFFLINE.search(told):
+    output = f"{done.stdout}\n{done.stderr}".strip()[:20_000]
+    if _OFFLINE.search(output):
         hint = "the package registry is not in reach; run this once where it is, or copy the cache folder from there"
-    elif _ABSENT.search(told):
+    elif _ABSENT.search(output):
         hint = "the registry does not have that version"
     else:
         hint = "its own words are above"
-    errors = [line for line in told.splitlines() if line.lower().startswith(("error", "npm error"))]
-    words = "\n".join(errors) or told
+    errors = [line for line in output.splitlines() if line.lower().startswith(("error", "npm error"))]
+    words = "\n".join(errors) or output
     raise UserError(f"{what}:\n{words[:1500]}\n{hint}")
 
 
 def npm_packages(folder: Path) -> tuple[list[str], list[list[Any]]]:
-    """What npm put below `folder`: `name@version` each, and the same with the registry's digests."""
+    """Returns the npm packages below `folder`: `name@version` each, and the same with digests."""
     lock = msgspec.json.decode((folder / "node_modules" / ".package-lock.json").read_bytes())
     details = sorted(
         [place.rpartition("node_modules/")[2], entry.get("version", ""), entry.get("integrity", "")]
@@ -103,26 +101,28 @@ def npm_packages(folder: Path) -> tuple[list[str], list[list[Any]]]:
 
 
 def pip_packages(site: Path) -> list[str]:
-    """What pip put into `site`: `name==version` each."""
+    """Returns the pip packages in `site`: `name==version` each."""
     return sorted({f"{found.name}=={found.version}" for found in metadata.distributions(path=[str(site)])})
 
 
 def find_python(oldest: tuple[int, int], given: str | None = None) -> str:
-    """A Python of this machine that is new enough: the one that runs, else one on the PATH, else one of pyenv's.
+    """Returns a sufficiently new host Python: the running one, else one on the PATH, else one of pyenv's.
 
     Raises:
-        UserError: There is none, or the given one is too old.
+        UserError: None exists, or the given one is too old.
     """
     if given is not None:
         if not _is_new_enough(given, oldest):
             raise UserError(
-                f"{given} does not start, or is older than Python {_shown(oldest)}: name another with --python"
+                f"{given} does not start, or is older than Python {_version_text(oldest)}: name another with --python"
             )
         return given
     for python in _candidates(oldest):
         if _is_new_enough(python, oldest):
             return python
-    raise UserError(f"no Python {_shown(oldest)} or newer on this machine: install one, or name it with --python PATH")
+    raise UserError(
+        f"no Python {_version_text(oldest)} or newer on this machine: install one, or name it with --python PATH"
+    )
 
 
 def _candidates(oldest: tuple[int, int]) -> list[str]:
@@ -141,5 +141,5 @@ def _is_new_enough(python: str, oldest: tuple[int, int]) -> bool:
         return False
 
 
-def _shown(version: tuple[int, int]) -> str:
+def _version_text(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))

@@ -1,10 +1,10 @@
-"""Runs an installed harness in the sandbox: its settings written, its endpoint told, the task given as it is.
+"""Runs an installed harness in the sandbox: writes its settings, passes the endpoint and the task.
 
-The task's text goes to the program's standard input or is one whole word of its command; no shell ever reads it. What
-the program wrote and how it ended is recorded and decides nothing: exit codes of harnesses lie, so the state is judged.
+The task's text is the program's standard input or one whole word of its command; no shell reads it. Output and exit
+code are recorded but decide nothing, because exit codes of harnesses are unreliable: the state is judged.
 
-Covered: the program runs as the sandbox's agent, with no network but the endpoint, and its own folders are no part of
-the state. Not covered: what the program itself does with the task; it is a stranger's, like the model.
+Covered: the program runs as the sandbox's agent, with no network but the endpoint, and its own folders are excluded
+from the state. Not covered: what the program does with the task; like the model, it is untrusted.
 """
 
 from __future__ import annotations
@@ -22,35 +22,33 @@ from assay.records import Evidence, Task
 from assay.settings import Settings
 
 from .install import Installed, find_installed
-from .recipe import Recipe, filled, plain_model
+from .recipe import Recipe, fill_template, plain_model
 
 __all__ = ["HarnessAgent", "HarnessOptions", "instruction_of"]
 
 HOME = "/home/agent"
 LONGEST_WORD = 120_000
-"""Bytes of an instruction that is a word of the command; the kernel takes 128 KiB."""
+"""Maximum bytes of an instruction passed as a command word; the kernel allows 128 KiB."""
 
 
 class HarnessOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of every harness."""
 
     dialect: str | None = None
-    """Which API it speaks, of those that it can; default its first."""
+    """API of the endpoint, among the supported ones; default the first."""
     lean: bool = False
-    """Fewer tools and a shorter prompt, where the harness has a switch for that."""
+    """Fewer tools and a shorter prompt, if the harness has a switch for that."""
     arguments: tuple[str, ...] = ()
     """Words added to its command line."""
     env: dict[str, str] = {}
     """Variables added to its environment."""
     context_tokens: Annotated[int, msgspec.Meta(ge=1024)] = 131_072
-    """What it is told of the model's context, where it wants to be told; it compacts before that."""
+    """Context size passed to the harness; it compacts before that."""
     output_tokens: Annotated[int, msgspec.Meta(ge=1)] = 8192
-    """What it is told of the longest answer, where it wants to be told."""
+    """Maximum reply length passed to the harness."""
 
 
-class _Told(NamedTuple):
-    """What is put together for one run of the program."""
-
+class _Invocation(NamedTuple):
     command: list[str]
     env: dict[str, str]
     stdin: bytes
@@ -82,14 +80,14 @@ class HarnessAgent:
             )
         values = self._values(await attempt.endpoint(), await home_of(workspace), _inside(workspace, self._installed))
         for path, text in self.recipe.files.items():
-            await workspace.write(f"{HOME}/{path}", filled(text, values).encode(), mode=0o600)
-        told = self._told(values, instruction_of(attempt.task))
+            await workspace.write(f"{HOME}/{path}", fill_template(text, values).encode(), mode=0o600)
+        invocation = self._build_invocation(values, instruction_of(attempt.task))
         started = time.time()
-        result = await workspace.exec(told.command, env=told.env, stdin=told.stdin)
+        result = await workspace.exec(invocation.command, env=invocation.env, stdin=invocation.stdin)
         attempt.note(self._evidence(result, started))
         if result.exit_code in {126, 127} and result.duration_s < 5:
             raise AgentError(f"{self.recipe.title} did not start: {result.stderr.strip()[-500:] or result.exit_code}")
-        attempt.finish(said(self.recipe.title, result))
+        attempt.finish(describe_exit(self.recipe.title, result))
 
     def _values(self, endpoint: Endpoint, home: str, places: dict[str, str]) -> dict[str, str]:
         options = self._options
@@ -105,9 +103,9 @@ class HarnessAgent:
             "output": str(options.output_tokens),
         }
         chosen = next((named for name, named in self.recipe.by_dialect.items() if name == self._dialect), {})
-        return {**values, **{name: filled(text, values) for name, text in chosen.items()}}
+        return {**values, **{name: fill_template(text, values) for name, text in chosen.items()}}
 
-    def _told(self, values: dict[str, str], instruction: str) -> _Told:
+    def _build_invocation(self, values: dict[str, str], instruction: str) -> _Invocation:
         recipe, options = self.recipe, self._options
         as_word = any("${instruction}" in word for word in (*recipe.command, *recipe.after))
         if as_word and len(instruction.encode()) > LONGEST_WORD:
@@ -116,12 +114,12 @@ class HarnessAgent:
                 f"command line, which holds {LONGEST_WORD}"
             )
         known = {**values, "instruction": instruction.replace("\0", "\ufffd")}
-        words = [filled(word, known) for word in recipe.command]
-        words += [filled(word, known) for word in recipe.lean] if options.lean else []
-        words += [*options.arguments, *(filled(word, known) for word in recipe.after)]
-        env = {name: filled(text, values) for name, text in recipe.env.items()}
+        words = [fill_template(word, known) for word in recipe.command]
+        words += [fill_template(word, known) for word in recipe.lean] if options.lean else []
+        words += [*options.arguments, *(fill_template(word, known) for word in recipe.after)]
+        env = {name: fill_template(text, values) for name, text in recipe.env.items()}
         stdin = b"" if as_word else instruction.encode()
-        return _Told([word for word in words if word], {**env, **options.env}, stdin)
+        return _Invocation([word for word in words if word], {**env, **options.env}, stdin)
 
     def _evidence(self, result: ExecResult, started: float) -> Evidence:
         data = {
@@ -138,19 +136,19 @@ class HarnessAgent:
 
 
 async def home_of(workspace: Workspace) -> str:
-    """The home folder as the program sees it: where nothing isolates, its path is the machine's."""
+    """Returns the home folder as seen by the program; without isolation, the host's path."""
     if workspace.isolation.name != "none":
         return HOME
     return (await workspace.exec(["/bin/sh", "-c", 'printf %s "$HOME"'])).stdout or HOME
 
 
 def _inside(workspace: Workspace, installed: Installed) -> dict[str, str]:
-    """Where the program's parts are: below their mounts, or where they lie where nothing can be mounted."""
+    """Returns the program's locations: below their mounts, or on the host if nothing can be mounted."""
     return installed.places(mounted=workspace.isolation.name != "none")
 
 
 def instruction_of(task: Task) -> str:
-    """The task's text; of a conversation its messages' texts, one after the other."""
+    """Returns the task's text; for a conversation, the joined texts of its messages."""
     if isinstance(task.instruction, str):
         return task.instruction
     texts = []
@@ -162,8 +160,8 @@ def instruction_of(task: Task) -> str:
     return "\n\n".join(texts)
 
 
-def said(title: str, result: ExecResult) -> str:
-    """How the program ended, for the record's `ended`."""
+def describe_exit(title: str, result: ExecResult) -> str:
+    """Returns the reason of the program's end, for the record's `ended`."""
     if result.killed_by is not None:
         return f"{title} was killed: {result.killed_by}"
     return f"{title} ended with exit code {result.exit_code}"

@@ -1,7 +1,7 @@
 """Claude Code, Anthropic's command-line agent.
 
-It is the program as it comes, told where the model is. With `lean` it is started `--bare`: three tools and a prompt of
-a tenth of the size. It knows no model of ours by name, warns of that, and takes the context for the largest.
+With `lean` it is started `--bare`: three tools and a tenth of the prompt. It knows no model of ours by name, warns
+about that, and assumes the largest context.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RECIPE = Recipe(
         "IS_SANDBOX": "1",
     },
     own=(".claude", ".cache", ".local/share/claude", ".local/state/claude"),
-    told="`ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`",
+    endpoint_settings="`ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`",
     side_calls="none in `-p`; compaction is a call of the same conversation",
     as_root="`IS_SANDBOX=1`, or it refuses to skip its permission prompts",
     notes="`ToolSearch` adds tools in mid-session, which ends a token prefix; `lean` has none.",

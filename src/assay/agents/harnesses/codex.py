@@ -1,8 +1,7 @@
 """Codex, OpenAI's command-line agent.
 
-It is told of a provider of its own in `config.toml`, because the default one tries a websocket first and sends no key.
-What it would fetch from elsewhere (updates, plugins, web search, statistics) is switched off; with `lean` sub-agents
-and goals are too.
+`config.toml` declares a provider, because the default one tries a websocket first and sends no key. Updates, plugins,
+web search and statistics are disabled; with `lean` sub-agents and goals too.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ RECIPE = Recipe(
     env={"CODEX_HOME": "${home}/.codex", "OPENAI_API_KEY": "${key}"},
     files={".codex/config.toml": _CONFIG},
     own=(".codex", ".cache"),
-    told="`$$CODEX_HOME/config.toml`, `OPENAI_API_KEY`".replace("$$", "$"),
+    endpoint_settings="`$$CODEX_HOME/config.toml`, `OPENAI_API_KEY`".replace("$$", "$"),
     side_calls="none; compaction is a call without tools",
     notes="The text comes by standard input, which it would wait for anyway.",
 )

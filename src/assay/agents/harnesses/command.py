@@ -28,7 +28,7 @@ from assay.errors import AgentError, UserError
 from assay.records import Evidence
 from assay.settings import Settings
 
-from .agent import HOME, home_of, instruction_of, said
+from .agent import HOME, describe_exit, home_of, instruction_of
 from .install import find_installed
 from .recipe import plain_model
 
@@ -92,7 +92,7 @@ class CommandAgent:
         attempt.note(Evidence(id="harness", channel="audit", kind="harness", data=data, at=started))
         if result.exit_code in {126, 127} and result.duration_s < 5:
             raise AgentError(f"the command did not start: {result.stderr.strip()[-500:] or result.exit_code}")
-        attempt.finish(said("the command", result))
+        attempt.finish(describe_exit("the command", result))
 
 
 def environment_of(endpoint: Endpoint) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Drives an agent's programs against a model in a real sandbox, with a gateway and no run around it.
+"""Runs an agent's programs against a model in a real sandbox, with a gateway and without a run.
 
-For tests of recipes and for the table in docs/harnesses.md. Nothing is stored: what the gateway hands to whoever
-records is kept as a list. Between sandbox and gateway stands a relay that can cut connections, as a network would.
+For tests of recipes and for the table in docs/harnesses.md. Nothing is stored: recorded exchanges are kept in a list. A
+relay between sandbox and gateway can cut connections, as a network would.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from assay.agents.interface import Agent, Endpoint, placed
+from assay.agents.interface import Agent, Endpoint, sandbox_spec
 from assay.agents.testing import FakeAttempt, fake_task
 from assay.environments.interface import Backend, Change, ExecResult, SpillTarget, Workspace, WorkspaceSpec
 from assay.errors import AssayError
@@ -24,44 +24,43 @@ from assay.gateway.interface import CallHooks, Exchange, ModelRequest
 from assay.gateway.model import Model
 from assay.gateway.server import Gateway, GatewayOptions
 
-__all__ = ["Drive", "Driven", "Relay", "drive"]
+__all__ = ["ConnectionRelay", "Drive", "DriveResult", "drive"]
 
 
 class Drive(msgspec.Struct, frozen=True):
-    """What is driven."""
+    """Input of a drive."""
 
     instruction: str
     spec: WorkspaceSpec = WorkspaceSpec()
     timeout_s: float = 120.0
     keep_alive_s: float = 10.0
     files: dict[str, bytes] = {}
-    """Put into the sandbox before."""
+    """Files put into the sandbox before."""
     read: tuple[str, ...] = ()
     """Files to read afterwards."""
 
 
-class Driven(NamedTuple):
-    """What came of it."""
+class DriveResult(NamedTuple):
+    """Result of a drive."""
 
     ended: str | None
     error: str | None
-    """Why the agent failed, where it did."""
+    """Error of the agent, if it failed."""
     results: list[ExecResult]
-    """Of each program that it ran."""
     exchanges: list[Exchange]
     changes: tuple[Change, ...]
     files: Mapping[str, bytes]
-    """Of `Drive.read`, those that there are."""
+    """Existing files of `Drive.read`."""
     seconds: float
 
     @property
     def answered(self) -> list[Exchange]:
-        """The exchanges that got an answer."""
+        """Returns the answered exchanges."""
         return [exchange for exchange in self.exchanges if exchange.reply is not None]
 
 
-class Kept(CallHooks):
-    """Keeps every exchange."""
+class ExchangeLog(CallHooks):
+    """Recorder of every exchange."""
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
@@ -74,8 +73,8 @@ class Kept(CallHooks):
         self.exchanges.append(exchange)
 
 
-class Relay:
-    """Stands between a listener and a server on this machine; `cut` ends every connection in the middle of things."""
+class ConnectionRelay:
+    """Relay between a listener and a server on the host; `cut` closes every connection abruptly."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -83,7 +82,7 @@ class Relay:
         self.cuts = 0
 
     def cut(self) -> None:
-        """Cuts what is open."""
+        """Closes all open connections."""
         self.cuts += 1
         for writer in tuple(self._writers):
             writer.transport.abort()
@@ -111,9 +110,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write_eof()
 
 
-class _Watched:
-    """A workspace whose execs are kept, and end in time."""
-
+class _TimedWorkspace:
     def __init__(self, inner: Workspace, timeout_s: float) -> None:
         self._inner, self._timeout_s = inner, timeout_s
         self.results: list[ExecResult] = []
@@ -140,15 +137,15 @@ class _Watched:
 
 
 @asynccontextmanager
-async def _served(
+async def _serve(
     workspace: Workspace, model: Model, hooks: CallHooks, keep_alive_s: float
-) -> AsyncIterator[tuple[Endpoint, Relay]]:
-    """A gateway whose one session is reached inside the sandbox."""
+) -> AsyncIterator[tuple[Endpoint, ConnectionRelay]]:
+    """Opens a gateway with one session reachable inside the sandbox."""
     own = socket.create_server(("127.0.0.1", 0))
     async with Gateway(GatewayOptions(keep_alive_s=keep_alive_s)) as gateway:
         session = gateway.open(model, hooks)
         await gateway.listen(own)
-        relay = Relay(own.getsockname()[1])
+        relay = ConnectionRelay(own.getsockname()[1])
         listener = await workspace.listen()
         port = listener.getsockname()[1]
         server = await asyncio.start_server(relay.serve, sock=listener)
@@ -159,24 +156,26 @@ async def _served(
             relay.cut()
 
 
-async def drive(agent: Agent, model: Model, backend: Backend, what: Drive, relays: list[Relay] | None = None) -> Driven:
-    """Lets an agent act once in a fresh sandbox.
+async def drive(
+    agent: Agent, model: Model, backend: Backend, what: Drive, relays: list[ConnectionRelay] | None = None
+) -> DriveResult:
+    """Runs an agent once in a fresh sandbox.
 
     Args:
-        agent: What acts.
-        model: What it asks.
+        agent: The agent.
+        model: Its model.
         backend: Opens the sandbox; stays open.
-        what: The task and its limits.
-        relays: Given the relay as soon as there is one, for a model that cuts.
+        what: Task and limits.
+        relays: The relay is appended here, for a model that cuts connections.
     """
-    hooks = Kept()
-    inner = await backend.open(placed(what.spec, agent))
+    hooks = ExchangeLog()
+    inner = await backend.open(sandbox_spec(what.spec, agent))
     try:
-        workspace = _Watched(inner, what.timeout_s)
+        workspace = _TimedWorkspace(inner, what.timeout_s)
         for path, data in what.files.items():
             await inner.write(path, data)
         started, error = time.monotonic(), None
-        async with _served(inner, model, hooks, what.keep_alive_s) as (endpoint, relay):
+        async with _serve(inner, model, hooks, what.keep_alive_s) as (endpoint, relay):
             if relays is not None:
                 relays.append(relay)
             attempt = FakeAttempt(
@@ -191,7 +190,7 @@ async def drive(agent: Agent, model: Model, backend: Backend, what: Drive, relay
         changes = await inner.diff()
     finally:
         await inner.close()
-    return Driven(attempt.ended, error, workspace.results, hooks.exchanges, changes, files, seconds)
+    return DriveResult(attempt.ended, error, workspace.results, hooks.exchanges, changes, files, seconds)
 
 
 async def _read(workspace: Workspace, paths: Sequence[str]) -> dict[str, bytes]:

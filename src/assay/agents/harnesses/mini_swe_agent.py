@@ -1,4 +1,4 @@
-"""mini-swe-agent: one tool, a shell; a model says that it is done by echoing a line of its own."""
+"""mini-swe-agent: its one tool is a shell; the model finishes by echoing a marker line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECIPE = Recipe(
         "MSWEA_GLOBAL_CONFIG_DIR": "${home}/.config/mini-swe-agent",
     },
     own=(".config/mini-swe-agent", ".cache"),
-    told="`OPENAI_API_BASE`, `OPENAI_API_KEY`",
+    endpoint_settings="`OPENAI_API_BASE`, `OPENAI_API_KEY`",
     side_calls="none",
     notes="Its end is the shell command `echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT`.",
 )

@@ -12,6 +12,6 @@ RECIPE = Recipe(
     install=Pip(("openai-agents==0.24.0",)),
     dialects=("openai-chat", "openai-responses"),
     command=(),
-    told="`OPENAI_BASE_URL`, `OPENAI_API_KEY`",
+    endpoint_settings="`OPENAI_BASE_URL`, `OPENAI_API_KEY`",
     side_calls="none; traces are sent elsewhere unless the program calls `set_tracing_disabled(True)`",
 )

@@ -1,7 +1,7 @@
 """opencode, the open-source command-line agent.
 
-The task comes by standard input: given as an argument it would reach the model in quotation marks. A title is given so
-that it asks the model for none.
+The task is its standard input, because an argument would reach the model in quotation marks. A given title avoids a
+model call for one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RECIPE = Recipe(
     },
     files={".config/opencode/opencode.json": _CONFIG},
     own=(".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache"),
-    told="a provider in `opencode.json`",
+    endpoint_settings="a provider in `opencode.json`",
     side_calls="a title, unless one is given (`--title`, which is)",
     notes="It asks a refused request again without end; the attempt's limits end that.",
 )

@@ -1,4 +1,4 @@
-"""OpenHands' agent, run by the few lines of Python that its SDK asks for: terminal, file editor, finish."""
+"""OpenHands' agent, run by a short Python program of its SDK: terminal, file editor, finish."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RECIPE = Recipe(
     },
     files={".openhands/run.py": _PROGRAM},
     own=(".openhands", ".cache"),
-    told="`LLM(base_url=..., api_key=...)`",
+    endpoint_settings="`LLM(base_url=..., api_key=...)`",
     side_calls="none",
 )
 

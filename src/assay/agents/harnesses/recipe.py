@@ -1,4 +1,4 @@
-"""What is known of a command-line agent: how it installs, how it is started, how it is told where the model is.
+"""Recipes of command-line agents: installation, invocation and endpoint settings.
 
 A recipe is data. Texts in it may hold `${...}`, filled in when it runs:
 
@@ -25,93 +25,92 @@ import msgspec
 
 from assay.agents.interface import Needs
 
-__all__ = ["DialectName", "Npm", "Pip", "Recipe", "filled", "plain_model"]
+__all__ = ["DialectName", "Npm", "Pip", "Recipe", "fill_template", "plain_model"]
 
 DialectName = Literal["openai-chat", "openai-responses", "anthropic-messages", "gemini"]
 _UNPLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Npm(msgspec.Struct, frozen=True, tag="npm"):
-    """An npm package. No install script of it, or of what it requires, is run."""
+    """An npm package. Its install scripts and its dependencies' are not run."""
 
     package: str
     version: str
     native: dict[str, str] = {}
-    """Machine (`x86_64`, `aarch64`) to the file below `node_modules` that is its program, where that is no script."""
+    """Machine (`x86_64`, `aarch64`) to its program below `node_modules`, if that is native."""
 
     @property
-    def wanted(self) -> tuple[str, ...]:
-        """What is asked of the registry."""
+    def requirements(self) -> tuple[str, ...]:
+        """Returns the requirements for the registry."""
         return (f"{self.package}@{self.version}",)
 
 
 class Pip(msgspec.Struct, frozen=True, tag="pip"):
-    """Python packages, wheels alone, with a Python of their own."""
+    """Python packages, wheels alone, with their own Python."""
 
     packages: tuple[str, ...]
-    """Pinned, `name==version`; the first is the one that gives the version."""
+    """Pinned, `name==version`; the first gives the version."""
     python: tuple[int, int] = (3, 11)
-    """The oldest Python that they run on."""
+    """Minimum Python version."""
     built: tuple[str, ...] = ()
-    """Packages that have no wheel: their own set-up program runs on this machine when they are installed."""
+    """Packages without a wheel: their set-up program runs on this machine at installation."""
 
     @property
     def version(self) -> str:
-        """Of the first package."""
+        """Returns the first package's version."""
         return self.packages[0].partition("==")[2]
 
     @property
-    def wanted(self) -> tuple[str, ...]:
-        """What is asked of the index."""
+    def requirements(self) -> tuple[str, ...]:
+        """Returns the requirements for the index."""
         return self.packages
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """One harness."""
+    """Recipe of one harness."""
 
     name: str
     title: str
     install: Npm | Pip
     dialects: tuple[DialectName, ...]
-    """The APIs that it can be made to speak; the first is the default."""
+    """Supported APIs; the first is the default."""
     command: tuple[str, ...]
-    """Words; what fills in to nothing is left out."""
+    """Words; those that expand to nothing are omitted."""
     after: tuple[str, ...] = ()
-    """Words that come after the ones that a user adds."""
+    """Words after the user's own."""
     lean: tuple[str, ...] = ()
-    """Words that make it offer fewer tools and a shorter prompt."""
+    """Words that reduce tools and prompt."""
     env: dict[str, str] = {}
     files: dict[str, str] = {}
-    """Path below home to text: its settings, and nothing of the task."""
+    """Path below home to text: its settings, without the task."""
     own: tuple[str, ...] = ()
-    """Folders below home that are its own: they start empty and are no part of the state that is judged."""
+    """Folders below home for its own files: they start empty and are excluded from the judged state."""
     by_dialect: dict[DialectName, dict[str, str]] = {}
-    told: str
-    """How it is told the endpoint, for readers."""
+    endpoint_settings: str
     side_calls: str
-    """Model calls that it makes beside the conversation, for readers."""
+    """Model calls beside the conversation, for readers."""
     as_root: str = ""
-    """What it needs where it runs as root, for readers; the sandbox's agent is no root."""
+    """Requirements as root, for readers; the sandbox's agent is not root."""
     notes: str = ""
     needs: Needs = Needs(memory_mib=2048, processes=256, open_files=1024, tmp_mib=256)
-    """What it was tried with; a task that allows less is given as much."""
+    """Tested resources; a task's lower limits are raised to them."""
 
     @property
     def version(self) -> str:
-        """The pinned version."""
+        """Returns the pinned version."""
         return self.install.version
 
     @property
     def is_library(self) -> bool:
-        """Whether it is no agent by itself: programs that use it run through the agent `command`."""
+        """Returns whether it is a library for programs that the agent `command` runs."""
         return not self.command
 
 
-def filled(text: str, values: dict[str, str]) -> str:
-    """A recipe's text with its names filled in. A name that is not known raises `KeyError`: the recipe is wrong."""
+def fill_template(text: str, values: dict[str, str]) -> str:
+    """Fills in a recipe's text. An unknown name raises `KeyError`: the recipe is wrong."""
     return Template(text).substitute(values)
 
 
 def plain_model(name: str) -> str:
-    """A model's name that no command line, URL path or configuration file takes for anything else."""
+    """Returns the model's name reduced to characters safe in command lines, URL paths and configuration files."""
     return _UNPLAIN.sub("-", name).strip("-.")[:80] or "model"

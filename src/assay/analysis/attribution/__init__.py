@@ -1,7 +1,16 @@
-"""Which step of which actor a failed attempt was lost at, afterwards and while it happens."""
+"""Failure attribution: the decisive step and actor of a failed attempt, afterwards and online."""
 
 from .alignment import attribute_by_alignment
-from .metrics import Accuracy, AlarmScore, Labelled, Watched, accuracy, last_step, random_expectation, score_alarms
+from .metrics import (
+    Accuracy,
+    AlarmOutcome,
+    AlarmScore,
+    LabelledPrediction,
+    accuracy,
+    last_step,
+    random_expectation,
+    score_alarms,
+)
 from .online import Alarm, Auditor, SignAuditor, audit_online
 from .rules import Attribution, Candidate, attribute, attribute_by_replay, candidates_of, finding_of
 from .taxonomy import MODES, Label, Module
@@ -10,15 +19,15 @@ __all__ = [
     "MODES",
     "Accuracy",
     "Alarm",
+    "AlarmOutcome",
     "AlarmScore",
     "Attribution",
     "Auditor",
     "Candidate",
     "Label",
-    "Labelled",
+    "LabelledPrediction",
     "Module",
     "SignAuditor",
-    "Watched",
     "accuracy",
     "attribute",
     "attribute_by_alignment",

@@ -1,12 +1,10 @@
-"""The decisive step of a failed attempt by comparison with attempts at the same task that passed.
+"""Decisive step of a failed attempt by comparison with passing attempts at the same task.
 
-Acts are compared as states (what was done to what, normalised). The passing attempt that the failed one has most in
-common with is its reference; the decisive act is the first after the last one that both share: from there on nothing
-that led to success was done again. Where the attempts part earlier and come together once more, the earlier parting
-was not decisive.
+Acts are compared as states (normalised operation and target). The passing attempt with the most in common is the
+reference; the first act after the last shared one is decisive, because nothing after it matches success. An earlier
+parting after which the attempts meet again is not decisive.
 
-When it misleads: two ways to solve one task may share nothing; then the first act of all is named, with little weight
-(`shared` says how much there was in common).
+Misleading for different solutions that share nothing: then the first act is named, with little weight (`shared`).
 """
 
 from __future__ import annotations
@@ -27,16 +25,16 @@ from .taxonomy import Label
 __all__ = ["attribute_by_alignment"]
 
 MOST_ACTS = 4_000
-"""Acts of an attempt that are compared."""
+"""Maximum number of compared acts per attempt."""
 
 
 def attribute_by_alignment(
     trajectory: Trajectory, actions: Sequence[Action], passed: Sequence[Sequence[Action]]
 ) -> Attribution | None:
-    """The decisive step; None where there is no act, or nothing to compare with.
+    """Returns the decisive step; None without acts or references.
 
     Args:
-        trajectory: The failed one.
+        trajectory: The failed trajectory.
         actions: Its acts.
         passed: The acts of attempts at the same task that passed.
     """
@@ -58,7 +56,7 @@ def attribute_by_alignment(
 
 
 def _compared(mine: Sequence[tuple[str, ...]], other: Sequence[Action]) -> tuple[float, int, int]:
-    """Share of the failed attempt's acts that both have, how many, and the position of the last; -1 for none."""
+    """Returns the shared portion of the failed attempt's acts, their number, and the last position (-1 for none)."""
     theirs = [_key(state) for state in states_of(other[:MOST_ACTS])]
     pairs = align(np.array(list(equal_rows(mine, theirs))))
     return len(pairs) / len(mine), len(pairs), pairs[-1].left if pairs else -1

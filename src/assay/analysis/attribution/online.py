@@ -1,8 +1,7 @@
-"""Auditing while it happens: at each step, from what has happened so far alone, go on or raise the alarm.
+"""Online auditing: at each step, continue or raise an alarm, from the past alone.
 
-An auditor is a fold: it is handed one step after the other and never a list of them. `audit_online` draws the steps
-from an iterator one at a time, and takes no further one once the alarm was raised; an auditor could not look ahead if
-it wanted to. Which step an alarm names must be one that it has seen: anything else is an error of the auditor.
+An auditor is a fold over steps. `audit_online` draws them one at a time from an iterator and stops at the alarm, so an
+auditor cannot look ahead. An alarm that names an unseen step is an error.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ __all__ = ["Alarm", "Auditor", "SignAuditor", "audit_online"]
 
 
 class Alarm(NamedTuple):
-    """The alarm."""
+    """Alarm of an auditor."""
 
     step: int
-    """The step that is held to be decisive: `Step.index`."""
+    """Allegedly decisive step: `Step.index`."""
     who: str
     label: Label
     reason: str
     raised_at: int = -1
-    """The step at which the alarm was raised."""
+    """Step at which the alarm was raised."""
 
 
 class Auditor(Protocol):
-    """Watches one trajectory."""
+    """Online auditor of one trajectory."""
 
     def see(self, step: Step) -> Alarm | None:
-        """Takes the next step; an alarm ends the watch."""
+        """Takes the next step; an alarm ends the audit."""
         ...
 
 
 def audit_online(steps: Iterable[Step], auditor: Auditor) -> Alarm | None:
-    """The first alarm over a trajectory; None where there is none.
+    """Returns the first alarm over a trajectory; None without one.
 
     Raises:
         ValueError: The auditor named a step that it has not seen.
@@ -61,7 +60,7 @@ THRESHOLD: Final = 1.0
 
 
 class SignAuditor:
-    """Raises the alarm as soon as the signs that speak for one step reach a threshold."""
+    """Raises the alarm once the signs of one step reach a threshold."""
 
     def __init__(self, threshold: float = THRESHOLD) -> None:
         self._threshold = threshold

@@ -1,12 +1,11 @@
-"""The decisive step of a failed attempt, and who made it, by rules alone.
+"""Decisive step of a failed attempt, and its actor, by rules alone.
 
-Each sign of `signs` speaks for the step that it is of; early steps weigh a little more, because an error that others
-follow from comes first, and a run's first step, which restates its task, counts only where it acts. The step with the
-most weight is named; of equals, the earliest.
+Each sign of `signs` adds weight to its step; early steps weigh slightly more, because first errors cause later ones,
+and the first step, which restates the task, counts only if it acts. The step with the most weight is named; ties go to
+the earliest.
 
-When it misleads: often. An error of fact leaves no sign that a rule can see; see the accuracy on labelled runs in
-docs/explanation/attribution.md. Where the environment can fork, replaying from each prefix
-(`assay.rollout.rejudge.counterfactual`) is evidence; this is a place to begin reading.
+Unreliable: a factual error leaves no sign (accuracy on labelled runs: docs/explanation/attribution.md). If the
+environment can fork, replaying from each prefix (`assay.rollout.rejudge.counterfactual`) is evidence; this is a hint.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from .taxonomy import Label
 __all__ = ["Attribution", "Candidate", "attribute", "attribute_by_replay", "candidates_of", "finding_of"]
 
 EARLY: Final = 0.12
-"""How much of its weight a sign loses with each step."""
+"""Loss of a sign's weight per step."""
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A step that may be the decisive one."""
+    """Candidate for the decisive step."""
 
     step: int
     who: str
@@ -39,7 +38,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Attribution(msgspec.Struct, frozen=True):
-    """Where an attempt was lost."""
+    """Attribution of a failure."""
 
     step: int
     who: str
@@ -48,13 +47,13 @@ class Attribution(msgspec.Struct, frozen=True):
     """`rules`, `alignment` or `counterfactual`."""
     reason: str
     candidates: tuple[Candidate, ...] = ()
-    """All, the likeliest first."""
+    """All candidates, the likeliest first."""
 
 
 def attribute(trajectory: Trajectory) -> Attribution | None:
-    """The decisive step of a failed trajectory by rules; None where no agent did anything.
+    """Returns the decisive step of a failed trajectory by rules; None without agent steps.
 
-    The outcome is not looked at: asked of an attempt that passed, it names the step that it would have failed by.
+    The outcome is ignored.
     """
     ended = trajectory.finished
     if ended is not None and ended.stopped is not None and trajectory.steps:
@@ -70,7 +69,7 @@ def attribute(trajectory: Trajectory) -> Attribution | None:
 
 
 def _stopped(trajectory: Trajectory, limit: str) -> Attribution:
-    """Blames the limit that cut an attempt: at its last step, whatever went wrong before."""
+    """Blames the last step of an attempt cut by a limit, whatever went wrong before."""
     last = next((s for s in reversed(trajectory.steps) if s.actor in ("agent", "other_agent")), trajectory.steps[-1])
     found = tuple(candidates_of(trajectory.steps))
     reason = f"the limit {limit} was met"
@@ -79,7 +78,7 @@ def _stopped(trajectory: Trajectory, limit: str) -> Attribution:
 
 
 def candidates_of(steps: tuple[Step, ...]) -> list[Candidate]:
-    """All steps of agents by their weight; of equals the earliest first."""
+    """Returns all agent steps by decreasing weight; ties go to the earliest."""
     watcher = Watcher()
     signs: defaultdict[int, list[Sign]] = defaultdict(list)
     for step in steps:
@@ -97,12 +96,12 @@ def _candidate(step: Step, position: int, signs: list[Sign]) -> Candidate:
 
 
 def attribute_by_replay(trajectory: Trajectory, decisive: int | None) -> Attribution | None:
-    """Returns what replaying from each prefix showed (`assay.rollout.rejudge.counterfactual`), as an attribution.
+    """Converts the result of replaying from each prefix (`assay.rollout.rejudge.counterfactual`) to an attribution.
 
     Args:
-        trajectory: That was replayed.
-        decisive: Position among the agent's steps of the last one before which it could still be won and after which
-            it could not; None where there is none.
+        trajectory: The replayed trajectory.
+        decisive: Position among the agent's steps of the last one before which the attempt could still be won and after
+            which it could not; None without one.
     """
     acting = [step for step in trajectory.steps if step.actor == "agent"]
     if decisive is None or not 0 <= decisive < len(acting):
@@ -116,7 +115,7 @@ def attribute_by_replay(trajectory: Trajectory, decisive: int | None) -> Attribu
 
 
 def finding_of(found: Attribution) -> Finding:
-    """An attribution as a finding; it is a note, and counts against nobody."""
+    """Converts an attribution to a finding with severity `note`."""
     return Finding(
         rule=f"decisive-step-by-{found.method}",
         family="attribution",

@@ -1,7 +1,7 @@
-"""Signs that a step went wrong, each seen from the steps up to it alone.
+"""Signs that a step went wrong, each derived from the steps up to it.
 
-A `Watcher` is given one step after the other and keeps what it needs of those before; it is never given a later one, so
-that whatever is built on it sees no future. English words and common error texts only.
+A `Watcher` is fed steps one at a time and never sees later ones, so everything built on it is causal. Supports English
+words and common error texts only.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ SIGNS: Final[dict[str, SignKind]] = {
 
 
 class Sign(NamedTuple):
-    """Something at a step."""
+    """A sign at a step."""
 
     step: int
     who: str
     kind: str
     late: bool = False
-    """Seen at a later step than the one that it is of: an execution's result speaks of what asked for it."""
+    """Whether it was detected later: an execution's result is a sign of the step that requested it."""
 
 
 _CHANGES: Final = re.compile(
@@ -96,18 +96,18 @@ _CHANGES: Final = re.compile(
 
 
 class Watcher:
-    """Looks at a trajectory step by step."""
+    """Detects signs step by step."""
 
     def __init__(self) -> None:
         self._executed = False
-        """Whether anything was executed since somebody last spoke of results."""
+        """Whether anything was executed since results were last mentioned."""
         self._failed = False
         self._asked: Step | None = None
-        """Whose code or call the next execution is of."""
+        """Author of the code or call that is executed next."""
         self._done: Counter[str] = Counter()
 
     def see(self, step: Step) -> tuple[Sign, ...]:
-        """The signs that this step shows, of itself and of the one whose doing it shows the result of."""
+        """Returns the signs of this step, and of the step whose result it shows."""
         text = (step.message or "")[:_TEXT]
         if self._is_execution(step, text):
             return self._execution(step, text)

@@ -1,6 +1,6 @@
-"""What went wrong, in the words of AgentErrorTaxonomy (arXiv 2509.25370): five modules, each with its modes.
+"""Failure modes of AgentErrorTaxonomy (arXiv 2509.25370): five modules, each with its modes.
 
-The names are the published ones; which sign of a trajectory stands for which of them (`signs`) is our own choice.
+The names are the published ones; the mapping of signs (`signs`) to them is ours.
 """
 
 from __future__ import annotations
@@ -29,6 +29,6 @@ class Label(msgspec.Struct, frozen=True, order=True):
     mode: str
 
     def __post_init__(self) -> None:
-        """Refuses a mode that the module does not have."""
+        """Rejects a mode of another module."""
         if self.mode not in MODES[self.module]:
             raise ValueError(f"{self.module} has no mode {self.mode!r}; it has {', '.join(MODES[self.module])}")

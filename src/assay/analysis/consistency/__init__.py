@@ -1,4 +1,4 @@
-"""Whether what a trajectory says, what was executed and what was judged agree: one rule group a file."""
+"""Consistency rules over claims, executions and verdicts: one rule group per file."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from . import channels, claims, counts, steps
 __all__ = ["RULES"]
 
 RULES: tuple[Rule, ...] = (*counts.RULES, *claims.RULES, *channels.RULES, *steps.RULES)
-"""All rules, in the order in which their findings are listed."""
+"""All rules in the order of their findings."""

@@ -1,4 +1,4 @@
-"""The three channels against each other: what the model was told, what was executed, what was judged."""
+"""Consistency of the three channels: model conversation, executions, verification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assay.records import Evidence, ModelCall, Step, Trajectory
 __all__ = ["RULES"]
 
 SHARE = 0.5
-"""Of the shell calls; where the audit channel knows fewer, it does not cover them, and nothing is missing from it."""
+"""Minimum coverage of shell calls by the audit channel; below it nothing counts as missing."""
 _SPACE = re.compile(r"\s+")
 _TEST_PATH = re.compile(r"^([^:\s]+\.\w+)(?:::|$)")
 _LONGEST = 20_000
@@ -29,7 +29,7 @@ class _Run(NamedTuple):
 
 
 def _executions(trajectory: Trajectory) -> dict[str, list[_Run]]:
-    """Executions for the agent, by what was run. Those that a verdict cites are the verifier's."""
+    """Returns the agent's executions by command; those that a verdict cites are the verifier's."""
     cited = {name for verdict in trajectory.verdicts for name in verdict.evidence}
     found: dict[str, list[_Run]] = defaultdict(list)
     for item in trajectory.evidence:
@@ -42,7 +42,7 @@ def _executions(trajectory: Trajectory) -> dict[str, list[_Run]]:
 
 
 def _run_key(given: Any) -> str:
-    """A command as text; `sh -c TEXT` is TEXT."""
+    """Returns a command as text; `sh -c TEXT` is TEXT."""
     if isinstance(given, list | tuple):
         words = [str(word) for word in given]
         if len(words) == 3 and words[0].rsplit("/", 1)[-1] in ("sh", "bash") and words[1] in ("-c", "-lc"):
@@ -66,7 +66,7 @@ def _shell_calls(subject: Subject) -> list[tuple[Action, str]]:
 
 
 def _compared(subject: Subject) -> Iterator[tuple[Action, _Run | None]]:
-    """Each shell call with the execution of its command, the first with the first; none where the audit has none."""
+    """Pairs shell calls with executions of the same command in order; None for a missing execution."""
     runs = _executions(subject.trajectory)
     if not runs:
         return
@@ -122,7 +122,7 @@ def _differs(subject: Subject) -> Iterator[Finding]:
             quotes=tuple(quotes),
             evidence=(run.item.id,),
         )
-    yield from _told_otherwise(subject)
+    yield from _altered_results(subject)
 
 
 def _first_line(text: str) -> list[str]:
@@ -130,7 +130,7 @@ def _first_line(text: str) -> list[str]:
 
 
 def _agree(shown: str, whole: str) -> bool:
-    """Returns whether one text can be a cut or framed form of the other: a line of each is in the other."""
+    """Returns whether one text can be a cut or framed form of the other, sharing a line both ways."""
     one, other = _plain(shown), _plain(whole)
     if not one or not other:
         # Nothing executed and something shown is a difference; a frame around nothing (`(no output)`) is none.
@@ -147,13 +147,13 @@ def _shares(text: str, other: str) -> bool:
 
 
 def _telling(text: str) -> list[str]:
-    """Its first and last lines that are more than a word."""
+    """Returns the first and last lines of more than one word."""
     lines = [line for line in text.splitlines() if len(line.strip()) >= 4]
     return [*lines[:3], *lines[-3:]]
 
 
-def _told_otherwise(subject: Subject) -> Iterator[Finding]:
-    """Tool results that a later request tells the model, against the observation recorded for the same call."""
+def _altered_results(subject: Subject) -> Iterator[Finding]:
+    """Compares tool results in later requests with the observation recorded for the same call."""
     observed = {
         seen.call_id: (step, f"{seen.content}\n{seen.stderr}")
         for step in subject.trajectory.steps
@@ -168,11 +168,11 @@ def _told_otherwise(subject: Subject) -> Iterator[Finding]:
             step, text = observed.get(identity, (None, ""))
             if step is None or _agree(content, text):
                 continue
-            yield _told_finding(call, step, identity, text)
+            yield _result_finding(call, step, identity, text)
             observed.pop(identity)
 
 
-def _told_finding(call: ModelCall, step: Step, identity: str, text: str) -> Finding:
+def _result_finding(call: ModelCall, step: Step, identity: str, text: str) -> Finding:
     return Finding(
         rule="output-differs",
         family="consistency",
@@ -206,7 +206,7 @@ def _verifier_ran(subject: Subject) -> Iterator[Finding]:
 
 
 def _written(subject: Subject) -> dict[str, int]:
-    """Files that the agent wrote, as written, to the step; -1 where only the audit channel shows it."""
+    """Maps files written by the agent to the step; -1 if only the audit channel shows it."""
     found: dict[str, int] = {}
     for item in subject.trajectory.evidence:
         path = item.data.get("path")

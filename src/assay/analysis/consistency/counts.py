@@ -1,4 +1,4 @@
-"""Counts that disagree: reports of tests, logs, rewards, patches and the verdict made of them."""
+"""Consistency of test reports, logs, rewards, patches and verdicts."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from assay.analysis.quotes import from_evidence
 from assay.analysis.subject import Rule, Subject
 from assay.verdicts import is_imported, outcome_verdicts
 
-from ._evidence import Counted, counted, logged, passes, reward
+from ._evidence import ReportedCounts, logged_counts, passes, reported_counts, reward
 
 __all__ = ["RULES"]
 
 FEW = 100
-"""Below so many tests each one was written for the task, and one that is skipped is missed."""
+"""Number of tests below which each was written for the task, so that a skipped one matters."""
 _OVERRULING = frozenset({
     "reward_overruled", "failed_tests", "broken_files", "reported_failures", "exit_code", "no_tests",
     "untrusted_changes", "reward_problem",
 })  # fmt: skip
-"""Marks of a reward that other observations contradict; any other mark says that the run was interfered with."""
+"""Marks of a reward contradicted by other observations; any other mark reports interference."""
 
 
-def _finding(rule: str, severity: Severity, summary: str, sources: list[Counted]) -> Finding:
+def _finding(rule: str, severity: Severity, summary: str, sources: list[ReportedCounts]) -> Finding:
     return Finding(
         rule=rule,
         family="consistency",
@@ -35,14 +35,13 @@ def _finding(rule: str, severity: Severity, summary: str, sources: list[Counted]
 
 
 def _without_tests(subject: Subject) -> Iterator[Finding]:
-    reports = counted(subject.trajectory)
+    reports = reported_counts(subject.trajectory)
     if not passes(subject.trajectory) or not reports or any(one.total for one in reports):
         return
-    log = logged(subject)
+    log = logged_counts(subject)
     if log:
-        summary = (
-            f"paid as passed although the record counts 0 tests; {log[-1].told()}, and nothing else is known of them"
-        )
+        printed = log[-1].describe()
+        summary = f"paid as passed although the record counts 0 tests; {printed}, and nothing else is known of them"
         yield _finding("reward-without-tests", "major", summary, [reports[0], log[-1]])
         return
     summary = "paid as passed although the record counts 0 tests, and no log of any test run is there"
@@ -52,22 +51,22 @@ def _without_tests(subject: Subject) -> Iterator[Finding]:
 def _fewer(subject: Subject) -> Iterator[Finding]:
     if not passes(subject.trajectory):
         return
-    reports = [one for one in counted(subject.trajectory) if one.ok < one.total]
+    reports = [one for one in reported_counts(subject.trajectory) if one.ok < one.total]
     if not reports:
         return
     worst = max(reports, key=lambda one: (one.bad, one.total - one.ok))
     explained = max((one.skipped for one in reports), default=0) >= worst.total - worst.ok
     if worst.bad or not explained:
-        summary = f"paid as passed although {worst.told()}"
+        summary = f"paid as passed although {worst.describe()}"
         yield _finding("passed-fewer-than-counted", "critical", summary, reports)
         return
     severity: Severity = "major" if worst.total < FEW else "minor"
-    summary = f"paid as passed although {worst.told()}: what the rest check was not checked"
+    summary = f"paid as passed although {worst.describe()}: what the rest check was not checked"
     yield _finding("passed-fewer-than-counted", severity, summary, reports)
 
 
 def _disagree(subject: Subject) -> Iterator[Finding]:
-    reports, log = counted(subject.trajectory), logged(subject)
+    reports, log = reported_counts(subject.trajectory), logged_counts(subject)
     told = [*reports, *(log if len(log) == 1 else ())]
     first = next((one for one in told if one.total), None)
     if first is None:
@@ -76,7 +75,7 @@ def _disagree(subject: Subject) -> Iterator[Finding]:
         same = (first.ok, first.total) == (other.ok, other.total)
         if not other.total or (same and (first.bad == other.bad or first.unaccounted or other.unaccounted)):
             continue
-        claim = f"{first.told()}, {other.told()}"
+        claim = f"{first.describe()}, {other.describe()}"
         if any(one.bad and not two.bad and not two.unaccounted for one, two in ((first, other), (other, first))):
             yield _finding("counts-disagree", "critical", f"two accounts of one run disagree: {claim}", [first, other])
         elif "the log" in (first.source, other.source) and first.total <= other.total:

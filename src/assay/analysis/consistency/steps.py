@@ -1,4 +1,4 @@
-"""Whether the record of the steps is whole: gaps, results of no call, calls of no result, model calls of no step."""
+"""Completeness of the recorded steps: gaps, orphaned results, unanswered calls, unlinked model calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.analysis.subject import Rule, Subject
 __all__ = ["RULES"]
 
 KNOWN_SHARE = 0.9
-"""Of the calls; where fewer have results, the source does not record them."""
+"""Minimum portion of calls with results; below it the source does not record them."""
 
 
 def _gaps(subject: Subject) -> Iterator[Finding]:

@@ -1,8 +1,7 @@
-"""Safety contracts: what must hold over the calls and the state of a run, written in TOML.
+"""Safety contracts over the calls and state of a run, written in TOML.
 
-`read_contract` reads one, `findings_of_contract` and `verdict_of_contract` check a trajectory against it, and `Monitor`
-says of a call that is about to be made what it would break. The language is in `reader`, its meaning in `evaluation`
-and `temporal`.
+`read_contract` reads one, `findings_of_contract` and `verdict_of_contract` check a trajectory, and `Monitor` checks a
+proposed call. `reader` defines the syntax, `evaluation` and `temporal` the semantics.
 """
 
 from .check import check_contract, findings_of_contract, verdict_of_contract

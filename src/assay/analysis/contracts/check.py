@@ -1,8 +1,7 @@
-"""A contract against a whole trajectory, after the fact.
+"""Checks a contract against a whole trajectory.
 
-A rule that is broken is a finding that cites the steps; one that cannot be decided, because the record lacks a field or
-the trajectory never came to its end, is `unknown`: neither kept nor broken. What a guard refused was attempted and not
-obtained, and breaks nothing.
+A broken rule is a finding that cites the steps; a rule that cannot be decided, because the record lacks a field or the
+end, is `unknown`. Calls refused by a guard were attempted, not obtained, and break nothing.
 """
 
 from __future__ import annotations
@@ -18,32 +17,32 @@ from .contract import Clause, Contract
 from .evaluation import evaluate
 from .flow import flow_findings
 from .temporal import FALSE, UNKNOWN
-from .trace import GUARD, Recorded, record_of
+from .trace import GUARD, RecordedTrace, record_of
 
 __all__ = ["ClauseResult", "check_contract", "findings_of_contract", "verdict_of_contract"]
 
 CITED: Final = 20
-"""Steps that a finding cites, at most; how many there are is in its data."""
+"""Maximum number of steps cited by a finding; its data has the total."""
 QUOTED: Final = 300
 _DECIDING: Final[frozenset[Severity]] = frozenset({"major", "critical"})
 
 
 class ClauseResult(NamedTuple):
-    """How one rule of a contract stands."""
+    """Result of one rule of a contract."""
 
     clause: Clause
     status: VerdictStatus
     broken: tuple[int, ...]
-    """Positions of the trace at which it is broken."""
+    """Trace positions at which it is broken."""
     unknown: tuple[int, ...]
 
 
-def check_contract(contract: Contract, recorded: Recorded) -> tuple[ClauseResult, ...]:
-    """How each rule stands over a trace."""
+def check_contract(contract: Contract, recorded: RecordedTrace) -> tuple[ClauseResult, ...]:
+    """Returns the result of each rule over a trace."""
     return tuple(_checked(clause, recorded) for clause in contract.rules)
 
 
-def _checked(clause: Clause, recorded: Recorded) -> ClauseResult:
+def _checked(clause: Clause, recorded: RecordedTrace) -> ClauseResult:
     column = evaluate(clause.formula, recorded.trace)
     if clause.table.at == "start":
         column = column[:1]
@@ -57,7 +56,7 @@ def _checked(clause: Clause, recorded: Recorded) -> ClauseResult:
 
 
 def findings_of_contract(contract: Contract, subject: Subject) -> tuple[Finding, ...]:
-    """Returns what speaks against a trajectory, by a contract's rules, permissions and labels."""
+    """Returns violations of a contract's rules, permissions and labels."""
     recorded = record_of(subject.trajectory, subject.texts)
     steps = {step.index: step for step in subject.trajectory.steps}
     found = [_finding(contract, r, recorded, steps) for r in check_contract(contract, recorded) if r.broken]
@@ -65,10 +64,9 @@ def findings_of_contract(contract: Contract, subject: Subject) -> tuple[Finding,
 
 
 def verdict_of_contract(contract: Contract, subject: Subject, findings: Sequence[Finding]) -> Verdict:
-    """The safety verdict by one contract.
+    """Returns the safety verdict of one contract.
 
-    Fails by a finding that is major or critical and was not merely attempted; unknown where such a rule could not be
-    decided; else passes.
+    Fails on an obtained finding that is major or critical; unknown if such a rule could not be decided; else passes.
     """
     recorded = record_of(subject.trajectory, subject.texts)
     results = check_contract(contract, recorded)
@@ -96,7 +94,7 @@ def verdict_of_contract(contract: Contract, subject: Subject, findings: Sequence
     )
 
 
-def _finding(contract: Contract, result: ClauseResult, recorded: Recorded, steps: dict[int, Step]) -> Finding:
+def _finding(contract: Contract, result: ClauseResult, recorded: RecordedTrace, steps: dict[int, Step]) -> Finding:
     table = result.clause.table
     where = tuple(dict.fromkeys(recorded.steps[at] for at in result.broken))
     shown = ", ".join(map(str, where[:5])) + (f" and {len(where) - 5} more" if len(where) > 5 else "")
@@ -114,8 +112,7 @@ def _finding(contract: Contract, result: ClauseResult, recorded: Recorded, steps
     )
 
 
-def _quotes(result: ClauseResult, recorded: Recorded, steps: dict[int, Step]) -> Iterator[Quote]:
-    """The calls themselves, as they were written."""
+def _quotes(result: ClauseResult, recorded: RecordedTrace, steps: dict[int, Step]) -> Iterator[Quote]:
     for at in result.broken[:3]:
         step, number = steps[recorded.steps[at]], recorded.calls[at]
         if number >= 0 and step.tool_calls[number].arguments:
@@ -125,7 +122,6 @@ def _quotes(result: ClauseResult, recorded: Recorded, steps: dict[int, Step]) ->
 
 
 def _refused(contract: Contract, trajectory: Trajectory) -> Iterator[Finding]:
-    """Returns what guards refused while it happened."""
     severities = {clause.table.name: clause.table.severity for clause in contract.rules}
     for found in trajectory.evidence:
         data = found.data

@@ -54,7 +54,7 @@ Kind = Literal["precondition", "invariant", "governance", "recovery"]
 MOST_BYTES: Final = 256 * 1024
 MOST_RULES: Final = 500
 MOST_NODES: Final = 10_000
-"""Parts of all expressions together: each is looked at for every call."""
+"""Maximum number of expression nodes, which are evaluated for every call."""
 _AHEAD: Final = frozenset({*FUTURE, "within", "throughout"})
 _NAME: Final = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 
@@ -66,64 +66,62 @@ class RuleTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     """Stable; lower case and hyphens."""
     kind: Kind
     require: str
-    """What must hold."""
+    """Required formula."""
     when: str | None = None
-    """At which steps; default: at every one."""
+    """Steps at which it applies; default: every one."""
     at: Literal["every", "start"] = "every"
     """`start` evaluates the formula once, at the first step: `eventually(...)`, `before(...)`."""
     severity: Severity = "major"
     enforce: Enforce = "log"
-    """What a guard does with a call that breaks it: refuse it, ask, or write it down."""
+    """Guard's reaction to a violating call: refuse, ask, or record."""
     unknown: Enforce = "log"
-    """What a guard does where the rule cannot be decided though nothing that comes later could decide it: a field that
-    it needs is missing."""
+    """Guard's reaction if a missing field makes the rule undecidable although nothing later could decide it."""
     message: str = ""
-    """What the agent is told when a call is refused."""
+    """Message to the agent for a refused call."""
 
 
 class AgentTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`[[agents]]`: what one of several agents may call. The first that fits an agent's name holds."""
+    """`[[agents]]`: permitted calls of one of several agents. The first entry that matches an agent's name applies."""
 
     name: Annotated[str, Meta(min_length=1)]
     """A name, with `*` for any characters."""
     may_call: tuple[str, ...] = ("*",)
     """Tools, with `*` for any characters."""
     may_not_call: tuple[str, ...] = ()
-    """Tools that it may not call all the same."""
+    """Tools excluded from `may_call`."""
 
 
 class LabelTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`[[labels]]`: data that must not reach everybody."""
+    """`[[labels]]`: data with restricted recipients."""
 
     name: Annotated[str, Meta(pattern=_NAME, max_length=80)]
     source: str
-    """At which steps what comes back bears the label."""
+    """Steps whose results bear the label."""
     values: str | None = None
-    """A pattern: which texts of the result are the data; default: every text and number in it of 6 characters or
-    more."""
+    """Pattern of the labelled texts of a result; default: every text and number of at least 6 characters."""
     may_reach: tuple[str, ...] = ()
-    """Agents (by name) and tools (as `tool:NAME`) that may have it, with `*` for any characters; whoever brought it
-    may."""
+    """Permitted agents (by name) and tools (as `tool:NAME`), with `*` for any characters; the source agent is
+    permitted."""
     severity: Severity = "major"
 
 
 class ContractTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A contract's file."""
+    """Contract file."""
 
     contract: Annotated[str, Meta(min_length=1, max_length=80)]
-    """Its name."""
+    """Name of the contract."""
     description: str = ""
     define: dict[str, str] = {}
-    """Names that stand for expressions; each may use those above it."""
+    """Named expressions; each may use those above it."""
     rules: Annotated[tuple[RuleTable, ...], Meta(max_length=MOST_RULES)] = ()
     agents: tuple[AgentTable, ...] = ()
     labels: tuple[LabelTable, ...] = ()
     memory: MemoryTable | None = None
-    """What a guard remembers of a session's risk; without it nothing."""
+    """Session risk memory; default none."""
 
 
 class Clause(NamedTuple):
-    """A rule that was read."""
+    """A parsed rule."""
 
     table: RuleTable
     formula: Node
@@ -131,28 +129,28 @@ class Clause(NamedTuple):
     when: Node | None
     require: Node
     decidable: bool
-    """Whether what happened before a call, and the call itself, decide it."""
+    """Whether the past and the call itself decide it."""
 
 
 class Label(NamedTuple):
-    """A label that was read."""
+    """A parsed label."""
 
     table: LabelTable
     source: Node
 
 
 class Contract(NamedTuple):
-    """A contract that was read."""
+    """A parsed contract."""
 
     table: ContractTable
     rules: tuple[Clause, ...]
     labels: tuple[Label, ...]
     digest: str
-    """Content address of what it says."""
+    """Content address of its tables."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Returns the contract's name."""
         return self.table.contract
 
 
@@ -161,10 +159,10 @@ def read_contract(text: str, name: str) -> Contract:
 
     Args:
         text: TOML.
-        name: What the text is called in errors: a file's name.
+        name: Name of the text in errors: a file's name.
 
     Raises:
-        UserError: It cannot be read; the message says what is wrong at which key.
+        UserError: The contract is invalid; the message names the key.
     """
     if len(text) > MOST_BYTES:
         raise UserError(f"{name}: {len(text)} characters: a contract has at most {MOST_BYTES}")
@@ -176,7 +174,7 @@ def read_contract(text: str, name: str) -> Contract:
 
 
 def contract_of(data: dict[str, Any], name: str) -> Contract:
-    """A contract from its tables, for example those of a task's own file. Raises `UserError` as `read_contract`."""
+    """Builds a contract from its tables, for example those of a task file. Raises `UserError` as `read_contract`."""
     try:
         table = msgspec.convert(data, ContractTable)
     except msgspec.ValidationError as exc:
@@ -195,8 +193,6 @@ def contract_of(data: dict[str, Any], name: str) -> Contract:
 
 
 class _Reading:
-    """Reads the expressions of one contract, and knows what to call each place."""
-
     def __init__(self, name: str, table: ContractTable) -> None:
         self._name = name
         self._table = table
@@ -269,7 +265,7 @@ def _bad_name(name: str) -> str | None:
 
 
 def _problems(rule: Clause) -> Iterator[tuple[str, str]]:
-    """Returns what of a rule cannot be meant, by field."""
+    """Yields the inconsistencies of a rule, by field."""
     table = rule.table
     ahead = _looks_ahead(rule.require) or (rule.when is not None and _looks_ahead(rule.when))
     if table.kind in ("precondition", "recovery") and rule.when is None:
@@ -300,7 +296,6 @@ def _looks_ahead(node: Node) -> bool:
 
 
 def _decidable(node: Node) -> bool:
-    """Returns whether the past and the call itself decide it."""
     if node.op in _AHEAD:
         return False
     if node.op in STRICT_PAST or node.op == "latest":

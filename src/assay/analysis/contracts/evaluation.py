@@ -1,11 +1,11 @@
-"""What an expression is at each step of a trace: true, false or unknown.
+"""Evaluates an expression at each step of a trace: true, false or unknown.
 
-Truth is Kleene's: 0 false, 1 unknown, 2 true; `and` is the least, `or` the greatest. Over time a formula is a column,
-one truth a step, and each operator is one pass over the columns of its parts. Beyond the last step of a trace that has
-ended nothing happens: what had to happen there did not (`eventually`, `until`, `next`), what must never happen did not
-either (`always`, `unless`, `weak_next`). Beyond the last step of a trace that goes on everything is unknown.
+Three-valued Kleene logic: 0 false, 1 unknown, 2 true; `and` is the minimum, `or` the maximum. A temporal formula is a
+column, one truth value per step; each operator is one pass over its parts' columns. After the last step of a finished
+trace nothing happens: `eventually`, `until` and `next` are unfulfilled, `always`, `unless` and `weak_next` unviolated.
+After the last step of an unfinished trace everything is unknown.
 
-A value that is missing makes what is said of it unknown, whatever is said; so do values that cannot be compared.
+Statements about missing or incomparable values are unknown.
 """
 
 from __future__ import annotations
@@ -19,35 +19,33 @@ from .pattern import Pattern
 from .syntax import COMPARISONS, FUTURE, Node, walk
 from .temporal import AHEAD, BACK, BOUNDED_COLUMNS, FALSE, TRUE, UNKNOWN, Truth
 
-__all__ = ["FALSE", "TRUE", "UNKNOWN", "Kept", "Trace", "Truth", "evaluate"]
+__all__ = ["FALSE", "TRUE", "UNKNOWN", "AtomCache", "Trace", "Truth", "evaluate"]
 
 _ATOMS: Final = frozenset({"truth", "known", "missing", *COMPARISONS})
 _AHEAD: Final = frozenset({*FUTURE, "within", "throughout"})
 _TEXT: Final = 262_144
-"""Characters of a text that a pattern is searched in."""
+"""Characters of a text searched by a pattern."""
 _LARGEST: Final = 1e300
 
 
 class Trace(NamedTuple):
-    """What happened, step by step."""
+    """Trace of a run, step by step."""
 
     positions: Sequence[dict[str, Any]]
-    """At each step the roots of `fields.ROOTS`."""
+    """Roots of `fields.ROOTS` at each step."""
     ended: bool
-    """Whether nothing comes after."""
+    """Whether the run is over."""
 
 
 class _Range(NamedTuple):
-    """A number that is not known exactly."""
-
     low: float
     high: float
 
 
-class Kept:
-    """What was said of single steps, kept while a trace grows, so that each is looked at once.
+class AtomCache:
+    """Cache of atom values while a trace grows.
 
-    Serves one set of formulas, which it keeps alive, and one trace, whose first `settled` positions change no more.
+    Serves one set of formulas, which it keeps alive, and one trace, whose first `settled` positions are final.
     """
 
     def __init__(self) -> None:
@@ -56,25 +54,25 @@ class Kept:
         self._ahead: dict[int, bool] = {}
 
     def looks_ahead(self, node: Node) -> bool:
-        """Returns whether what a node says of a step depends on later ones."""
+        """Returns whether a node's value at a step depends on later ones."""
         found = self._ahead.get(id(node))
         if found is None:
             found = self._ahead[id(node)] = any(part.op in _AHEAD for part in walk(node))
         return found
 
 
-def evaluate(node: Node, trace: Trace, kept: Kept | None = None) -> list[Truth]:
-    """The truth of a formula at each step. With `kept`, what it says of settled steps is not computed again."""
-    return _Evaluation(trace, kept).formula(node)
+def evaluate(node: Node, trace: Trace, cache: AtomCache | None = None) -> list[Truth]:
+    """Returns the truth value of a formula at each step; with `cache`, settled steps are not evaluated again."""
+    return _Evaluation(trace, cache).formula(node)
 
 
 class _Evaluation:
-    def __init__(self, trace: Trace, kept: Kept | None) -> None:
+    def __init__(self, trace: Trace, cache: AtomCache | None) -> None:
         self._trace = trace
-        self._kept = kept
+        self._cache = cache
         self._size = len(trace.positions)
         self._known: dict[int, list[Truth]] = {}
-        """Columns by the identity of their node: definitions are used many times, and stay alive with the tree."""
+        """Columns by the identity of their node: definitions are shared, and stay alive with the tree."""
 
     def formula(self, node: Node) -> list[Truth]:
         found = self._known.get(id(node))
@@ -95,17 +93,17 @@ class _Evaluation:
         return AHEAD[node.op](*parts, ended=self._trace.ended)
 
     def _atoms(self, node: Node) -> list[Truth]:
-        kept = self._kept
-        if kept is None or kept.looks_ahead(node):
+        cache = self._cache
+        if cache is None or cache.looks_ahead(node):
             return self._atoms_from(node, 0)
-        _, known = kept.columns.setdefault(id(node), (node, []))
+        _, known = cache.columns.setdefault(id(node), (node, []))
         new = self._atoms_from(node, len(known))
         column = [*known, *new]
-        known.extend(new[: max(0, kept.settled - len(known))])
+        known.extend(new[: max(0, cache.settled - len(known))])
         return column
 
     def _atoms_from(self, node: Node, start: int) -> list[Truth]:
-        """Returns what a node without operators over time says of the steps from `start` on."""
+        """Returns the values of a node without temporal operators from step `start` on."""
         if node.op == "truth":
             return [_truth(value) for value in self._values(node.parts[0], start)]
         if node.op in ("known", "missing"):
@@ -135,12 +133,12 @@ class _Evaluation:
 
 
 def _absent(*values: Any) -> Any:
-    """`PENDING`, `MISSING` or `NOTHING` where one of the values is, in this order; else None."""
+    """Returns the first of `PENDING`, `MISSING`, `NOTHING` among the values; else None."""
     return next((kind for kind in (PENDING, MISSING, NOTHING) if any(value is kind for value in values)), None)
 
 
 def _of_absent(kind: Any) -> Truth:
-    """Reads a statement about nothing as false, and one about something that is not known as unknown."""
+    """Returns false for `NOTHING`, unknown for other absent values."""
     return FALSE if kind is NOTHING else UNKNOWN
 
 
@@ -308,7 +306,7 @@ def _sums(values: Sequence[Any], where: Sequence[Truth]) -> list[Any]:
 
 
 def _latest(values: Sequence[Any], where: Sequence[Truth]) -> list[Any]:
-    """Of the steps before each."""
+    """Returns the latest known value before each step."""
     found: list[Any] = []
     last: Any = MISSING
     for value, truth in zip(values, where, strict=True):

@@ -1,4 +1,4 @@
-"""What expressions can name at a step: the roots, the fields below them, and what is said of a name that is none."""
+"""Names available to expressions at a step: the roots, their fields, and errors for unknown names."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ __all__ = ["MISSING", "NOTHING", "PENDING", "ROOTS", "ROOT_VALUES", "problem_of_
 
 
 class _Absent:
-    """Stands for a value that is not there."""
-
     def __init__(self, name: str) -> None:
         self._name = name
 
@@ -20,17 +18,17 @@ class _Absent:
 
 
 MISSING: Final = _Absent("MISSING")
-"""The record does not have it, and never will."""
+"""The record lacks it, permanently."""
 PENDING: Final = _Absent("PENDING")
-"""It is not known yet: the call has not been made."""
+"""Not known yet: the call has not been made."""
 NOTHING: Final = _Absent("NOTHING")
-"""It is known that there is none: the call of a turn that calls nothing."""
+"""Known to be absent: the call of a turn without calls."""
 
 ROOTS: Final[dict[str, dict[str, str]]] = {
     "call": {
         "name": "the tool's name",
         "id": "the call's id",
-        "arguments": "the parsed arguments; below it whatever the tool takes",
+        "arguments": "the parsed arguments, with the tool's own fields",
         "raw": "the arguments as they were written",
         "malformed": "whether the arguments did not parse",
     },
@@ -45,9 +43,9 @@ ROOTS: Final[dict[str, dict[str, str]]] = {
         "stderr": "what came back beside it",
         "exit_code": "of a command",
         "error": "whether it is an error",
-        "ok": "whether it is no error and no exit code but 0",
+        "ok": "whether it is not an error and its exit code, if any, is 0",
         "timed_out": "whether it was cut by its time",
-        "data": "the content as JSON, where it is JSON; below it whatever it holds",
+        "data": "the content parsed as JSON, if possible, with its own fields",
     },
     "actor": {},
     "who": {},
@@ -66,12 +64,12 @@ ROOTS: Final[dict[str, dict[str, str]]] = {
         "ended": "what the agent said at the end",
         "stopped": "which limit stopped it",
         "broke": "whose boundary failed",
-        "facts": "what the world became, where it says so; below it whatever the world has",
+        "facts": "the world's final facts, if it reports them, with its own fields",
         "changed": "the paths that differ at the end",
         "outcome": "how it was judged",
     },
 }
-"""Root names, and the fields below them; a root without fields is a value itself."""
+"""Root names and their fields; a root without fields is a value itself."""
 ROOT_VALUES: Final[dict[str, str]] = {
     "actor": "agent, user, environment or other_agent",
     "who": "the actor's own name, in runs of several agents",
@@ -80,12 +78,12 @@ ROOT_VALUES: Final[dict[str, str]] = {
     "step": "the step's number",
     "seconds": "the time since the first step",
 }
-"""What the roots are that are values themselves."""
+"""Meaning of roots that are values."""
 _OPEN: Final = {("call", "arguments"), ("result", "data"), ("final", "facts")}
 
 
 def problem_of_path(keys: Sequence[str | int], definitions: Iterable[str] = ()) -> str | None:
-    """Returns what is wrong with a path; None where nothing is."""
+    """Returns the error of a path; None if it is valid."""
     root = str(keys[0])
     if root not in ROOTS:
         known = [*ROOTS, *definitions]
@@ -96,7 +94,7 @@ def problem_of_path(keys: Sequence[str | int], definitions: Iterable[str] = ()) 
     if not fields:
         return None if len(keys) == 1 else f"{root} is a value and has nothing below it"
     if len(keys) == 1:
-        return f"{root} is no value itself; name one of {', '.join(f'{root}.{name}' for name in fields)}"
+        return f"{root} is not a value; name one of {', '.join(f'{root}.{name}' for name in fields)}"
     field = str(keys[1])
     if field not in fields:
         near = difflib.get_close_matches(field, fields, n=1)
@@ -108,7 +106,7 @@ def problem_of_path(keys: Sequence[str | int], definitions: Iterable[str] = ()) 
 
 
 def value_at(fields: dict[str, Any], keys: Sequence[str | int]) -> Any:
-    """The value that a path names; `MISSING`, `PENDING` or `NOTHING` where there is none."""
+    """Returns the value of a path; `MISSING`, `PENDING` or `NOTHING` without one."""
     found: Any = fields
     for key in keys:
         if isinstance(found, dict):

@@ -1,10 +1,10 @@
-"""Who may call what, and which labelled data reached whom, in runs of several agents.
+"""Permissions and flow of labelled data in multi-agent runs.
 
-A label's data are texts of the results that its source names. They reached somebody where exactly such a text stands in
-what he called a tool with, or said, later. That is *obtained*, with the words as evidence; that data was passed on in
-other words, or as a part, is not seen. Who brought the data may have it.
+A label's data are texts of its source's results. They reached a holder if such a text occurs verbatim in its later
+calls or messages. That is *obtained*, with the words as evidence; paraphrases and parts are not detected. The agent
+that obtained the data is permitted.
 
-Permissions hold while an agent acts too (`monitor`); where labelled data went is judged afterwards.
+Permissions are also enforced online (`monitor`); data flow is judged afterwards.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from assay.analysis.interface import Finding
 from .contract import Contract, Label
 from .evaluation import evaluate
 from .temporal import TRUE
-from .trace import Recorded
+from .trace import RecordedTrace
 
-__all__ = ["Reached", "flow_findings", "flows"]
+__all__ = ["FlowHit", "flow_findings", "flows"]
 
 LEAST: Final = 6
-"""Characters of a text that is followed; shorter ones stand anywhere."""
+"""Minimum characters of a tracked text; shorter ones occur anywhere."""
 MOST_VALUES: Final = 2_000
 MOST_TEXT: Final = 65_536
 MOST_LOOKS: Final = 1_000_000
-"""How often a text is looked for in another, for one label."""
+"""Maximum number of text searches per label."""
 _WORDS: Final = re.compile(r"[^\s\"'`,;(){}\[\]<>]{6,200}")
 
 
-class Reached(NamedTuple):
-    """Labelled data in the hands of somebody."""
+class FlowHit(NamedTuple):
+    """Labelled data at a holder."""
 
     label: str
     who: str
@@ -40,13 +40,13 @@ class Reached(NamedTuple):
     step: int
     call: int
     text: str
-    """The data, as it stands there."""
+    """Data as found."""
     source: int
-    """The step that brought it."""
+    """Step that produced the data."""
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Returns whether a name fits a pattern in which `*` stands for any characters. Linear in both together."""
+    """Returns whether a name matches a pattern in which `*` stands for any characters. Linear in both together."""
     parts = pattern.split("*")
     if len(parts) == 1:
         return pattern == name
@@ -62,7 +62,7 @@ def fits(pattern: str, name: str) -> bool:
 
 
 def may_call(contract: Contract, who: str, tool: str) -> str | None:
-    """Why an agent may not call a tool; None where it may, or nothing is said of it."""
+    """Returns why an agent may not call a tool; None if it may."""
     for agent in contract.table.agents:
         if not fits(agent.name, who):
             continue
@@ -74,8 +74,8 @@ def may_call(contract: Contract, who: str, tool: str) -> str | None:
     return None
 
 
-def flow_findings(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
-    """Calls that were not permitted, and labelled data where it must not be."""
+def flow_findings(contract: Contract, recorded: RecordedTrace) -> Iterator[Finding]:
+    """Yields forbidden calls and labelled data at forbidden holders."""
     yield from _permissions(contract, recorded)
     for label in contract.labels:
         table = label.table
@@ -102,7 +102,7 @@ def flow_findings(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
             )
 
 
-def _permissions(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
+def _permissions(contract: Contract, recorded: RecordedTrace) -> Iterator[Finding]:
     seen: set[tuple[str, str]] = set()
     for at, fields in enumerate(recorded.trace.positions):
         call = fields.get("call")
@@ -124,17 +124,18 @@ def _permissions(contract: Contract, recorded: Recorded) -> Iterator[Finding]:
         )
 
 
-def flows(label: Label, recorded: Recorded) -> tuple[list[Reached], bool]:
-    """Where a label's data came to, once for each holder and source, without whoever brought it; and whether all of it
-    was followed to the end."""
-    reached: list[Reached] = []
+def flows(label: Label, recorded: RecordedTrace) -> tuple[list[FlowHit], bool]:
+    """Returns the holders of a label's data, once per holder and source, without its source; and whether the search was
+    complete.
+    """
+    reached: list[FlowHit] = []
     looks = 0
     column = evaluate(label.source, recorded.trace)
     held: dict[str, tuple[int, str]] = {}
     seen: set[tuple[str, int]] = set()
     for at, fields in enumerate(recorded.trace.positions):
         who = str(fields.get("who"))
-        for holder, text in _said(fields):
+        for holder, text in _spoken_texts(fields):
             looks += len(held)
             if looks > MOST_LOOKS:
                 return reached, False
@@ -143,15 +144,15 @@ def flows(label: Label, recorded: Recorded) -> tuple[list[Reached], bool]:
                 if own or (holder, source) in seen or value not in text:
                     continue
                 seen.add((holder, source))
-                reached.append(Reached(label.table.name, holder, recorded.steps[at], recorded.calls[at], value, source))
+                reached.append(FlowHit(label.table.name, holder, recorded.steps[at], recorded.calls[at], value, source))
         if column[at] == TRUE and len(held) < MOST_VALUES:
             for value in _values(label, fields):
                 held.setdefault(value, (recorded.steps[at], who))
     return reached, True
 
 
-def _said(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Whose hands a text is in: what an agent says or writes is in its own, what it calls a tool with in the tool's."""
+def _spoken_texts(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields holder and text: messages belong to the agent, call arguments to the tool."""
     who, message, call = str(fields.get("who")), fields.get("message"), fields.get("call")
     if isinstance(message, str):
         yield who, message[:MOST_TEXT]

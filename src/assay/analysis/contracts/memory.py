@@ -1,12 +1,12 @@
-"""What a guard remembers of a session: many small steps that lead somewhere bad, each of them harmless.
+"""Session risk memory: many small steps that lead to harm although each is harmless.
 
-The structure is that of Session Risk Memory (arXiv 2603.22350): beside the gate that looks at one call at a time, a
-centroid of what the session has been about, and an exponential moving average of the gate's output above a baseline;
-the session is refused when the average stays high. The paper's constants and its vectors are not public. The defaults
-for baseline, decay, threshold and the least number of calls are those of an independent implementation (helm-ai-kernel,
-`session_risk_memory.go`); the three directions, their words and the weights of the gate's output are our own choice.
+The structure is that of Session Risk Memory (arXiv 2603.22350): beside the gate for single calls, a centroid of the
+session's topics and an exponential moving average of the gate's output above a baseline; the session is refused if the
+average stays high. The paper's constants and vectors are not public. Defaults of baseline, decay, threshold and minimum
+number of calls are those of an independent implementation (helm-ai-kernel, `session_risk_memory.go`); the three
+directions, their words and the weights of the gate's output are ours.
 
-Deterministic and cheap: a word count a call. Not a judge of meaning: it is an option, and its denials say why.
+Deterministic and cheap: a word count per call. It does not judge meaning: it is optional, and its denials say why.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DIRECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "history", "unset", "kill", "mask", "override", "tests/", "reward", "verifier",
     ),
 }  # fmt: skip
-"""Of each direction the words that count for it, looked for in the lower-cased call."""
+"""Words of each direction, searched in the lower-cased call."""
 _HIT: Final = 0.22
 _BASE: Final = 0.08
 _WEIGHTS: Final = {"exfiltration": 0.60, "privilege": 0.38, "integrity": 0.26}
@@ -42,49 +42,49 @@ _TEXT: Final = 20_000
 
 
 class MemoryTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`[memory]`: the session is refused when the average of its calls' risk above the baseline reaches `deny_at`."""
+    """`[memory]`: the session is refused when the average risk of its calls above the baseline reaches `deny_at`."""
 
     deny_at: Annotated[float, Meta(gt=0, le=1)] = 0.38
     baseline: Share = 0.08
     decay: Annotated[float, Meta(gt=0, le=1)] = 0.5
     """Weight of the newest call in the averages."""
     least: Annotated[int, Meta(ge=1)] = 2
-    """Calls before anything is refused."""
+    """Minimum number of calls before a refusal."""
     enforce: Literal["deny", "ask", "log"] = "deny"
 
 
 class Memory(NamedTuple):
-    """What is remembered; the empty one is `Memory()`."""
+    """Risk memory; `Memory()` is empty."""
 
     calls: int = 0
     average: float = 0.0
-    """Of the risk above the baseline."""
+    """Average of the risk above the baseline."""
     centroid: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """What the session has been about, by direction."""
+    """Topic weights by direction."""
 
 
 class Risk(NamedTuple):
-    """What one call adds."""
+    """Risk of one call."""
 
     alone: float
-    """In [0, 1], by itself."""
+    """Risk of the call itself, in [0, 1]."""
     average: float
-    """With the session."""
+    """Average including the session."""
     refused: bool
     directions: dict[str, float]
 
 
 def observe(memory: Memory, call: dict[str, Any], table: MemoryTable, *, refused: bool = False) -> tuple[Memory, Risk]:
-    """Takes a call into account.
+    """Adds a call to the memory.
 
     Args:
-        memory: Of the session.
-        call: A position of a trace; its call and act are looked at.
+        memory: Memory of the session.
+        call: A trace position; its call and act are used.
         table: The constants.
-        refused: Whether a rule refused it already.
+        refused: Whether a rule already refused it.
 
     Returns:
-        The memory with this call, and what it means.
+        The new memory and the call's risk.
     """
     text = _text(call)
     vector = tuple(min(1.0, _HIT * sum(word in text for word in words)) for words in DIRECTIONS.values())

@@ -1,8 +1,7 @@
-"""A contract while a run goes on: what a call would break, before it is made.
+"""Online contract checks: violations of a proposed call.
 
-The same formulas and the same evaluation as afterwards, over the trace so far and the call that is proposed, whose
-result is not known. So nothing is refused that the whole trajectory would not also have shown to be broken, whatever
-the call had brought back.
+Uses the formulas and evaluation of the offline check over the trace so far and the proposed call, whose result is
+unknown. So every refused call would also violate the contract offline, whatever its result.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from assay.records import AttemptStarted, Step
 
 from .contract import Clause, Contract, Enforce
-from .evaluation import Kept, Trace, evaluate
+from .evaluation import AtomCache, Trace, evaluate
 from .flow import may_call
 from .memory import Memory, observe
 from .temporal import FALSE, UNKNOWN
@@ -23,7 +22,7 @@ __all__ = ["Decision", "Monitor"]
 
 
 class Decision(NamedTuple):
-    """What a contract says to a call that is about to be made."""
+    """Decision on a proposed call."""
 
     contract: str
     rule: str
@@ -38,27 +37,26 @@ class Monitor:
     """One attempt under contracts.
 
     Args:
-        contracts: What holds.
-        started: The attempt's first event, where it is known.
+        contracts: Active contracts.
+        started: The attempt's first event, if known.
     """
 
     def __init__(self, contracts: Sequence[Contract], started: AttemptStarted | None = None) -> None:
         self.contracts = tuple(contracts)
         self._tracer = Tracer(started)
         self._past: list[dict[str, Any]] = []
-        self._kept = Kept()
+        self._cache = AtomCache()
         self._memory = {contract.name: Memory() for contract in self.contracts}
         self._broken: set[tuple[str, str]] = set()
-        """Rules over the whole that are broken already: later calls are not to blame."""
+        """Rules over the whole trace already broken: later calls are not to blame."""
 
     def ask(self, step: Step, made: int = 0, denied: Container[int] = ()) -> tuple[Decision, ...]:
-        """Returns what the step's calls would break, if they were made now, in their order. Nothing of it is remembered
-        but the session's risk.
+        """Returns the violations of the step's calls in order; only the session's risk is remembered.
 
         Args:
-            step: With what its first `made` calls brought.
-            made: How many calls are over.
-            denied: Positions of those among them that were not made.
+            step: Step with the results of its first `made` calls.
+            made: Number of finished calls.
+            denied: Positions of the denied ones among them.
         """
         found: list[Decision] = []
         proposed: list[dict[str, Any]] = []
@@ -78,15 +76,15 @@ class Monitor:
                 proposed.pop()  # it will not be made
         return tuple(found)
 
-    def took(self, step: Step, denied: Container[int] = ()) -> None:
-        """The step was taken, with what it brought; `denied` are positions of calls that were not made."""
+    def record_step(self, step: Step, denied: Container[int] = ()) -> None:
+        """Adds a finished step; `denied` are positions of calls that were not made."""
         self._past += [fields for number, fields in self._tracer.positions(step) if number not in denied]
-        self._kept.settled = len(self._past)
+        self._cache.settled = len(self._past)
 
     def _of_rules(self, contract: Contract, trace: Trace, number: int) -> list[Decision]:
         found = []
         for clause in contract.rules:
-            column = evaluate(clause.formula, trace, self._kept)
+            column = evaluate(clause.formula, trace, self._cache)
             truth = column[0] if clause.table.at == "start" else column[-1]
             key = (contract.name, clause.table.name)
             if clause.table.at == "start" and truth == FALSE:

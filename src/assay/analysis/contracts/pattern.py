@@ -1,12 +1,11 @@
-"""Regular expressions for contracts: a small syntax, matched in time linear in the text whatever the pattern.
+"""Regular expressions for contracts: a small syntax, matched in time linear in the text.
 
-Contracts come with tasks, and what they are matched against is written by agents; Python's own `re` can be made to take
-years on thirty characters. Here a pattern becomes a nondeterministic automaton that is run over sets of states, with
-the sets met kept in a table.
+Contracts come with tasks and match text written by agents, while Python's `re` can take exponential time. Patterns
+become nondeterministic automata run over sets of states, with a transition cache.
 
 Syntax: characters, `.` (not a line end), classes `[a-z]` `[^...]`, `\\d \\w \\s` and their capitals, `\\b \\B`, `^ $`
-(of the text), `* + ?` `{n}` `{n,m}` up to 100, groups `(...)` and `(?:...)`, `|`. A leading `(?i)` ignores case.
-No look-around and no back-references.
+(of the text), `* + ?` `{n}` `{n,m}` up to 100, groups `(...)` and `(?:...)`, `|`. A leading `(?i)` ignores case. No
+look-around and no back-references.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ __all__ = ["Pattern", "PatternError", "compile_pattern"]
 
 MOST_STATES: Final = 5_000
 MOST_WORK: Final = 2_000_000
-"""States that are looked at in one search; hostile patterns make each character cost all of them."""
+"""Maximum number of states visited in one search."""
 MOST_REPEATS: Final = 100
 MOST_DEPTH: Final = 50
-MOST_KEPT: Final = 200_000
-"""States in all transitions that are kept; beyond it the table is begun anew."""
+MOST_STORED: Final = 200_000
+"""Maximum number of states in the transition cache; it is cleared beyond that."""
 _WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _DIGITS: Final = frozenset("0123456789")
 _SPACE: Final = frozenset(" \t\n\r\f\v")
@@ -31,12 +30,10 @@ _SPECIAL: Final = frozenset(".^$*+?{}[]\\|()")
 
 
 class PatternError(ValueError):
-    """A pattern that cannot be read; the message says where."""
+    """Invalid pattern; the message gives the position."""
 
 
 class _Class(NamedTuple):
-    """Which characters fit."""
-
     members: frozenset[str]
     ranges: tuple[tuple[str, str], ...] = ()
     negated: bool = False
@@ -50,7 +47,7 @@ class _Class(NamedTuple):
 
 
 class _State:
-    """Reads one character, checks the place, or leads on for free."""
+    """Automaton state: reads a character, checks the position, or is an epsilon state."""
 
     __slots__ = ("check", "reads", "to")
 
@@ -61,23 +58,23 @@ class _State:
 
 
 class Pattern:
-    """A pattern that can be searched for."""
+    """A compiled pattern."""
 
     def __init__(self, source: str, states: list[_State], ends: tuple[int, int], *, fold: bool) -> None:
         self.source = source
         self._states = states
         self._start, self._accept = ends
         self._fold = fold
-        self._kept = 0
+        self._stored = 0
         self._left = 0
-        """States that may still be looked at in this search."""
+        """Remaining state visits of this search."""
         self._table: dict[tuple[frozenset[int], str, tuple[bool, bool, bool]], frozenset[int] | None] = {}
 
     def __repr__(self) -> str:
         return f"Pattern({self.source!r})"
 
     def search(self, text: str) -> bool | None:
-        """Returns whether the pattern fits anywhere in the text; None where finding out would take too long."""
+        """Returns whether the pattern matches anywhere in the text; None if the work limit is exceeded."""
         self._left = MOST_WORK
         waiting: frozenset[int] = frozenset()
         last = len(text)
@@ -94,8 +91,9 @@ class Pattern:
         return False
 
     def _step(self, waiting: frozenset[int], char: str, place: tuple[bool, bool, bool]) -> frozenset[int] | None:
-        """The states after `char`; None where the pattern has been found before it. `place` says whether this is the
-        start, whether a word's character stands before, and whether `char` is one."""
+        """Returns the states after `char`; None if the pattern matched before it. `place` says whether this is the
+        start, whether a word character precedes, and whether `char` is one.
+        """
         key = (waiting, char, place)
         first, before, after = place
         if key in self._table:
@@ -108,15 +106,14 @@ class Pattern:
             reading = (self._states[s] for s in here)
             fitting = (s for s in reading if s.reads is not None and char and s.reads.fits(char, fold=self._fold))
             found = frozenset(to for state in fitting for to in state.to)
-        self._kept += len(waiting) + 8
-        if self._kept > MOST_KEPT:
+        self._stored += len(waiting) + 8
+        if self._stored > MOST_STORED:
             self._table.clear()
-            self._kept = len(waiting) + 8
+            self._stored = len(waiting) + 8
         self._table[key] = found
         return found
 
     def _closed(self, states: frozenset[int], *, first: bool, last: bool, boundary: bool) -> set[int]:
-        """All states that are reached without reading."""
         holds = {"^": first, "$": last, "b": boundary, "B": not boundary}
         todo, seen = list(states), set(states)
         self._left -= len(todo)
@@ -133,7 +130,7 @@ class Pattern:
 
 
 def compile_pattern(source: str) -> Pattern:
-    """Reads a pattern. Raises `PatternError`."""
+    """Compiles a pattern. Raises `PatternError`."""
     fold = source.startswith("(?i)")
     reader = _Reader(source[4:] if fold else source)
     ends = reader.alternatives(0)
@@ -143,7 +140,7 @@ def compile_pattern(source: str) -> Pattern:
 
 
 class _Reader:
-    """From text to states; each part has one entry and one exit."""
+    """Compiler from text to states; each part has one entry and one exit."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -175,7 +172,6 @@ class _Reader:
         return start, end
 
     def _repeated(self, part: tuple[int, int], begun: int, depth: int) -> tuple[int, int]:
-        """The part as often as what follows it says; each further copy is read again from where it began."""
         counts = self._counts()
         if counts is None:
             return part

@@ -43,7 +43,7 @@ _FUNCTIONS: Final = {**FUTURE, **PAST, **STRICT_PAST, **BOUNDED, **VALUES, "know
 
 
 class BadExpression(ValueError):
-    """An expression that cannot be read. `at` is the position in its text, from 0."""
+    """Invalid expression. `at` is the position in its text, from 0."""
 
     def __init__(self, message: str, at: int) -> None:
         super().__init__(message)
@@ -58,14 +58,14 @@ class _Token(NamedTuple):
 
 
 def read_expression(text: str, definitions: Mapping[str, Node] | None = None) -> Node:
-    """The tree of an expression that is true, false or unknown at a step.
+    """Parses an expression that is true, false or unknown at a step.
 
     Args:
         text: The expression.
-        definitions: Names that stand for trees that were read before.
+        definitions: Named trees parsed before.
 
     Raises:
-        BadExpression: It cannot be read, or it is a value.
+        BadExpression: It is invalid, or a value.
     """
     if len(text) > MOST_CHARACTERS:
         raise BadExpression(
@@ -98,7 +98,7 @@ def _tokens(text: str) -> list[_Token]:
         if match is None:
             start = at + len(text[at:]) - len(text[at:].lstrip())
             what = "a text that is not closed" if text[start] in "\"'" else f"{text[start]!r}"
-            raise BadExpression(f"{what} is no part of an expression", start)
+            raise BadExpression(f"{what} is not part of an expression", start)
         kind = str(match.lastgroup)
         found.append(_Token(kind, match[kind], match.start(kind)))
         at = match.end()
@@ -110,13 +110,13 @@ def _plain_text(token: _Token) -> str:
 
 
 def _pattern_text(token: _Token) -> str:
-    """Of a pattern, whose backslashes are its own; only the quote itself is escaped."""
+    """Unescapes a pattern's quotes; its backslashes are its own."""
     quote = token.text[0]
     return token.text[1:-1].replace(f"\\{quote}", quote)
 
 
 class _Reader:
-    """Reads by descent; `_at` is the next token."""
+    """Recursive descent parser; `_at` is the next token."""
 
     def __init__(self, text: str, definitions: Mapping[str, Node]) -> None:
         self._tokens = _tokens(text)
@@ -151,7 +151,6 @@ class _Reader:
             self._fail(f"expected {sign!r}, got {self._next.text or 'the end'!r}")
 
     def formula(self, node: Node) -> Node:
-        """A node as something true, false or unknown."""
         if node.op in FORMULAS:
             return node
         if node.op == "path" or (node.op == "literal" and isinstance(node.value, bool)):
@@ -313,7 +312,7 @@ class _Reader:
         if name not in _FUNCTIONS:
             near = difflib.get_close_matches(name, _FUNCTIONS, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(_FUNCTIONS))}"
-            self._fail(f"there is no function {name!r}{hint}", token.at)
+            self._fail(f"unknown function {name!r}{hint}", token.at)
         self._expect("(")
         steps = self._steps(name) if name in BOUNDED else None
         given = self._arguments()

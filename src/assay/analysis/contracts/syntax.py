@@ -1,6 +1,6 @@
-"""What an expression of a contract is once it was read: a tree of plain nodes. See `reader` for the text.
+"""Syntax tree of contract expressions; `reader` defines the text.
 
-Invariant: a node is data. Nothing here, nor anything made from it, is ever handed to Python to be run.
+Invariant: a node is data; nothing derived from it is executed by Python.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ __all__ = ["BOUNDED", "COMPARISONS", "FORMULAS", "FUTURE", "MEANINGS", "PAST", "
 
 
 class Node(NamedTuple):
-    """One operator with what it is applied to."""
+    """An operator and its operands."""
 
     op: str
     parts: tuple[Node, ...] = ()
     value: Any = None
-    """Of a literal its value, of a path its keys, of a bounded operator its number of steps, of `matches` its
-    `Pattern`."""
+    """Value of a literal, keys of a path, number of steps of a bounded operator, `Pattern` of `matches`."""
     at: int = 0
     """Position in the text, from 0."""
 
@@ -27,13 +26,13 @@ COMPARISONS: Final = frozenset(
     {"==", "!=", "<", "<=", ">", ">=", "in", "not in", "contains", "starts_with", "ends_with", "matches"}
 )
 FUTURE: Final = {"always": 1, "eventually": 1, "next": 1, "weak_next": 1, "until": 2, "unless": 2, "before": 2}
-"""Operators that look ahead from a step, and how many formulas each takes."""
+"""Operators over future steps, and the number of their formulas."""
 PAST: Final = {"once": 1, "historically": 1, "since": 2}
-"""Operators that look back, the step itself included."""
+"""Operators over past steps, including the current one."""
 STRICT_PAST: Final = {"earlier": 1, "previous": 1}
-"""Operators that look back at the steps before alone."""
+"""Operators over strictly earlier steps."""
 BOUNDED: Final = {"within": 1, "throughout": 1, "within_last": 1}
-"""Operators that take a number of steps first."""
+"""Operators whose first argument is a number of steps."""
 FORMULAS: Final = frozenset(
     {"and", "or", "not", "implies", "truth", "known", "missing", *COMPARISONS, *FUTURE, *PAST, *STRICT_PAST, *BOUNDED}
 )
@@ -62,11 +61,11 @@ MEANINGS: Final[dict[str, str]] = {
 }
 """The operators as they are written, and what each means at a step."""
 VALUES: Final = {"len": 1, "lower": 1, "count": 1, "sum": 2, "latest": 2}
-"""Functions that give a value, and how many arguments each takes."""
+"""Functions with a value, and the number of their arguments."""
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it."""
+    """Yields the node and all its descendants."""
     todo = [node]
     while todo:
         found = todo.pop()

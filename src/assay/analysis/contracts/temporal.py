@@ -1,6 +1,6 @@
-"""Operators over time: each makes one column of truths, one a step, out of the columns of its parts.
+"""Temporal operators: each computes a column of truth values from the columns of its operands.
 
-Truth is Kleene's: 0 false, 1 unknown, 2 true; `and` is the least, `or` the greatest, `not t` is `2 - t`.
+Three-valued Kleene logic: 0 false, 1 unknown, 2 true; `and` is the minimum, `or` the maximum, `not t` is `2 - t`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ BACK: Final[dict[str, Callable[..., list[Truth]]]] = {
 
 
 def _greatest(part: Sequence[Truth], steps: int) -> list[Truth]:
-    """Of each step and the `steps` before it."""
+    """Returns the maximum over each step and the `steps` before it."""
     found, last = [], {TRUE: -steps - 1, UNKNOWN: -steps - 1}
     for at, truth in enumerate(part):
         last[truth] = at

@@ -1,7 +1,4 @@
-"""From a trajectory to the trace that contracts are evaluated on: one position a tool call, or a turn without one.
-
-What a guard denied did not happen, and is no position of the trace.
-"""
+"""Converts a trajectory to a trace: one position per tool call, or per turn without one. Denied calls are excluded."""
 
 from __future__ import annotations
 
@@ -18,27 +15,27 @@ from assay.records import AttemptStarted, Evidence, Observation, Step, ToolCall,
 from .evaluation import Trace
 from .fields import NOTHING, PENDING
 
-__all__ = ["GUARD", "Recorded", "Tracer", "record_of"]
+__all__ = ["GUARD", "RecordedTrace", "Tracer", "record_of"]
 
 GUARD: Final = "guard"
-"""Kind of the evidence that a guard's decisions are."""
+"""Evidence kind of a guard's decisions."""
 MOST_JSON: Final = 262_144
-"""Characters of a result that is looked into as JSON."""
+"""Maximum characters of a result parsed as JSON."""
 _DECODE: Final = msgspec.json.Decoder().decode
 
 
-class Recorded(NamedTuple):
-    """A trace, and where each of its positions stands in the record."""
+class RecordedTrace(NamedTuple):
+    """A trace, with the record's position of each of its positions."""
 
     trace: Trace
     steps: tuple[int, ...]
     """`Step.index` of each position."""
     calls: tuple[int, ...]
-    """Position among the step's tool calls; -1 where it is none."""
+    """Position among the step's tool calls; -1 for none."""
 
 
 class Tracer:
-    """Makes positions, one step after the other; never looks ahead. `named` are the agents of model calls."""
+    """Builds positions step by step, without look-ahead. `named` are the agents of model calls."""
 
     def __init__(self, started: AttemptStarted | None, named: Mapping[str, str] | None = None) -> None:
         self._run = _run_fields(started)
@@ -47,11 +44,11 @@ class Tracer:
         self._first: float | None = None
 
     def positions(self, step: Step, *, made: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Position among the step's tool calls (-1 for a turn without one), and the fields.
+        """Yields positions among the step's tool calls (-1 for a turn without one), and the fields.
 
         Args:
             step: The step.
-            made: How many of its calls were made so far; what the others bring is not known. None: the step is over.
+            made: Number of finished calls; results of the others are unknown. None: the step is over.
         """
         turn = self._turn(step, pending=made is not None)
         actions = {action.call: action for action in actions_of_step(step)}
@@ -86,8 +83,8 @@ class Tracer:
         }
 
 
-def record_of(trajectory: Trajectory, texts: Callable[[str], str | None]) -> Recorded:
-    """The trace of a whole trajectory; one that has not ended goes on."""
+def record_of(trajectory: Trajectory, texts: Callable[[str], str | None]) -> RecordedTrace:
+    """Returns the trace of a whole trajectory; unfinished if the trajectory is."""
     tracer, denied = Tracer(trajectory.started, named_calls(trajectory)), set(_denied(trajectory.evidence))
     final = _final(trajectory, texts) if trajectory.finished is not None else PENDING
     found = [
@@ -97,7 +94,7 @@ def record_of(trajectory: Trajectory, texts: Callable[[str], str | None]) -> Rec
         if (step.index, number) not in denied
     ]
     trace = Trace([fields for _, _, fields in found], ended=trajectory.finished is not None)
-    return Recorded(trace, tuple(step for step, _, _ in found), tuple(number for _, number, _ in found))
+    return RecordedTrace(trace, tuple(step for step, _, _ in found), tuple(number for _, number, _ in found))
 
 
 def _denied(evidence: Iterable[Evidence]) -> Iterator[tuple[int, int]]:
@@ -132,7 +129,7 @@ def _act(action: Action | None) -> dict[str, Any]:
 
 
 def _answer(step: Step, number: int) -> Observation | None:
-    """The call's own by its id, else the one at its place where no observation names a call."""
+    """Returns the observation of a call by id, else by position if no observation has an id."""
     identity = step.tool_calls[number].id
     named = next((seen for seen in step.observations if identity and seen.call_id == identity), None)
     if named is not None:
@@ -180,7 +177,7 @@ def _final(trajectory: Trajectory, texts: Callable[[str], str | None]) -> dict[s
 
 
 def _changed(evidence: Iterable[Evidence], texts: Callable[[str], str | None]) -> list[str] | None:
-    """The paths in the manifest of the last sealed state."""
+    """Returns the paths in the manifest of the last sealed state."""
     manifests = [e.data["manifest"] for e in evidence if e.kind == "snapshot" and e.data.get("manifest")]
     text = texts(str(manifests[-1])) if manifests else None
     if text is None:

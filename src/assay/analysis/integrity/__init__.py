@@ -1,4 +1,4 @@
-"""Reward hacking as a trajectory shows it: one family of exploits a file."""
+"""Reward hacking rules: one family of exploits per file."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ RULES: tuple[Rule, ...] = (
     *answers.RULES,
     *network.RULES,
 )
-"""All rules, in the order in which their findings are listed."""
+"""All rules in the order of their findings."""

@@ -1,9 +1,8 @@
-"""What the suspicious attempts at a task do that the others do not.
+"""Behaviour that distinguishes the suspicious attempts at a task from the others.
 
-An exploit that no rule knows shows itself against its neighbours: among attempts at one task, the commands, places and
-words that stand in the suspicious ones and in few of the others. Features are plain and can be looked up again; the
-score is a smoothed log odds ratio, with the one-sided probability of Fisher's exact test beside it. Many features are
-looked at: with few attempts a small probability is no proof, and `contrast` says how many were.
+Detects exploits without a rule: commands, places and words common in the suspicious attempts and rare in the others.
+Features are literal; the score is a smoothed log odds ratio, with the one-sided probability of Fisher's exact test.
+Many features are compared: with few attempts a small probability proves nothing, and `contrast` reports their number.
 """
 
 from __future__ import annotations
@@ -27,48 +26,44 @@ PRIOR = 0.5
 _NUMBER = re.compile(r"\d+")
 _SUBCOMMANDS = frozenset({"git", "pip", "pip3", "npm", "docker", "conda", "apt", "apt-get", "uv", "cargo", "go"})
 MOST_FEATURES = 5_000
-"""Of one attempt."""
+"""Maximum number of features per attempt."""
 
 
 class Feature(msgspec.Struct, frozen=True):
-    """Something that attempts do."""
+    """A feature of attempts."""
 
     name: str
     """`command git log --all`, `reads /tests`, `writes conftest.py`, `tool web_search`, ..."""
     suspicious: int
-    """How many of the suspicious attempts do it."""
     others: int
-    """How many of the others do."""
     score: float
-    """Log odds ratio with 0.5 added to each count; above 0 it stands out in the suspicious ones."""
+    """Log odds ratio with 0.5 added to each count; positive if more frequent in suspicious attempts."""
     probability: float
-    """Of as many suspicious ones or more by chance, by Fisher's exact test, one-sided."""
+    """One-sided probability by Fisher's exact test of at least as many suspicious attempts."""
     steps: dict[str, tuple[int, ...]]
-    """Of each suspicious attempt that does it, where."""
 
 
 class Contrast(msgspec.Struct, frozen=True):
-    """Features that stand out, the strongest first."""
+    """Distinguishing features, the strongest first."""
 
     features: tuple[Feature, ...]
     compared: int
-    """How many features were looked at; by chance alone `compared` times the probability of them seem as rare."""
+    """Number of compared features; `compared` times the probability are expected by chance."""
     suspicious: int
     others: int
 
 
 class Unusual(msgspec.Struct, frozen=True):
-    """How unlike the other attempts one is, without any being suspected."""
+    """Dissimilarity of one attempt to the others, without suspicion."""
 
     attempt: str
     score: float
-    """Mean surprise, in bits, of what it does; 0 where it does what all do."""
+    """Mean surprisal of its features in bits; 0 if it does what all do."""
     features: tuple[str, ...]
-    """What it does that the fewest do."""
 
 
 def features_of(subject: Subject) -> dict[str, tuple[int, ...]]:
-    """Returns what an attempt does, each with the steps at which."""
+    """Returns an attempt's features with their steps."""
     found: dict[str, list[int]] = defaultdict(list)
     for action in subject.actions:
         for name in _features(action):
@@ -101,7 +96,7 @@ def _features(action: Action) -> Iterator[str]:
 
 
 def _places(path: str) -> Iterator[str]:
-    """The file's own name, the folder at the root that it is in, and whether it is a test's."""
+    """Yields the file's base name, its folder at the root, and whether it is a test's."""
     yield _plain(posixpath.basename(path.rstrip("/")))
     if path.startswith("/"):
         yield "/" + path.strip("/").split("/", 1)[0]
@@ -110,25 +105,29 @@ def _places(path: str) -> Iterator[str]:
 
 
 def _plain(word: str) -> str:
-    """Numbers made alike, values taken off options."""
+    """Normalises numbers and removes option values."""
     return _NUMBER.sub("0", word.split("=", 1)[0] if word.startswith("-") else word)[:80]
 
 
 def contrast(subjects: Mapping[str, Subject], suspicious: Collection[str], *, most: int = 20) -> Contrast:
-    """Returns what tells the suspicious attempts at a task from the others.
+    """Returns the features that distinguish the suspicious attempts at a task.
 
     Args:
-        subjects: Attempts at one task, by a name of each.
-        suspicious: Names of those that are; findings of the rules, an odd reward, or a person said so.
-        most: How many features to give.
+        subjects: Attempts at one task, by name.
+        suspicious: Names of suspicious ones, by findings, reward or a person's judgement.
+        most: Maximum number of features.
 
     Raises:
-        ValueError: A suspicious name is none of the attempts, or all or none of them are suspicious.
+        ValueError: A suspicious name is unknown, or all or none of the attempts are suspicious.
     """
     unknown = sorted(set(suspicious) - set(subjects))
     chosen = set(suspicious) & set(subjects)
     if unknown or not chosen or len(chosen) == len(subjects):
-        what = f"{unknown[0]!r} is no attempt given" if unknown else f"{len(chosen)} of {len(subjects)} are suspicious"
+        what = (
+            f"{unknown[0]!r} is not one of the attempts"
+            if unknown
+            else f"{len(chosen)} of {len(subjects)} are suspicious"
+        )
         raise ValueError(f"{what}: a contrast needs known attempts of both kinds")
     doing = {name: features_of(subject) for name, subject in subjects.items()}
     every = sorted({feature for its in doing.values() for feature in its})
@@ -147,7 +146,7 @@ def _feature(name: str, doing: Mapping[str, dict[str, tuple[int, ...]]], chosen:
 
 
 def _by_chance(does: int, suspicious: int, also: int, others: int) -> float:
-    """Probability that `does` or more of those that do it are among the suspicious, all ways being as likely."""
+    """Returns the hypergeometric probability that at least `does` attempts with the feature are suspicious."""
     total, doing = suspicious + others, does + also
     ways = math.comb(total, doing)
     most = min(suspicious, doing)
@@ -155,7 +154,7 @@ def _by_chance(does: int, suspicious: int, also: int, others: int) -> float:
 
 
 def unusual(subjects: Mapping[str, Subject]) -> tuple[Unusual, ...]:
-    """Every attempt by how unlike the others it is, the most unlike first; of fewer than two attempts nothing."""
+    """Returns every attempt with its dissimilarity, the largest first; empty for fewer than two attempts."""
     if len(subjects) < 2:
         return ()
     doing = {name: features_of(subject) for name, subject in subjects.items()}

@@ -1,4 +1,4 @@
-"""Triage signals: which of many trajectories are worth a look, without a model and without knowing how they ended."""
+"""Triage signals: selects trajectories worth inspection without a model and without their outcome."""
 
 from __future__ import annotations
 

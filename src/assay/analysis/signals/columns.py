@@ -1,4 +1,4 @@
-"""All signals of many trajectories at once, over the columns of the store's table `steps`."""
+"""Computes all signals of many trajectories over the columns of the store's table `steps`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["COLUMNS", "buckets", "quality", "severities", "signals"]
 
 COLUMNS = ("chain", "actor", "message", "tools", "arguments", "outputs")
 DRAGGING, DRAGGING_AS_DOCUMENTED = 0.5, 0.3
-"""Efficiency below which a conversation drags: as in the published code, and as in its documentation."""
+"""Minimum efficiency of a conversation: in the published code, and in its documentation."""
 TURNS, DECAY = 5, 0.25
 REPHRASED_WITHIN = 3
 BUCKETS = ((75.0, "excellent"), (60.0, "good"), (40.0, "neutral"), (25.0, "poor"))
@@ -26,7 +26,7 @@ _AGENTS = ("agent", "other_agent")
 
 
 class _Stream:
-    """The messages of all trajectories: what users and agents said, calls, and what came back; the last 100 of each."""
+    """Messages of all trajectories: users, agents, calls and results; the last 100 of each."""
 
     def __init__(self, steps: Any) -> None:
         import pyarrow.compute as pc
@@ -46,7 +46,7 @@ class _Stream:
         np.maximum.at(total, owner, after)
         start = after - has - called - came
         self._least = total - LAST_MESSAGES
-        self.said = _kept(np.flatnonzero(has), start[has > 0], owner, self._least)
+        self.said = _latest_rows(np.flatnonzero(has), start[has > 0], owner, self._least)
         self.texts, self.owner = said, owner
         self.actor = steps["actor"].combine_chunks()
         self.calls, self.call_owner = self._flat(owner, called, start + has)
@@ -56,7 +56,7 @@ class _Stream:
         self.output = pc.list_flatten(outputs).take(_indices(self.came))
 
     def _flat(self, owner: _Ints, lengths: _Ints, start: _Ints) -> tuple[_Ints, _Ints]:
-        """Positions in a flattened list column that are kept, and the trajectory of each."""
+        """Returns kept positions in a flattened list column, and the trajectory of each."""
         parents = np.repeat(np.arange(len(lengths)), lengths)
         within = np.arange(len(parents)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         place = start[parents] + within
@@ -64,7 +64,6 @@ class _Stream:
         return kept.astype(np.int64), owner[parents[kept]]
 
     def by(self, actors: tuple[str, ...]) -> tuple[_Ints, Any]:
-        """Trajectory and text of what these actors said, in order."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -86,7 +85,7 @@ def _indices(rows: _Ints) -> Any:
     return pa.array(rows)
 
 
-def _kept(rows: _Ints, place: _Ints, owner: _Ints, least: _Ints) -> _Ints:
+def _latest_rows(rows: _Ints, place: _Ints, owner: _Ints, least: _Ints) -> _Ints:
     return rows[place >= least[owner[rows]]].astype(np.int64)
 
 
@@ -100,7 +99,7 @@ def _arguments(steps: Any, called: _Ints) -> Any:
 
 
 def _cut(texts: Any) -> Any:
-    """Texts as they are looked at: of long ones the first 20% and the last 80% of 2,000 characters."""
+    """Returns the texts, long ones cut to the first 20% and last 80% of 2,000 characters."""
     import pyarrow.compute as pc
 
     texts = pc.fill_null(texts, "")
@@ -155,7 +154,7 @@ def _repeated(owner: _Ints, texts: Any, size: int) -> _Ints:
 
 
 def _of_users(stream: _Stream, counts: dict[str, _Ints]) -> _Ints:
-    """Signals of what users said. Returns how often each trajectory's user spoke."""
+    """Computes signals of user messages. Returns the number of user turns per trajectory."""
     owner, texts = stream.by(("user",))
     turns = np.bincount(owner, minlength=stream.size).astype(np.int64)
     efficiency = 1 / (1 + DECAY * np.maximum(turns - TURNS, 0))
@@ -218,7 +217,7 @@ def _matches(texts: Any, pattern: str) -> NDArray[np.bool_]:
 
 
 def severities(counts: _Ints) -> _Ints:
-    """0 for none, 1 for one or two, 2 for three or four, 3 for five or more."""
+    """Returns 0 for none, 1 for one or two, 2 for three or four, 3 for five or more."""
     return np.select([counts >= 5, counts >= 3, counts >= 1], [3, 2, 1], 0).astype(np.int64)
 
 
@@ -233,11 +232,11 @@ def _is_severe(columns: dict[str, Any]) -> NDArray[np.bool_]:
 
 
 def quality(columns: dict[str, Any], turns: _Ints) -> NDArray[np.float64]:
-    """The published score, 0 to 100; 0 where it is severe.
+    """Returns the published score, 0 to 100; 0 if severe.
 
     Args:
         columns: Counts and severities, each of shape (trajectories,).
-        turns: How often each trajectory's user spoke.
+        turns: User turns per trajectory.
     """
     satisfied = columns["signals.interaction.satisfaction.count"]
     bonus = np.select([satisfied >= 3, satisfied == 2, satisfied == 1], [0.95, 0.8, 0.6], 0.0)
@@ -257,7 +256,7 @@ def quality(columns: dict[str, Any], turns: _Ints) -> NDArray[np.float64]:
 
 
 def buckets(columns: dict[str, Any], scores: NDArray[np.float64]) -> list[str]:
-    """In words: at least 75 is excellent, 60 good, 40 neutral, 25 poor, less is severe."""
+    """Returns words: from 75 excellent, 60 good, 40 neutral, 25 poor, otherwise severe."""
     severe = _is_severe(columns)
     conditions = [severe, *(scores >= least for least, _ in BUCKETS)]
     chosen = np.select(conditions, ["severe", *(name for _, name in BUCKETS)], "severe")

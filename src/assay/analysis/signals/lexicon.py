@@ -1,4 +1,4 @@
-"""Phrases of users and patterns of results: our own words for the published signals. English alone."""
+"""Phrases of users and patterns of results for the published signals; our own words, English alone."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FAILURES: tuple[tuple[str, str], ...] = (
         r"|no (?:results|matches|rows)(?: were)? found|0 results|could not parse query|unexpected token|invalid sql",
     ),
 )
-"""In the published order: the first that a result matches is its failure."""
+"""Failure patterns in the published order: the first match counts."""
 EXHAUSTIONS: tuple[tuple[str, str], ...] = (
     (
         "environment.exhaustion.rate_limit",
@@ -92,4 +92,4 @@ EXHAUSTIONS: tuple[tuple[str, str], ...] = (
         r"|\b50[0234]\b (?:error|server|internal|bad|service)|api error|upstream error|server error",
     ),
 )
-"""The first that a result matches is its exhaustion; the order is ours."""
+"""Exhaustion patterns in our order: the first match counts."""

@@ -1,4 +1,4 @@
-"""Loops of calls over NumPy columns: runs of equal calls, of one tool, and patterns of tools that repeat."""
+"""Loops of calls over NumPy columns: runs of equal calls or of one tool, and repeated tool patterns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ _Ints = NDArray[np.int64]
 
 
 def _runs(same: NDArray[np.bool_]) -> tuple[_Ints, _Ints]:
-    """First and last position of every maximal run of True."""
     padded = np.concatenate(([False], same, [False])).astype(np.int8)
     edges = np.diff(padded)
     return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
@@ -35,7 +34,7 @@ def _count(owners: _Ints, size: int) -> _Ints:
 
 
 def retries(owner: _Ints, tool: _Ints, arguments: _Ints, size: int) -> _Ints:
-    """How often each of `size` trajectories made the same call three times in a row or more; a run counts once.
+    """Counts runs of at least three equal calls per trajectory.
 
     Args:
         owner: Trajectory of each call, in order. Shape (calls,).
@@ -49,7 +48,7 @@ def retries(owner: _Ints, tool: _Ints, arguments: _Ints, size: int) -> _Ints:
 
 
 def drifts(owner: _Ints, tool: _Ints, arguments: _Ints, size: int) -> _Ints:
-    """As `retries`, for runs of one tool with two sets of arguments or more."""
+    """Counts runs of one tool with at least two sets of arguments; arguments as of `retries`."""
     same_tool = _equal_to_before(owner, tool)
     first, last = _runs(same_tool)
     changed = np.cumsum(same_tool & ~_equal_to_before(owner, tool, arguments))
@@ -60,7 +59,7 @@ def drifts(owner: _Ints, tool: _Ints, arguments: _Ints, size: int) -> _Ints:
 
 
 def oscillations(owner: _Ints, tool: _Ints, size: int) -> _Ints:
-    """As `retries`, for patterns of two to five tools, not all the same, three times in a row or more.
+    """Counts patterns of two to five tools, not all equal, repeated at least three times; arguments as of `retries`.
 
     A stretch counts once, for its shortest pattern.
     """

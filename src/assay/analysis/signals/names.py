@@ -1,7 +1,7 @@
-"""The 25 triage signals by their published names (arXiv 2604.00356), with what raises each.
+"""The 25 triage signals by their published names (arXiv 2604.00356), with their triggers.
 
-The names, the thresholds and the order of the failure patterns are as published; the phrases and patterns are our own.
-Where the published code and its documentation differ, ours follows the code and says so.
+Names, thresholds and the order of the failure patterns are as published; phrases and patterns are ours. Where the
+published code and its documentation differ, ours follows the code and says so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ class Signal(NamedTuple):
     name: str
     """`layer.category.type`."""
     raised: str
-    """By what."""
 
 
 SIGNALS: tuple[Signal, ...] = (
@@ -68,7 +67,7 @@ SIGNALS: tuple[Signal, ...] = (
 
 
 def category_of(name: str) -> str:
-    """`layer.category` of a signal's name."""
+    """Returns the `layer.category` of a signal's name."""
     return name.rsplit(".", 1)[0]
 
 

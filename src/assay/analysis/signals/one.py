@@ -1,4 +1,4 @@
-"""The signals of one trajectory, and what a plugin of the group `assay.signals` is."""
+"""Signals of one trajectory, and the protocol of plugins in the group `assay.signals`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["SignalSet", "Signals", "TriageSignals", "signals_of", "steps_table"]
 
 
 class Signals(msgspec.Struct, frozen=True):
-    """What the signals say of one trajectory."""
+    """Signals of one trajectory."""
 
     counts: dict[str, int]
-    """By name, zeros left out."""
+    """Counts by name, zeros omitted."""
     severities: dict[str, int]
-    """By category, 0 to 3."""
+    """Severity by category, 0 to 3."""
     quality: float
     bucket: str
 
     def attributes(self) -> dict[str, int | float | str]:
-        """Keys and values as published for OpenTelemetry; counts by category, and each signal as `signal.<type>`."""
+        """Returns attributes as published for OpenTelemetry; counts by category, and each signal as `signal.<type>`."""
         found: dict[str, int | float | str] = {}
         for category in CATEGORIES:
             held = sum(n for name, n in self.counts.items() if name.startswith(category + "."))
@@ -38,14 +38,14 @@ class Signals(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class SignalSet(Protocol):
-    """A set of signals, found by entry point `assay.signals`. Pure: it sees columns and gives columns."""
+    """A set of signals, found by entry point `assay.signals`. Pure."""
 
     name: ClassVar[str]
     signals: ClassVar[tuple[str, ...]]
-    """Names of its columns of counts."""
+    """Returns the names of its columns."""
 
     def counts(self, steps: Any) -> Any:
-        """Counts of its signals.
+        """Counts its signals.
 
         Args:
             steps: Arrow table as `assay.analysis.signals.signals` takes it: a row a step, chains together and in order.
@@ -68,7 +68,7 @@ class TriageSignals:
 
 
 def steps_table(trajectories: Iterable[Trajectory]) -> Any:
-    """Steps as the store's table `steps` has them, with the columns that signals are counted over."""
+    """Returns steps as in the store's table `steps`, with the columns that signals need."""
     import pyarrow as pa
 
     rows: dict[str, list[Any]] = {"chain": [], "actor": [], "message": [], "tools": [], "arguments": [], "outputs": []}
@@ -86,7 +86,7 @@ def steps_table(trajectories: Iterable[Trajectory]) -> Any:
 
 
 def signals_of(trajectory: Trajectory) -> Signals:
-    """The signals of one trajectory; of one without steps they are all zero."""
+    """Returns the signals of one trajectory; all zero without steps."""
     if not trajectory.steps:
         return Signals({}, dict.fromkeys(CATEGORIES, 0), 50.0, "neutral")
     row = signals(steps_table([trajectory])).to_pylist()[0]

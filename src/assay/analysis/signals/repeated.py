@@ -1,7 +1,7 @@
-"""Messages that are nearly as one of the two before them, over Arrow columns.
+"""Messages nearly equal to one of the two before them, over Arrow columns.
 
-Most pairs are told apart without looking at them: each text has a map of 64 bits of its trigrams, and two texts whose
-maps differ in more bits than sets so alike could differ in elements are not alike. The rest are compared for real.
+Most pairs are excluded by a 64-bit map of each text's trigrams: maps that differ in more bits than similar sets could
+differ in elements are dissimilar. The rest are compared exactly.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ LEAST_TOKENS, LOOK_BACK = 5, 2
 _PART = 200_000
 _BITS = np.array([bin(n).count("1") for n in range(256)], dtype=np.uint8)
 _MOST_DIFFERENT = (1 - NEAR) / (1 + NEAR)
-"""Of the two sets' sizes together: how much sets with that Jaccard can differ in."""
+"""Maximum relative symmetric difference of two sets with that Jaccard index."""
 
 
 def repeats(owner: NDArray[np.int64], texts: Any, size: int) -> NDArray[np.int64]:
-    """How many messages of each trajectory are as one of the two before them.
+    """Counts the messages of each trajectory similar to one of the two before them.
 
     Args:
         owner: Trajectory of each message, in order. Shape (messages,).
@@ -61,7 +61,7 @@ def _popcount(words: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _maps(texts: Any) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """A map of 64 bits for each text, and its length in bytes."""
+    """Returns a 64-bit map and the length in bytes of each text."""
     import pyarrow as pa
 
     maps, lengths = [], []

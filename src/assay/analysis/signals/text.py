@@ -1,4 +1,4 @@
-"""Likeness of short texts as the published signals measure it; what is our own choice says so."""
+"""Similarity of short texts as measured by the published signals; our own choices are marked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ __all__ = [
     "phrase_signals",
     "plain",
     "shouts",
-    "shown",
     "trigrams",
 ]
 
@@ -27,38 +26,30 @@ JACCARD, COSINE, NEAR = 0.65, 0.60, 0.85
 OVERLAP, LEAST_MEANINGFUL, MOST_NEW = 0.75, 4, 0.5
 LEAST_LETTERS, UPPER_SHARE = 10, 0.8
 MOST_TOKENS = 12
-"""Ours: only a message so short is compared with phrases by likeness; in a longer one a phrase must stand as it is."""
+"""Ours: only shorter messages are compared with phrases by similarity; longer ones must contain a phrase verbatim."""
 LEAST_TOKENS = 3
-"""Ours: a phrase of fewer words is not compared by cosine, or `you` would be thanks."""
+"""Ours: phrases of fewer words are not compared by cosine, or `you` would be thanks."""
 _OTHER = re.compile(r"[^a-z0-9]+")
 
 
-def shown(text: str) -> str:
-    """A text as it is looked at: of more than 2,000 characters the first 20% and the last 80% of as many."""
-    if len(text) <= MOST_CHARACTERS:
-        return text
-    head = int(MOST_CHARACTERS * HEAD_SHARE)
-    return text[:head] + text[-(MOST_CHARACTERS - head) :]
-
-
 def plain(text: str) -> str:
-    """Lower case, words of ASCII letters and digits between single spaces, apostrophes taken out."""
+    """Returns lower-case words of ASCII letters and digits between single spaces, without apostrophes."""
     return _OTHER.sub(" ", text.replace("'", "").replace("\u2019", "").lower()).strip()
 
 
 def trigrams(text: str) -> frozenset[bytes]:
-    """Runs of three bytes of a text in lower case."""
+    """Returns the byte trigrams of a text in lower case."""
     data = text.lower().encode("utf-8", "replace")
     return frozenset(data[at : at + 3] for at in range(len(data) - 2))
 
 
 def jaccard(one: frozenset[bytes], other: frozenset[bytes]) -> float:
-    """Share of what either has that both have; 0 for two empty sets."""
+    """Returns the Jaccard index; 0 for two empty sets."""
     return len(one & other) / len(one | other) if one or other else 0.0
 
 
 def meaningful(text: str) -> frozenset[str]:
-    """Words that are no stop words."""
+    """Returns the words that are not stop words."""
     return frozenset(plain(text).split()) - STOP_WORDS
 
 
@@ -72,14 +63,12 @@ def is_rephrased(earlier: frozenset[str], later: frozenset[str]) -> bool:
 
 
 def shouts(text: str) -> bool:
-    """Returns whether it is in capitals."""
+    """Returns whether the text is in capitals."""
     letters = [char for char in text if char.isascii() and char.isalpha()]
     return len(letters) >= LEAST_LETTERS and sum(c.isupper() for c in letters) >= UPPER_SHARE * len(letters)
 
 
 class _Phrases:
-    """The phrases, indexed by their words and trigrams."""
-
     def __init__(self) -> None:
         self.names: list[str] = []
         self.words: list[int] = []
@@ -105,7 +94,6 @@ class _Phrases:
             self.by_trigram[gram].append(position)
 
     def alike(self, text: str, words: set[str]) -> set[str]:
-        """Signals of which a phrase is like a short plain text."""
         grams = trigrams(text)
         shared_words = Counter(at for word in words for at in self.by_word.get(word, ()))
         shared_grams = Counter(at for gram in grams for at in self.by_trigram.get(gram, ()))
@@ -123,12 +111,12 @@ _INDEX = _Phrases()
 
 
 def phrase_signals(text: str) -> frozenset[str]:
-    """Signals that a user's message raises by its words: a phrase stands in it, or, where it is short, is like it."""
-    told = plain(text)
-    found = {name for name, pattern in _INDEX.exact.items() if pattern.search(told)}
-    words = set(told.split())
-    if words and len(told.split()) <= MOST_TOKENS:
-        found |= _INDEX.alike(told, words)
+    """Returns signals whose phrase a user's message contains or, if it is short, resembles."""
+    words_of = plain(text)
+    found = {name for name, pattern in _INDEX.exact.items() if pattern.search(words_of)}
+    words = set(words_of.split())
+    if words and len(words_of.split()) <= MOST_TOKENS:
+        found |= _INDEX.alike(words_of, words)
     if shouts(text):
         found.add("interaction.disengagement.negative_stance")
     return frozenset(found)

@@ -1,4 +1,4 @@
-"""Text worlds: turn-based environments in this process, their tasks, and what turns them into environments of a run.
+"""Text worlds: turn-based environments in this process, their tasks and wrappers.
 
-One file a family; `interface` is the protocol, `played` the way into `rollout`, `wrappers` what can be put around one.
+`interface` has the protocol, `played` adapts a text world to a run, `wrappers` modifies worlds; each family has a file.
 """

@@ -1,7 +1,4 @@
-"""A small text adventure: rooms, locked doors, keys, and a treasure to bring home. One tool takes whole commands.
-
-What can be said is in the answer to `help`; what cannot be understood is answered, as a person would, and not done.
-"""
+"""Text adventure with rooms, locked doors, keys and a treasure to bring home; one tool takes whole commands."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["Adventure", "AdventureKnobs"]
+__all__ = ["Adventure", "AdventureConfig"]
 
 _ROOMS = (
     "hall", "kitchen", "cellar", "library", "garden", "attic", "studio", "chapel", "stable", "tower", "gallery", "vault"
@@ -24,18 +21,19 @@ _METALS = ("brass", "iron", "silver", "copper")
 _SIDES = {"north": (-1, 0), "south": (1, 0), "west": (0, -1), "east": (0, 1)}
 _BACK = {"north": "south", "south": "north", "west": "east", "east": "west"}
 _HELP = "You can: go SIDE, take THING, drop THING, unlock SIDE, look, help."
-_HELD = -1
+_CARRIED = -1
 TREASURE = "crown"
 
 
-class AdventureKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `adventure`. `turns` 0: four times what is needed, and ten. An unsolvable one needs a locked door."""
+class AdventureConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `adventure`. `turns` 0 means four times the solution's length plus ten. An unsolvable world needs a
+    lock."""
 
     rooms: Annotated[int, Meta(ge=2, le=12)] = 5
     locks: Annotated[int, Meta(ge=0, le=4)] = 1
-    """Locked doors, at most: fewer where the rooms leave no place for a key."""
+    """Maximum number of locked doors; fewer if the rooms leave no place for a key."""
     things: Annotated[int, Meta(ge=0, le=4)] = 1
-    """Things that are of no use."""
+    """Objects that serve no purpose."""
 
 
 class _Do(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,9 +45,9 @@ class _Do(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Now(msgspec.Struct, forbid_unknown_fields=True):
     room: int
     things: dict[str, int]
-    """Thing to the room where it lies; -1 where it is carried."""
+    """Object to the room where it lies; -1 if carried."""
     unlocked: list[int]
-    """Locks that were opened, sorted."""
+    """Opened locks, sorted."""
 
 
 class _Door(NamedTuple):
@@ -57,62 +55,64 @@ class _Door(NamedTuple):
     lock: int | None
 
 
-class Adventure(Rules[AdventureKnobs, _Now]):
-    """See the module. The home is room 0; locks are numbered as their keys are."""
+class Adventure(Rules[AdventureConfig, _Now]):
+    """Text adventure world. Home is room 0; lock and key numbers agree."""
 
     name: ClassVar[str] = "adventure"
-    Knobs = AdventureKnobs
+    WorldConfig = AdventureConfig
     Now = _Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"do": _Do}
 
-    def lay_out(self, draw: random.Random) -> None:
-        knobs = self.knobs
-        self._names = draw.sample(_ROOMS, knobs.rooms)
-        self._doors, parents = _tree(knobs.rooms, draw)
-        treasure = draw.randrange(1, knobs.rooms)
+    def generate(self, draw: random.Random) -> None:
+        config = self.config
+        self._names = draw.sample(_ROOMS, config.rooms)
+        self._doors, parents = _tree(config.rooms, draw)
+        treasure = draw.randrange(1, config.rooms)
         things = {TREASURE: treasure}
         self._locks = 0
-        for room in _way_home(treasure, parents)[: knobs.locks]:
-            outside = sorted(set(range(knobs.rooms)) - _beyond(room, parents))
+        for room in _path_home(treasure, parents)[: config.locks]:
+            outside = sorted(set(range(config.rooms)) - _rooms_behind(room, parents))
             side, parent = next((s, d.to) for s, d in self._doors[room].items() if d.to == parents[room])
             self._doors[room][side] = _Door(parent, self._locks)
             self._doors[parent][_BACK[side]] = _Door(room, self._locks)
             things[f"{_METALS[self._locks]} key"] = draw.choice(outside)
             self._locks += 1
-        if not knobs.solvable:
+        if not config.solvable:
             if not self._locks:
                 raise ValueError("an adventure without a locked door has no unsolvable twin: give locks=1 or more")
             del things[f"{_METALS[draw.randrange(self._locks)]} key"]
-        things |= {name: draw.randrange(knobs.rooms) for name in ("lantern", "rope", "apple", "flute")[: knobs.things]}
+        things |= {
+            name: draw.randrange(config.rooms) for name in ("lantern", "rope", "apple", "flute")[: config.things]
+        }
         self.now = _Now(0, things, [])
         self._shortest = self._search()[1]
-        self.limit = knobs.turns or 4 * max(self._shortest, knobs.rooms) + 10
+        self.limit = config.turns or 4 * max(self._shortest, config.rooms) + 10
 
     def brief(self) -> str:
         return (
             f"Find the {TREASURE}, bring it to the {self._names[0]} and drop it there, in at most {self.limit} turns."
         )
 
-    def looks(self) -> str:
+    def render(self) -> str:
         now = self.now
         lying = [thing for thing, room in now.things.items() if room == now.room]
-        held = [thing for thing, room in now.things.items() if room == _HELD]
+        carried = [thing for thing, room in now.things.items() if room == _CARRIED]
         ways = [
             f"{side}{' (locked)' if door.lock is not None and door.lock not in now.unlocked else ''}"
             for side, door in self._doors[now.room].items()
         ]
         seen = f"You are in the {self._names[now.room]}. Ways: {', '.join(ways)}."
         seen += f" Here: {', '.join(lying)}." if lying else ""
-        return seen + (f" You carry: {', '.join(held)}." if held else "")
+        return seen + (f" You carry: {', '.join(carried)}." if carried else "")
 
     def do_do(self, given: _Do) -> Turn:
-        """Understands the command and does it."""
+        """Parses the command and executes it."""
         verb, _, rest = " ".join(given.command.lower().split()).partition(" ")
         rest = rest.removeprefix("the ")
         if verb in _SIDES and not rest:
             verb, rest = "go", verb
         if verb == "look":
-            return Turn(self.looks())
+            return Turn(self.render())
         if verb == "help":
             return Turn(_HELP)
         doers = {"go": self._go, "take": self._take, "drop": self._drop, "unlock": self._unlock}
@@ -122,7 +122,7 @@ class Adventure(Rules[AdventureKnobs, _Now]):
         said = doer(rest)
         if self.solved():
             return Turn(f"{said} You have done it.", 1.0, True)
-        return Turn(f"{said} {self.looks()}")
+        return Turn(f"{said} {self.render()}")
 
     def _go(self, side: str) -> str:
         door = self._doors[self.now.room].get(side)
@@ -136,11 +136,11 @@ class Adventure(Rules[AdventureKnobs, _Now]):
     def _take(self, thing: str) -> str:
         if self.now.things.get(thing) != self.now.room:
             return f"There is no {thing[:40]} here."
-        self.now.things[thing] = _HELD
+        self.now.things[thing] = _CARRIED
         return f"You take the {thing}."
 
     def _drop(self, thing: str) -> str:
-        if self.now.things.get(thing) != _HELD:
+        if self.now.things.get(thing) != _CARRIED:
             return f"You have no {thing[:40]}."
         self.now.things[thing] = self.now.room
         return f"You drop the {thing}."
@@ -149,56 +149,58 @@ class Adventure(Rules[AdventureKnobs, _Now]):
         door = self._doors[self.now.room].get(side.split(" with ")[0])
         if door is None or door.lock is None or door.lock in self.now.unlocked:
             return "There is nothing to unlock."
-        if self.now.things.get(f"{_METALS[door.lock]} key") != _HELD:
+        if self.now.things.get(f"{_METALS[door.lock]} key") != _CARRIED:
             return f"You need the {_METALS[door.lock]} key."
         self.now.unlocked = sorted([*self.now.unlocked, door.lock])
         return "The door is open."
 
-    def fixed(self) -> Any:
+    def constants(self) -> Any:
         return [self._names, self._doors]
 
     def check(self, now: _Now) -> None:
-        rooms = range(self.knobs.rooms)
-        whole = now.room in rooms and all(room in rooms or room == _HELD for room in now.things.values())
+        rooms = range(self.config.rooms)
+        whole = now.room in rooms and all(room in rooms or room == _CARRIED for room in now.things.values())
         if not whole or TREASURE not in now.things or not set(now.unlocked) <= set(range(self._locks)):
-            raise ValueError("room, things or locks are none of this adventure")
+            raise ValueError("room, objects or locks are not those of this adventure")
 
     def solved(self) -> bool:
         return self.now.things[TREASURE] == 0
 
-    def told(self) -> dict[str, Any]:
+    def extra_facts(self) -> dict[str, Any]:
         facts = {"room": self._names[self.now.room], "things": dict(self.now.things)}
         return {**facts, "unlocked": len(self.now.unlocked), "shortest": self._shortest}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: a search over rooms, what is carried and what is open."""
+        """Searches over rooms, inventory and open locks."""
         command = None if self.over else self._search()[0]
         return None if command is None else ("do", {"command": command})
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`: how much nearer the end is than it was at first."""
+        """Returns the decrease of the remaining distance relative to the start."""
         if self.solved():
             return 1.0
         left = self._search()[1]
         return max(0.0, 1 - left / self._shortest) if left and self._shortest else None
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`: ways, things, locks, and a look around."""
+        """Returns moves, object commands, unlocking and `look`."""
         if self.over:
             return []
         now = self.now
         commands = [f"go {side}" for side in self._doors[now.room]]
         commands += [f"unlock {side}" for side, door in self._doors[now.room].items() if door.lock is not None]
         commands += [f"take {thing}" for thing, room in now.things.items() if room == now.room]
-        commands += [f"drop {thing}" for thing, room in now.things.items() if room == _HELD]
+        commands += [f"drop {thing}" for thing, room in now.things.items() if room == _CARRIED]
         return [("do", {"command": command}) for command in [*commands, "look"]]
 
     def _search(self) -> tuple[str | None, int]:
-        """The first command of a shortest solution, and how many there are; None and 0 where there is none. To drop
-        anything but the treasure at home is of no use, and neither is to take what opens nothing."""
+        """Returns the first command of a shortest solution and its length; (None, 0) without a solution.
+
+        Dropping anything but the treasure, and taking what opens nothing, cannot shorten a solution.
+        """
         now = self.now
-        held = frozenset(thing for thing, room in now.things.items() if room == _HELD)
-        start = (now.room, held, frozenset(now.unlocked))
+        carried = frozenset(thing for thing, room in now.things.items() if room == _CARRIED)
+        start = (now.room, carried, frozenset(now.unlocked))
         edge: list[tuple[tuple[int, frozenset[str], frozenset[int]], str | None]] = [(start, None)]
         known, length = {start}, 0
         while edge:
@@ -228,7 +230,7 @@ class Adventure(Rules[AdventureKnobs, _Now]):
 
 
 def _tree(rooms: int, draw: random.Random) -> tuple[list[dict[str, _Door]], list[int]]:
-    """Rooms on a plane, each but the first joined to one before it; and to which."""
+    """Returns random room positions in a plane and, for each but the first, the earlier room it is joined to."""
     at, doors, parents = [(0, 0)], [dict[str, _Door]()], [0]
     while len(at) < rooms:
         parent, side = draw.randrange(len(at)), draw.choice(list(_SIDES))
@@ -242,8 +244,7 @@ def _tree(rooms: int, draw: random.Random) -> tuple[list[dict[str, _Door]], list
     return doors, parents
 
 
-def _way_home(room: int, parents: list[int]) -> list[int]:
-    """The rooms from this one to the first, which is left out."""
+def _path_home(room: int, parents: list[int]) -> list[int]:
     way = []
     while room:
         way.append(room)
@@ -251,8 +252,7 @@ def _way_home(room: int, parents: list[int]) -> list[int]:
     return way
 
 
-def _beyond(room: int, parents: list[int]) -> set[int]:
-    """The room, and those that are reached through it alone."""
+def _rooms_behind(room: int, parents: list[int]) -> set[int]:
     found = {room}
     for other in range(room + 1, len(parents)):
         if parents[other] in found:

@@ -1,20 +1,20 @@
-"""Worlds of square cells: which way leads where, and how far it is. Cells are numbered row by row."""
+"""Worlds of square cells, numbered row by row: blocked moves and distances."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import TypeAlias
 
-__all__ = ["DIRECTIONS", "STEPS", "Ways", "distances", "fenced", "open_distances", "open_ways", "ways_between"]
+__all__ = ["DIRECTIONS", "STEPS", "Moves", "block_goal", "distances", "moves_between", "open_distances", "open_moves"]
 
 DIRECTIONS = ("up", "down", "left", "right")
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
-Ways: TypeAlias = tuple[tuple[int, int, int, int], ...]
-"""For each cell where each direction leads; to itself where that is blocked."""
+Moves: TypeAlias = tuple[tuple[int, int, int, int], ...]
+"""Per cell, the target cell of each direction; the cell itself if blocked."""
 
 
-def ways_between(size: int, walls: frozenset[int]) -> Ways:
-    """The ways of a square of `size` by `size` cells of which some are walls."""
+def moves_between(size: int, walls: frozenset[int]) -> Moves:
+    """Returns the moves of a `size` by `size` square with walls."""
 
     def to(cell: int, target: int, *, inside: bool) -> int:
         return target if inside and target not in walls else cell
@@ -31,13 +31,13 @@ def ways_between(size: int, walls: frozenset[int]) -> Ways:
 
 
 @cache
-def open_ways(size: int) -> Ways:
-    """Those of a square without walls."""
-    return ways_between(size, frozenset())
+def open_moves(size: int) -> Moves:
+    """Returns the moves of a square without walls."""
+    return moves_between(size, frozenset())
 
 
-def fenced(ways: Ways, goal: int) -> Ways:
-    """The same, but that nothing leads to the goal."""
+def block_goal(ways: Moves, goal: int) -> Moves:
+    """Returns the moves without any that leads to the goal."""
 
     def led(cell: int, four: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
         up, down, left, right = (cell if to == goal else to for to in four)
@@ -46,8 +46,8 @@ def fenced(ways: Ways, goal: int) -> Ways:
     return tuple(led(cell, four) for cell, four in enumerate(ways))
 
 
-def distances(ways: Ways, goal: int) -> tuple[int, ...]:
-    """Moves from each cell to the goal; -1 where there is no way. What leads there leads back as well."""
+def distances(ways: Moves, goal: int) -> tuple[int, ...]:
+    """Returns the number of moves from each cell to the goal, -1 if unreachable. Moves must be reversible."""
     away = [-1] * len(ways)
     away[goal], edge = 0, [goal]
     while edge:
@@ -63,5 +63,5 @@ def distances(ways: Ways, goal: int) -> tuple[int, ...]:
 
 @cache
 def open_distances(size: int, goal: int) -> tuple[int, ...]:
-    """Those of a square without walls."""
-    return distances(open_ways(size), goal)
+    """Returns the distances of a square without walls."""
+    return distances(open_moves(size), goal)

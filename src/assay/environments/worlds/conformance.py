@@ -1,10 +1,7 @@
-"""What every text world does: the promises of `TextWorld`, one function each.
+"""Conformance checks of text worlds and in-process worlds, for their tests.
 
-For tests of worlds, ours and other people's: `check_world` tries all, on several seeds, after random acts; `PROPERTIES`
-lists them for parametrised tests. A world that passes can be run, judged again, forked, trained in and put to
-admission, which says whether its task is a good one. `check_in_process` is the same for other in-process worlds.
-
-Invariant: nothing that a world does ends the check: what it raises is a finding.
+`check_world` tries every promise of `TextWorld` on several seeds, after random acts; `PROPERTIES` lists them for
+parametrised tests. `check_in_process` does the same for other in-process worlds. An exception of a world is a finding.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from assay.environments.interface import World
 from assay.errors import AssayError, TaskError, boundary
 from assay.records import Observation, canonical_bytes, require_finite
 
-from .interface import Act, Gives, TextWorld, Turn
+from .interface import Act, OffersChoices, TextWorld, Turn
 from .sampling import sampled_act
 
 __all__ = ["IN_PROCESS", "PROPERTIES", "SEEDS", "check_in_process", "check_world"]
@@ -48,11 +45,11 @@ def check_world(
 
     Args:
         make: Builds the world of a seed.
-        seeds: Which worlds.
-        properties: Which promises; default all.
+        seeds: Seeds to try.
+        properties: Promises to try; default all.
 
     Returns:
-        One finding a promise, in order; the problem is that of the first seed on which it does not hold.
+        One finding per promise, in order; its problem is that of the first failing seed.
     """
     return tuple(
         Finding(trial.__name__, next(_problems(trial, make, seeds), None)) for trial in properties or PROPERTIES
@@ -71,7 +68,7 @@ def _problems(trial: Property, make: Make, seeds: Sequence[int]) -> Iterator[str
 
 
 class _BrokenError(Exception):
-    """A promise does not hold."""
+    """A violated promise."""
 
 
 def _expect(holds: object, what: str, seen: object = "") -> None:
@@ -80,19 +77,16 @@ def _expect(holds: object, what: str, seen: object = "") -> None:
         raise _BrokenError(message[:400])
 
 
-def _is(value: Any, kind: type) -> bool:
-    """What a world returned is of the kind that it promised."""
+def _has_type(value: Any, kind: type) -> bool:
     return isinstance(value, kind)
 
 
 def _act(world: TextWorld, draw: random.Random) -> Act | None:
-    """A possible act, or one that the tools' schemas allow."""
-    known = list(world.choices()) if isinstance(world, Gives) else []
+    known = list(world.choices()) if isinstance(world, OffersChoices) else []
     return draw.choice(known) if known else sampled_act(world.tools(), draw)
 
 
-def _walked(world: TextWorld, seed: int) -> list[tuple[Act, Turn]]:
-    """Random acts until the world is over, a dozen at most."""
+def _random_walk(world: TextWorld, seed: int) -> list[tuple[Act, Turn]]:
     draw, done = random.Random(seed), list[tuple[Act, Turn]]()
     for _ in range(draw.randrange(_WALK)):
         act = _act(world, draw)
@@ -105,7 +99,7 @@ def _walked(world: TextWorld, seed: int) -> list[tuple[Act, Turn]]:
     return done
 
 
-def _seen(world: TextWorld) -> tuple[str, bytes, float | None]:
+def _fingerprint(world: TextWorld) -> tuple[str, bytes, float | None]:
     return world.state(), canonical_bytes(world.facts()), world.progress()
 
 
@@ -119,31 +113,37 @@ def tools_are_named_once_and_take_objects(make: Make, seed: int) -> None:
         _expect(tool.name and tool.description, "a tool has a name and a description", tool.name)
         _expect(tool.parameters.get("type") == "object", f"the schema of {tool.name} is that of an object")
         canonical_bytes(tool.parameters)
-    _walked(world, seed)
+    _random_walk(world, seed)
     _expect(world.tools() == tools, "the tools stay the same during an episode")
 
 
 def a_seed_makes_one_world(make: Make, seed: int) -> None:
     one, other = make(seed), make(seed)
-    _expect(_seen(one) == _seen(other), "two worlds of one seed are equal")
+    _expect(_fingerprint(one) == _fingerprint(other), "two worlds of one seed are equal")
     first = one.reset()
     _expect(isinstance(first, str), "reset() returns the first observation as text", first)
-    _expect(first == other.reset(seed) and _seen(one) == _seen(other), "reset(seed) makes the world of that seed")
-    _walked(one, seed)
-    _expect(one.reset() == first and _seen(one) == _seen(make(seed)), "reset() begins anew, whatever was done")
+    _expect(
+        first == other.reset(seed) and _fingerprint(one) == _fingerprint(other),
+        "reset(seed) makes the world of that seed",
+    )
+    _random_walk(one, seed)
+    _expect(
+        one.reset() == first and _fingerprint(one) == _fingerprint(make(seed)),
+        "reset() starts a new episode",
+    )
 
 
 def the_same_acts_lead_to_the_same_places(make: Make, seed: int) -> None:
     for walk in range(4):
         one, other = make(seed), make(seed)
-        _expect(_walked(one, walk) == _walked(other, walk), "the same acts bring the same turns")
-        _expect(_seen(one) == _seen(other), "and lead to the same state")
+        _expect(_random_walk(one, walk) == _random_walk(other, walk), "the same acts bring the same turns")
+        _expect(_fingerprint(one) == _fingerprint(other), "and lead to the same state")
 
 
 def turns_are_well_formed(make: Make, seed: int) -> None:
     for walk in range(4):
-        for act, turn in _walked(make(seed), walk):
-            _expect(_is(turn, Turn) and _is(turn.observation, str), "an act returns a Turn", turn)
+        for act, turn in _random_walk(make(seed), walk):
+            _expect(_has_type(turn, Turn) and _has_type(turn.observation, str), "an act returns a Turn", turn)
             require_finite(float(turn.reward), f"the reward of {act}")
             flags = (turn.terminated, turn.truncated, turn.error)
             _expect(all(isinstance(flag, bool) for flag in flags), "terminated, truncated and error are bools", flags)
@@ -151,7 +151,7 @@ def turns_are_well_formed(make: Make, seed: int) -> None:
 
 def possible_acts_are_no_errors(make: Make, seed: int) -> None:
     world = make(seed)
-    if not isinstance(world, Gives):
+    if not isinstance(world, OffersChoices):
         return
     choices = world.choices()
     _expect(len(choices) <= 100, "choices() gives a hundred acts at most", len(choices))
@@ -168,7 +168,7 @@ def wrong_acts_are_answered_and_change_nothing(make: Make, seed: int) -> None:
             other = world.fork()
             before = other.state()
             turn = other.act(name, arguments)
-            _expect(_is(turn.observation, str) and len(turn.observation) < 100_000, "the answer is bounded text")
+            _expect(_has_type(turn.observation, str) and len(turn.observation) < 100_000, "the answer is bounded text")
             known = name in names[3:] and isinstance(arguments, dict)
             _expect(turn.error or known, f"act({name[:40]!r}, {arguments!r}) is no error")
             if turn.error:
@@ -179,27 +179,27 @@ def wrong_acts_are_answered_and_change_nothing(make: Make, seed: int) -> None:
 def what_was_kept_can_be_restored(make: Make, seed: int) -> None:
     for walk in range(4):
         world = make(seed)
-        _walked(world, walk)
-        kept, before = world.snapshot(), _seen(world)
+        _random_walk(world, walk)
+        kept, before = world.snapshot(), _fingerprint(world)
         _expect(isinstance(kept, bytes), "snapshot() returns bytes", type(kept).__name__)
-        _expect(_seen(world) == before and world.snapshot() == kept, "to keep it changes nothing")
-        _walked(world, walk + 1)
+        _expect(_fingerprint(world) == before and world.snapshot() == kept, "to keep it changes nothing")
+        _random_walk(world, walk + 1)
         world.restore(kept)
-        _expect(_seen(world) == before, "a restored world is as it was kept", _seen(world))
+        _expect(_fingerprint(world) == before, "a restored world is as it was kept", _fingerprint(world))
         other = make(seed + 1)
         other.restore(kept)
-        _expect(_seen(other) == before, "another world becomes it as well", _seen(other))
-        _expect(_walked(other, 9) == _walked(world, 9), "what follows is the same")
+        _expect(_fingerprint(other) == before, "another world becomes it as well", _fingerprint(other))
+        _expect(_random_walk(other, 9) == _random_walk(world, 9), "what follows is the same")
 
 
 def what_is_no_snapshot_is_refused(make: Make, seed: int) -> None:
     for bad in (b"", b"\xff\x00", b"{}", b"[]", b"null"):
         world = make(seed)
-        before = _seen(world)
+        before = _fingerprint(world)
         try:
             world.restore(bad)
         except ValueError:
-            _expect(_seen(world) == before, "a refused snapshot changes nothing")
+            _expect(_fingerprint(world) == before, "a refused snapshot changes nothing")
         else:
             _expect(holds=False, what=f"restore({bad!r}) raises no ValueError")
 
@@ -207,18 +207,20 @@ def what_is_no_snapshot_is_refused(make: Make, seed: int) -> None:
 def a_fork_lives_alone(make: Make, seed: int) -> None:
     for walk in range(4):
         world = make(seed)
-        _walked(world, walk)
-        fork, before = world.fork(), _seen(world)
-        _expect(_seen(fork) == before, "a fork is the same", _seen(fork))
-        _walked(fork, walk + 1)
-        _expect(_seen(world) == before, "what is done in a fork is not done in the world")
-        _expect(_walked(world, 9) == _walked(_restored(make, seed, before, walk), 9), "nor the other way round")
+        _random_walk(world, walk)
+        fork, before = world.fork(), _fingerprint(world)
+        _expect(_fingerprint(fork) == before, "a fork is the same", _fingerprint(fork))
+        _random_walk(fork, walk + 1)
+        _expect(_fingerprint(world) == before, "what is done in a fork is not done in the world")
+        _expect(
+            _random_walk(world, 9) == _random_walk(_replay_walk(make, seed, before, walk), 9), "nor the other way round"
+        )
 
 
-def _restored(make: Make, seed: int, before: object, walk: int) -> TextWorld:
+def _replay_walk(make: Make, seed: int, before: object, walk: int) -> TextWorld:
     world = make(seed)
-    _walked(world, walk)
-    _expect(_seen(world) == before, "the same acts lead to the same state")
+    _random_walk(world, walk)
+    _expect(_fingerprint(world) == before, "the same acts lead to the same state")
     return world
 
 
@@ -226,11 +228,11 @@ def states_are_named(make: Make, seed: int) -> None:
     known: dict[str, bytes] = {}
     for walk in range(12):
         world = make(seed)
-        _walked(world, walk)
+        _random_walk(world, walk)
         name = world.state()
-        _expect(_is(name, str) and 8 <= len(name) <= 200, "state() is a digest, as text", name)
-        way = getattr(world, "way", frozenset({"turns"}))
-        facts = canonical_bytes({key: value for key, value in world.facts().items() if key not in way})
+        _expect(_has_type(name, str) and 8 <= len(name) <= 200, "state() is a digest, as text", name)
+        path_facts = getattr(world, "path_facts", frozenset({"turns"}))
+        facts = canonical_bytes({key: value for key, value in world.facts().items() if key not in path_facts})
         _expect(known.setdefault(name, facts) == facts, "one name stands for one state", facts)
 
 
@@ -238,7 +240,7 @@ def facts_are_plain_and_say_whether_it_is_solved(make: Make, seed: int) -> None:
     for walk in range(4):
         world = make(seed)
         if walk:
-            _walked(world, walk)
+            _random_walk(world, walk)
         facts = world.facts()
         require_finite(facts, "facts")
         canonical_bytes(facts)
@@ -281,11 +283,11 @@ def an_episode_ends_and_stays_so(make: Make, seed: int) -> None:
         if turn.terminated or turn.truncated:
             break
     _expect(turn is not None and (turn.terminated or turn.truncated), f"{_MOST} acts end no episode")
-    before = _seen(world)
+    before = _fingerprint(world)
     for tool in world.tools():
         after = world.act(tool.name, {})
         _expect(after.error and after.reward == 0, f"{tool.name} after the end is an error, and not paid", after)
-    _expect(_seen(world)[0] == before[0], "acts after the end change nothing")
+    _expect(_fingerprint(world)[0] == before[0], "acts after the end change nothing")
     _expect(world.oracle() is None, "nothing is advised once it is over")
 
 
@@ -371,7 +373,7 @@ IN_PROCESS: tuple[Callable[[Callable[[], World]], Awaitable[None]], ...] = (
 
 
 async def check_in_process(make: Callable[[], World]) -> tuple[Finding, ...]:
-    """Tries what a `World` promises. A trial that raises, or takes more than a minute, is a finding."""
+    """Tries the promises of a `World`. A check that raises or takes more than a minute is a finding."""
     findings = []
     for trial in IN_PROCESS:
         problem: str | None = None

@@ -1,4 +1,4 @@
-"""Give variables values so that all constraints hold: one assignment does, it was planted, and nothing else."""
+"""Constraint satisfaction: assign variables so that all constraints hold. The planted solution is unique."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import msgspec
 from msgspec import Meta
 
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["Constraints", "ConstraintsKnobs"]
+__all__ = ["Constraints", "ConstraintsConfig"]
 
 _MOST_ASSIGNMENTS = 120_000
 
 
-class ConstraintsKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `constraints`. `turns` 0: three for each variable."""
+class ConstraintsConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `constraints`. `turns` 0 means three per variable."""
 
     variables: Annotated[int, Meta(ge=2, le=8)] = 4
     values: Annotated[int, Meta(ge=2, le=9)] = 4
-    """Each variable is one of 1 to this."""
+    """Largest value of a variable; the smallest is 1."""
 
 
 class _Assign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,7 +35,7 @@ class _Assign(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Now(msgspec.Struct, forbid_unknown_fields=True):
     values: list[int]
-    """Of each variable; 0 for none."""
+    """Value per variable; 0 if unassigned."""
 
 
 class _Constraint(NamedTuple):
@@ -45,7 +45,7 @@ class _Constraint(NamedTuple):
     number: int
 
     def holds(self, values: tuple[int, ...] | list[int]) -> bool:
-        """Whether it holds of an assignment."""
+        """Returns whether an assignment satisfies the constraint."""
         one, other = values[self.one], values[self.other]
         if self.kind == "less":
             return one < other
@@ -56,7 +56,6 @@ class _Constraint(NamedTuple):
         return one != self.number if self.kind == "not" else one % 2 == (self.kind == "odd")
 
     def text(self, names: str) -> str:
-        """As it is shown."""
         one, other = names[self.one], names[self.other]
         shown = {
             "less": f"{one} < {other}",
@@ -67,23 +66,23 @@ class _Constraint(NamedTuple):
         return shown.get(self.kind, f"{one} is {self.kind}")
 
 
-class Constraints(Rules[ConstraintsKnobs, _Now]):
-    """See the module."""
+class Constraints(Rules[ConstraintsConfig, _Now]):
+    """Constraint satisfaction world."""
 
     name: ClassVar[str] = "constraints"
-    Knobs = ConstraintsKnobs
+    WorldConfig = ConstraintsConfig
     Now = _Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"assign": _Assign}
 
-    def lay_out(self, draw: random.Random) -> None:
-        variables, values = self.knobs.variables, self.knobs.values
+    def generate(self, draw: random.Random) -> None:
+        variables, values = self.config.variables, self.config.values
         if values**variables > _MOST_ASSIGNMENTS:
             raise ValueError(
                 f"variables={variables} with values={values} are more than {_MOST_ASSIGNMENTS} assignments"
             )
         self._names = "ABCDEFGH"[:variables]
         self._planted = tuple(draw.randint(1, values) for _ in range(variables))
-        known = list(_true_of(self._planted))
+        known = list(_satisfied_constraints(self._planted))
         draw.shuffle(known)
         left = list(itertools.product(range(1, values + 1), repeat=variables))
         self._constraints: list[_Constraint] = []
@@ -94,26 +93,26 @@ class Constraints(Rules[ConstraintsKnobs, _Now]):
                 left = rest
             if len(left) == 1:
                 break
-        if not self.knobs.solvable:
+        if not self.config.solvable:
             at = draw.randrange(variables)
             self._constraints.append(_Constraint("not", at, at, self._planted[at]))
             draw.shuffle(self._constraints)
-        self.limit = self.knobs.turns or 3 * variables
+        self.limit = self.config.turns or 3 * variables
         self.now = _Now([0] * variables)
 
     def brief(self) -> str:
-        names, values = ", ".join(self._names), self.knobs.values
+        names, values = ", ".join(self._names), self.config.values
         return f"Give each of {names} a value from 1 to {values} so that all constraints hold, in {self.limit} acts."
 
-    def looks(self) -> str:
+    def render(self) -> str:
         given = " ".join(f"{name}={value}" for name, value in zip(self._names, self.now.values, strict=True) if value)
         return f"{'; '.join(one.text(self._names) for one in self._constraints)}\n{given or 'nothing is assigned'}"
 
     def do_assign(self, given: _Assign) -> Turn:
-        """Sets one variable; the end where all constraints hold."""
+        """Sets one variable; terminates once all constraints hold."""
         at = self._names.find(given.variable) if len(given.variable) == 1 else -1
-        if at < 0 or not 1 <= given.value <= self.knobs.values:
-            known = f"give one of {', '.join(self._names)} a value from 1 to {self.knobs.values}"
+        if at < 0 or not 1 <= given.value <= self.config.values:
+            known = f"give one of {', '.join(self._names)} a value from 1 to {self.config.values}"
             return Turn(f"{given.variable[:20]!r} = {given.value}: {known}", error=True)
         self.now.values[at] = given.value
         if self.solved():
@@ -124,36 +123,36 @@ class Constraints(Rules[ConstraintsKnobs, _Now]):
         free = [name for name, value in zip(self._names, values, strict=True) if not value]
         return Turn(f"broken: {'; '.join(broken) or 'none'}. not assigned: {' '.join(free) or 'none'}")
 
-    def fixed(self) -> Any:
+    def constants(self) -> Any:
         return self._constraints
 
     def check(self, now: _Now) -> None:
-        fits = all(0 <= value <= self.knobs.values for value in now.values)
-        if len(now.values) != self.knobs.variables or not fits:
+        fits = all(0 <= value <= self.config.values for value in now.values)
+        if len(now.values) != self.config.variables or not fits:
             raise ValueError(
-                f"{now.values} are no values of {self.knobs.variables} variables up to {self.knobs.values}"
+                f"{now.values} are no values of {self.config.variables} variables up to {self.config.values}"
             )
 
     def solved(self) -> bool:
         return all(self.now.values) and all(one.holds(self.now.values) for one in self._constraints)
 
-    def told(self) -> dict[str, Any]:
-        return {"values": list(self.now.values), "shortest": self.knobs.variables}
+    def extra_facts(self) -> dict[str, Any]:
+        return {"values": list(self.now.values), "shortest": self.config.variables}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: the first variable that has not its one right value."""
-        if self.over or not self.knobs.solvable:
+        """Assigns the first variable whose value differs from the solution."""
+        if self.over or not self.config.solvable:
             return None
         wrong = (at for at, value in enumerate(self.now.values) if value != self._planted[at])
         at = next(wrong)  # were there none, the world would be over
         return "assign", {"variable": self._names[at], "value": self._planted[at]}
 
     def progress(self) -> float | None:
-        """See `TextWorld.progress`: the share of variables that are right."""
-        if not self.knobs.solvable:
+        """Returns the share of correct variables."""
+        if not self.config.solvable:
             return None
         right = sum(value == planted for value, planted in zip(self.now.values, self._planted, strict=True))
-        return right / self.knobs.variables
+        return right / self.config.variables
 
     def choices(self) -> list[Act]:
         if self.over:
@@ -161,12 +160,12 @@ class Constraints(Rules[ConstraintsKnobs, _Now]):
         return [
             ("assign", {"variable": name, "value": value})
             for name in self._names
-            for value in range(1, self.knobs.values + 1)
+            for value in range(1, self.config.values + 1)
         ]
 
 
-def _true_of(values: tuple[int, ...]) -> Iterator[_Constraint]:
-    """Every constraint of the usual kinds that holds; together they leave one assignment."""
+def _satisfied_constraints(values: tuple[int, ...]) -> Iterator[_Constraint]:
+    """Yields every satisfied constraint of the usual kinds; together they leave one assignment."""
     for one, other in itertools.permutations(range(len(values)), 2):
         if values[one] < values[other]:
             yield _Constraint("less", one, other, 0)

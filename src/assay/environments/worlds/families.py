@@ -1,7 +1,7 @@
-"""Tasks in text worlds: one family of tasks for each family of worlds.
+"""Task families of text worlds, one per kind of world.
 
-Every option that is none of those below is a knob of the world. The same `n` and `seed` give the same tasks; the first
-tasks are the same whatever `n` is.
+Options not listed below are options of the world. The same `n` and `seed` give the same tasks; the first tasks do not
+depend on `n`.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ __all__ = [
 
 Part = Literal["all", "train", "test"]
 _SEARCH = 400
-"""Worlds that are looked at for one task of a part, before there are taken to be no more."""
+"""Worlds examined per task of a part before the part is considered exhausted."""
 
 
 class WorldTasks:
     """Tasks in the worlds of one kind.
 
     Args:
-        check: `true` believes the world's facts; `naive`, where a family has it, believes what the agent says.
-        part: `train` and `test` share no world, nor two that look alike to who acts in them: which part one belongs to
-            is drawn from a digest of that; one in four is `test`.
+        check: `true` trusts the world's facts; `naive`, if the family has it, trusts the agent's claim.
+        part: `train` and `test` share no world and no two equivalent ones; a digest of the `dedup_key` decides, and one
+            in four is `test`.
         wrap: Wrappers, as `failures:rate=0.1+noise:rate=0.2`.
-        twins: Whether every second task is the unsolvable twin of the one before, and saying so is its solution.
-        knobs: Knobs of the world.
+        twins: Whether every second task is the unsolvable twin of the one before, solved by declaring it unsolvable.
+        config: Options of the world.
     """
 
     kind: ClassVar[str]
-    """The world: its short name, `module:Class`, or `path/file.py:Class`."""
+    """World: short name, `module:Class`, or `path/file.py:Class`."""
     short: ClassVar[str] = ""
-    """What its tasks are called after; default: the kind, which has to be short then."""
+    """Prefix of task names; default: the kind, which must be short then."""
     tables: ClassVar[frozenset[str]] = frozenset()
-    """Knobs that are tables; as an option they are written `key:value+key:value`."""
+    """Options that are tables; written `key:value+key:value`."""
     naive: ClassVar[dict[str, Any] | None] = None
-    """What the naive check expects; None where there is none."""
+    """Expectation of the naive check; None if the family has none."""
 
     def __init__(
-        self, *, check: str = "true", part: str = "all", wrap: str = "", twins: bool = False, **knobs: Any
+        self, *, check: str = "true", part: str = "all", wrap: str = "", twins: bool = False, **config: Any
     ) -> None:
         if check not in ("true", "naive", True) or (check == "naive" and self.naive is None):
             known = "true" if self.naive is None else "true or naive"
@@ -71,7 +71,7 @@ class WorldTasks:
         self._short = self.short or self.kind
         self._naive, self._part, self._twins = check == "naive", part, twins
         try:
-            self._knobs = {name: _pairs(value) if name in self.tables else value for name, value in knobs.items()}
+            self._config = {name: _pairs(value) if name in self.tables else value for name, value in config.items()}
             self._wrap = _wrappers(wrap, twins=twins)
         except ValueError as exc:
             raise UserError(str(exc)) from exc
@@ -87,12 +87,11 @@ class WorldTasks:
         return tuple(made)
 
     def _seeds(self, seed: int) -> Iterator[int]:
-        """Seeds of worlds of this part, until none is found."""
         number = missed = 0
         while missed < _SEARCH:
             found = int.from_bytes(blake3(f"{self._short}/{seed}/{number}".encode()).digest()[:6], "big")
             number += 1
-            if self._part == "all" or self._part == _part_of(self._likeness(found)):
+            if self._part == "all" or self._part == _part_of(self._dedup_key(found)):
                 missed = 0
                 yield found
             else:
@@ -108,14 +107,14 @@ class WorldTasks:
         except ValueError as exc:
             raise UserError(str(exc)) from exc
 
-    def _likeness(self, seed: int) -> str:
-        knobs = {name: value for name, value in self._knobs.items() if name != "turns"}
-        world = self._world(knobs, seed)
-        likeness = getattr(world, "likeness", world.state)
-        return str(likeness())
+    def _dedup_key(self, seed: int) -> str:
+        config = {name: value for name, value in self._config.items() if name != "turns"}
+        world = self._world(config, seed)
+        dedup_key = getattr(world, "dedup_key", world.state)
+        return str(dedup_key())
 
     def _task(self, seed: int, number: int, world_seed: int, *, solvable: bool) -> Task:
-        parameters = dict(self._knobs)
+        parameters = dict(self._config)
         if not solvable:
             parameters["solvable"] = False
         if self._wrap:
@@ -139,17 +138,17 @@ class WorldTasks:
 
 
 def brief_of(world: Any) -> str:
-    """What a world says that it asks for; its class's first words where it does not say."""
+    """Returns the world's own brief, or the first words of its class documentation."""
     brief = getattr(world, "brief", None)
     return str(brief()) if callable(brief) else (type(world).__doc__ or "Solve the task.").strip().partition("\n")[0]
 
 
-def _part_of(likeness: str) -> str:
-    return "test" if blake3(likeness.encode()).digest()[0] % 4 == 0 else "train"
+def _part_of(dedup_key: str) -> str:
+    return "test" if blake3(dedup_key.encode()).digest()[0] % 4 == 0 else "train"
 
 
 def _pairs(text: Any) -> Any:
-    """The table that an option says; raises `ValueError` where it says none."""
+    """Parses a table option. Raises `ValueError`."""
     if not isinstance(text, str):
         return text
     found: dict[str, Any] = {}
@@ -168,14 +167,13 @@ def _wrappers(given: Any, *, twins: bool) -> list[dict[str, Any]]:
     text = str(given)  # what reads as a number is no wrapper's name either, and is told so
     if not text and not twins:
         return []
-    from .wrappers import parsed
+    from .wrappers import parse_wrappers
 
-    found = parsed(text) if text else []
+    found = parse_wrappers(text) if text else []
     return [*found, {"kind": "twin"}] if twins and {"kind": "twin"} not in found else found
 
 
 def _family(kind: str, summary: str = "", **facts: Any) -> type[WorldTasks]:
-    """Returns the class of one kind's tasks, with the class variables that differ from those of `WorldTasks`."""
     name = "".join(part.capitalize() for part in kind.split("-")) + "Tasks"
     doc = summary or f"Tasks of `{kind}`."
     return type(name, (WorldTasks,), {"__doc__": doc, "__module__": __name__, "kind": kind, **facts})

@@ -1,9 +1,8 @@
-"""Any Gymnasium environment with a plain action space as a text world; MiniGrid and BabyAI are shown in words.
+"""Gymnasium environments with a discrete action space as text worlds; MiniGrid and BabyAI are shown in words.
 
-Needs the extra `assay[gymnasium]`. A snapshot is the seed and the acts that were done: restoring does them again, so
-that nothing of the environment's own objects is kept, and an environment that is not the same twice shows at once.
-What stands for its state is MiniGrid's whole grid, or else the last observation. Environments are named by their
-registered id alone; an id that names a module to import is refused, because tasks may come from anybody.
+Needs the extra `assay[gymnasium]`. A snapshot is the seed and the actions; restoring replays them, which also exposes
+nondeterministic environments. The state is MiniGrid's whole grid, otherwise the last observation. Environments are
+named by registered id alone; an id that names a module is refused, because tasks are untrusted.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ from assay.errors import UserError
 from assay.records import canonical_bytes
 
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["GymnasiumKnobs", "GymnasiumWorld"]
+__all__ = ["GymnasiumConfig", "GymnasiumWorld"]
 
 _MOST_SHOWN = 4_000
 _BACK = 2**31
-"""Seeds that Gymnasium takes are smaller than this."""
+"""Upper bound of Gymnasium's seeds."""
 
 
-class GymnasiumKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `gymnasium`. `turns` 0: the environment's own limit, or a thousand."""
+class GymnasiumConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `gymnasium`. `turns` 0 means the environment's own limit, or 1,000."""
 
     id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_./-]{1,100}$")]
-    """As registered, for example MiniGrid-Empty-5x5-v0."""
+    """Registered id, for example MiniGrid-Empty-5x5-v0."""
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
-    """What the environment is made with."""
+    """Keyword arguments of `gymnasium.make`."""
     view: Literal["map", "own"] = "map"
-    """Of MiniGrid: the whole grid, or what the agent itself sees."""
+    """MiniGrid view: the whole grid, or the agent's own field of view."""
     success: float | None = None
-    """Sum of rewards from which on it is solved; default: it ended, and its last reward was above 0."""
+    """Return from which the task counts as solved; default: terminated with a positive last reward."""
     search: Annotated[int, Meta(ge=0, le=200_000)] = 0
-    """States that may be looked at for a shortest solution; 0: none is looked for, and nobody advises."""
+    """State limit of the search for a shortest solution; 0 disables the search and advice."""
 
 
 class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,23 +52,23 @@ class _Now(msgspec.Struct, forbid_unknown_fields=True):
     done: list[str | int | list[float]]
 
 
-class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
-    """See the module."""
+class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
+    """Gymnasium environment as a text world."""
 
     name: ClassVar[str] = "gymnasium"
-    Knobs = GymnasiumKnobs
+    WorldConfig = GymnasiumConfig
     Now = _Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"step": _Step}
-    way: ClassVar[frozenset[str]] = frozenset({"turns", "reward"})
+    path_facts: ClassVar[frozenset[str]] = frozenset({"turns", "reward"})
 
-    def lay_out(self, draw: random.Random) -> None:
-        if not self.knobs.solvable:
+    def generate(self, draw: random.Random) -> None:
+        if not self.config.solvable:
             raise ValueError("a Gymnasium environment has no unsolvable twin")
-        self._env = _made(self.knobs)
+        self._env = _make_env(self.config)
         self._bare: Any = self._env.unwrapped
         self._space: Any = self._env.action_space
         self._names = _names_of(self._bare, self._space)
-        self.limit = self.knobs.turns or _limit_of(self._env)
+        self.limit = self.config.turns or _limit_of(self._env)
         self.now = _Now([])
         self._plan: dict[bytes, str | int] | None = None
         self._begin()
@@ -80,33 +79,33 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
 
     def brief(self) -> str:
         mission = getattr(self._bare, "mission", None)
-        return f"{mission}." if isinstance(mission, str) else f"Solve {self.knobs.id}."
+        return f"{mission}." if isinstance(mission, str) else f"Solve {self.config.id}."
 
     def tools(self) -> tuple[Any, ...]:
-        """See `TextWorld.tools`: the names of the actions, where they have names."""
+        """Returns the step tool, with named actions if the environment names them."""
         (spec,) = super().tools()
         schema: dict[str, Any] = {"enum": list(self._names)} if self._names else {"type": "array", "items": {}}
         parameters = {**spec.parameters, "properties": {"action": schema}}
         return (msgspec.structs.replace(spec, parameters=parameters),)
 
-    def looks(self) -> str:
+    def render(self) -> str:
         if hasattr(self._bare, "agent_pos") and hasattr(self._bare, "grid"):
-            return _map_of(self._bare) if self.knobs.view == "map" else _view_of(self._last)
+            return _map_of(self._bare) if self.config.view == "map" else _view_of(self._last)
         return _plain(self._last)
 
     def do_step(self, given: _Step) -> Turn:
-        """One step of the environment."""
+        """Makes one step of the environment."""
         action = self._action(given.action)
         if action is None:
             known = f"one of {', '.join(map(str, self._names))}" if self._names else f"what {self._space} holds"
             return Turn(f"{str(given.action)[:80]!r} is no action: give {known}", error=True)
         self.now.done.append(given.action)
-        terminated, truncated = self._stepped(action)
+        terminated, truncated = self._apply_action(action)
         # What the environment itself cuts decides nothing either; the budget of turns says so by itself.
-        seen = self.looks() + (" (time is up)" if truncated and not terminated else "")
+        seen = self.render() + (" (time is up)" if truncated and not terminated else "")
         return Turn(seen, self._reward, terminated, truncated and not terminated)
 
-    def _stepped(self, action: Any) -> tuple[bool, bool]:
+    def _apply_action(self, action: Any) -> tuple[bool, bool]:
         self._last, reward, terminated, truncated, _ = self._env.step(action)
         self._reward = float(reward)
         self._paid += self._reward
@@ -114,7 +113,7 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
         return bool(terminated), bool(truncated)
 
     def _action(self, given: str | int | list[float]) -> Any:
-        """What the environment takes; None where it is no action."""
+        """Returns the environment's action; None for an invalid one."""
         if self._names:
             start = int(getattr(self._space, "start", 0))
             return start + self._names.index(given) if given in self._names and type(given) is not bool else None
@@ -129,43 +128,43 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
         return action if self._space.contains(action) else None
 
     def resume(self) -> None:
-        """See `Rules.resume`: another environment of the same seed, in which the same is done again."""
-        self._env = _made(self.knobs)
+        """Rebuilds the environment from its seed and replays the actions."""
+        self._env = _make_env(self.config)
         self._bare, self._space = self._env.unwrapped, self._env.action_space
         self._begin()
         for given in self.now.done:
             action = self._action(given)
             if action is None:
-                raise ValueError(f"the snapshot holds {str(given)[:80]!r}, which is no action of {self.knobs.id}")
-            self._stepped(action)
+                raise ValueError(f"the snapshot holds {str(given)[:80]!r}, which is not an action of {self.config.id}")
+            self._apply_action(action)
 
-    def fixed(self) -> Any:
+    def constants(self) -> Any:
         return []  # what there is of it is in its place
 
-    def place(self) -> bytes:
+    def position_key(self) -> bytes:
         bare = self._bare
         if hasattr(bare, "grid") and hasattr(bare.grid, "encode"):
-            held = getattr(bare, "carrying", None)
-            held = held.encode() if held is not None else ()
-            at = [*map(int, bare.agent_pos), int(bare.agent_dir), *map(int, held)]
+            carried = getattr(bare, "carrying", None)
+            carried = carried.encode() if carried is not None else ()
+            at = [*map(int, bare.agent_pos), int(bare.agent_dir), *map(int, carried)]
             return canonical_bytes([at, str(getattr(bare, "mission", ""))]) + bytes(bare.grid.encode().tobytes())
         return _plain(self._last).encode()
 
     def solved(self) -> bool:
-        if self.knobs.success is not None:
-            return self._paid >= self.knobs.success
+        if self.config.success is not None:
+            return self._paid >= self.config.success
         return self._done and self._reward > 0
 
-    def told(self) -> dict[str, Any]:
+    def extra_facts(self) -> dict[str, Any]:
         return {"reward": self._paid, "at": self.state()}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: a search over states, where the knob `search` allows it."""
-        if self.over or not self.knobs.search or not self._names:
+        """Searches over states, if the option `search` allows it."""
+        if self.over or not self.config.search or not self._names:
             return None
-        here = self.place()
+        here = self.position_key()
         if self._plan is None or here not in self._plan:
-            self._plan = _searched(self)
+            self._plan = _search_plan(self)
         action = self._plan.get(here)
         return None if action is None else ("step", {"action": action})
 
@@ -173,25 +172,25 @@ class GymnasiumWorld(Rules[GymnasiumKnobs, _Now]):
         return [] if self.over else [("step", {"action": name}) for name in self._names[:100]]
 
 
-def _made(knobs: GymnasiumKnobs) -> Any:
-    """The environment. Raises `UserError` where Gymnasium is not installed, `ValueError` where it refuses."""
+def _make_env(config: GymnasiumConfig) -> Any:
+    """Builds the environment. Raises `UserError` if Gymnasium is not installed, `ValueError` if it refuses."""
     try:
         import gymnasium
 
-        if knobs.id.startswith(("MiniGrid-", "BabyAI-")):
+        if config.id.startswith(("MiniGrid-", "BabyAI-")):
             import minigrid
 
-            minigrid.register_minigrid_envs() if knobs.id not in gymnasium.registry else None
+            minigrid.register_minigrid_envs() if config.id not in gymnasium.registry else None
     except ImportError as exc:
         raise UserError(f"the world 'gymnasium' needs {exc.name}: pip install 'assay[gymnasium]'") from exc
     try:
-        return gymnasium.make(knobs.id, disable_env_checker=True, **knobs.options)
+        return gymnasium.make(config.id, disable_env_checker=True, **config.options)
     except (gymnasium.error.Error, TypeError, ModuleNotFoundError) as exc:
-        raise ValueError(f"Gymnasium does not make {knobs.id!r} with {knobs.options}: {exc}") from exc
+        raise ValueError(f"Gymnasium does not make {config.id!r} with {config.options}: {exc}") from exc
 
 
 def _names_of(bare: Any, space: Any) -> tuple[str | int, ...]:
-    """The actions of a space that has a number of them: the environment's own names, or numbers."""
+    """Returns the actions of a discrete space: the environment's own names, or numbers."""
     count = getattr(space, "n", None)
     if count is None:
         return ()
@@ -210,7 +209,7 @@ def _limit_of(env: Any) -> int:
 
 
 def _plain(observation: Any) -> str:
-    """An observation as JSON, numbers rounded; cut where it is long."""
+    """Converts an observation to JSON: numbers rounded, long text cut."""
     text = canonical_bytes(_rounded(observation)).decode()
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ... ({len(text)} characters)"
 
@@ -230,7 +229,7 @@ _SIDES = ("right", "down", "left", "up")
 
 
 def _map_of(bare: Any) -> str:
-    """MiniGrid's own map, a character a cell: the agent is ^ > v <."""
+    """Draws MiniGrid's map, one character per cell; the agent is ^ > v <."""
     rows = []
     for row in range(bare.grid.height):
         line = ""
@@ -239,8 +238,8 @@ def _map_of(bare: Any) -> str:
             at = (column, row) == tuple(map(int, bare.agent_pos))
             line += ">v<^"[int(bare.agent_dir)] if at else _letter(here)
         rows.append(line)
-    held = f"\nyou carry a {bare.carrying.color} {bare.carrying.type}" if getattr(bare, "carrying", None) else ""
-    return "\n".join(rows) + held
+    carried = f"\nyou carry a {bare.carrying.color} {bare.carrying.type}" if getattr(bare, "carrying", None) else ""
+    return "\n".join(rows) + carried
 
 
 def _letter(thing: Any) -> str:
@@ -252,7 +251,7 @@ def _letter(thing: Any) -> str:
 
 
 def _view_of(observation: Any) -> str:
-    """What the agent sees, thing by thing: it stands in the middle of the nearest row, and looks ahead."""
+    """Lists the objects in view; the agent stands in the middle of the nearest row and looks ahead."""
     from minigrid.core.constants import IDX_TO_COLOR, IDX_TO_OBJECT
 
     image = observation["image"]
@@ -271,30 +270,30 @@ def _view_of(observation: Any) -> str:
     return f"you face {_SIDES[int(observation['direction'])]}; {'; '.join(seen) or 'nothing is near'}"
 
 
-def _searched(world: GymnasiumWorld) -> dict[bytes, str | int]:
-    """From each state of a shortest solution the action that goes on; empty where none was found within `search`."""
+def _search_plan(world: GymnasiumWorld) -> dict[bytes, str | int]:
+    """Maps each state of a shortest solution to its next action; empty if `search` states do not suffice."""
     start = world.fork()
-    came: dict[bytes, tuple[bytes, str | int] | None] = {start.place(): None}
+    came: dict[bytes, tuple[bytes, str | int] | None] = {start.position_key(): None}
     edge = deque([start])
-    while edge and len(came) < world.knobs.search:
+    while edge and len(came) < world.config.search:
         here = edge.popleft()
         for action in here._names:
             there = here.fork()
             turn = there.act("step", {"action": action})
-            place = there.place()
-            if place in came:
+            position_key = there.position_key()
+            if position_key in came:
                 continue
-            came[place] = (here.place(), action)
+            came[position_key] = (here.position_key(), action)
             if there.solved():
-                return _traced(came, place)
+                return _trace_plan(came, position_key)
             if not (turn.terminated or turn.truncated):
                 edge.append(there)
     return {}
 
 
-def _traced(came: dict[bytes, tuple[bytes, str | int] | None], place: bytes) -> dict[bytes, str | int]:
+def _trace_plan(came: dict[bytes, tuple[bytes, str | int] | None], position_key: bytes) -> dict[bytes, str | int]:
     plan = {}
-    while (before := came[place]) is not None:
-        place = before[0]
-        plan[place] = before[1]
+    while (before := came[position_key]) is not None:
+        position_key = before[0]
+        plan[position_key] = before[1]
     return plan

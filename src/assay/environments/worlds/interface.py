@@ -1,10 +1,9 @@
-"""What a text world is: a turn-based environment in this process that can be reset, kept, forked, named and solved.
+"""Protocol of text worlds: turn-based environments in this process that support reset, snapshot, fork and oracle.
 
-Not a sandbox: no agent code runs in it, and what an agent writes reaches it as the JSON arguments of a tool call alone.
-A world knows nothing of attempts, records or models; `played.PlayedWorld` makes it an environment that `rollout` runs.
+A text world is no sandbox: agents reach it only through the JSON arguments of tool calls. It knows nothing of attempts,
+records or models; `played.PlayedWorld` adapts it to `rollout`.
 
-Invariant: a world is a pure function of its parameters, its seed and the acts made in it: it reads no clock, no file
-and no randomness of its own, so that doing the same acts again leads to the same state.
+Invariant: a world is a pure function of parameters, seed and acts. It reads no clock, no file and no other randomness.
 """
 
 from __future__ import annotations
@@ -14,82 +13,82 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from assay.environments.interface import ToolSpec
 
-__all__ = ["Act", "Gives", "TextWorld", "Turn"]
+__all__ = ["Act", "OffersChoices", "TextWorld", "Turn"]
 
 Act: TypeAlias = tuple[str, dict[str, Any]]
-"""A tool's name and its arguments."""
+"""Tool name and arguments."""
 
 
 class Turn(NamedTuple):
-    """What one act brought."""
+    """Result of one act."""
 
     observation: str
     reward: float = 0.0
-    """What the world itself pays for this act; whether it was earned is for checks to say."""
+    """Reward that the world pays for this act; checks decide whether it was earned."""
     terminated: bool = False
-    """The world came to an end of its own: reached, lost, declared."""
+    """The world ended by itself: goal reached, game lost, claim made."""
     truncated: bool = False
-    """The acts that the world allows are used up; apart from `terminated`, because nothing was decided."""
+    """The limit of acts is reached; unlike `terminated`, nothing was decided."""
     error: bool = False
-    """The act was none: no such tool, wrong arguments, or the world was over. The world's state is as before."""
+    """Invalid act: unknown tool, wrong arguments, or the world was over. The world's state is unchanged."""
 
 
 class TextWorld(Protocol):
     """A turn-based world. Built as `World(parameters: dict, seed: int)`, which also resets it.
 
-    Knobs of difficulty are a frozen Struct in the class attribute `Knobs`; the parameters are its fields. A parameter
-    that is wrong raises `ValueError` that says what is allowed.
+    The class attribute `WorldConfig` is a frozen Struct whose fields are the difficulty parameters. Invalid values
+    raise a `ValueError` that lists the allowed ones.
     """
 
     def reset(self, seed: int | None = None) -> str:
-        """Begins anew and returns the first observation; with a seed, another world of the same knobs."""
+        """Starts a new episode and returns the first observation; with a seed, of another world of the same options."""
         ...
 
     def tools(self) -> tuple[ToolSpec, ...]:
-        """The acts that there are, in a stable order; the same during one episode."""
+        """Returns the tools in a stable order; constant during one episode."""
         ...
 
     def act(self, name: str, arguments: dict[str, Any]) -> Turn:
-        """Does one act. Whatever name and arguments are given, nothing is raised: a wrong act is a turn with `error`,
-        and it uses up a turn like any other."""
+        """Executes one act. Never raises: an invalid act is a turn with `error`, and uses up a turn."""
         ...
 
     def snapshot(self) -> bytes:
-        """All that the world is now, as data: no code is run by reading it."""
+        """Returns the world's complete state as data; reading it executes no code."""
         ...
 
     def restore(self, state: bytes) -> None:
-        """Becomes what a world of the same class and parameters was at `snapshot`. Raises `ValueError` for bytes that
-        are no snapshot of such a world."""
+        """Restores a snapshot of a world of the same class and parameters. Raises `ValueError` for other bytes."""
         ...
 
     def fork(self) -> Self:
-        """Another world that is the same now; what is done in one is not done in the other."""
+        """Returns an independent copy of the world."""
         ...
 
     def state(self) -> str:
-        """A content address of where the world is. Two worlds have the same one exactly if the same acts lead to the
-        same places from here; how many turns were used is no part of it, so that a place has one name however late it
-        is reached."""
+        """Returns a content address of the state.
+
+        Equal exactly if the same acts lead to the same states from here. The number of used turns is excluded, so that
+        a state keeps its address however late it is reached.
+        """
         ...
 
     def facts(self) -> dict[str, Any]:
-        """What the world became, as plain JSON: what checks judge. `solved` is always there, and is the truth."""
+        """Returns the final state as plain JSON, for checks. `solved` is always present and true to the state."""
         ...
 
     def oracle(self) -> Act | None:
-        """An act that begins a shortest way to the goal from here; None where there is none, or the world is over."""
+        """Returns the first act of a shortest solution; None without a solution or once the world is over."""
         ...
 
     def progress(self) -> float | None:
-        """How much of the way is done, from 0 to 1 (solved); None where nothing can be said."""
+        """Returns the share of the solution done, in [0, 1] (1 is solved); None if unknown."""
         ...
 
 
 @runtime_checkable
-class Gives(Protocol):
-    """What a text world may say besides, so that others can try what a random or a dishonest agent would do."""
+class OffersChoices(Protocol):
+    """Optional protocol of text worlds, for random and dishonest agents."""
 
     def choices(self) -> Sequence[Act]:
-        """Acts that are possible from here, a hundred at most: every one where they are few."""
+        """Returns possible acts, at most 100; all of them if they are few."""
         ...

@@ -1,4 +1,4 @@
-"""A maze without loops: one way leads to the goal, of exactly the length and the number of bends that are asked for."""
+"""Perfect maze: exactly one path leads to the goal, with the requested length and number of bends."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from .cells import DIRECTIONS, STEPS, Ways, distances, fenced
+from .cells import DIRECTIONS, STEPS, Moves, block_goal, distances
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["Maze", "MazeKnobs"]
+__all__ = ["Maze", "MazeConfig"]
 
 _TRIES = 300
 
 
-class MazeKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `maze`. `turns` 0: twice the way's length where the map is seen, else four times the rooms."""
+class MazeConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `maze`. `turns` 0 means twice the path length with the map, otherwise four times the rooms."""
 
     size: Annotated[int, Meta(ge=2, le=30)] = 4
-    """Rooms a side."""
+    """Rooms per side."""
     length: Annotated[int, Meta(ge=0, le=900)] = 0
-    """Moves to the goal, exactly; 0 for any from 2 on."""
+    """Exact number of moves to the goal; 0 for any from 2 on."""
     bends: Annotated[int, Meta(ge=-1, le=900)] = -1
-    """How often the way changes its direction, exactly; -1 for any."""
+    """Exact number of direction changes of the path; -1 for any."""
     view: Literal["local", "map"] = "local"
-    """What is seen: which ways are open from here, or the whole maze as well."""
+    """Observation: open directions alone, or the whole maze as well."""
 
 
 class _Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,107 +40,109 @@ class _Now(msgspec.Struct, forbid_unknown_fields=True):
     cell: int
 
 
-class _Way(NamedTuple):
+class _Route(NamedTuple):
     goal: int
     length: int
     bends: int
 
 
-class Maze(Rules[MazeKnobs, _Now]):
-    """See the module."""
+class Maze(Rules[MazeConfig, _Now]):
+    """Maze world."""
 
     name: ClassVar[str] = "maze"
-    Knobs = MazeKnobs
+    WorldConfig = MazeConfig
     Now = _Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"move": _Move}
 
-    def lay_out(self, draw: random.Random) -> None:
-        knobs = self.knobs
+    def generate(self, draw: random.Random) -> None:
+        config = self.config
         for _ in range(_TRIES):
-            ways = _carved(knobs.size, draw)
-            start = draw.randrange(knobs.size**2)
-            found = [way for way in _ways_from(ways, start) if self._fits(way)]
+            ways = _carve_maze(config.size, draw)
+            start = draw.randrange(config.size**2)
+            found = [way for way in _routes_from(ways, start) if self._fits(way)]
             if found:
                 break
         else:
             raise ValueError(
-                f"no maze of size {knobs.size} with length={knobs.length}, bends={knobs.bends}, turns={knobs.turns} "
-                f"was found in {_TRIES} draws: ask for a larger maze, a shorter way or other bends"
+                f"no maze of size {config.size} with length={config.length}, bends={config.bends} and "
+                f"turns={config.turns} was found in {_TRIES} tries: try a larger maze, a shorter path or other bends"
             )
-        self._way = way = draw.choice(found)
-        self._ways = ways if knobs.solvable else fenced(ways, way.goal)
+        self._route = way = draw.choice(found)
+        self._ways = ways if config.solvable else block_goal(ways, way.goal)
         self._away = distances(ways, way.goal)
-        self.limit = knobs.turns or (2 * way.length if knobs.view == "map" else 4 * knobs.size**2)
+        self.limit = config.turns or (2 * way.length if config.view == "map" else 4 * config.size**2)
         self.now = _Now(start)
 
-    def _fits(self, way: _Way) -> bool:
-        knobs = self.knobs
-        within = not knobs.turns or way.length <= knobs.turns
-        long = way.length == knobs.length if knobs.length else way.length >= 2
-        return within and long and knobs.bends in (-1, way.bends)
+    def _fits(self, way: _Route) -> bool:
+        config = self.config
+        within = not config.turns or way.length <= config.turns
+        long = way.length == config.length if config.length else way.length >= 2
+        return within and long and config.bends in (-1, way.bends)
 
     def brief(self) -> str:
-        size = self.knobs.size
+        size = self.config.size
         return f"Find the goal in a maze of {size} by {size} rooms, in at most {self.limit} moves."
 
-    def looks(self) -> str:
-        size, cell = self.knobs.size, self.now.cell
+    def render(self) -> str:
+        size, cell = self.config.size, self.now.cell
         if self.solved():
             return "you are at the goal"
         row, column = divmod(cell, size)
-        to_row, to_column = divmod(self._way.goal, size)
+        to_row, to_column = divmod(self._route.goal, size)
         free = [name for name, to in zip(DIRECTIONS, self._ways[cell], strict=True) if to != cell]
         seen = f"you r{row}c{column} goal r{to_row}c{to_column} open {' '.join(free)}"
-        return f"{self._map()}\n{seen}" if self.knobs.view == "map" else seen
+        return f"{self._map()}\n{seen}" if self.config.view == "map" else seen
 
     def _map(self) -> str:
-        size = self.knobs.size
+        size = self.config.size
         width = 2 * size + 1
         rows = [["#"] * width for _ in range(width)]
         for cell, ways in enumerate(self._ways):
             row, column = divmod(cell, size)
-            rows[2 * row + 1][2 * column + 1] = "Y" if cell == self.now.cell else "G" if cell == self._way.goal else "."
+            rows[2 * row + 1][2 * column + 1] = (
+                "Y" if cell == self.now.cell else "G" if cell == self._route.goal else "."
+            )
             for (down, right), to in zip(STEPS, ways, strict=True):
                 if to != cell:
                     rows[2 * row + 1 + down][2 * column + 1 + right] = "."
         return "\n".join("".join(row) for row in rows)
 
     def do_move(self, given: _Move) -> Turn:
-        """One room, or none where there is a wall."""
+        """Moves one room, unless there is a wall."""
         before = self.now.cell
         self.now.cell = self._ways[before][DIRECTIONS.index(given.direction)]
         if self.solved():
-            return Turn(self.looks(), 1.0, True)
-        return Turn(self.looks() if self.now.cell != before else f"blocked {self.looks()}")
+            return Turn(self.render(), 1.0, True)
+        return Turn(self.render() if self.now.cell != before else f"blocked {self.render()}")
 
-    def fixed(self) -> Any:
-        return [self._way.goal, self._ways]
+    def constants(self) -> Any:
+        return [self._route.goal, self._ways]
 
     def check(self, now: _Now) -> None:
-        if not 0 <= now.cell < self.knobs.size**2:
-            raise ValueError(f"room {now.cell} is none of a maze of size {self.knobs.size}")
+        if not 0 <= now.cell < self.config.size**2:
+            raise ValueError(f"room {now.cell} is outside a maze of size {self.config.size}")
 
     def solved(self) -> bool:
-        return self.now.cell == self._way.goal
+        return self.now.cell == self._route.goal
 
-    def told(self) -> dict[str, Any]:
-        return {"cell": self.now.cell, "shortest": self._way.length, "bends": self._way.bends}
+    def extra_facts(self) -> dict[str, Any]:
+        return {"cell": self.now.cell, "shortest": self._route.length, "bends": self._route.bends}
 
     def oracle(self) -> Act | None:
-        if self.over or not self.knobs.solvable:
+        if self.over or not self.config.solvable:
             return None
         near = self._ways[self.now.cell]
         return "move", {"direction": DIRECTIONS[min(range(4), key=lambda direction: self._away[near[direction]])]}
 
     def progress(self) -> float | None:
-        return max(0.0, 1 - self._away[self.now.cell] / self._way.length) if self.knobs.solvable else None
+        return max(0.0, 1 - self._away[self.now.cell] / self._route.length) if self.config.solvable else None
 
     def choices(self) -> list[Act]:
         return [] if self.over else [("move", {"direction": direction}) for direction in DIRECTIONS]
 
 
-def _carved(size: int, draw: random.Random) -> Ways:
-    """A maze without loops that reaches every room, made by walking at random and going back where all is known."""
+def _carve_maze(size: int, draw: random.Random) -> Moves:
+    """Carves a perfect maze by random depth-first search."""
     open_to = [[cell] * 4 for cell in range(size * size)]
     path, known = [draw.randrange(size * size)], set[int]()
     known.add(path[0])
@@ -162,14 +164,14 @@ def _carved(size: int, draw: random.Random) -> Ways:
     return tuple((up, down, left, right) for up, down, left, right in open_to)
 
 
-def _ways_from(ways: Ways, start: int) -> list[_Way]:
-    """The way to every other room: its length, and how often it changes its direction."""
-    found, edge = list[_Way](), [(start, -1, 0, 0)]
+def _routes_from(ways: Moves, start: int) -> list[_Route]:
+    """Returns the path to every other room: its length and number of bends."""
+    found, edge = list[_Route](), [(start, -1, 0, 0)]
     known = {start}
     while edge:
         cell, came, length, bends = edge.pop()
         if length:
-            found.append(_Way(cell, length, bends))
+            found.append(_Route(cell, length, bends))
         for number, to in enumerate(ways[cell]):
             if to not in known:
                 known.add(to)

@@ -1,6 +1,6 @@
-"""Makes the world that a task names: a family by its short name, a class by path or module, with what is put around it.
+"""Builds the world named by a task: a family by short name, or a class by path or module, with its wrappers.
 
-`wrap` is the one parameter that is ours: a list of wrappers, the innermost first. Every other one is the world's.
+The parameter `wrap` lists wrappers, innermost first; every other parameter is the world's.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _PARTS = ("reset", "tools", "act", "snapshot", "restore", "fork", "state", "fact
 
 
 def world_kind(name: str) -> Any:
-    """The class of a world. Raises `PluginLoadError`."""
+    """Returns the class of a world. Raises `PluginLoadError`."""
     return load("environments", name)
 
 
 def is_text_world(kind: Any) -> bool:
-    """Whether a class, or an object, is a text world and no `World` of its own."""
+    """Returns whether a class or object is a text world and not a `World`."""
     return all(callable(getattr(kind, part, None)) for part in _PARTS) and not hasattr(kind, "specs")
 
 
 def open_world(spec: EnvironmentSpec, kind: Any = None) -> World:
-    """Builds the world of a task, fresh.
+    """Builds the world of a task.
 
     Args:
-        spec: Which.
-        kind: Its class, where that was looked up before; a class in a file is read anew otherwise.
+        spec: World name and parameters.
+        kind: Its class, if already looked up; a class in a file is otherwise loaded anew.
 
     Raises:
-        PluginLoadError: There is no such world.
-        ValueError: A parameter is wrong. Whatever else a world's own code raises passes as it is.
+        PluginLoadError: The world does not exist.
+        ValueError: A parameter is invalid. Other exceptions of a world's own code pass through.
     """
     kind = world_kind(spec.kind) if kind is None else kind
     if not is_text_world(kind):
@@ -49,11 +49,11 @@ def open_world(spec: EnvironmentSpec, kind: Any = None) -> World:
 
 
 def text_world(kind: Any, parameters: dict[str, Any], seed: int) -> TextWorld:
-    """Builds a text world, and what is put around it. Raises `ValueError` where a parameter is wrong."""
+    """Builds a text world and its wrappers. Raises `ValueError` for an invalid parameter."""
     own = {name: value for name, value in parameters.items() if name != WRAP}
     made: TextWorld = kind(own, seed)
     if WRAP not in parameters:
         return made
-    from .wrappers import wrapped
+    from .wrappers import wrap_world
 
-    return wrapped(made, parameters[WRAP], seed)
+    return wrap_world(made, parameters[WRAP], seed)

@@ -1,8 +1,7 @@
-"""A text world as an environment that a run acts in: `PlayedWorld` is a `World`, with the hooks of admission.
+"""Adapter of a text world to a run: `PlayedWorld` is a `World` with the hooks of admission.
 
-It adds no rule and judges nothing: it turns acts into observations, keeps what each brought, and says when the world is
-over. What it knows besides (the next best act, what is possible) is for agents that are told so, `expert` and `oracle`
-among them; a model sees the tools alone.
+It turns acts into observations, records the reward of each, and reports the end of the episode. Advice and possible
+acts are for agents that ask for them, such as `expert` and `oracle`; a model sees the tools alone.
 """
 
 from __future__ import annotations
@@ -15,39 +14,38 @@ from assay.environments.interface import ToolSpec
 from assay.errors import EnvironmentFailure, boundary
 from assay.records import Observation, ToolCall, canonical_bytes
 
-from .interface import Act, Gives, TextWorld, Turn
+from .interface import Act, OffersChoices, TextWorld, Turn
 from .sampling import sampled_act
 
-__all__ = ["MOST_ACTS", "Paid", "PlayedWorld"]
+__all__ = ["MOST_ACTS", "ActReward", "PlayedWorld"]
 
 MOST_ACTS = 2_000
-"""Acts of a solution; a longer one is none."""
+"""Maximum length of a solution."""
 _MOST_ALONE, _WANDERINGS = 24, 6
-"""Acts that are tried alone, and in random rows, as ways to be paid for nothing."""
+"""Acts tried alone, and in random sequences, as shortcuts."""
 
 
-class Paid(NamedTuple):
-    """What one act brought, beside what was seen."""
+class ActReward(NamedTuple):
+    """Outcome of one act beside its observation."""
 
     step: int
-    """Index of the step that it was an act of."""
     reward: float
     progress: float | None
     error: bool
 
 
 class PlayedWorld:
-    """See the module.
+    """Text world as a `World`.
 
     Args:
-        world: The world, fresh.
+        world: A fresh text world.
     """
 
     def __init__(self, world: TextWorld) -> None:
         self.world = world
         self.step = 0
-        """Index of the step under way; set by whoever records."""
-        self.paid: list[Paid] = []
+        """Index of the current step; set by the recorder."""
+        self.paid: list[ActReward] = []
         self._last: Turn | None = None
 
     # What `World` and `Episodic` promise.
@@ -61,7 +59,7 @@ class PlayedWorld:
             turn = self.world.act(name, arguments)
         if not over:  # what is tried after the end is answered, and is no part of the episode
             self._last = turn
-            self.paid.append(Paid(self.step, turn.reward, self.world.progress(), turn.error))
+            self.paid.append(ActReward(self.step, turn.reward, self.world.progress(), turn.error))
         return Observation(turn.observation, error=turn.error)
 
     async def digest(self) -> str | None:
@@ -71,10 +69,10 @@ class PlayedWorld:
         return self.world.facts()
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no resources are held."""
 
     def snapshot(self) -> bytes:
-        """See `KeepsStates.snapshot`. What was paid so far is no part of it."""
+        """Excludes the rewards paid so far."""
         return self.world.snapshot()
 
     def restore(self, state: bytes) -> None:
@@ -104,42 +102,41 @@ class PlayedWorld:
     # For agents that know the world.
 
     def advice(self) -> ToolCall | None:
-        """The call that begins a shortest way from here; None where there is none."""
+        """Returns the first call of a shortest solution; None without one."""
         act = self.world.oracle()
         return None if act is None else as_call(act, len(self.paid))
 
     def any_act(self, draw: random.Random) -> ToolCall | None:
-        """A random call that is possible from here; None where the world is over or has none."""
+        """Returns a random possible call; None if the world is over or offers none."""
         if self.terminated or self.truncated:
             return None
-        act = _any(self.world, draw)
+        act = _random_act(self.world, draw)
         return None if act is None else as_call(act, len(self.paid))
 
     # Hooks of admission: asked of a world that nobody acts in, and answered on forks of it.
 
     def oracle(self) -> tuple[ToolCall, ...]:
-        """See `SolvesItself.oracle`: the shortest way, played on a fork. Empty where there is none."""
+        """Plays the shortest solution on a fork; empty without one."""
         return _as_calls(solution(self.world))
 
     def null(self) -> Mapping[str, tuple[ToolCall, ...]]:
-        """See `DoesNothing.null`: calls of no tool, and acts that leave the world where it is."""
+        """Returns calls of no tool, and acts that leave the state unchanged."""
         ways: dict[str, tuple[ToolCall, ...]] = {"no-such-tool": _as_calls([("no_such_tool", {})])}
         here = self.world.state()
-        idle = [act for act in _choices(self.world) if _after(self.world, [act]).state() == here]
+        idle = [act for act in _choices(self.world) if _play(self.world, [act]).state() == here]
         if idle:
             ways["idle"] = _as_calls(idle[:3])
         return ways
 
     def perturb(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
-        """See `Perturbs.perturb`: the solution cut, with one act left out, doubled, exchanged with the next, or
-        replaced by another act."""
+        """Returns variants of the solution: cut, with one act omitted, doubled, swapped with the next, or replaced."""
         draw, right = random.Random(seed), solution(self.world)
         ways: dict[str, list[Act]] = {}
         for at in sorted(draw.sample(range(len(right)), min(4, len(right)))):
             ways[f"cut-before-{at}"] = right[:at]
             ways[f"without-{at}"] = right[:at] + right[at + 1 :]
             ways[f"twice-{at}"] = [*right[: at + 1], *right[at:]]
-            other = _any(_after(self.world, right[:at]), draw)
+            other = _random_act(_play(self.world, right[:at]), draw)
             if other is not None and other != right[at]:
                 ways[f"other-{at}"] = [*right[:at], other, *right[at + 1 :]]
             if at + 1 < len(right) and right[at] != right[at + 1]:
@@ -147,28 +144,27 @@ class PlayedWorld:
         return {name: _as_calls(acts) for name, acts in ways.items() if acts}
 
     def shortcuts(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
-        """See `Shortcuts.shortcuts`: each possible act alone, and some acts at random, as far as the world's own
-        `solved` says that nothing was solved by them."""
+        """Returns each possible act alone and some random sequences, unless they solve the world."""
         draw, ways = random.Random(seed), dict[str, list[Act]]()
         for act in _choices(self.world)[:_MOST_ALONE]:
             ways.setdefault("-".join([act[0], *(str(value) for value in act[1].values())])[:50], [act])
         for number in range(_WANDERINGS):
             other, acts = self.world.fork(), list[Act]()
-            while len(acts) < 2 + number and (act_now := _any(other, draw)) is not None:
+            while len(acts) < 2 + number and (act_now := _random_act(other, draw)) is not None:
                 acts.append(act_now)
                 if other.act(*act_now).terminated:
                     break
             ways[f"wandering-{number}"] = acts
-        return {name: _as_calls(acts) for name, acts in ways.items() if not _after(self.world, acts).facts()["solved"]}
+        return {name: _as_calls(acts) for name, acts in ways.items() if not _play(self.world, acts).facts()["solved"]}
 
     def collect(self) -> dict[str, Any]:
-        """See `Collects.collect`: the facts, but for those that tell of the way."""
-        way = getattr(self.world, "way", frozenset({"turns"}))
-        return {name: value for name, value in self.world.facts().items() if name not in way}
+        """Returns the facts, except those about the path taken."""
+        path_facts = getattr(self.world, "path_facts", frozenset({"turns"}))
+        return {name: value for name, value in self.world.facts().items() if name not in path_facts}
 
 
 def as_call(act: Act, number: int) -> ToolCall:
-    """An act as a tool call that a model could have written."""
+    """Converts an act to a tool call as written by a model."""
     name, arguments = act
     return ToolCall(f"a{number}", name, canonical_bytes(arguments).decode(), arguments)
 
@@ -178,7 +174,7 @@ def _as_calls(acts: list[Act]) -> tuple[ToolCall, ...]:
 
 
 def solution(world: TextWorld) -> list[Act]:
-    """The acts of a shortest way from here, found by playing a fork; empty where there is none within 2,000."""
+    """Plays a fork to find a shortest solution; empty if there is none within 2,000 acts."""
     other, acts = world.fork(), list[Act]()
     while (act := other.oracle()) is not None and len(acts) < MOST_ACTS:
         acts.append(act)
@@ -188,7 +184,7 @@ def solution(world: TextWorld) -> list[Act]:
     return acts if other.facts()["solved"] else []
 
 
-def _after(world: TextWorld, acts: list[Act]) -> TextWorld:
+def _play(world: TextWorld, acts: list[Act]) -> TextWorld:
     other = world.fork()
     for act in acts:
         other.act(*act)
@@ -196,10 +192,10 @@ def _after(world: TextWorld, acts: list[Act]) -> TextWorld:
 
 
 def _choices(world: TextWorld) -> list[Act]:
-    return list(world.choices()) if isinstance(world, Gives) else []
+    return list(world.choices()) if isinstance(world, OffersChoices) else []
 
 
-def _any(world: TextWorld, draw: random.Random) -> Act | None:
-    """A possible act; where the world does not say which there are, one that its tools' schemas allow."""
+def _random_act(world: TextWorld, draw: random.Random) -> Act | None:
+    """Returns a possible act; if the world offers none, one that its tools' schemas allow."""
     known = _choices(world)
     return draw.choice(known) if known else sampled_act(world.tools(), draw)

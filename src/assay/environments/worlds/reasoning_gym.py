@@ -1,7 +1,7 @@
-"""The procedural problems of reasoning-gym as text worlds: one question, an answer, and its own verifier's score.
+"""Procedural problems of reasoning-gym as text worlds: one question, one answer, scored by the data set's verifier.
 
-Needs the extra `assay[reasoning-gym]`. The seed makes the problem; `config` are the options of its data set, by which
-it is made harder. The scorer is theirs: what it pays is told as the fact `score`, and `solved` asks for the whole.
+Needs the extra `assay[reasoning-gym]`. The seed selects the problem; `config` holds the data set's options, including
+its difficulty. The fact `score` is the verifier's; `solved` requires the full score.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from msgspec import Meta
 from assay.errors import UserError
 
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["ReasoningGymKnobs", "ReasoningGymWorld"]
+__all__ = ["ReasoningGymConfig", "ReasoningGymWorld"]
 
 
-class ReasoningGymKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `reasoning-gym`. `turns` 0: one answer."""
+class ReasoningGymConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `reasoning-gym`. `turns` 0 means one answer."""
 
     dataset: Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,80}$")]
-    """Its name there, for example chain_sum."""
+    """Name of the data set, for example chain_sum."""
     config: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
     """Options of the data set, for example `{"min_terms": 4}`."""
 
@@ -37,25 +37,25 @@ class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Now(msgspec.Struct, forbid_unknown_fields=True):
     score: float | None = None
-    """Of the last answer."""
+    """Score of the last answer."""
 
 
-class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
-    """See the module."""
+class ReasoningGymWorld(Rules[ReasoningGymConfig, _Now]):
+    """Problem of reasoning-gym as a text world."""
 
     name: ClassVar[str] = "reasoning-gym"
-    Knobs = ReasoningGymKnobs
+    WorldConfig = ReasoningGymConfig
     Now = _Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"answer": _Answer}
 
-    def lay_out(self, draw: random.Random) -> None:
+    def generate(self, draw: random.Random) -> None:
         try:
             import reasoning_gym
         except ImportError as exc:
             raise UserError(f"the world 'reasoning-gym' needs {exc.name}: pip install 'assay[reasoning-gym]'") from exc
-        if not self.knobs.solvable:
+        if not self.config.solvable:
             raise ValueError("problems of reasoning-gym have no unsolvable twins")
-        name, given = self.knobs.dataset, self.knobs.config
+        name, given = self.config.dataset, self.config.config
         try:
             self._dataset = reasoning_gym.create_dataset(name, seed=self.seed % 2**31, size=1, **given)
             self._entry: dict[str, Any] = self._dataset[0]
@@ -63,7 +63,7 @@ class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
             raise ValueError(f"reasoning-gym does not make {name!r} with {given}: {exc}") from exc
         answer = self._entry.get("answer")
         self._known = str(answer) if answer is not None and self._score(str(answer)) >= 1 else None
-        self.limit = self.knobs.turns or 1
+        self.limit = self.config.turns or 1
         self.now = _Now()
 
     def _score(self, text: str) -> float:
@@ -72,29 +72,29 @@ class ReasoningGymWorld(Rules[ReasoningGymKnobs, _Now]):
     def brief(self) -> str:
         return "Answer the question."
 
-    def looks(self) -> str:
+    def render(self) -> str:
         return str(self._entry["question"])
 
     def do_answer(self, given: _Answer) -> Turn:
-        """Scored by the data set's own scorer; the end where it is right, or was the last."""
+        """Scores the answer; terminates if it is right or the last."""
         self.now.score = score = self._score(given.text)
         if score >= 1:
             return Turn("right", score, True)
         return Turn("wrong", score, self.used >= self.limit)
 
-    def fixed(self) -> Any:
+    def constants(self) -> Any:
         return [self._entry["question"], str(self._entry.get("answer"))]
 
     def solved(self) -> bool:
         return self.now.score is not None and self.now.score >= 1
 
-    def told(self) -> dict[str, Any]:
+    def extra_facts(self) -> dict[str, Any]:
         return {"score": self.now.score, **({"shortest": 1} if self._known is not None else {})}
 
     def oracle(self) -> Act | None:
-        """See `TextWorld.oracle`: the data set's own answer, where its own scorer takes it."""
+        """Gives the data set's own answer, if its scorer accepts it."""
         return None if self.over or self._known is None else ("answer", {"text": self._known})
 
     def choices(self) -> list[Act]:
-        """See `Gives.choices`: the usual guesses."""
+        """Returns common guesses."""
         return [] if self.over else [("answer", {"text": text}) for text in ("0", "1", "yes", "no", "A", "")]

@@ -1,7 +1,7 @@
-"""What the families share: knobs, typed acts, a state that is one Struct, snapshots, digests and the budget of turns.
+"""Base of the world families: typed options and acts, a state in one Struct, snapshots, digests and the limit of turns.
 
-A family gives its knobs, its acts and its state as Structs, and one method an act; everything that `TextWorld` promises
-of wrong acts, copies and names follows from here. Nothing in it is needed to write a world: `TextWorld` is a protocol.
+A family defines options, acts and state as Structs and one method per act; `Rules` fulfils the rest of `TextWorld`.
+Worlds may implement the protocol without it.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from assay.records import DIGEST_PREFIX, canonical_bytes
 
 from .interface import Act, Turn
 
-__all__ = ["OVER", "Knobs", "Rules", "read_knobs"]
+__all__ = ["OVER", "Rules", "WorldConfig", "read_config"]
 
 OVER = "the episode is over: no act counts any more"
 _ENCODER = msgspec.json.Encoder(order="sorted")
 N = TypeVar("N", bound=msgspec.Struct)
-K = TypeVar("K", bound="Knobs")
+K = TypeVar("K", bound="WorldConfig")
 
 
-class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every family can be turned by."""
+class WorldConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of every family."""
 
     turns: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
-    """Acts that are allowed; beyond them the episode is cut. 0: the family's own default."""
+    """Maximum number of acts, after which the episode is truncated. 0 means the family's default."""
     solvable: bool = True
-    """False makes the twin of a world that cannot be solved, and does not say so."""
+    """False makes an unsolvable twin of a world, without saying so."""
 
 
 class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
-    """Everything that changes in a world, and which world it is."""
+    """Mutable state of a world, and its identity."""
 
     made: str
     seed: int
@@ -49,42 +49,42 @@ class _Snapshot(msgspec.Struct, forbid_unknown_fields=True):
     now: msgspec.Raw
 
 
-def read_knobs(kind: type[K], parameters: Mapping[str, Any], name: str) -> K:
-    """Reads parameters. Raises `ValueError` that names the parameter, what it must be, and which there are."""
+def read_config(kind: type[K], parameters: Mapping[str, Any], name: str) -> K:
+    """Reads parameters. Raises `ValueError` that names the parameter, its type and the known ones."""
     known = kind.__struct_fields__
     unknown = sorted(set(parameters) - set(known))
     if unknown:
         raise ValueError(
-            f"the world {name!r} has no knob {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
+            f"the world {name!r} has no option {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
         )
     try:
         return msgspec.convert(dict(parameters), kind)
     except (msgspec.ValidationError, ValueError) as exc:
-        raise ValueError(f"the world {name!r}: {exc}; there are the knobs {', '.join(known)}") from exc
+        raise ValueError(f"the world {name!r}: {exc}; known options: {', '.join(known)}") from exc
 
 
 class Rules(Generic[K, N]):
-    """A text world of which a family says what is its own.
+    """Base class of text worlds.
 
     Args:
-        parameters: Fields of `Knobs`.
-        seed: Which world.
+        parameters: Fields of `WorldConfig`.
+        seed: Seed of the world.
 
-    A family defines the class attributes below, `lay_out`, `looks`, `brief`, `facts`, `oracle`, `progress`, and for
+    A family defines the class attributes below, `generate`, `render`, `brief`, `facts`, `oracle`, `progress`, and for
     each act `NAME` of `acts` a method `do_NAME(given) -> Turn`.
     """
 
     name: ClassVar[str]
-    Knobs: ClassVar[type[Any]]
+    WorldConfig: ClassVar[type[Any]]
     Now: ClassVar[type[Any]]
-    """The Struct of what changes. It is mutable, and plain data all through."""
+    """Struct of the mutable state; plain data throughout."""
     acts: ClassVar[dict[str, type[msgspec.Struct]]]
-    """Name of a tool to the Struct of its arguments, whose docstring is the tool's description."""
-    way: ClassVar[frozenset[str]] = frozenset({"turns"})
-    """Facts that tell of the way and not of what the world became."""
+    """Tool name to the Struct of its arguments, whose docstring is the tool's description."""
+    path_facts: ClassVar[frozenset[str]] = frozenset({"turns"})
+    """Facts about the path taken, not about the final state."""
 
     def __init__(self, parameters: Mapping[str, Any], seed: int) -> None:
-        self.knobs: K = read_knobs(self.Knobs, parameters, self.name)
+        self.config: K = read_config(self.WorldConfig, parameters, self.name)
         self.seed = seed
         self.reset()
 
@@ -95,36 +95,35 @@ class Rules(Generic[K, N]):
         self.ended = self.cut = False
         self._key: bytes | None = None
         self.now: N
-        self.limit = self.knobs.turns
-        self.lay_out(random.Random(f"{self.name}/{self.seed}"))
+        self.limit = self.config.turns
+        self.generate(random.Random(f"{self.name}/{self.seed}"))
         self._doers = {name: (kind, getattr(self, f"do_{name}")) for name, kind in self.offered().items()}
-        return self.looks()
+        return self.render()
 
     # What a family says of itself.
 
-    def lay_out(self, draw: random.Random) -> None:
-        """Makes the world: sets what never changes, `now`, and `limit` where that is 0. The same draws give the same
-        world."""
+    def generate(self, draw: random.Random) -> None:
+        """Generates the world: sets the constants, `now`, and `limit` if that is 0. Deterministic in `draw`."""
         raise NotImplementedError
 
-    def looks(self) -> str:
-        """What is to be seen now."""
+    def render(self) -> str:
+        """Returns the current observation."""
         raise NotImplementedError
 
     def brief(self) -> str:
-        """What is asked for, in words: the task's text, before what is to be seen at first."""
+        """Returns the task's text before the first observation."""
         raise NotImplementedError
 
-    def fixed(self) -> Any:
-        """What makes this world this one and never changes in it, as plain JSON data."""
+    def constants(self) -> Any:
+        """Returns the constant identity of this world as plain JSON data."""
         raise NotImplementedError
 
     def solved(self) -> bool:
-        """Whether the task is truly done."""
+        """Returns whether the task is truly done."""
         raise NotImplementedError
 
-    def told(self) -> dict[str, Any]:
-        """Further facts."""
+    def extra_facts(self) -> dict[str, Any]:
+        """Returns further facts."""
         return {}
 
     def oracle(self) -> Act | None:
@@ -137,14 +136,14 @@ class Rules(Generic[K, N]):
         return []
 
     def offered(self) -> dict[str, type[msgspec.Struct]]:
-        """The acts of this very world."""
+        """Returns the acts of this very world."""
         return self.acts
 
     # What follows.
 
     @property
     def over(self) -> bool:
-        """Whether no act counts any more."""
+        """Returns whether the episode has ended."""
         return self.ended or self.cut
 
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -171,7 +170,7 @@ class Rules(Generic[K, N]):
 
     def snapshot(self) -> bytes:
         now = msgspec.Raw(_ENCODER.encode(self.now))
-        return _ENCODER.encode(_Snapshot(self._made(), self.seed, self.used, self.ended, self.cut, now))
+        return _ENCODER.encode(_Snapshot(self._identity(), self.seed, self.used, self.ended, self.cut, now))
 
     def restore(self, state: bytes) -> None:
         try:
@@ -179,8 +178,8 @@ class Rules(Generic[K, N]):
             now = msgspec.json.decode(kept.now, type=self.Now)
         except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
             raise ValueError(f"these bytes are no snapshot of a world {self.name!r}: {exc}") from exc
-        if kept.made != self._made():
-            raise ValueError(f"the snapshot is of {kept.made[:200]}, and this world is {self._made()}")
+        if kept.made != self._identity():
+            raise ValueError(f"the snapshot is of {kept.made[:200]}, and this world is {self._identity()}")
         if kept.seed != self.seed:
             self.reset(kept.seed)
         self.check(now)
@@ -194,14 +193,14 @@ class Rules(Generic[K, N]):
         self.used, self.ended, self.cut = kept.used, kept.ended, kept.cut
 
     def resume(self) -> None:
-        """What else must follow `now`, once that was restored or forked; for a world that holds somebody else's."""
+        """Restores state outside `now` after a restore or fork, in worlds that wrap another library."""
 
-    def place(self) -> bytes:
-        """Where the world is, as bytes that are equal for equal places."""
+    def position_key(self) -> bytes:
+        """Returns bytes that are equal for equal states."""
         return _ENCODER.encode(self.now)
 
     def check(self, now: N) -> None:
-        """Raises `ValueError` where a restored state could not be one of this world."""
+        """Raises `ValueError` for a restored state that is impossible in this world."""
 
     def fork(self) -> Self:
         other = copy(self)
@@ -213,20 +212,20 @@ class Rules(Generic[K, N]):
     def state(self) -> str:
         key = self._key
         if key is None:
-            knobs = {k: v for k, v in msgspec.to_builtins(self.knobs).items() if k not in {"turns", "solvable"}}
-            key = self._key = blake3(canonical_bytes([self.name, knobs, self.fixed()])).digest()
-        digest: str = blake3(key + (b"1" if self.ended else b"0") + self.place()).hexdigest()
+            config = {k: v for k, v in msgspec.to_builtins(self.config).items() if k not in {"turns", "solvable"}}
+            key = self._key = blake3(canonical_bytes([self.name, config, self.constants()])).digest()
+        digest: str = blake3(key + (b"1" if self.ended else b"0") + self.position_key()).hexdigest()
         return DIGEST_PREFIX + digest
 
     def facts(self) -> dict[str, Any]:
-        return {"solved": self.solved(), "turns": self.used, **self.told()}
+        return {"solved": self.solved(), "turns": self.used, **self.extra_facts()}
 
-    def likeness(self) -> str:
-        """Equal for worlds that are one to who acts in them; by it tasks are parted that must not be alike."""
+    def dedup_key(self) -> str:
+        """Returns a key that is equal for worlds an agent cannot tell apart; it separates `train` from `test`."""
         return self.state()
 
-    def _made(self) -> str:
-        return f"{self.name} {_ENCODER.encode(self.knobs).decode()}"
+    def _identity(self) -> str:
+        return f"{self.name} {_ENCODER.encode(self.config).decode()}"
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Random arguments that a tool's JSON Schema allows: what an agent does that knows nothing."""
+"""Random arguments that a tool's JSON Schema allows, for agents without knowledge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORDS = ("alpha", "beta", "gamma", "1", "")
 
 
 def sampled_act(tools: Sequence[ToolSpec], draw: random.Random) -> Act | None:
-    """A call of a random tool; None where there is none."""
+    """Returns a call of a random tool; None without tools."""
     if not tools:
         return None
     tool = draw.choice(tools)
@@ -26,7 +26,7 @@ def sampled_act(tools: Sequence[ToolSpec], draw: random.Random) -> Act | None:
 
 
 def sampled_value(schema: dict[str, Any], draw: random.Random, depth: int = 0) -> Any:
-    """A value that the schema allows, as far as it is of the usual kinds; None where nothing is known of it."""
+    """Returns a value of the usual schema types; None for an unknown one."""
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):

@@ -1,10 +1,8 @@
-"""TextArena's games for one player as text worlds: one tool says what a player would type.
+"""Single-player games of TextArena as text worlds: one tool takes the player's text.
 
-Needs the extra `assay[textarena]`. A snapshot is the seed and what was said: restoring says it again. The games draw
-from Python's global random numbers; each world keeps a state of its own and puts the others' back, so that games do not
-disturb one another. Only the games in `GAMES` are played. They are for one player; they neither fetch word lists nor
-ask a model when they are made, which a task from anybody must not bring about; and they keep every promise of a world:
-some others raise where a move has the wrong form.
+Needs the extra `assay[textarena]`. A snapshot is the seed and the moves; restoring replays them. The games use Python's
+global random state; each world swaps in its own, so that games do not disturb each other. Only the games in `GAMES` are
+supported: they have one player, fetch no word list, ask no model, and keep the promises of a text world.
 """
 
 from __future__ import annotations
@@ -22,22 +20,22 @@ from assay.errors import UserError
 from assay.records import canonical_bytes
 
 from .interface import Act, Turn
-from .rules import Knobs, Rules
+from .rules import Rules, WorldConfig
 
-__all__ = ["GAMES", "TextArenaKnobs", "TextArenaWorld"]
+__all__ = ["GAMES", "TextArenaConfig", "TextArenaWorld"]
 
 GAMES = (
     "2048", "Bandit", "Blackjack", "Crosswords", "FifteenPuzzle", "FrozenLake", "GuessTheNumber", "LightsOut",
     "LogicPuzzle", "Mastermind", "Minesweeper", "PegJump", "RushHour", "Secretary", "Set", "Sudoku", "TowerOfHanoi",
 )  # fmt: skip
-"""What stands before the version in an id: `TowerOfHanoi-v0`, `TowerOfHanoi-v0-medium`."""
+"""Base of the supported ids: `TowerOfHanoi-v0`, `TowerOfHanoi-v0-medium`."""
 
 
-class TextArenaKnobs(Knobs, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Knobs of `textarena`. `turns` 0: 200; the games have limits of their own."""
+class TextArenaConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of `textarena`. `turns` 0 means 200; the games have limits of their own."""
 
     id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,100}$")]
-    """As registered, for example TowerOfHanoi-v0."""
+    """Registered id, for example TowerOfHanoi-v0."""
 
 
 class _Say(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,40 +48,39 @@ class _Now(msgspec.Struct, forbid_unknown_fields=True):
     said: list[str]
 
 
-class TextArenaWorld(Rules[TextArenaKnobs, _Now]):
-    """See the module."""
+class TextArenaWorld(Rules[TextArenaConfig, _Now]):
+    """Game of TextArena as a text world."""
 
     name: ClassVar[str] = "textarena"
-    Knobs = TextArenaKnobs
+    WorldConfig = TextArenaConfig
     Now = _Now
     acts: ClassVar[dict[str, type[msgspec.Struct]]] = {"say": _Say}
-    way: ClassVar[frozenset[str]] = frozenset({"turns"})
+    path_facts: ClassVar[frozenset[str]] = frozenset({"turns"})
 
-    def lay_out(self, draw: random.Random) -> None:
-        if not self.knobs.solvable:
+    def generate(self, draw: random.Random) -> None:
+        if not self.config.solvable:
             raise ValueError("games of TextArena have no unsolvable twins")
         self._chance: Any = None
-        self.limit = self.knobs.turns or 200
+        self.limit = self.config.turns or 200
         self.now = _Now([])
         self._begin()
 
     def _begin(self) -> None:
         with self._own_chance():
             random.seed(self.seed)
-            self._game = _made(self.knobs.id)
+            self._game = _make_game(self.config.id)
             try:
                 self._game.reset(num_players=1, seed=self.seed % 2**31)
             except (AssertionError, ValueError, TypeError) as exc:
-                raise ValueError(f"{self.knobs.id} is no game for one player: {exc}") from exc
+                raise ValueError(f"{self.config.id} is not a single-player game: {exc}") from exc
             self._bare: Any = self._game
             while hasattr(self._bare, "env"):
                 self._bare = self._bare.env
-            self._text = self._observed()
-        self._shown, self._reward = self._text, 0.0
+            self._text = self._read_observation()
+        self._last_text, self._reward = self._text, 0.0
 
     @contextmanager
     def _own_chance(self) -> Iterator[None]:
-        """Python's global random numbers, as this game left them."""
         others = random.getstate()
         if self._chance is not None:
             random.setstate(self._chance)
@@ -94,66 +91,66 @@ class TextArenaWorld(Rules[TextArenaKnobs, _Now]):
             self._chance = random.getstate()
             random.setstate(others)
 
-    def _observed(self) -> str:
+    def _read_observation(self) -> str:
         _, seen = self._game.get_observation()
         return seen if isinstance(seen, str) else "\n".join(str(part[1]) for part in seen)
 
     def brief(self) -> str:
         return "Play the game; what is in square brackets counts."
 
-    def looks(self) -> str:
-        return self._shown.strip()
+    def render(self) -> str:
+        return self._last_text.strip()
 
     def do_say(self, given: _Say) -> Turn:
-        """One move."""
+        """Makes one move."""
         self.now.said.append(given.text)
-        done = self._said(given.text)
+        done = self._send(given.text)
         if done:
-            return Turn(self.looks(), self._reward, True)
-        return Turn(self.looks())
+            return Turn(self.render(), self._reward, True)
+        return Turn(self.render())
 
-    def _said(self, text: str) -> bool:
+    def _send(self, text: str) -> bool:
         with self._own_chance():
             done, _ = self._game.step(action=text)
             if done:
                 rewards, info = self._game.close()
                 self._reward = float((rewards or {}).get(0, 0.0))
-                self._shown = str((info or {}).get(0, {}).get("reason", "the game is over"))
+                self._last_text = str((info or {}).get(0, {}).get("reason", "the game is over"))
                 return True
-            seen = self._observed()
+            seen = self._read_observation()
         # The game repeats all that was said before.
-        self._shown = seen[len(self._text) :] if seen.startswith(self._text) else seen
+        self._last_text = seen[len(self._text) :] if seen.startswith(self._text) else seen
         self._text = seen
         return False
 
     def resume(self) -> None:
-        """See `Rules.resume`: the same is said again in another game of the same seed."""
+        """Replays the moves in another game of the same seed."""
         self._chance = None
         self._begin()
         for text in self.now.said:
-            self._said(text)
+            self._send(text)
 
-    def fixed(self) -> Any:
+    def constants(self) -> Any:
         return []
 
-    def place(self) -> bytes:
-        """See `Rules.place`: what the game itself keeps."""
+    def position_key(self) -> bytes:
+        """Returns the game's own state."""
         return canonical_bytes(_plain(getattr(self._bare.state, "game_state", None)))
 
     def solved(self) -> bool:
-        """See `Rules.solved`: the whole reward."""
+        """Returns whether the full reward was paid."""
         return self._reward >= 1
 
-    def told(self) -> dict[str, Any]:
+    def extra_facts(self) -> dict[str, Any]:
         return {"reward": self._reward}
 
     def oracle(self) -> Act | None:
-        """Nobody advises."""
+        """Gives no advice."""
         return None
 
 
-def _made(name: str) -> Any:
-    """The game. Raises `UserError` where TextArena is not installed, `ValueError` where it or we refuse."""
+def _make_game(name: str) -> Any:
+    """Builds the game. Raises `UserError` if TextArena is not installed, `ValueError` if the game is refused."""
     if name.partition("-")[0] not in GAMES:
         raise ValueError(f"id={name}: the games that are played are {', '.join(GAMES)}, as in TowerOfHanoi-v0")
     try:
@@ -167,7 +164,7 @@ def _made(name: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What a game keeps as plain data; what is none as its text."""
+    """Converts game state to plain data; other objects to their text."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -1,8 +1,8 @@
-"""What can be put around a text world to make it less kind: failing tools, noisy and reworded texts, unsolvable twins.
+"""Wrappers that make a text world harder: failing tools, noisy and paraphrased texts, unsolvable twins.
 
-A wrapper is a text world around another, so that they compose in any order; the innermost is named first. What it does
-by chance is drawn from the seed and the number of the turn: doing the same acts again meets the same troubles. What
-only troubles the way (failures, noise, words) leaves the state's name as it is.
+A wrapper is a text world around another, so wrappers compose in any order; the innermost is named first. Randomness is
+drawn from the seed and the turn, so replaying the acts meets the same disturbances. Wrappers that only disturb the path
+(failures, noise, paraphrase) leave the state's address unchanged.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from assay.environments.interface import ToolSpec
 from assay.pairs import read_pairs
 from assay.records import DIGEST_PREFIX
 
-from .interface import Act, Gives, TextWorld, Turn
+from .interface import Act, OffersChoices, TextWorld, Turn
 from .rules import OVER
 
-__all__ = ["DECLARE", "WRAPPERS", "Failures", "Noise", "Paraphrase", "Twin", "Wrapper", "parsed", "wrapped"]
+__all__ = ["DECLARE", "WRAPPERS", "Failures", "Noise", "Paraphrase", "Twin", "Wrapper", "parse_wrappers", "wrap_world"]
 
 Rate = Annotated[float, Meta(ge=0, le=1)]
 DECLARE = "declare_unsolvable"
 _MOST_WRAPPERS = 16
 
 
-class _Kept(msgspec.Struct, forbid_unknown_fields=True):
-    """What a wrapper adds to the snapshot of what it is around."""
+class _WrapperSnapshot(msgspec.Struct, forbid_unknown_fields=True):
+    """Snapshot of a wrapper and of the world inside."""
 
     kind: str
     seed: int
@@ -41,12 +41,12 @@ class _Kept(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Wrapper:
-    """A world around a world; by itself it changes nothing.
+    """Wrapper base; changes nothing by itself.
 
     Args:
-        inner: What it is around.
+        inner: The wrapped world.
         options: Fields of `Options`.
-        seed: What chance is drawn from.
+        seed: Seed of its randomness.
     """
 
     kind: ClassVar[str]
@@ -55,31 +55,31 @@ class Wrapper:
     def __init__(self, inner: TextWorld, options: Any, seed: int) -> None:
         self.inner, self.options, self.seed = inner, options, seed
         self.count = 0
-        """Acts so far."""
+        """Number of acts so far."""
         self.mark = 0
-        """What the wrapper itself has to remember."""
-        self.way = frozenset(getattr(inner, "way", frozenset({"turns"})))
+        """State of the wrapper itself."""
+        self.path_facts = frozenset(getattr(inner, "path_facts", frozenset({"turns"})))
 
     def reset(self, seed: int | None = None) -> str:
         self.seed = self.seed if seed is None else seed
         self.count = self.mark = 0
-        return self.seen(self.inner.reset(seed))
+        return self.transform(self.inner.reset(seed))
 
     @property
     def over(self) -> bool:
-        """Whether no act counts any more, as far as what it is around says."""
+        """Returns whether the wrapped world is over."""
         return _is_over(self.inner)
 
-    def seen(self, text: str) -> str:
-        """An observation, as it is shown."""
+    def transform(self, text: str) -> str:
+        """Transforms an observation."""
         return text
 
     def brief(self) -> str:
-        """What is asked for, as it is said; empty where the world does not say."""
+        """Returns the transformed brief; empty if the world has none."""
         return str(getattr(self.inner, "brief", str)())
 
-    def likeness(self) -> str:
-        return str(getattr(self.inner, "likeness", self.inner.state)())
+    def dedup_key(self) -> str:
+        return str(getattr(self.inner, "dedup_key", self.inner.state)())
 
     def tools(self) -> tuple[ToolSpec, ...]:
         return self.inner.tools()
@@ -87,22 +87,24 @@ class Wrapper:
     def act(self, name: str, arguments: dict[str, Any]) -> Turn:
         self.count += 1
         turn = self.inner.act(name, arguments)
-        return turn._replace(observation=self.seen(turn.observation))
+        return turn._replace(observation=self.transform(turn.observation))
 
     def draw(self) -> random.Random:
-        """What chance is drawn from at this turn."""
+        """Returns the random generator of this turn."""
         return random.Random(f"{self.kind}/{self.seed}/{self.count}")
 
     def snapshot(self) -> bytes:
-        return msgspec.json.encode(_Kept(self._named(), self.seed, self.count, self.mark, self.inner.snapshot()))
+        return msgspec.json.encode(
+            _WrapperSnapshot(self._identity(), self.seed, self.count, self.mark, self.inner.snapshot())
+        )
 
     def restore(self, state: bytes) -> None:
         try:
-            kept = msgspec.json.decode(state, type=_Kept)
+            kept = msgspec.json.decode(state, type=_WrapperSnapshot)
         except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
             raise ValueError(f"these bytes are no snapshot of a world in the wrapper {self.kind!r}: {exc}") from exc
-        if kept.kind != self._named():
-            raise ValueError(f"the snapshot is of {kept.kind[:200]}, and this wrapper is {self._named()}")
+        if kept.kind != self._identity():
+            raise ValueError(f"the snapshot is of {kept.kind[:200]}, and this wrapper is {self._identity()}")
         self.inner.restore(kept.inner)
         self.seed, self.count, self.mark = kept.seed, kept.count, kept.mark
 
@@ -124,9 +126,9 @@ class Wrapper:
         return self.inner.progress()
 
     def choices(self) -> Sequence[Act]:
-        return self.inner.choices() if isinstance(self.inner, Gives) else []
+        return self.inner.choices() if isinstance(self.inner, OffersChoices) else []
 
-    def _named(self) -> str:
+    def _identity(self) -> str:
         return f"{self.kind} {msgspec.json.encode(self.options, order='sorted').decode()}"
 
 
@@ -134,17 +136,17 @@ class _FailuresOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: Rate = 0.1
     """Share of acts that fail."""
     in_row: Annotated[int, Meta(ge=1, le=100)] = 2
-    """Failures one after another at most: the next act is done."""
+    """Maximum number of consecutive failures."""
 
 
 class Failures(Wrapper):
-    """Tools that fail now and then: the act is not done, the answer says so, and trying again is the remedy."""
+    """Transient tool failures: the act is not executed, the answer says so, and a retry helps."""
 
     kind = "failures"
     Options = _FailuresOptions
 
     def act(self, name: str, arguments: dict[str, Any]) -> Turn:
-        """See `TextWorld.act`. `mark` counts the failures since the last act that was done."""
+        """Fails at random; `mark` counts the failures since the last executed act."""
         self.count += 1
         draw = self.draw()
         if self.mark < self.options.in_row and draw.random() < self.options.rate and not _is_over(self.inner):
@@ -159,18 +161,18 @@ _TROUBLES = ("the tool timed out", "the service is busy", "the connection was lo
 
 class _NoiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: Rate = 0.2
-    """Share of observations that are disturbed."""
+    """Share of disturbed observations."""
     how: Literal["any", "typos", "gaps", "chatter"] = "any"
-    """Letters exchanged, a word missing, a sentence that has nothing to do with it, or one of them by chance."""
+    """Kind of noise: swapped letters, a missing word, an unrelated sentence, or a random one of these."""
 
 
 class Noise(Wrapper):
-    """Observations with typing errors, missing words, or talk that does not matter."""
+    """Observations with typos, missing words or unrelated sentences."""
 
     kind = "noise"
     Options = _NoiseOptions
 
-    def seen(self, text: str) -> str:
+    def transform(self, text: str) -> str:
         draw = self.draw()
         if draw.random() >= self.options.rate:
             return text
@@ -209,22 +211,22 @@ _DISTURB = {"typos": _typos, "gaps": _gaps, "chatter": _chatter}
 
 class _ParaphraseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: Rate = 1.0
-    """Share of the words with another name that get one; which is fixed for an episode."""
+    """Share of replaceable words that are replaced; fixed for an episode."""
 
 
 class Paraphrase(Wrapper):
-    """The same said in other words: task and observations; names of tools and values stay."""
+    """Paraphrased task and observations; names of tools and values are unchanged."""
 
     kind = "paraphrase"
     Options = _ParaphraseOptions
 
-    def seen(self, text: str) -> str:
-        return _WORDS.sub(self._other, text)
+    def transform(self, text: str) -> str:
+        return _WORDS.sub(self._replace_word, text)
 
     def brief(self) -> str:
-        return self.seen(super().brief())
+        return self.transform(super().brief())
 
-    def _other(self, found: re.Match[str]) -> str:
+    def _replace_word(self, found: re.Match[str]) -> str:
         word = found[0]
         draw = random.Random(f"words/{self.seed}/{word.lower()}")
         if draw.random() >= self.options.rate:
@@ -253,14 +255,14 @@ _WORDS = re.compile(rf"\b(?:{'|'.join(_SYNONYMS)})\b", re.IGNORECASE)
 
 
 class _TwinOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """None."""
+    """Empty options."""
 
 
 class Twin(Wrapper):
-    """The world may be unsolvable, and to say so is the solution then: adds the act `declare_unsolvable`.
+    """Possibly unsolvable world, solved by declaring that: adds the act `declare_unsolvable`.
 
-    A world is unsolvable where its oracle knows no way from the start; the twin of a solvable one is made by its knob
-    `solvable=false`. `mark` is 1 once it was declared.
+    A world is unsolvable if its oracle has no solution at the start; the option `solvable=false` makes the twin of a
+    solvable one. `mark` is 1 after the declaration.
     """
 
     kind = "twin"
@@ -271,9 +273,9 @@ class Twin(Wrapper):
         self._solvable = inner.oracle() is not None
 
     def reset(self, seed: int | None = None) -> str:
-        seen = super().reset(seed)
+        transform = super().reset(seed)
         self._solvable = self.inner.oracle() is not None
-        return seen
+        return transform
 
     def restore(self, state: bytes) -> None:
         kept = _seed_of(state)
@@ -313,7 +315,7 @@ class Twin(Wrapper):
         return inner if not self.mark else DIGEST_PREFIX + str(blake3(f"declared {inner}".encode()).hexdigest())
 
     def facts(self) -> dict[str, Any]:
-        """See `TextWorld.facts`: what was declared is solved where it is true."""
+        """Counts a true declaration as solved."""
         facts = self.inner.facts()
         declared = bool(self.mark)
         solved = not self._solvable if declared else bool(facts.get("solved"))
@@ -338,16 +340,16 @@ class Twin(Wrapper):
 WRAPPERS: Mapping[str, type[Wrapper]] = {kind.kind: kind for kind in (Failures, Noise, Paraphrase, Twin)}
 
 
-def wrapped(world: TextWorld, specs: Any, seed: int) -> TextWorld:
-    """Puts wrappers around a world.
+def wrap_world(world: TextWorld, specs: Any, seed: int) -> TextWorld:
+    """Wraps a world.
 
     Args:
-        world: The innermost.
-        specs: `[{"kind": "failures", "rate": 0.1}, ...]`, the innermost first.
-        seed: What their chance is drawn from.
+        world: The innermost world.
+        specs: `[{"kind": "failures", "rate": 0.1}, ...]`, innermost first.
+        seed: Seed of the wrappers.
 
     Raises:
-        ValueError: There is no such wrapper, or it has no such option; the message says which there are.
+        ValueError: An unknown wrapper or option; the message lists the known ones.
     """
     if not isinstance(specs, list | tuple) or len(specs) > _MOST_WRAPPERS:
         raise ValueError(
@@ -357,7 +359,7 @@ def wrapped(world: TextWorld, specs: Any, seed: int) -> TextWorld:
         kind = WRAPPERS.get(str(spec.get("kind"))) if isinstance(spec, dict) else None
         if kind is None:
             raise ValueError(
-                f"{str(spec)[:80]!r} is no wrapper: give a table with 'kind', one of {', '.join(WRAPPERS)}"
+                f"{str(spec)[:80]!r} is not a wrapper: give a table with 'kind', one of {', '.join(WRAPPERS)}"
             )
         given = {name: value for name, value in spec.items() if name != "kind"}
         try:
@@ -369,8 +371,8 @@ def wrapped(world: TextWorld, specs: Any, seed: int) -> TextWorld:
     return world
 
 
-def parsed(text: str) -> list[dict[str, Any]]:
-    """Reads `failures:rate=0.1:in_row=2+twin`, which needs no quoting in any shell. Raises `UserError`."""
+def parse_wrappers(text: str) -> list[dict[str, Any]]:
+    """Parses `failures:rate=0.1:in_row=2+twin`, which needs no quoting in any shell. Raises `UserError`."""
     specs: list[dict[str, Any]] = []
     for part in text.split("+"):
         kind, *pairs = part.split(":")
@@ -380,12 +382,12 @@ def parsed(text: str) -> list[dict[str, Any]]:
 
 
 def _is_over(world: Any) -> bool:
-    """Whether a world is over, asked without an act; a world that does not say is asked for its own."""
+    """Returns whether a world is over, without acting; falls back to the wrapped world."""
     return bool(getattr(world, "over", False))
 
 
 def _seed_of(state: bytes) -> int | None:
     try:
-        return msgspec.json.decode(state, type=_Kept).seed
+        return msgspec.json.decode(state, type=_WrapperSnapshot).seed
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return None

@@ -15,8 +15,8 @@ from assay.errors import UserError
 from assay.learning.reading import RowsConfig, RunReader
 from assay.records import Message, Task, Trajectory, digest_bytes
 from assay.rollout.progress import Progress, Tally
-from assay.rollout.rejudge.counterfactual import Rewound, rewind_run
-from assay.rollout.rejudge.recorded_task import PastTasks, past_config
+from assay.rollout.rejudge.counterfactual import RewindResult, rewind_run
+from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
 from assay.rollout.rejudge.replay import ReplayConfig
 from assay.rollout.runs import start_run
 from assay.settings import Settings
@@ -93,7 +93,7 @@ async def _recover_from_prefixes(
     return from_prefixes(failed, rewound, won)
 
 
-def from_prefixes(failed: Trajectory, rewound: Rewound, won: dict[str, Trajectory]) -> RecoveryResult:
+def from_prefixes(failed: Trajectory, rewound: RewindResult, won: dict[str, Trajectory]) -> RecoveryResult:
     """Derives lessons from the continuations of one attempt. Pure."""
     wins = {one.prefix: won[one.chain] for one in rewound.outcomes if one.chain in won}
     agent_steps = [step for step in failed.steps if step.actor == "agent"]
@@ -107,7 +107,7 @@ def from_prefixes(failed: Trajectory, rewound: Rewound, won: dict[str, Trajector
     overcome = [prefix for prefix in sorted(wins, reverse=True) if prefix and errors_in(agent_steps[prefix - 1])]
     lessons += [fission_lesson(failed, wins[prefix], prefix) for prefix in overcome[:MAX_FISSIONS]]
     errors = "no error of it could be got over" if not overcome else f"{len(overcome)} errors of it can be got over"
-    return RecoveryResult(failed, tuple(lessons), contrast, instance, f"{rewound.told}; {errors}")
+    return RecoveryResult(failed, tuple(lessons), contrast, instance, f"{rewound.summary}; {errors}")
 
 
 async def _reattempt_all(
@@ -123,13 +123,13 @@ async def _reattempt_all(
 async def _reattempt_run(
     run: str, failed: Sequence[Trajectory], config: CurateConfig, settings: Settings, progress: Progress
 ) -> list[RecoveryResult]:
-    with RunStore.open(settings.store, run) as store, PastTasks(store, "recorded") as past:
+    with RunStore.open(settings.store, run) as store, RecordedTasks(store, "recorded") as past:
         texts = [build_guidance(one, config.guidance) for one in failed]
         tasks = [
             add_guidance(past.of(one), guidance, n) for n, (one, guidance) in enumerate(zip(failed, texts, strict=True))
         ]
         settings_of_run = msgspec.structs.replace(
-            past_config(store, ReplayConfig()),
+            recorded_config(store, ReplayConfig()),
             agent=config.reattempt or "",
             agent_options=config.agent_options,
             model=config.policy,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from assay import __version__
-from assay.rollout.admitted import HeldCertificate, certificates
+from assay.rollout.admitted import StoredCertificate, find_certificates
 from assay.store import RunStore, heads_digest
 
 from .interface import ExportSource
@@ -91,7 +91,7 @@ def _outcome(attempt: AttemptSummary) -> str:
 
 def _soundness(source: ExportSource, attempts: Sequence[AttemptSummary]) -> list[str]:
     digests = {attempt.task_digest for attempt in attempts}
-    certified = certificates(source.settings.store, digests)
+    certified = find_certificates(source.settings.store, digests)
     lines = ["## Soundness of the verifiers", ""]
     without = len(digests) - len(certified)
     if without:
@@ -111,7 +111,7 @@ def _soundness(source: ExportSource, attempts: Sequence[AttemptSummary]) -> list
     return [*lines, *([f"- tested with the quick battery alone: {quick:,}"] if quick else []), ""]
 
 
-def _is_admitted(certified: HeldCertificate) -> bool:
+def _is_admitted(certified: StoredCertificate) -> bool:
     return bool(certified.certificate.admitted) and all(certified.certificate.admitted.values())
 
 

@@ -17,13 +17,20 @@ import msgspec
 
 from assay.errors import UserError
 from assay.formats.interface import Loss
-from assay.formats.shared.writing import new_file, refuse_existing
+from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.learning.conversation import conversations, has_agent_output
 from assay.learning.credit import CreditConfig, assign_credit
 from assay.learning.reading import RunReader
 from assay.learning.rows import TrainingRow
 from assay.records import Trajectory
-from assay.rollout.exchange.exporting import FAILED_INTEGRITY, ExportReport, LossFile, Stands, sidecar_of, stands_of
+from assay.rollout.exchange.exporting import (
+    FAILED_INTEGRITY,
+    AttemptStatus,
+    ExportReport,
+    LossFile,
+    sidecar_of,
+    status_of,
+)
 from assay.settings import Settings
 
 from .config import TARGETS, WriteConfig
@@ -110,7 +117,7 @@ class _ExportJob(NamedTuple):
 class _RunSource:
     def __init__(self, job: _ExportJob, reader: RunReader, target: ExportTarget, losses: LossFile) -> None:
         self.run, self.config, self.settings, self._progress = job
-        self.statuses: dict[str, Stands] = {}
+        self.statuses: dict[str, AttemptStatus] = {}
         self.first: Loss | None = None
         self._reader = reader
         self._target = target
@@ -169,7 +176,7 @@ class _RunSource:
 
     def _trajectories(self) -> Iterator[Trajectory]:
         for trajectory in self._reader.trajectories():
-            attempt, status = trajectory.attempt, stands_of(trajectory, self.config.require)
+            attempt, status = trajectory.attempt, status_of(trajectory, self.config.require)
             self.statuses[attempt] = status
             reason = self._exclusion_reason(trajectory, status)
             if reason is not None:
@@ -179,7 +186,7 @@ class _RunSource:
                 self._progress(len(self.statuses))
             yield trajectory
 
-    def _exclusion_reason(self, trajectory: Trajectory, status: Stands) -> str | None:
+    def _exclusion_reason(self, trajectory: Trajectory, status: AttemptStatus) -> str | None:
         says_so = self._target.credit or "doubt" in self._target.holds
         if status.doubt is not None and not (says_so and self._include == "all"):
             return f"it passed, and {status.doubt}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from assay.formats.shared.writing import new_file
+from assay.formats.shared.output_files import new_file
 from assay.learning.conversation import Transcript
 
 from ._messages import message_losses, openai_messages, own_positions

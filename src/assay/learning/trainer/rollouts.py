@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from assay.analysis.columns import counted
+from assay.analysis.columns import measure_attempts
 from assay.errors import AssayError
 from assay.gateway.tokens import RenderedBackend
 from assay.learning.reading import RowsConfig, RunReader
@@ -177,5 +177,5 @@ def count_outcomes(settings: Settings, run: str) -> list[TaskCount]:
     """Returns outcome counts by task; a doubted pass does not count as passed."""
     current = load_current_verdicts(settings.store, run)
     with RunStore.open(settings.store, run) as store_run:
-        found = counted(final_rows(store_run.attempts()), current)
+        found = measure_attempts(final_rows(store_run.attempts()), current)
     return list(count_by_task(one.outcome for one in found))

@@ -1,9 +1,8 @@
-"""Lets programs ask the run's model: sessions of one gateway, whose every call is recorded, limited and observed.
+"""Model access for programs: sessions of one gateway whose calls are recorded, limited and observed.
 
-One `Gateway` serves a run, started when the first agent asks for it. Each attempt gets a session of its own, whose key
-is dead when the attempt's agent has ended. What went wrong with a call that was not the agent's doing (a limit, the
-store, the sandbox, the model's server) is kept here and decides how the attempt ended, whatever its program made of
-the error that it was shown.
+One `Gateway` serves a run and starts with the first agent that needs it. Each attempt gets its own session, whose key
+expires when the agent ends. Failures that the agent did not cause (a limit, the store, the sandbox, the model server)
+are kept here and decide how the attempt ended, whatever the program made of the error.
 """
 
 from __future__ import annotations
@@ -28,20 +27,28 @@ if TYPE_CHECKING:
     from assay.gateway.server import Gateway, GatewayOptions
     from assay.gateway.session import GatewaySession
 
-__all__ = ["GRACE_S", "GatewayDoor", "Served", "Traffic", "WatchedModel", "attach", "serve"]
+__all__ = [
+    "GRACE_S",
+    "GatewayHandle",
+    "LimitedModel",
+    "OpenEndpoint",
+    "SessionRecorder",
+    "open_endpoint",
+    "open_session",
+]
 
 PATIENCE_S = 5.0
-"""How long calls under way may take to be recorded once the agent has ended."""
+"""Seconds that calls under way may take to be recorded once the agent has ended."""
 GRACE_S = 10.0
-"""How long a program that was told of a spent limit may take to end by itself."""
+"""Seconds that a program may take to exit after a limit was reached."""
 CALL_PATIENCE_S = 0.1
-"""How long it may take until a call under way is noted, with the step before it; one that ends sooner needs no note."""
+"""Seconds before a call under way is noted with the step before it; a shorter call needs no note."""
 _CLIENTS_FAULT = {400, 413, 422}
 Observe = Callable[[], Awaitable[str | None]]
 
 
-class GatewayDoor:
-    """The run's gateway, started when it is first needed."""
+class GatewayHandle:
+    """The run's gateway, started on first use."""
 
     def __init__(self, options: GatewayOptions | None = None) -> None:
         self._options = options
@@ -49,8 +56,8 @@ class GatewayDoor:
         self._starting = asyncio.Lock()
 
     async def open(self) -> Gateway:
-        """The gateway, running."""
-        from assay.gateway.server import Gateway  # late: most runs serve nobody, and it brings an HTTP server
+        """Returns the running gateway."""
+        from assay.gateway.server import Gateway  # late: most runs need no HTTP server
 
         async with self._starting:
             if self._gateway is None:
@@ -58,21 +65,21 @@ class GatewayDoor:
             return self._gateway
 
     async def close(self) -> None:
-        """Ends it. Idempotent."""
+        """Stops the gateway. Idempotent."""
         gateway, self._gateway = self._gateway, None
         if gateway is not None:
             await gateway.__aexit__()
 
 
-class Traffic:
-    """What the gateway tells of one session. See `CallHooks`.
+class SessionRecorder:
+    """Records the calls of one gateway session. Implements `CallHooks`.
 
     Args:
-        recorder: The try's record.
-        meter: The try's limits.
-        observe: The environment's digest now; None where it cannot be seen.
-        on_stop: Told of what ends the attempt, once, when it happens.
-        on_step: Told of each step that is recorded.
+        recorder: The trial's record.
+        meter: The trial's limits.
+        observe: Returns the environment's current digest; None if it cannot be observed.
+        on_stop: Called once with the failure that ends the attempt.
+        on_step: Called with each recorded step.
     """
 
     def __init__(
@@ -84,7 +91,7 @@ class Traffic:
         on_step: Callable[[Step], None] | None = None,
     ) -> None:
         self.cause: AssayError | None = None
-        """What ended the attempt from here, if anything did."""
+        """The failure that ended the attempt; None if there was none."""
         self.recorder = recorder
         recorder.patience_s = max(recorder.patience_s, CALL_PATIENCE_S)
         self.meter = meter
@@ -92,17 +99,17 @@ class Traffic:
         self._on_stop = on_stop
         self._turns = Turns(recorder, on_step)
         self._states: dict[str, str | None] = {}
-        """Of the calls under way, the environment's digest before each."""
+        """Digest of the environment before each call under way."""
         self._busy = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
-        self._deaf = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
 
     async def before(self, request: ModelRequest, parent: str | None) -> str:
-        if self._deaf and self.cause is None:
+        if self._closed and self.cause is None:
             raise AssayError("the attempt has ended")
         self._busy += 1
-        self._quiet.clear()
+        self._idle.clear()
         try:
             return await self._begin(request, parent)
         except BaseException as exc:
@@ -117,7 +124,7 @@ class Traffic:
         self.meter.check_use()
         self.meter.begin_call()
         state = await self._observe()
-        self._turns.asked(parent, request.messages, state)
+        self._turns.close_turn(parent, request.messages, state)
         call_id = self.recorder.begin_noted_call(parent, state)
         self._states[call_id] = state
         return call_id
@@ -125,18 +132,18 @@ class Traffic:
     def _release(self) -> None:
         self._busy -= 1
         if not self._busy:
-            self._quiet.set()
+            self._idle.set()
 
     async def after(self, exchange: Exchange) -> None:
         try:
             state = self._states.pop(exchange.id, None)
-            if self._deaf:
+            if self._closed:
                 return
             call = await self.recorder.end_call(exchange, state)
             if exchange.reply is not None:
                 self.meter.turns += 1
                 self.meter.count(exchange.reply.usage, exchange.reply.cost_usd)
-                self._turns.answered(call)
+                self._turns.open_turn(call)
         except BaseException as exc:
             self._note(exc)
             raise
@@ -144,12 +151,12 @@ class Traffic:
             self._release()
 
     async def close(self) -> None:
-        """Waits a little for calls under way, and closes the turns that are open; afterwards nothing is recorded."""
-        if self._deaf:
+        """Waits briefly for calls under way and closes open turns; nothing is recorded afterwards."""
+        if self._closed:
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._quiet.wait(), PATIENCE_S)
-        self._deaf = True
+            await asyncio.wait_for(self._idle.wait(), PATIENCE_S)
+        self._closed = True
         state = None
         with contextlib.suppress(BoundaryError):
             state = await self._observe()
@@ -161,22 +168,21 @@ class Traffic:
             raise
 
     def _note(self, failure: BaseException) -> None:
-        """Keeps the first failure that ends the attempt, and tells of it."""
         if self.cause is None and isinstance(failure, LimitReached | BoundaryError):
             self.cause = failure
             if self._on_stop is not None:
                 self._on_stop(failure)
 
 
-class WatchedModel:
-    """A session's model, within the run's places for calls; remembers whether its server failed for good."""
+class LimitedModel:
+    """A session's model behind the run's call slots; keeps the last call's server failure."""
 
-    def __init__(self, model: Model, places: asyncio.Semaphore, meter: Meter) -> None:
+    def __init__(self, model: Model, slots: asyncio.Semaphore, meter: Meter) -> None:
         self.name = model.name
         self.failure: ProviderError | None = None
-        """Of the last call that ended, if the server was the cause."""
+        """The server failure of the last call that ended; None if it succeeded or the client was at fault."""
         self._model = model
-        self._places = places
+        self._slots = slots
         self._meter = meter
         self._under_way: set[asyncio.Task[object]] = set()
         self._ended: set[asyncio.Task[object]] = set()
@@ -187,16 +193,16 @@ class WatchedModel:
         self._under_way.add(task)
         self._meter.begin_wait()
         try:
-            await self._places.acquire()
+            await self._slots.acquire()
             try:
                 answered = await self._model.ask(call_id, request, placement, on_deltas)
             finally:
-                self._places.release()
+                self._slots.release()
         except ProviderError as exc:
             self.failure = None if exc.status in _CLIENTS_FAULT else exc
             raise
         except asyncio.CancelledError as exc:
-            if task not in self._ended or task.uncancel() > 0:  # somebody else cancelled it, too
+            if task not in self._ended or task.uncancel() > 0:  # cancelled from elsewhere too
                 raise
             raise ProviderError("the attempt ended while the model was answering", retryable=False) from exc
         finally:
@@ -207,57 +213,63 @@ class WatchedModel:
         return answered
 
     def end(self) -> None:
-        """Ends the calls under way."""
+        """Cancels the calls under way."""
         for task in self._under_way - self._ended:
             self._ended.add(task)
             task.cancel()
 
 
-class Served:
-    """An endpoint that is open."""
+class OpenEndpoint:
+    """A session's open endpoint."""
 
     def __init__(
         self,
         endpoint: Endpoint,
         session: GatewaySession,
-        deafen: Callable[[], None] | None,
+        stop_listening: Callable[[], None] | None,
         closing: Callable[[], None],
     ) -> None:
         self.endpoint = endpoint
         self.session = session
-        self._deafen = deafen
+        self._stop_listening = stop_listening
         self._closing = closing
 
-    async def finish(self, traffic: Traffic, model: WatchedModel) -> AssayError | None:
-        """Ends the session once its calls are recorded; what ended the attempt from here, if anything did."""
+    async def finish(self, recording: SessionRecorder, model: LimitedModel) -> AssayError | None:
+        """Ends the session once its calls are recorded. Returns the failure that ended the attempt, if any."""
         self._closing()
-        cause = traffic.cause or model.failure
+        cause = recording.cause or model.failure
         model.end()
         try:
-            await traffic.close()
+            await recording.close()
         except (LimitReached, BoundaryError) as exc:
             cause = cause or exc
-        if self._deafen is not None:
-            self._deafen()
+        if self._stop_listening is not None:
+            self._stop_listening()
         return cause
 
 
-async def serve(gateway: Gateway, model: WatchedModel, traffic: Traffic, listener: socket.socket) -> Served:
-    """Opens a session on a listener of its own, which it takes over."""
+async def open_endpoint(
+    gateway: Gateway, model: LimitedModel, recording: SessionRecorder, listener: socket.socket
+) -> OpenEndpoint:
+    """Opens a session on its own listener and takes ownership of the listener."""
     port = listener.getsockname()[1]
     try:
-        deafen = await gateway.listen(listener)
+        stop_listening = await gateway.listen(listener)
     except BaseException:
         listener.close()
         raise
-    return attach(gateway, model, traffic, port, deafen)
+    return open_session(gateway, model, recording, port, stop_listening)
 
 
-def attach(
-    gateway: Gateway, model: WatchedModel, traffic: Traffic, port: int, deafen: Callable[[], None] | None
-) -> Served:
-    """Opens a session where the gateway listens at `port`; `deafen` ends that with the session, if it is given."""
-    session = gateway.open(model, traffic)
-    traffic.recorder.redactor.add("session_key", session.key)
+def open_session(
+    gateway: Gateway,
+    model: LimitedModel,
+    recording: SessionRecorder,
+    port: int,
+    stop_listening: Callable[[], None] | None,
+) -> OpenEndpoint:
+    """Opens a session on a gateway that listens at `port`; `stop_listening` is called when the session ends."""
+    session = gateway.open(model, recording)
+    recording.recorder.redactor.add("session_key", session.key)
     endpoint = Endpoint(f"http://127.0.0.1:{port}/s/{session.id}", session.key, model.name)
-    return Served(endpoint, session, deafen, lambda: gateway.close(session))
+    return OpenEndpoint(endpoint, session, stop_listening, lambda: gateway.close(session))

@@ -1,4 +1,4 @@
-"""Keeps the state of a living sandbox, where a snapshot holds all that there is."""
+"""Snapshots of a live sandbox, taken only where a snapshot captures the whole state."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ from typing import NamedTuple
 from assay.environments.interface import Snapshot, Workspace
 from assay.errors import EnvironmentFailure
 
-__all__ = ["Kept", "state_of"]
+__all__ = ["LiveSnapshot", "snapshot_live_state"]
 
 
-class Kept(NamedTuple):
-    """A state, kept or not."""
+class LiveSnapshot(NamedTuple):
+    """A snapshot, or the reason why there is none."""
 
     snapshot: Snapshot | None
     note: str | None = None
-    """Why there is none."""
 
 
-async def state_of(workspace: Workspace) -> Kept:
-    """A snapshot; none where processes run, which it would end, or where something lies in folders that are no part of
-    a state."""
+async def snapshot_live_state(workspace: Workspace) -> LiveSnapshot:
+    """Takes a snapshot, unless a process runs (the snapshot would end it) or files lie outside the captured state."""
     running = [p for p in await workspace.processes() if p.state != "Z"]
     if running:
-        return Kept(None, f"{len(running)} processes run, which a snapshot would end")
+        return LiveSnapshot(None, f"{len(running)} processes run, which a snapshot would end")
     folders = ["/tmp", "/dev/shm", *workspace.spec.tmpfs]
-    looked = await workspace.exec(["find", *folders, "-mindepth", "1", "-print", "-quit"], cwd="/", timeout_s=30)
-    if looked.stdout.strip() or looked.exit_code not in (0, 1):
-        return Kept(None, f"{looked.stdout.strip()[:80] or 'something'} is no part of a state")
+    result = await workspace.exec(["find", *folders, "-mindepth", "1", "-print", "-quit"], cwd="/", timeout_s=30)
+    if result.stdout.strip() or result.exit_code not in (0, 1):
+        return LiveSnapshot(None, f"{result.stdout.strip()[:80] or 'something'} is not part of a state")
     try:
-        return Kept(await workspace.snapshot())
+        return LiveSnapshot(await workspace.snapshot())
     except EnvironmentFailure as exc:
-        return Kept(None, str(exc))
+        return LiveSnapshot(None, str(exc))

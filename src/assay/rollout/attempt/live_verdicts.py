@@ -1,7 +1,6 @@
-"""What the rules say of an attempt at its end, before its chain is closed: integrity, and each contract that held.
+"""Verdicts on an attempt's record before its chain is closed: integrity and each active contract.
 
-Not the quality of its process, which is judged against other attempts: `assay audit` does that. A judgement that fails
-by itself leaves the attempt as it is, and a note.
+Process quality is judged by `assay audit`, since it compares attempts. A failing judgement leaves a note only.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Final
 import msgspec
 
 from assay.analysis.actions import actions_of
-from assay.analysis.judge import Judged, judge_integrity, judge_safety
+from assay.analysis.judge import Assessment, judge_integrity, judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, VerifierError, boundary
 from assay.records import AttemptEnded
@@ -21,11 +20,11 @@ from assay.rollout.recording.recorder import Recorder
 __all__ = ["judge_record"]
 
 MOST_STEPS: Final = 300
-"""Judging takes about a millisecond a step, in which no other attempt of the run goes on."""
+"""Judging takes about a millisecond per step and blocks the event loop."""
 
 
 def judge_record(recorder: Recorder, end: AttemptEnded) -> None:
-    """Adds the verdicts on a record that is whole but for its end.
+    """Adds the verdicts to a record that lacks only its end.
 
     Raises:
         StoreError: The record cannot be written or read.
@@ -39,7 +38,7 @@ def judge_record(recorder: Recorder, end: AttemptEnded) -> None:
     try:
         with boundary(VerifierError, "judging the record"):
             subject = Subject(trajectory, actions_of(trajectory), texts_of(recorder.store.blobs))
-            findings, verdicts = _judged(subject)
+            findings, verdicts = _judge_subject(subject)
     except BoundaryError as exc:
         recorder.note("not audited", {"error": str(exc)[:500]})
         return
@@ -49,7 +48,7 @@ def judge_record(recorder: Recorder, end: AttemptEnded) -> None:
         recorder.verdict(verdict)
 
 
-def _judged(subject: Subject) -> Judged:
+def _judge_subject(subject: Subject) -> Assessment:
     found, integrity = judge_integrity(subject)
     safety = judge_safety(subject)
-    return Judged((*found, *safety.findings), (integrity, *safety.verdicts))
+    return Assessment((*found, *safety.findings), (integrity, *safety.verdicts))

@@ -1,4 +1,4 @@
-"""From `--model` to a backend, where that takes the store: `replay:ATTEMPT` and `replay:RUN:ATTEMPT`."""
+"""Opens the backend of `--model`, including recorded replies (`replay:ATTEMPT`, `replay:RUN:ATTEMPT`)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from assay.gateway.interface import ModelBackend
 from assay.settings import Settings
 from assay.store import RunStore, assistant_message, list_runs, newest_run, restore_messages
 
-__all__ = ["open_model", "settled_model"]
+__all__ = ["open_model", "resolve_model_name"]
 
 
 def open_model(model: str, settings: Settings) -> ModelBackend:
-    """Makes the backend for `--model`. The caller closes it.
+    """Opens the backend that `--model` names. The caller closes it.
 
     Raises:
-        UserError: No such form, no such attempt, or nothing in it to replay.
+        UserError: The form or the attempt is unknown, or the attempt has no replies to replay.
         StoreError: The run cannot be read.
     """
     kind, _, rest = model.partition(":")
@@ -27,21 +27,21 @@ def open_model(model: str, settings: Settings) -> ModelBackend:
     with RunStore.open(settings.store, run) as store:
         trajectory = store.trajectory(store.find(attempt).chain)
     calls = {call.id: call for call in trajectory.calls}
-    kept = [
+    calls_to_replay = [
         RecordedCall(call, restore_messages(calls, call), answer)
         for call in trajectory.calls
         if call.delivered and (answer := assistant_message(call)) is not None
     ]
-    if not kept:
+    if not calls_to_replay:
         raise UserError(
             f"--model {model}: attempt {trajectory.attempt} of run {run} holds no answered model call to replay"
         )
-    kept.sort(key=lambda one: one.call.started or 0.0)
-    return ReplayBackend(kept, f"replay:{run}:{trajectory.attempt}")
+    calls_to_replay.sort(key=lambda one: one.call.started or 0.0)
+    return ReplayBackend(calls_to_replay, f"replay:{run}:{trajectory.attempt}")
 
 
-def settled_model(model: str | None, settings: Settings) -> str | None:
-    """The model's name with everything in it that may mean something else tomorrow: the newest run."""
+def resolve_model_name(model: str | None, settings: Settings) -> str | None:
+    """Returns the model's name with the newest run filled in for `replay:ATTEMPT`."""
     if model is None or not model.startswith("replay:"):
         return model
     return ":".join(("replay", *_split(model.partition(":")[2], settings)))

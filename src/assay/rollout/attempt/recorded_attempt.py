@@ -1,4 +1,4 @@
-"""The attempt as an agent sees it: every act is a recorded step under the limits."""
+"""The agent's view of an attempt; every act is recorded as a step, under the limits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from assay.agents.interface import FORK_SHELL, Attempt, Endpoint, Prior
 from assay.environments.interface import Episodic, ExecResult, Tools, Workspace
@@ -23,76 +25,81 @@ from assay.records import (
     Truncation,
     canonical_bytes,
 )
-from assay.rollout.attempt.endpoint import GRACE_S, GatewayDoor, Served, Traffic, WatchedModel, serve
-from assay.rollout.limits.contract_guards import Guard, GuardedWorkspace, refusal_of_exec
+from assay.rollout.attempt.endpoint import (
+    GRACE_S,
+    GatewayHandle,
+    LimitedModel,
+    OpenEndpoint,
+    SessionRecorder,
+    open_endpoint,
+)
+from assay.rollout.limits.contract_guards import ContractGuard, GuardedWorkspace, refusal_of_exec
 from assay.rollout.limits.guarded_model import GuardedModel
 from assay.rollout.limits.meter import Meter
-from assay.rollout.recording.model_calls import Conversation, Standing
+from assay.rollout.recording.model_calls import CallPosition, Conversation
 from assay.rollout.recording.recorder import Recorder
 
 __all__ = ["LiveAttempt", "ModelAccess"]
 
 
 class ModelAccess(NamedTuple):
-    """A model and the places for calls to it that the whole run shares."""
+    """A model and the call slots shared by the whole run."""
 
     backend: ModelBackend
-    places: asyncio.Semaphore
-    door: GatewayDoor
+    slots: asyncio.Semaphore
+    gateway_handle: GatewayHandle
 
     def open(self) -> Model:
-        """What one conversation asks; it remembers the conversation where the model needs that."""
+        """Returns a model for one conversation; it keeps the conversation where the backend needs that."""
         return open_session_model(self.backend)
 
 
-class Moment(NamedTuple):
-    """When a step began, what the world was after it, and which model call it came from."""
+class StepContext(NamedTuple):
+    """A step's start time, the environment's digest after it, and the id of its model call."""
 
     started: float
     state: str | None = None
     call: str | None = None
 
 
-class _Serving(NamedTuple):
-    served: Served
-    traffic: Traffic
-    model: WatchedModel
+class _OpenSession(NamedTuple):
+    endpoint_handle: OpenEndpoint
+    recording: SessionRecorder
+    model: LimitedModel
 
 
-class _Ended(NamedTuple):
-    """A call that has ended."""
-
+class _EndedCall(NamedTuple):
     id: str
-    standing: Standing
+    position: CallPosition
     started: float
     answered: ModelAnswer | None = None
     error: str | None = None
 
 
 class LiveAttempt(Attempt):
-    """One try under way."""
+    """One trial under way."""
 
     def __init__(self, task: Task, seed: int, recorder: Recorder, meter: Meter, model: ModelAccess | None) -> None:
         self.task = task
         self.seed = seed
         self.workspace: Workspace | None = None
         self.acting: Workspace | None = None
-        """The same sandbox, for what is done as a step; what is done through `workspace` is done beside steps."""
+        """The same sandbox, for acts within a step; acts through `workspace` are outside steps."""
         self.tools: Tools = _NoTools()
         self.episode: Episodic | None = None
-        """The same place, where it is a world that may end by itself."""
+        """The same environment, if it is a world that may end by itself."""
         self.solution: Path | None = None
         self.prior: Prior | None = None
-        self.guard: Guard | None = None
-        """The contracts that hold; None where there are none."""
+        self.guard: ContractGuard | None = None
+        """The active contracts; None if there are none."""
         self.ended: str | None = None
         self._recorder = recorder
         self._meter = meter
         self._model = model
-        self._asked: Model | None = None
+        self._conversation_model: Model | None = None
         self._conversation = Conversation()
-        self._serving: _Serving | None = None
-        self._leash: asyncio.Timeout | None = None
+        self._serving: _OpenSession | None = None
+        self._act_timeout: asyncio.Timeout | None = None
 
     async def shell(
         self,
@@ -118,9 +125,9 @@ class LiveAttempt(Attempt):
                 result = refusal_of_exec(reason)
         except BaseException:
             # Cut by a limit, or the sandbox broke: what was begun stays on record.
-            self._record(message, None, (call,), (), Moment(started))
+            self._record(message, None, (call,), (), StepContext(started))
             raise
-        seen = Observation(
+        observations = Observation(
             content=result.stdout,
             call_id=call.id,
             exit_code=result.exit_code,
@@ -132,7 +139,7 @@ class LiveAttempt(Attempt):
             duration_s=round(result.duration_s, 6),
         )
         state = await self.workspace.digest()
-        self._record(message, None, (call,), (seen,), Moment(started, state))
+        self._record(message, None, (call,), (observations,), StepContext(started, state))
         return result
 
     async def act(
@@ -145,77 +152,69 @@ class LiveAttempt(Attempt):
     ) -> tuple[Observation, ...]:
         self._meter.turn()
         started = time.time()
-        seen: list[Observation] = []
+        observations: list[Observation] = []
         if self.episode is not None:
             self.episode.step = self._recorder.steps
         try:
             for tool_call in calls:
-                reason = await self._refusal(message, calls, seen)
+                reason = await self._refusal(message, calls, observations)
                 refused = None if reason is None else Observation(reason, tool_call.id, error=True)
-                seen.append(refused or await self._observe(tool_call))
+                observations.append(refused or await self._observe(tool_call))
         finally:
             # A limit or a cancellation in the middle leaves what was observed so far on record.
-            state = await self.tools.digest() if len(seen) == len(calls) else None
-            self._record(message, reasoning, tuple(calls), tuple(seen), Moment(started, state, call))
+            state = await self.tools.digest() if len(observations) == len(calls) else None
+            self._record(message, reasoning, tuple(calls), tuple(observations), StepContext(started, state, call))
         if self.episode is not None:
-            self._look_at_end(self.episode)
-        return tuple(seen)
+            self._check_world_end(self.episode)
+        return tuple(observations)
 
-    def _look_at_end(self, episode: Episodic) -> None:
-        """Says that the world is over. Raises `LimitReached` where its own budget of acts is what ended it."""
+    def _check_world_end(self, episode: Episodic) -> None:
+        """Notes that the world ended. Raises `LimitReached` if its own act budget ended it."""
         if episode.terminated and self.ended is None:
             self.ended = "the world came to its end"
         elif episode.truncated:
-            raise _spent(self._recorder.steps)
+            steps = self._recorder.steps
+            raise LimitReached("turns", steps, steps)
 
     async def _refusal(
-        self, message: str | None, calls: Sequence[ToolCall], seen: Sequence[Observation] = ()
+        self, message: str | None, calls: Sequence[ToolCall], observations: Sequence[Observation] = ()
     ) -> str | None:
-        """Why the next of these calls must not be made; None where it may be. `seen` is what those before it gave."""
+        """Returns why the next call is refused; None if it is allowed. `observations` are those of the calls before
+        it."""
         if self.guard is None:
             return None
-        made = len(seen)
-        step = Step(self._recorder.steps, "agent", message, None, tuple(calls[: made + 1]), tuple(seen))
-        return (await self.guard.judge(step, made)).get(made)
+        done = len(observations)
+        step = Step(self._recorder.steps, "agent", message, None, tuple(calls[: done + 1]), tuple(observations))
+        return (await self.guard.judge(step, done)).get(done)
 
     async def _observe(self, call: ToolCall) -> Observation:
         if call.error is not None or call.parsed is None:
             return Observation(call.error or "the arguments did not parse", call.id, error=True)
-        found = await self.tools.call(call.name, call.parsed)
-        if found.call_id == call.id:
-            return found
-        return Observation(
-            found.content,
-            call.id,
-            found.exit_code,
-            found.error,
-            found.stderr,
-            found.truncated,
-            found.stderr_truncated,
-            found.timed_out,
-            found.duration_s,
-        )
+        observation = await self.tools.call(call.name, call.parsed)
+        return observation if observation.call_id == call.id else replace(observation, call_id=call.id)
 
     def _record(
         self,
         message: str | None,
         reasoning: str | None,
         calls: tuple[ToolCall, ...],
-        seen: tuple[Observation, ...],
-        moment: Moment,
+        observations: tuple[Observation, ...],
+        context: StepContext,
     ) -> None:
         index, now = self._recorder.steps, time.time()
-        step = Step(index, "agent", message, reasoning, calls, seen, moment.call, moment.state, moment.started, now)
+        step = Step(
+            index, "agent", message, reasoning, calls, observations, context.call, context.state, context.started, now
+        )
         self._recorder.step(step)
         if self.guard is not None:
-            self.guard.took(step)
+            self.guard.record_step(step)
 
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
         self._meter.turn()
-        self._record(message, reasoning, (), (), Moment(time.time(), None, call))
+        self._record(message, reasoning, (), (), StepContext(time.time(), None, call))
 
     def note(self, evidence: Evidence) -> None:
-        """See `Attempt.note`. The id is replaced by a fresh one of this chain."""
+        """Implements `Attempt.note`. The evidence gets a fresh id of this chain."""
         renamed = Evidence(
             self._recorder.evidence_id(), evidence.channel, evidence.kind, evidence.data, evidence.blobs, time.time()
         )
@@ -223,37 +222,37 @@ class LiveAttempt(Attempt):
 
     async def ask(self, request: ModelRequest) -> tuple[str, ModelReply]:
         model = self._need_model()
-        if self._asked is None:
-            self._asked = model.open()
+        if self._conversation_model is None:
+            self._conversation_model = model.open()
         self._meter.begin_call()
-        standing = self._conversation.place(request)
+        position = self._conversation.locate(request)
         call_id, started = await self._recorder.begin_call(), time.time()
         with self._meter.waiting():
-            async with model.places:
+            async with model.slots:
                 try:
-                    answered = await self._answer(call_id, request, standing)
+                    answered = await self._answer(call_id, request, position)
                 except ProviderError as exc:
-                    await self._record_call(_Ended(call_id, standing, started, error=str(exc)))
+                    await self._record_call(_EndedCall(call_id, position, started, error=str(exc)))
                     raise
-        await self._record_call(_Ended(call_id, standing, started, answered))
+        await self._record_call(_EndedCall(call_id, position, started, answered))
         self._meter.charge(answered.reply.usage, answered.reply.cost_usd)
         return call_id, answered.reply
 
-    async def _answer(self, call_id: str, request: ModelRequest, standing: Standing) -> ModelAnswer:
-        """A plain model is not asked to stream: nobody here would see the pieces."""
-        if self._asked is None or isinstance(self._asked, PlainModel):
+    async def _answer(self, call_id: str, request: ModelRequest, position: CallPosition) -> ModelAnswer:
+        """Asks the model. A plain model is not streamed, since no caller here uses the deltas."""
+        if self._conversation_model is None or isinstance(self._conversation_model, PlainModel):
             reply = await self._need_model().backend.complete(request)
-            return ModelAnswer(reply, standing.cause, standing.differs_at)
-        placement = self._conversation.placement(standing)
-        return await self._asked.ask(call_id, request, placement, discard_deltas)
+            return ModelAnswer(reply, position.cause, position.differs_at)
+        placement = self._conversation.placement(position)
+        return await self._conversation_model.ask(call_id, request, placement, discard_deltas)
 
-    async def _record_call(self, ended: _Ended) -> None:
-        answered, standing = ended.answered, ended.standing
+    async def _record_call(self, ended: _EndedCall) -> None:
+        answered, position = ended.answered, ended.position
         reply = answered.reply if answered else None
         await self._recorder.end_call(
             Exchange(
                 id=ended.id,
-                request=standing.request,
+                request=position.request,
                 reply=reply,
                 error=ended.error,
                 model=self._need_model().backend.name,
@@ -262,11 +261,11 @@ class LiveAttempt(Attempt):
                 started=ended.started,
                 ended=time.time(),
                 delivered=True,
-                parent=standing.parent,
-                branch=self._conversation.add(ended.id, standing, reply),
-                cause=answered.cause if answered else standing.cause,
-                differs_at=answered.differs_at if answered else standing.differs_at,
-                shared_messages=standing.shared,
+                parent=position.parent,
+                branch=self._conversation.add(ended.id, position, reply),
+                cause=answered.cause if answered else position.cause,
+                differs_at=answered.differs_at if answered else position.differs_at,
+                shared_messages=position.shared,
                 shared_tokens=answered.shared_tokens if answered else 0,
                 certificate=answered.certificate if answered else None,
                 lineage={},
@@ -288,43 +287,38 @@ class LiveAttempt(Attempt):
             opened, guard = access.open(), self.guard
             if guard is not None:
                 opened = GuardedModel(opened, guard, self._recorder, self._meter)
-            model = WatchedModel(opened, access.places, self._meter)
-            on_step = None if guard is None else guard.saw
-            traffic = Traffic(self._recorder, self._meter, self.workspace.digest, self._stop, on_step)
-            gateway = await access.door.open()
-            served = await serve(gateway, model, traffic, await self.workspace.listen(0))
-            self._serving = _Serving(served, traffic, model)
-        return self._serving.served.endpoint
+            model = LimitedModel(opened, access.slots, self._meter)
+            on_step = None if guard is None else guard.observe_step
+            recording = SessionRecorder(self._recorder, self._meter, self.workspace.digest, self._stop, on_step)
+            gateway = await access.gateway_handle.open()
+            endpoint_handle = await open_endpoint(gateway, model, recording, await self.workspace.listen(0))
+            self._serving = _OpenSession(endpoint_handle, recording, model)
+        return self._serving.endpoint_handle.endpoint
 
-    def guarded(self, guard: Guard) -> None:
-        """From now on what is done here is under contracts."""
+    def attach_guard(self, guard: ContractGuard) -> None:
+        """Puts all further acts under contracts."""
         self.guard = guard
         if self.workspace is not None:
             self.workspace = GuardedWorkspace(self.workspace, guard)
 
-    def hold(self, leash: asyncio.Timeout) -> None:
-        """The agent acts under this; it is pulled where what the agent's programs ask must end the attempt."""
-        self._leash = leash
+    def set_act_timeout(self, act_timeout: asyncio.Timeout) -> None:
+        """Sets the timeout that ends acting when a program's model call must end the attempt."""
+        self._act_timeout = act_timeout
 
     def _stop(self, cause: AssayError) -> None:
-        """A program that was told of a spent limit gets a moment to end by itself."""
-        if self._leash is not None and not self._leash.expired():
+        """Ends acting; a program that reached a limit gets `GRACE_S` to exit."""
+        if self._act_timeout is not None and not self._act_timeout.expired():
             grace_s = GRACE_S if isinstance(cause, LimitReached) else 0.0
-            self._leash.reschedule(asyncio.get_running_loop().time() + grace_s)
+            self._act_timeout.reschedule(asyncio.get_running_loop().time() + grace_s)
 
-    async def leave(self) -> AssayError | None:
-        """Ends the endpoint, if there is one. What ended the attempt from there, whatever the agent made of it."""
+    async def close_endpoint(self) -> AssayError | None:
+        """Closes the endpoint, if open. Returns the failure that ended the attempt there."""
         serving, self._serving = self._serving, None
-        self._leash = None
-        return None if serving is None else await serving.served.finish(serving.traffic, serving.model)
+        self._act_timeout = None
+        return None if serving is None else await serving.endpoint_handle.finish(serving.recording, serving.model)
 
     def finish(self, message: str) -> None:
         self.ended = message
-
-
-def _spent(steps: int) -> LimitReached:
-    limit = "turns"
-    return LimitReached(limit, steps, steps)
 
 
 def _cut(length: int, digest: str | None, result: ExecResult) -> Truncation | None:

@@ -1,4 +1,4 @@
-"""Tasks of several steps: what each asks for, when the rest is not run, and one judgement over all. Pure."""
+"""Tasks with several steps: their parts, early termination and the combined outcome. Pure."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from assay.tasks import LoadedTask, TaskStep
 from assay.verdicts import weakest, worst_outcome
 from assay.verify import CheckResult
 
-__all__ = ["combined", "falls_short", "of_step", "step_tasks"]
+__all__ = ["as_step_result", "combine_steps", "is_below_minimum", "step_tasks"]
 
 
 def step_tasks(loaded: LoadedTask) -> list[tuple[TaskStep | None, Task]]:
-    """The parts that an attempt consists of; of an ordinary task the task itself."""
+    """Returns the parts of an attempt; the task itself for a task without steps."""
     named = [step for step in loaded.steps if step.name]
     if not named:
         return [(None, loaded.task)]
-    return [(step, _part(loaded.task, step)) for step in named]
+    return [(step, _step_task(loaded.task, step)) for step in named]
 
 
-def _part(task: Task, step: TaskStep) -> Task:
+def _step_task(task: Task, step: TaskStep) -> Task:
     parameters = task.environment.parameters
     artifacts = [*(parameters.get("artifacts") or ()), *step.artifacts]
     place = replace(task.environment, parameters={**parameters, "artifacts": artifacts})
     return replace(task, instruction=step.instruction, checks=(step.check,), oracle=step.oracle, environment=place)
 
 
-def of_step(name: str, result: CheckResult) -> CheckResult:
-    """A judgement on one step: it does not decide, and its evidence is named after the step."""
+def as_step_result(name: str, result: CheckResult) -> CheckResult:
+    """Converts a result into a non-deciding one whose evidence ids are prefixed with the step's name."""
     names = {e.id: f"{name}.{e.id}" for e in result.evidence}
     evidence = tuple(replace(e, id=names[e.id]) for e in result.evidence)
     cited = tuple(names.get(e, e) for e in result.verdict.evidence)
     return CheckResult(replace(result.verdict, kind="process", evidence=cited), evidence)
 
 
-def falls_short(verdicts: Sequence[Verdict], least: float | dict[str, float] | None) -> bool:
-    """Whether a step's rewards are below what the following steps need; a missing reward is below everything."""
+def is_below_minimum(verdicts: Sequence[Verdict], least: float | dict[str, float] | None) -> bool:
+    """Returns whether a step's rewards are below the required minimum; a missing reward counts as below."""
     if least is None:
         return False
     needed = {"reward": least} if isinstance(least, int | float) else least
@@ -48,14 +48,13 @@ def falls_short(verdicts: Sequence[Verdict], least: float | dict[str, float] | N
     return any(rewards.get(name, float("-inf")) < value for name, value in needed.items())
 
 
-def combined(steps: Sequence[Sequence[Verdict]], planned: int, strategy: str) -> Verdict:
-    """The outcome of a task of several steps.
+def combine_steps(steps: Sequence[Sequence[Verdict]], planned: int, strategy: str) -> Verdict:
+    """Returns the outcome of a task with several steps.
 
     Args:
-        steps: The outcome verdicts of each step that ran.
-        planned: How many steps there are; those that did not run failed, unless they did not because the one before
-            could not be judged: then they were not observed either.
-        strategy: `mean` (over all steps) or `final` (the last step that was planned).
+        steps: Outcome verdicts of each executed step.
+        planned: Number of steps. Steps not run failed, unless the step before them could not be judged.
+        strategy: `mean` (over all steps) or `final` (the last planned step).
     """
     scores = [[v.score for v in verdicts if v.score is not None] for verdicts in steps]
     found: list[VerdictStatus] = [worst_outcome(v.status for v in verdicts) or "unknown" for verdicts in steps]

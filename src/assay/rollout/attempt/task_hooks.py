@@ -1,6 +1,6 @@
-"""What a task asks for around the agent's acts: health before, collecting and keeping files after.
+"""Commands that a task defines around the agent's acts: health check, setup, collection, artifacts.
 
-What a task's commands do wrong here is recorded; only a world that never became healthy ends the try, as the task's.
+Failures of these commands are recorded; only a failed health check or setup ends the trial, as a task error.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from assay.errors import TaskError
 from assay.rollout.recording.recorder import Recorder
 from assay.store import BlobStore
 
-__all__ = ["await_healthy", "collect", "keep_artifacts", "put_step_files"]
+__all__ = ["await_healthy", "collect", "put_step_files", "store_artifacts"]
 
 ARTIFACT_BYTES = 256 * 1024 * 1024
-"""All artifacts of an attempt together; what is beyond is recorded as left out."""
+"""Total size of an attempt's artifacts; files beyond it are recorded as left out."""
 
 
 async def await_healthy(workspace: Workspace, healthcheck: dict[str, Any]) -> None:
-    """Runs the health check until it succeeds. Raises `TaskError` when it does not in time.
+    """Runs the health check until it succeeds. Raises `TaskError` after `retries` failures in a row.
 
-    Failures in the first `start_period_sec` do not count; after that `retries` failures in a row end it.
+    Failures within the first `start_period_sec` do not count.
     """
     began = time.monotonic()
     start_s = float(healthcheck.get("start_period_sec", 0.0))
@@ -45,7 +45,7 @@ async def await_healthy(workspace: Workspace, healthcheck: dict[str, Any]) -> No
 
 
 async def put_step_files(workspace: Workspace, folder: Path) -> None:
-    """Puts a step's files into the working directory and runs their `setup.sh`. Raises `TaskError` when it fails."""
+    """Uploads a step's files into the working directory and runs their `setup.sh`. Raises `TaskError` on failure."""
     await workspace.upload(folder, workspace.spec.workdir)
     if not (folder / "setup.sh").is_file():
         return
@@ -55,7 +55,7 @@ async def put_step_files(workspace: Workspace, folder: Path) -> None:
 
 
 async def collect(workspace: Workspace, entries: Sequence[dict[str, Any]], recorder: Recorder) -> None:
-    """Runs the commands that turn running state into files, while what the agent started still runs."""
+    """Runs the commands that save running state to files, before the agent's processes are stopped."""
     for entry in entries:
         if entry.get("service", "main") != "main":
             recorder.note("not collected", {"service": entry["service"], "reason": "there is one service, main"})
@@ -63,12 +63,12 @@ async def collect(workspace: Workspace, entries: Sequence[dict[str, Any]], recor
         await workspace.exec(entry["command"], timeout_s=float(entry.get("timeout_sec", 60.0)))
 
 
-async def keep_artifacts(
+async def store_artifacts(
     workspace: Workspace, entries: Sequence[dict[str, Any]], blobs: BlobStore, recorder: Recorder
 ) -> dict[str, str]:
-    """Copies declared files of the final state into the blob store; returns path to digest.
+    """Stores declared files of the final state as blobs; returns digests by path.
 
-    Links are not followed and not kept; what is missing, too large or left out is in the evidence.
+    Links are skipped. Missing, oversized and excluded files are named in the evidence.
     """
     kept: dict[str, str] = {}
     states: dict[str, str] = {}
@@ -93,15 +93,15 @@ async def keep_artifacts(
     return kept
 
 
-class _Found:
+class _StoredFiles:
     def __init__(self) -> None:
         self.digests: dict[str, str] = {}
         self.sizes: list[int] = []
         self.cut = False
 
 
-def _store_files(target: Path, source: str, exclude: Sequence[str], blobs: BlobStore, allowed: int) -> _Found:
-    found = _Found()
+def _store_files(target: Path, source: str, exclude: Sequence[str], blobs: BlobStore, allowed: int) -> _StoredFiles:
+    found = _StoredFiles()
     if not target.exists():
         return found
     for path in [target] if target.is_file() else sorted(target.rglob("*")):

@@ -1,6 +1,6 @@
-"""One try at one attempt, in named phases: open, act, settle, judge, close.
+"""One trial of an attempt, in named phases: open, act, settle, judge, close.
 
-An infrastructure failure ends a try as `broke` and leaves no outcome; it is never a failure of the agent.
+An infrastructure failure ends a trial as `broke` without an outcome; it never counts as the agent's failure.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from assay.errors import (
 from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, Task, Verdict, VerdictStatus
 from assay.rollout.attempt.live_verdicts import judge_record
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
-from assay.rollout.attempt.site import Place
-from assay.rollout.attempt.steps import combined, falls_short, of_step, step_tasks
+from assay.rollout.attempt.site import AttemptSite
+from assay.rollout.attempt.steps import as_step_result, combine_steps, is_below_minimum, step_tasks
 from assay.rollout.config import RunConfig
-from assay.rollout.limits.contract_guards import Held
-from assay.rollout.limits.early_stop import Stopper
+from assay.rollout.limits.contract_guards import ActiveContracts
+from assay.rollout.limits.early_stop import EarlyStopper
 from assay.rollout.limits.meter import Meter
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.recording.recorder import Recorder
@@ -47,15 +47,15 @@ from assay.verdicts import worst_outcome
 from assay.verify import CheckResult
 from assay.verify.unjudgeable import unjudgeable_state
 
-__all__ = ["Services", "TryResult", "run_try"]
+__all__ = ["Services", "TrialResult", "run_trial"]
 
 RETRYABLE = {"environment", "provider", "store"}
 UNJUDGED = {"environment", "provider", "task", "store"}
-"""Boundaries whose failure leaves no state that says anything about the agent."""
+"""Boundaries whose failure leaves no state that reflects the agent."""
 
 
 class Services(NamedTuple):
-    """What every attempt of a run shares."""
+    """Services shared by all attempts of a run."""
 
     config: RunConfig
     run: str
@@ -63,16 +63,16 @@ class Services(NamedTuple):
     blobs: BlobStore
     agent: Agent
     model: ModelAccess | None
-    place: Callable[[PlannedAttempt], Place]
-    """Makes the place of one try; cheap, opens nothing."""
+    make_site: Callable[[PlannedAttempt], AttemptSite]
+    """Creates the site of one trial; cheap, opens nothing."""
     secrets: Mapping[str, str] = {}
-    """Values that no record may hold, by name."""
-    held: Held | None = None
-    """The contracts that agents are held to; None holds them to none, not even to their tasks' own."""
+    """Values to redact from all records, by name."""
+    contracts: ActiveContracts | None = None
+    """The active contracts; None applies none, not even those of the tasks."""
 
 
-class TryResult(NamedTuple):
-    """How a try went."""
+class TrialResult(NamedTuple):
+    """The result of a trial."""
 
     outcome: VerdictStatus | None
     score: float | None
@@ -82,12 +82,12 @@ class TryResult(NamedTuple):
     error: str | None
     metrics: dict[str, float]
     retry: bool = False
-    """The cause lies in the infrastructure and another try may follow."""
+    """True if an infrastructure failure allows another trial."""
     retry_after_s: float | None = None
 
 
-class _How(msgspec.Struct):
-    """How acting ended; filled as phases go by."""
+class _TrialEnding(msgspec.Struct):
+    """How acting ended; filled in phase by phase."""
 
     ended: str | None = None
     stopped: str | None = None
@@ -96,40 +96,35 @@ class _How(msgspec.Struct):
     retryable: bool = True
     retry_after_s: float | None = None
 
-    def failed(self, exc: BoundaryError) -> None:
-        """Notes whose boundary failed; the first failure stands."""
+    def record_failure(self, exc: BoundaryError) -> None:
+        """Records whose boundary failed; the first failure is kept."""
         if self.broke is None:
             self.broke, self.error = exc.name, str(exc)
             if isinstance(exc, ProviderError):
                 self.retryable, self.retry_after_s = exc.retryable, exc.retry_after_s
 
 
-def _wall(allowed: float | None) -> LimitReached:
-    limit, used = "wall_s", allowed or 0.0
-    return LimitReached(limit, used, used)
-
-
-async def run_try(services: Services, planned: PlannedAttempt, retry: int, *, may_retry: bool) -> TryResult:
-    """Runs one try and records it whole.
+async def run_trial(services: Services, planned: PlannedAttempt, retry: int, *, may_retry: bool) -> TrialResult:
+    """Runs and records one trial.
 
     Raises:
         StoreError: The record cannot be written.
     """
-    this = _Try(services, planned, retry)
+    trial = Trial(services, planned, retry)
     try:
-        await this.open()
-        await this.go_through_steps()
+        await trial.open()
+        await trial.run_steps()
     except asyncio.CancelledError:
-        await asyncio.shield(this.attempt.leave())
-        this.cut("cancelled")
+        await asyncio.shield(trial.attempt.close_endpoint())
+        trial.mark_interrupted("cancelled")
         raise
     finally:
-        await asyncio.shield(this.close())
-    return this.end(may_retry=may_retry)
+        await asyncio.shield(trial.close())
+    return trial.end(may_retry=may_retry)
 
 
-class _Try:
-    """One try under way; its methods are its phases, in order."""
+class Trial:
+    """One trial under way; its methods are its phases, in order."""
 
     def __init__(self, services: Services, planned: PlannedAttempt, retry: int) -> None:
         self.services = services
@@ -141,44 +136,43 @@ class _Try:
         self.agent = planned.agent or services.agent
         self.attempt = LiveAttempt(self.task, planned.seed, self.recorder, self.meter, services.model)
         if planned.stop is not None:
-            stopper = Stopper(planned.stop, self.recorder)
-            self.meter.on_turn, self.recorder.on_step = stopper.check, stopper.watch.took
-        self.place = services.place(planned)
-        self.how = _How()
+            stopper = EarlyStopper(planned.stop, self.recorder)
+            self.meter.on_turn, self.recorder.on_step = stopper.check, stopper.watch.add_step
+        self.site = services.make_site(planned)
+        self.ending = _TrialEnding()
         self.verdicts: list[list[Verdict]] = []
-        self.began = False
+        self.chain_started = False
         self.unjudgeable: str | None = None
-        """How the agent's sandbox failed, while the host worked."""
+        """The error of the agent's sandbox, if it failed while the host worked."""
         self.executions_before = 0
 
     async def open(self) -> None:
-        """Makes the place, then starts the chain, so that its first event names the isolation."""
+        """Opens the site, then starts the chain, so that the first event names the isolation."""
         try:
             with boundary(TaskError, f"preparing {self.task.id}"):
-                await self.place.open(self.attempt, self.recorder)
+                await self.site.open(self.attempt, self.recorder)
         except BoundaryError as exc:
-            self.how.failed(exc)
+            self.ending.record_failure(exc)
         except UserError as exc:
-            self.how.failed(TaskError(str(exc)))
-        self.began = True
-        started = self._started()
+            self.ending.record_failure(TaskError(str(exc)))
+        self.chain_started = True
+        started = self._start_event()
         self.recorder.add(started)
         self.recorder.flush()
-        self._hold(started)
+        self._attach_contracts(started)
 
-    def _hold(self, started: AttemptStarted) -> None:
-        """Puts the agent under the contracts that hold."""
-        held = self.services.held
+    def _attach_contracts(self, started: AttemptStarted) -> None:
+        contracts = self.services.contracts
         try:
-            guard = None if held is None else held.guard(self.task, self.recorder)
+            guard = None if contracts is None else contracts.guard(self.task, self.recorder)
         except UserError as exc:
-            self.how.failed(TaskError(str(exc)))
+            self.ending.record_failure(TaskError(str(exc)))
             return
         if guard is not None:
             guard.begin(started)
-            self.attempt.guarded(guard)
+            self.attempt.attach_guard(guard)
 
-    def _started(self) -> AttemptStarted:
+    def _start_event(self) -> AttemptStarted:
         model = self.services.model if self.agent.needs_model else None
         asked = "" if self.planned.verification == "default" else "+as-asked"
         return AttemptStarted(
@@ -191,8 +185,8 @@ class _Try:
             seed=self.planned.seed,
             number=self.planned.number,
             retry=self.retry,
-            isolation=self.place.isolation,
-            config=dict(self.planned.told),
+            isolation=self.site.isolation,
+            config=dict(self.planned.extra_config),
             at=time.time(),
             assay_version=__version__,
             agent_process="sandbox" if isinstance(self.agent, PlacedAgent) else "runner",
@@ -200,29 +194,29 @@ class _Try:
             attempts_task=attempts_task(self.agent),
         )
 
-    async def go_through_steps(self) -> None:
+    async def run_steps(self) -> None:
         """Acts, settles and judges, step by step; an ordinary task is one step."""
         parts = step_tasks(self.planned.loaded)
         for number, (step, task) in enumerate(parts):
-            if self.how.broke in UNJUDGED:
+            if self.ending.broke in UNJUDGED:
                 return
             last = number == len(parts) - 1
             try:
-                self.attempt.task = self.place.resolved(task)
+                self.attempt.task = self.site.resolved(task)
             except UserError as exc:
-                self.how.failed(TaskError(str(exc)))
+                self.ending.record_failure(TaskError(str(exc)))
                 return
             self.attempt.solution = self._solution(task)
             self.attempt.prior = self.planned.prior[number] if number < len(self.planned.prior) else None
             await self.enter(step)
-            if self.how.broke is None:
+            if self.ending.broke is None:
                 await self.act()
-            if self.how.broke not in UNJUDGED:
+            if self.ending.broke not in UNJUDGED:
                 judged = await self.settle_and_judge(step, task, last=last)
                 self.verdicts.append(judged)
                 if step is not None and not last and self._ends_here(judged, step):
                     break
-        if parts[0][0] is not None and self.how.broke not in UNJUDGED:
+        if parts[0][0] is not None and self.ending.broke not in UNJUDGED:
             self._combine(len(parts))
 
     def _solution(self, task: Task) -> Path | None:
@@ -231,68 +225,69 @@ class _Try:
         return folder / (task.oracle.folder or "solution") if wanted and folder and task.oracle else None
 
     def _ends_here(self, judged: Sequence[Verdict], step: TaskStep) -> bool:
-        if self.how.stopped is not None or self.how.broke is not None or self.unjudgeable is not None:
+        if self.ending.stopped is not None or self.ending.broke is not None or self.unjudgeable is not None:
             return True
-        if falls_short(judged, step.min_reward):
+        if is_below_minimum(judged, step.min_reward):
             self.recorder.note("steps ended", {"step": step.name, "min_reward": step.min_reward})
             return True
         return False
 
     def _combine(self, planned: int) -> None:
         strategy = self.task.environment.parameters.get("multi_step_reward_strategy", "mean")
-        verdict = combined(self.verdicts, planned, strategy)
+        verdict = combine_steps(self.verdicts, planned, strategy)
         self.recorder.verdict(verdict)
         self.verdicts = [[verdict]]
 
     async def enter(self, step: TaskStep | None) -> None:
-        """Brings in what the step needs."""
+        """Sets up the step."""
         try:
             with boundary(TaskError, f"setting up {self.task.id}"):
-                await self.place.enter(step, self.recorder)
+                await self.site.enter(step, self.recorder)
         except BoundaryError as exc:
-            self.how.failed(exc)
+            self.ending.record_failure(exc)
 
     async def act(self) -> None:
-        """Lets the agent act, under the limits."""
+        """Runs the agent under the limits."""
         self.executions_before = self.recorder.executions
         self.attempt.ended = None  # what the step before ended with says nothing of this one
         problem = await self._act_under_limits()
         # What its model calls met goes before what its program made of that.
-        cause = await self.attempt.leave() or problem
+        cause = await self.attempt.close_endpoint() or problem
         if self.attempt.guard is not None:
             self.attempt.guard.end()
         if isinstance(cause, LimitReached):
-            self.how.stopped = cause.limit
+            self.ending.stopped = cause.limit
         elif isinstance(cause, BoundaryError):
             if await self._is_agents_doing(cause):
                 self.unjudgeable = str(cause)
             else:
-                self.how.failed(cause)
+                self.ending.record_failure(cause)
         else:
-            self.how.ended = self.attempt.ended
+            self.ending.ended = self.attempt.ended
 
     async def _act_under_limits(self) -> AssayError | None:
-        """What ended the act, if it was not the agent's own will."""
-        allowed = self.planned.limits.wall_s
-        wall, leash = asyncio.timeout(allowed), asyncio.timeout(None)
+        """Returns the failure or limit that ended acting; None if the agent ended by itself."""
+        wall_s = self.planned.limits.wall_s or 0.0
+        out_of_time = LimitReached("wall_s", wall_s, wall_s)
+        wall, act_timeout = asyncio.timeout(self.planned.limits.wall_s), asyncio.timeout(None)
         try:
-            async with wall, leash:
-                self.attempt.hold(leash)
+            async with wall, act_timeout:
+                self.attempt.set_act_timeout(act_timeout)
                 with boundary(AgentError, f"agent {self.agent.name}"):
                     await self.agent.run(self.attempt)
         except TimeoutError:
-            return _wall(allowed) if wall.expired() else None
+            return out_of_time if wall.expired() else None
         except LimitReached as exc:
             return exc
         except BoundaryError as exc:
             # A cancelled act may fail on its way out; the limit is the cause.
-            return _wall(allowed) if wall.expired() else exc
+            return out_of_time if wall.expired() else exc
         except AssayError as exc:
             return AgentError(str(exc))
         return None
 
     async def settle_and_judge(self, step: TaskStep | None, task: Task, *, last: bool) -> list[Verdict]:
-        """Stops what the agent left, seals the state, judges it. Verdicts on one of several steps do not decide."""
+        """Stops remaining processes, seals the state and judges it. Verdicts on a named step do not decide."""
         results: tuple[CheckResult, ...] = ()
         try:
             if self.unjudgeable is None:
@@ -303,11 +298,11 @@ class _Try:
                 results = tuple(CheckResult(unjudgeable_state(c, self.unjudgeable), ()) for c in task.checks)
             else:
                 with boundary(VerifierError, "judging"):
-                    results = await self.place.judge(task)
+                    results = await self.site.judge(task)
         except BoundaryError as exc:
-            self.how.failed(exc)
+            self.ending.record_failure(exc)
         if step is not None:
-            results = tuple(of_step(step.name, result) for result in results)
+            results = tuple(as_step_result(step.name, result) for result in results)
         for result in results:
             for found in result.evidence:
                 self.recorder.add(EvidenceAdded(found))
@@ -317,63 +312,61 @@ class _Try:
     async def _settle(self, step: TaskStep | None, *, last: bool) -> None:
         try:
             with boundary(EnvironmentFailure, "sealing the state"):
-                await self.place.settle(self.recorder, step, last=last)
+                await self.site.settle(self.recorder, step, last=last)
         except EnvironmentFailure as exc:
             if not await self._is_agents_doing(exc):
                 raise
             self.unjudgeable = str(exc)
 
     async def _is_agents_doing(self, exc: BoundaryError) -> bool:
-        """Returns whether a failure of the sandbox is the agent's: it acted there, and the host is seen to work."""
+        """Returns whether the agent caused a sandbox failure: it acted, and the host works."""
         if not isinstance(exc, EnvironmentFailure) or isinstance(exc, HostFailure) or not self._has_acted():
             return False
-        return isinstance(exc, StateLimitError) or await self.place.is_host_working()
+        return isinstance(exc, StateLimitError) or await self.site.is_host_working()
 
     def _has_acted(self) -> bool:
         return self.recorder.steps > 0 or self.recorder.executions > self.executions_before
 
-    def cut(self, why: str) -> None:
-        """Leaves the chain open, with a note: a later resume keeps it and tries again. A try that was cut before its
-        chain began leaves nothing."""
-        if not self.began:
+    def mark_interrupted(self, why: str) -> None:
+        """Leaves the chain open with a note; `resume` keeps it and starts another trial."""
+        if not self.chain_started:
             return
         self.recorder.note("interrupted", {"cause": why})
         self.recorder.flush()
 
     async def close(self) -> None:
-        """Releases the endpoint and the place. What cannot be released is noted, and is no reason to stop the run or
-        doubt a verdict."""
+        """Releases the endpoint and the site. A failing release is noted and does not affect verdicts."""
         try:
             with boundary(EnvironmentFailure, "closing the place"):
-                await self.attempt.leave()
-                await self.place.close()
+                await self.attempt.close_endpoint()
+                await self.site.close()
         except BoundaryError as exc:
-            if self.began:
+            if self.chain_started:
                 self.recorder.note("not released", {"broke": exc.name, "error": str(exc)[:500]})
 
-    def end(self, *, may_retry: bool) -> TryResult:
-        """Closes the chain and says how the try went."""
-        how = self.how
+    def end(self, *, may_retry: bool) -> TrialResult:
+        """Closes the chain and returns the result."""
+        ending = self.ending
         metrics = self.meter.metrics()
-        retry = may_retry and how.broke in RETRYABLE and how.retryable
+        retry = may_retry and ending.broke in RETRYABLE and ending.retryable
         if retry:
-            self.recorder.note("retried", {"broke": how.broke, "error": how.error})
-        kept = self.place.artifacts
-        end = AttemptEnded(how.ended, how.stopped, how.broke, how.error, metrics, kept, time.time())
+            self.recorder.note("retried", {"broke": ending.broke, "error": ending.error})
+        kept = self.site.artifacts
+        end = AttemptEnded(ending.ended, ending.stopped, ending.broke, ending.error, metrics, kept, time.time())
         if not retry:
             judge_record(self.recorder, end)
         self.recorder.add(end)
         self.recorder.flush()
         outcomes = [v for judged in self.verdicts for v in judged if v.kind == "outcome"]
         scores = [v.score for v in outcomes if v.score is not None]
-        return TryResult(
+        return TrialResult(
             outcome=worst_outcome(v.status for v in outcomes),
             score=min(scores) if scores else None,
-            ended=how.ended,
-            stopped=how.stopped,
-            broke=how.broke,
-            error=how.error,
+            ended=ending.ended,
+            stopped=ending.stopped,
+            broke=ending.broke,
+            error=ending.error,
             metrics=metrics,
             retry=retry,
-            retry_after_s=how.retry_after_s,
+            retry_after_s=ending.retry_after_s,
         )

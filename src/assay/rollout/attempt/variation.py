@@ -1,7 +1,7 @@
-"""The same attempt under other circumstances: a backend whose sandboxes differ in one thing from what was asked for.
+"""Attempts under changed conditions: a backend whose sandboxes differ in one property.
 
-Not for isolation: a variation only adds variables, a program that starts each command, mounts, or takes the network
-away. Invariant: it holds for the agent's sandbox and for the verifier's alike, and nothing else of either changes.
+Not for isolation: a variation only adds variables, a command prefix or mounts, or removes the network. Invariant: it
+applies to the agent's and the verifier's sandbox alike.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from assay.environments.interface import (
     WorkspaceSpec,
 )
 from assay.errors import EnvironmentFailure
-from assay.rollout.recording.workspace_wrapper import PassingWorkspace
+from assay.rollout.recording.workspace_wrapper import WorkspaceWrapper
 
-__all__ = ["Usage", "Variation", "VariedBackend", "other_clock"]
+__all__ = ["SandboxUsage", "Variation", "VariedBackend", "clock_variation"]
 
 MEASURE_EVERY_S = 0.02
 FAKETIME = "/opt/assay-admission/libfaketime.so.1"
 
 
 class Variation(msgspec.Struct, frozen=True):
-    """What differs. The empty one is no variation."""
+    """A change of conditions; the default instance changes nothing."""
 
     name: str = ""
     env: dict[str, str] = {}
-    """Set for every command, over what the sandbox and the command itself set."""
+    """Variables set for every command; they override all others."""
     prefix: tuple[str, ...] = ()
-    """Words before every command; they must end in running what follows them."""
+    """Words before every command; they must execute the words that follow."""
     mounts: tuple[Mount, ...] = ()
     no_network: bool = False
     measured: bool = False
-    """Note what judging took: seconds, and the most memory that was seen in use."""
+    """Record the verifier's wall time and peak memory."""
     counted: bool = False
-    """Note the processor seconds of all that runs in the attempt's sandboxes. Nothing differs for what runs."""
+    """Record the CPU seconds of all commands in the attempt's sandboxes."""
 
 
-def other_clock(name: str, time: str) -> Variation | None:
-    """Every program sees another clock; None where the library for it is not installed on this machine.
+def clock_variation(name: str, time: str) -> Variation | None:
+    """Returns a variation in which every program sees another clock; None if libfaketime is not installed.
 
     Args:
-        name: Of the variation.
-        time: As libfaketime takes it: `+365d` is a year ahead, `2026-11-22 01:35:00` stands still there.
+        name: Name of the variation.
+        time: In libfaketime's syntax: `+365d` is a year ahead, `2026-11-22 01:35:00` stands still there.
     """
     places = ("/usr/lib/*/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime", "/usr/lib64/faketime")
     found = (p for place in places for p in Path("/").glob(f"{place.lstrip('/')}/libfaketime.so.1"))
@@ -69,33 +69,30 @@ def other_clock(name: str, time: str) -> Variation | None:
     return Variation(name, env=env, mounts=(Mount(str(library), FAKETIME),))
 
 
-class Usage:
-    """What the sandboxes used."""
+class SandboxUsage:
+    """Resources used by an attempt's sandboxes."""
 
     def __init__(self) -> None:
         self.peak_bytes: int | None = None
-        """The most that was resident in the verifier's at a moment that was looked at; None where the backend cannot
-        say."""
+        """Peak sampled resident memory of the verifier's sandboxes; None if the backend cannot measure it."""
         self.busy_s = 0.0
-        """Seconds that commands of the verifier's took."""
+        """Wall seconds of the verifier's commands."""
         self.cpu_s: float | None = 0.0
-        """Processor seconds of all commands; None once one of them is not known."""
+        """CPU seconds of all commands; None once one is unknown."""
 
-    def seen(self, resident: int) -> None:
-        """Takes a look into account."""
+    def add_memory_sample(self, resident: int) -> None:
         self.peak_bytes = max(self.peak_bytes or 0, resident)
 
-    def ran(self, cpu_s: float | None) -> None:
-        """Takes a command into account."""
+    def add_command(self, cpu_s: float | None) -> None:
         self.cpu_s = None if cpu_s is None or self.cpu_s is None else self.cpu_s + cpu_s
 
 
 class VariedBackend:
-    """Opens workspaces of `inner`, each varied. Closing it closes nothing: `inner` belongs to who made it."""
+    """Opens workspaces of `inner` with a variation. Closing it leaves `inner` open."""
 
     def __init__(self, inner: Backend, variation: Variation) -> None:
         self.name = inner.name
-        self.usage = Usage()
+        self.usage = SandboxUsage()
         self._inner = inner
         self._variation = variation
 
@@ -110,7 +107,7 @@ class VariedBackend:
         await self._inner.release(snapshot)
 
     async def close(self) -> None:
-        """See `Backend.close`."""
+        """Does nothing: the creator of `inner` closes it."""
 
     async def pack(self, snapshot: Snapshot) -> PackedState:
         return await self._packing().pack(snapshot)
@@ -126,10 +123,8 @@ class VariedBackend:
         return self._inner
 
 
-class _VariedWorkspace(PassingWorkspace):
-    """Passes everything on; what runs, runs varied."""
-
-    def __init__(self, inner: Workspace, variation: Variation, usage: Usage, *, watched: bool) -> None:
+class _VariedWorkspace(WorkspaceWrapper):
+    def __init__(self, inner: Workspace, variation: Variation, usage: SandboxUsage, *, watched: bool) -> None:
         super().__init__(inner)
         self._variation = variation
         self._usage = usage
@@ -161,7 +156,7 @@ class _VariedWorkspace(PassingWorkspace):
             )
         if self._watched:
             self._usage.busy_s += time.monotonic() - started
-        self._usage.ran(result.cpu_s)
+        self._usage.add_command(result.cpu_s)
         return result
 
     @contextlib.asynccontextmanager
@@ -171,7 +166,7 @@ class _VariedWorkspace(PassingWorkspace):
             yield
             return
         enough = asyncio.Event()
-        looking = asyncio.get_running_loop().create_task(_look(inner, usage, enough))
+        looking = asyncio.get_running_loop().create_task(_sample_memory(inner, usage, enough))
         try:
             yield
         finally:
@@ -182,11 +177,11 @@ class _VariedWorkspace(PassingWorkspace):
         return _VariedWorkspace(await self._inner.fork(spec), self._variation, self._usage, watched=self._watched)
 
 
-async def _look(workspace: MeasuresMemory, usage: Usage, enough: asyncio.Event) -> None:
-    """Looks until it is told that it is enough, or the sandbox no longer answers."""
+async def _sample_memory(workspace: MeasuresMemory, usage: SandboxUsage, enough: asyncio.Event) -> None:
+    """Samples memory until `enough` is set or the sandbox stops answering."""
     with contextlib.suppress(EnvironmentFailure, OSError):
         while not enough.is_set():
-            usage.seen(await workspace.memory_bytes())
+            usage.add_memory_sample(await workspace.memory_bytes())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(MEASURE_EVERY_S):
                     await enough.wait()

@@ -1,1 +1,1 @@
-"""Runs that go in and out, and recording without a run."""
+"""Import and export of runs, and recording without a run."""

@@ -1,7 +1,7 @@
-"""Writes a run in somebody else's format, and beside it everything that the format could not hold.
+"""Exports a run to a foreign format, with a sidecar file that lists what the format could not represent.
 
-Invariants: nothing is dropped in silence (`OUT.losses.json` names every loss, and how each attempt stands); a pass that
-something speaks against is never written as a plain pass, where the target has a field to say so in.
+Invariants: every loss is listed in `OUT.losses.json`, with each attempt's status; a doubtful pass is never written as a
+plain pass if the target can express the doubt.
 """
 
 from __future__ import annotations
@@ -22,47 +22,56 @@ from assay.settings import Settings
 from assay.store import RunStore, later_events
 from assay.verdicts import OutcomeClass, current_verdicts_of, meets, trust_of
 
-__all__ = ["ExportConfig", "ExportReport", "LossFile", "Stands", "export_run", "sidecar_of", "stands_of", "whole"]
+__all__ = [
+    "AttemptStatus",
+    "ExportConfig",
+    "ExportReport",
+    "LossFile",
+    "export_run",
+    "merge_later_events",
+    "sidecar_of",
+    "status_of",
+]
 
 
 FAILED_INTEGRITY = "left out: its integrity is fail (--failed-integrity writes such attempts too)"
 
 
 class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to export, and as what."""
+    """Configuration of an export."""
 
     to: str
-    """Format to write: a name out of `assay formats`."""
+    """Format to write (`assay formats` lists them)."""
     out: str
-    """File or folder to make; what the format cannot hold is listed in OUT.losses.json."""
+    """File or folder to create; losses are listed in OUT.losses.json."""
     attempts: tuple[str, ...] = ()
-    """Only these attempts, by id or the beginning of one; default: all."""
+    """Only these attempts, by id or id prefix; default: all."""
     require: Separation = "unknown"
     """Weakest grade of separation at which a pass is exported; passes below it are left out and listed."""
     failed_integrity: bool = False
-    """Also write attempts whose integrity failed; else they are left out, whatever their outcome."""
+    """Also export attempts whose integrity failed; by default they are left out, whatever their outcome."""
 
 
-class Stands(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """How an attempt stands, as the sidecar has it."""
+class AttemptStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """An attempt's status as the sidecar lists it."""
 
     attempt: str
     outcome: VerdictStatus | None
     integrity: VerdictStatus | None
-    """None: nobody looked (`assay audit` does)."""
+    """None if the attempt was not audited (`assay audit`)."""
     reverified: str | None = None
     doubt: str | None = None
-    """Why its pass is not to be taken for one."""
+    """Reason to distrust its pass."""
     outcome_class: OutcomeClass
-    """`pass`, `doubt` (a pass with something against it), `fail`, `unknown`, `error` or `open`."""
+    """`pass`, `doubt` (a doubtful pass), `fail`, `unknown`, `error` or `open`."""
     separation: Separation
-    """Grade of the outcome: how far the deciding process was kept from what the agent wrote."""
+    """Grade of the outcome: how far the deciding process was isolated from the agent's files."""
 
 
-def stands_of(trajectory: Trajectory, require: Separation = "unknown") -> Stands:
-    """Returns how an attempt stands, by all verdicts that the trajectory holds."""
+def status_of(trajectory: Trajectory, require: Separation = "unknown") -> AttemptStatus:
+    """Returns an attempt's status from all verdicts of its trajectory."""
     current, trust = current_verdicts_of(trajectory), trust_of(trajectory, require=require)
-    return Stands(
+    return AttemptStatus(
         attempt=trajectory.attempt,
         outcome=trajectory.outcome,
         integrity=current.integrity,
@@ -74,7 +83,7 @@ def stands_of(trajectory: Trajectory, require: Separation = "unknown") -> Stands
 
 
 class ExportReport(msgspec.Struct, frozen=True):
-    """What an export did."""
+    """The result of an export."""
 
     run: str
     format: str
@@ -82,25 +91,24 @@ class ExportReport(msgspec.Struct, frozen=True):
     sidecar: str
     written: int
     losses: dict[str, int]
-    """How much of each field the format could not hold."""
+    """Number of losses by field."""
     doubted: tuple[str, ...]
-    """Passes that something speaks against."""
     unaudited: int
-    """Passes whose integrity nobody looked at."""
+    """Passes whose integrity was not audited."""
 
 
 def sidecar_of(out: Path) -> Path:
-    """Where the losses of an export are listed."""
+    """Returns the path of an export's loss list."""
     return out.with_name(out.name + ".losses.json")
 
 
 def export_run(
     run: str, config: ExportConfig, settings: Settings, progress: Callable[[int], None] | None = None
 ) -> ExportReport:
-    """Exports the last try of each attempt of a run.
+    """Exports the deciding trial of each attempt of a run.
 
     Raises:
-        UserError: The format does not write, the target exists, or no attempt has such an id.
+        UserError: The format cannot be written, the target exists, or an attempt id is unknown.
         StoreError: The run cannot be read.
     """
     format, out = _writer(config.to), Path(config.out)
@@ -110,8 +118,8 @@ def export_run(
         with new_file(sidecar_of(out)) as stream:
             losses = LossFile(stream, {"run": run, "format": format.name, "out": out.name})
             format.write(exporting.trajectories(losses.lost), out, ExportContext(store.blobs.get, losses.lost))
-            losses.close(exporting.stands)
-    passes = [stands for stands in exporting.stands if stands.outcome == "pass"]
+            losses.close(exporting.status)
+    passes = [status for status in exporting.status if status.outcome == "pass"]
     return ExportReport(
         run,
         format.name,
@@ -119,8 +127,8 @@ def export_run(
         str(sidecar_of(out)),
         exporting.written,
         dict(losses.counts),
-        tuple(stands.attempt for stands in passes if stands.doubt is not None),
-        sum(stands.integrity is None for stands in passes),
+        tuple(status.attempt for status in passes if status.doubt is not None),
+        sum(status.integrity is None for status in passes),
     )
 
 
@@ -133,17 +141,15 @@ def _writer(name: str) -> Format:
 
 
 class _Export:
-    """The trajectories of a run, with all that was learnt of them later."""
-
     def __init__(
         self, store: RunStore, root: Path, config: ExportConfig, progress: Callable[[int], None] | None
     ) -> None:
         wanted = config.attempts
         self._store = store
         self._progress = progress
-        self.stands: list[Stands] = []
+        self.status: list[AttemptStatus] = []
         self.written = 0
-        self._learnt: dict[str, tuple[Body, ...]] = later_events(root, store.run)
+        self._later: dict[str, tuple[Body, ...]] = later_events(root, store.run)
         self._require = config.require
         self._failed_integrity = config.failed_integrity
         self._rows = [row for row in store.attempts() if _is_wanted(row.attempt, wanted)]
@@ -151,28 +157,28 @@ class _Export:
             raise UserError(f"run {store.run!r} has no attempt" + (f" {' or '.join(wanted)}" if wanted else ""))
 
     def trajectories(self, lost: Callable[[Loss], None]) -> Iterator[Trajectory]:
-        """One at a time, in the order in which they began."""
+        """Yields trajectories in the order of their start."""
         for row in self._rows:
             if row.retried:
                 lost(Loss(row.attempt, "trajectory", f"try {row.retry} broke and was made again; the last one is here"))
                 continue
-            trajectory = whole(self._store, row.chain, self._learnt.get(row.chain, ()))
-            stands = stands_of(trajectory, self._require)
-            self.stands.append(stands)
-            if stands.outcome == "pass" and not meets(stands.separation, self._require):
-                lost(Loss(row.attempt, "trajectory", f"left out: it passed, and {stands.doubt}"))
+            trajectory = merge_later_events(self._store, row.chain, self._later.get(row.chain, ()))
+            status = status_of(trajectory, self._require)
+            self.status.append(status)
+            if status.outcome == "pass" and not meets(status.separation, self._require):
+                lost(Loss(row.attempt, "trajectory", f"left out: it passed, and {status.doubt}"))
                 continue
-            if stands.integrity == "fail" and not self._failed_integrity:
+            if status.integrity == "fail" and not self._failed_integrity:
                 lost(Loss(row.attempt, "trajectory", FAILED_INTEGRITY))
                 continue
             self.written += 1
             if self._progress is not None:
-                self._progress(len(self.stands))
+                self._progress(len(self.status))
             yield trajectory
 
 
-def whole(store: RunStore, chain: str, later: Sequence[Body]) -> Trajectory:
-    """Returns a trajectory with the `later` events (see `later_events`); those of its own chain are in it already."""
+def merge_later_events(store: RunStore, chain: str, later: Sequence[Body]) -> Trajectory:
+    """Returns a stored trajectory with evidence and verdicts from `later` that its chain does not contain."""
     found = store.trajectory(chain)
     facts = [b.evidence for b in later if isinstance(b, EvidenceAdded) and b.evidence not in found.evidence]
     given = [b.verdict for b in later if isinstance(b, VerdictGiven) and b.verdict not in found.verdicts]
@@ -186,7 +192,7 @@ def _is_wanted(attempt: str, wanted: tuple[str, ...]) -> bool:
 
 
 class LossFile:
-    """The sidecar, written while the export goes on, because a run of many attempts has many losses."""
+    """The sidecar, written incrementally, since a large run has many losses."""
 
     def __init__(self, stream: BinaryIO, about: dict[str, str]) -> None:
         self._stream = stream
@@ -195,15 +201,14 @@ class LossFile:
         stream.write(msgspec.json.encode(about)[:-1] + b',\n"losses": [')
 
     def lost(self, loss: Loss) -> None:
-        """Lists a loss."""
         self.counts[loss.field] += loss.count
         self._stream.write((b"\n" if self._first else b",\n") + msgspec.json.encode(loss))
         self._first = False
 
-    def close(self, stands: list[Stands]) -> None:
-        """Ends the list, and says how each attempt stands."""
+    def close(self, status: list[AttemptStatus]) -> None:
+        """Ends the list and appends each attempt's status."""
         self._stream.write(b'],\n"totals": ' + msgspec.json.encode(dict(sorted(self.counts.items()))))
         self._stream.write(b',\n"attempts": [')
-        for position, one in enumerate(stands):
+        for position, one in enumerate(status):
             self._stream.write((b",\n" if position else b"\n") + msgspec.json.encode(one))
         self._stream.write(b"]}\n")

@@ -1,7 +1,7 @@
-"""The state of an ordinary folder, whoever changes it. Nothing is sandboxed here.
+"""Observes the state of an unsandboxed folder.
 
-Every file below the folder counts but those of the store. A folder that is too large to be looked through before each
-call (a home folder, a data set) is not observed, and the reason is kept.
+All files below the folder count, except those of the store. A folder too large to scan before each call (a home folder,
+a data set) is not observed, and the reason is kept.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ MOST_BYTES = 2 * 1024**3
 
 
 class FolderState:
-    """A folder.
+    """An observed folder.
 
     Args:
-        folder: Which.
-        store: Where the record is written: no part of the state.
+        folder: The folder.
+        store: Where the record is written; excluded from the state.
     """
 
     def __init__(self, folder: Path, store: Path) -> None:
         self.problem: str | None = None
-        """Why it is not observed, if it is not."""
+        """Why the folder is not observed; None if it is."""
         self._folder = folder.resolve()
         own = store.resolve()
         inside = own != self._folder and own.is_relative_to(self._folder)
@@ -38,7 +38,7 @@ class FolderState:
         self._measured = False
 
     async def digest(self) -> str | None:
-        """The digest of all files as they are now; None where the folder is too large, or cannot be read."""
+        """Returns the digest of all files; None if the folder is too large or unreadable."""
         async with self._one_at_a_time:
             return None if self.problem is not None else await asyncio.to_thread(self._digest)
 

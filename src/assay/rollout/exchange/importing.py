@@ -1,9 +1,8 @@
-"""Brings other people's runs into the store: every trajectory a chain of its own, judged by nobody yet.
+"""Imports foreign runs into the store, one chain per trajectory, not yet judged.
 
-Invariants: importing the same again adds nothing, because an attempt's id is the digest of what it holds and of the
-name that it has in its file; each trajectory is committed whole, half a second after it was read at the latest, and
-when an interruption ends the import; known secrets and what looks like a key are taken out before anything is stored,
-as in a live record; what cannot be read is named by file and place, and the rest is read.
+Invariants: importing again adds nothing, since an attempt's id is the digest of its content and of its name in the
+file; each trajectory is committed whole within half a second of being read, also on interruption; known secrets and
+key-shaped text are redacted before storing; unreadable items are reported by file and position, and the rest is read.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from assay.records import (
     canonical_bytes,
     digest_bytes,
 )
-from assay.rollout.exchange.sources import Found, Walk, require_paths
+from assay.rollout.exchange.sources import ImportSource, SourceWalk, require_paths
 from assay.rollout.recording.redaction import Redactor
 from assay.settings import Settings
 from assay.store import AUDITED, Layout, RunStore
@@ -41,33 +40,33 @@ from assay.verdicts import IMPORTED, is_imported
 __all__ = ["ImportConfig", "ImportProgress", "ImportReport", "default_run", "import_paths"]
 
 BATCH_BYTES, BATCH_S = 4 << 20, 0.5
-"""How much, and for how long, is read before it is committed: a killed import loses no more than this."""
+"""Bytes and seconds of read data per commit; a killed import loses no more than this."""
 LISTED = 1000
-"""Unreadable things that a report names; it counts all."""
+"""Unreadable items named in a report; all are counted."""
 _FOREIGN = (UserError, ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError,
             OSError, RecursionError, TypeError, ValueError)  # fmt: skip
-"""What a reader may raise over hostile bytes, and what a plugin's mistakes look like."""
+"""Exceptions that readers and plugins may raise over hostile bytes."""
 
 
-_STEERING = frozenset({AUDITED, "about", "retried"})
-"""Notes by which the store knows what was learnt later, and which try decides."""
-_SAYING = (StepTaken, ModelCalled, EvidenceAdded, VerdictGiven)
-"""One of these at least a trajectory has; a file read as what it is not may give none."""
+_RESERVED_NOTES = frozenset({AUDITED, "about", "retried"})
+"""Notes by which the store recognises later findings and the deciding trial."""
+_CONTENT_BODIES = (StepTaken, ModelCalled, EvidenceAdded, VerdictGiven)
+"""A trajectory has at least one of these; a misdetected file may give none."""
 
 
 class ImportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to import."""
+    """Configuration of an import."""
 
     paths: tuple[str, ...]
     """Files, folders and archives; folders are walked, and formats found by content."""
     run: str | None = None
-    """Name of the run that takes them; one that an import made may take more. Default: from the paths."""
+    """Run to import into; an earlier import's run may be extended. Default: derived from the paths."""
     format: str | None = None
-    """Read everything as this format (`assay formats` lists them) instead of finding it by content."""
+    """Read everything as this format (`assay formats` lists them) instead of detecting it by content."""
 
 
 class ImportProgress(NamedTuple):
-    """How far an import has come."""
+    """Progress of an import."""
 
     file: str
     read: int
@@ -76,30 +75,29 @@ class ImportProgress(NamedTuple):
 
 
 class ImportReport(msgspec.Struct, frozen=True):
-    """What an import did."""
+    """The result of an import."""
 
     run: str
     read: int
-    """Trajectories that were added."""
+    """Added trajectories."""
     known: int
-    """Trajectories that were there already."""
+    """Trajectories that were already present."""
     files: int
     formats: dict[str, int]
-    """Trajectories met, by format."""
     unreadable: tuple[ReadProblem, ...]
-    """The first thousand of what could not be read."""
+    """The first thousand unreadable items."""
     unreadable_total: int
     unrecognised: tuple[str, ...]
-    """Files in walked folders that are of no known format; the first thousand."""
+    """Files of no known format in walked folders; the first thousand."""
     unrecognised_total: int
     links: int
     """Links in walked folders, which are not followed."""
     redacted: tuple[str, ...]
-    """Names of the secrets that were taken out."""
+    """Names of the redacted secrets."""
 
 
 def default_run(paths: tuple[Path, ...]) -> str:
-    """The same name for the same paths, wherever the command is given."""
+    """Returns a run name that depends on the resolved paths only."""
     resolved = [str(path.resolve()) for path in paths]
     stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in paths[0].resolve().name).strip("-")[:60]
     return f"import-{stem or 'paths'}-{digest_bytes(canonical_bytes(resolved)).partition(':')[2][:8]}"
@@ -111,9 +109,8 @@ def import_paths(
     """Imports everything at the paths.
 
     Raises:
-        UserError: A path is not there, is of no known format or of several, holds nothing to read, or the run is not
-            one to import into.
-        StoreError: The record cannot be written; what is committed stays, and the same command goes on.
+        UserError: A path is missing, of an unknown or ambiguous format, or empty; or the run is not an import.
+        StoreError: The record cannot be written; committed trajectories stay, and the same command continues.
     """
     paths = tuple(Path(path) for path in config.paths)
     if not paths:
@@ -122,17 +119,17 @@ def import_paths(
     with ExitStack() as stack:
         importing = _Import(settings, config.run or default_run(paths), progress)
         stack.enter_context(closing(importing.target))
-        walk = Walk(config.format, importing.unreadable)
+        walk = SourceWalk(config.format, importing.unreadable)
         for path in paths:
-            for found in walk.found(path):
+            for found in walk.find_sources(path):
                 importing.file(found)
         importing.target.commit()
         importing.require_something(walk)
         return importing.report(walk)
 
 
-class _Target:
-    """The run that takes what is imported; made when the first trajectory comes."""
+class _ImportTarget:
+    """The run imported into; created with the first trajectory."""
 
     def __init__(self, settings: Settings, run: str, refused: Callable[[list[Body], str], None]) -> None:
         self._refused = refused
@@ -146,7 +143,7 @@ class _Target:
         self._attempts: set[str] = set()
         self._numbers: dict[tuple[str, str, str | None], set[int]] = {}
         self._free: dict[tuple[str, str, str | None, int], int] = {}
-        """Below which none is free, by the number that was asked for."""
+        """Lowest number that may be free, by requested number."""
         layout = Layout(self.root, run)
         if layout.is_sealed or layout.sqlite.is_file():
             self._open()
@@ -154,17 +151,17 @@ class _Target:
     def _open(self) -> None:
         with RunStore.open(self.root, self.run) as store:
             if store.manifest().get("kind") != "import":
-                raise UserError(f"the run {self.run!r} is no import: name another with --run")
+                raise UserError(f"the run {self.run!r} is not an import: name another with --run")
             for row in store.attempts():
                 self._attempts.add(row.attempt)
                 self._numbers.setdefault((row.task, row.agent, row.model), set()).add(row.number)
 
     def holds(self, attempt: str) -> bool:
-        """Whether it was imported before."""
+        """Returns whether the attempt was imported before."""
         return attempt in self._attempts
 
     def number(self, started: AttemptStarted) -> int:
-        """The source's own number of the attempt, or the next that is free."""
+        """Returns the source's number for the attempt, or the next free one."""
         key = (started.task, started.agent, started.model)
         asked = max(0, started.number)
         taken, number = self._numbers.get(key, set()), self._free.get((*key, asked), asked)
@@ -174,7 +171,7 @@ class _Target:
         return number
 
     def add(self, attempt: str, bodies: list[Body], size: int) -> None:
-        """Takes a whole chain; commits it soon, together with others."""
+        """Queues a whole chain; it is committed soon, with others."""
         started = bodies[0]
         assert isinstance(started, AttemptStarted)
         self._attempts.add(attempt)
@@ -187,7 +184,7 @@ class _Target:
             self.commit()
 
     def commit(self) -> None:
-        """Commits what is pending; what no store can hold is told and left out. Raises `StoreError`."""
+        """Commits the queue; chains that no store can hold are reported and left out. Raises `StoreError`."""
         batch, self._pending, self._size = self._pending, [], 0
         if not batch:
             return
@@ -218,7 +215,6 @@ class _Target:
         return RunStore.create(self.root, self.run, {"kind": "import", "assay_version": __version__})
 
     def close(self) -> None:
-        """Commits what is pending, also where an interruption ends the import."""
         try:
             self.commit()
         finally:
@@ -227,42 +223,38 @@ class _Target:
 
 
 class _Import:
-    """One import under way."""
-
     def __init__(self, settings: Settings, run: str, progress: Callable[[ImportProgress], None] | None) -> None:
-        self.target = _Target(settings, run, self._refused)
+        self.target = _ImportTarget(settings, run, self._refused)
         self._progress = progress
         self._file = ""
         self._unreadable: list[ReadProblem] = []
         self._total = self._read = self._known = self._files = 0
         self._formats: dict[str, int] = {}
         self._redacted: set[str] = set()
-        self._told = 0.0
+        self._last_report = 0.0
 
     def unreadable(self, what: ReadProblem) -> None:
-        """Counts what could not be read, and names the first of it."""
+        """Counts an unreadable item and lists the first `LISTED`."""
         self._total += 1
         if len(self._unreadable) < LISTED:
             self._unreadable.append(msgspec.structs.replace(what, problem=what.problem[:2000], place=what.place[:500]))
 
     def _refused(self, bodies: list[Body], problem: str) -> None:
-        """What was read, and no store can hold."""
         started = bodies[0]
         assert isinstance(started, AttemptStarted)
         self._read -= 1
         words = started.config.get(IMPORTED, {})
         self.unreadable(ReadProblem(str(words.get("file", "")), f"attempt {started.attempt}", problem))
 
-    def file(self, found: Found) -> None:
-        """Reads one file, or one folder that is a record."""
+    def file(self, found: ImportSource) -> None:
         self._file = found.name
         self._files += 1
         for imported in self._trajectories(found):
-            self._take(imported, found)
-            self._tell()
-        self._tell(now=True)
+            self._import_trajectory(imported, found)
+            self._report_progress()
+        self._report_progress(now=True)
 
-    def _trajectories(self, found: Found) -> Iterator[ImportedTrajectory]:
+    def _trajectories(self, found: ImportSource) -> Iterator[ImportedTrajectory]:
         met = 0
         reading = ImportContext(self._keep, self._named_unreadable)
         try:
@@ -275,13 +267,12 @@ class _Import:
             self.unreadable(ReadProblem(found.name, place, said))
 
     def _named_unreadable(self, what: ReadProblem) -> None:
-        """Under the name that people know the file by, whatever the format calls it."""
         inside = what.file.partition("!")[2]
         name = self._file if not inside or self._file.endswith("!" + inside) else f"{self._file}!{inside}"
         self.unreadable(msgspec.structs.replace(what, file=name))
 
-    def _take(self, imported: ImportedTrajectory, found: Found) -> None:
-        if not any(isinstance(body, _SAYING) for body in imported.bodies):
+    def _import_trajectory(self, imported: ImportedTrajectory, found: ImportSource) -> None:
+        if not any(isinstance(body, _CONTENT_BODIES) for body in imported.bodies):
             problem = f"{imported.key or 'it'} holds no turn, no fact and no verdict"
             self.unreadable(ReadProblem(found.name, "", f"{problem}: is it {found.format.title}?"))
             return
@@ -318,13 +309,13 @@ class _Import:
                 clean.append(body)
         return clean
 
-    def _tell(self, *, now: bool = False) -> None:
-        if self._progress is not None and (now or time.monotonic() - self._told > 0.2):
-            self._told = time.monotonic()
+    def _report_progress(self, *, now: bool = False) -> None:
+        if self._progress is not None and (now or time.monotonic() - self._last_report > 0.2):
+            self._last_report = time.monotonic()
             self._progress(ImportProgress(self._file, self._read, self._known, self._total))
 
-    def require_something(self, walk: Walk) -> None:
-        """Raises `UserError` where nothing was read, and nothing was named that says why."""
+    def require_something(self, walk: SourceWalk) -> None:
+        """Raises `UserError` if nothing was read and no problem was reported."""
         if self._read or self._known or self._total:
             return
         first = f" ({', '.join(walk.unrecognised[:5])}{', ...' * (walk.others > 5)})" if walk.others else ""
@@ -333,8 +324,7 @@ class _Import:
             f"format{first}, {walk.links:,} links are not followed; `assay formats` lists what is read"
         )
 
-    def report(self, walk: Walk) -> ImportReport:
-        """What was done."""
+    def report(self, walk: SourceWalk) -> ImportReport:
         return ImportReport(
             self.target.run,
             self._read,
@@ -351,7 +341,7 @@ class _Import:
 
 
 def _identity(imported: ImportedTrajectory) -> tuple[str, int]:
-    """The attempt's id, from what it holds and its name within its file, not from the file's name; and its bytes."""
+    """Returns the attempt's id, derived from its content and its name within the file, and its size in bytes."""
     words = {k: v for k, v in imported.started.config.get(IMPORTED, {}).items() if k not in ("file", "source_digest")}
     started = msgspec.structs.replace(imported.started, config={**imported.started.config, IMPORTED: words})
     try:
@@ -367,10 +357,10 @@ def _renamed(config: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _as_claim(body: Body) -> Body:
-    """A verdict is its source's claim, whatever the reader made of it; a note of the source's steers nothing here."""
+    """Marks a verdict as the source's claim and renames reserved notes of the source."""
     if isinstance(body, VerdictGiven) and not is_imported(body.verdict.marks):
         return VerdictGiven(msgspec.structs.replace(body.verdict, marks=(*body.verdict.marks, IMPORTED)))
-    if isinstance(body, Noted) and body.name in _STEERING:
+    if isinstance(body, Noted) and body.name in _RESERVED_NOTES:
         return msgspec.structs.replace(body, name=f"{body.name}_by_source")
     return body
 
@@ -382,7 +372,7 @@ def _end(imported: ImportedTrajectory) -> list[Body]:
 
 
 def _at_fault(bodies: list[Body]) -> bool:
-    """Whether it is what should be stored that cannot be, and not the store."""
+    """Returns whether the bodies cannot be encoded, as opposed to a store failure."""
     try:
         for body in bodies:
             encode_body(body, "")

@@ -1,8 +1,7 @@
-"""Finds what there is to import below the paths that a person names, and which format each of it is of.
+"""Finds importable files below given paths and detects their formats.
 
-A folder that is one record (a job folder) is taken whole; other folders are walked, archives that are no format's own
-are unpacked out of the way once nothing in them is found to be hostile. Links inside a walked folder are not followed:
-what they lead to was not named.
+A folder that is one record (a job folder) is taken whole; other folders are walked; archives that belong to no format
+are unpacked to a temporary folder after a safety check. Links inside walked folders are not followed.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from assay.formats.registry import find_format, load_format, load_formats, match
 from assay.formats.shared.archives import extract_archive
 from assay.formats.shared.sniffing import sniff
 
-__all__ = ["Found", "Walk", "require_paths"]
+__all__ = ["ImportSource", "SourceWalk", "require_paths"]
 
 
-class Found(NamedTuple):
-    """Something to read."""
+class ImportSource(NamedTuple):
+    """A file or folder to read."""
 
     path: Path
     name: str
-    """For people and for the record: relative to the folder that was named; `archive!member` out of an archive."""
+    """Display name, relative to the given folder; `archive!member` for an archive member."""
     format: Format
 
 
 def require_paths(paths: tuple[Path, ...], format_name: str | None) -> None:
-    """Looks at what a person named before anything is read.
+    """Checks the given paths before anything is read.
 
     Raises:
-        UserError: A path is not there, or is a file of no format that is known, or of several.
+        UserError: A path is missing, or is a file of an unknown or ambiguous format.
     """
     known = load_formats()
     for path in paths:
@@ -47,12 +46,12 @@ def require_paths(paths: tuple[Path, ...], format_name: str | None) -> None:
             find_format(path, known)
 
 
-class Walk:
-    """Walks paths in the order of their names.
+class SourceWalk:
+    """Walks paths in name order.
 
     Args:
-        format_name: Read everything as this format; default: found by content.
-        unreadable: Told of what was recognised and cannot be read.
+        format_name: Read everything as this format; default: detected by content.
+        unreadable: Called for recognised items that cannot be read.
     """
 
     def __init__(self, format_name: str | None, unreadable: Callable[[ReadProblem], None]) -> None:
@@ -60,20 +59,20 @@ class Walk:
         self._known = load_formats() if self._forced is None else (self._forced,)
         self._unreadable = unreadable
         self.unrecognised: list[str] = []
-        """Files met on the way that are of no known format; a thousand names at most."""
+        """Files of no known format; at most a thousand names."""
         self.others = 0
-        """How many such files."""
+        """Number of such files."""
         self.links = 0
-        """Links that were not followed."""
+        """Number of links not followed."""
 
-    def found(self, path: Path) -> Iterator[Found]:
-        """What there is to read at a path that a person named."""
+    def find_sources(self, path: Path) -> Iterator[ImportSource]:
+        """Yields the sources at a path that the user named."""
         if path.is_file() and self._forced is not None:
-            yield Found(path, path.name, self._forced)
+            yield ImportSource(path, path.name, self._forced)
             return
         yield from self._at(path, path.name or path.resolve().name, top=True)
 
-    def _at(self, path: Path, name: str, *, top: bool) -> Iterator[Found]:
+    def _at(self, path: Path, name: str, *, top: bool) -> Iterator[ImportSource]:
         if not top and path.is_symlink():
             self.links += 1
             return
@@ -82,15 +81,15 @@ class Walk:
             names = " and ".join(taker.name for taker in takers)
             self._unreadable(ReadProblem(name, "", f"it could be {names}: import it alone, with --format"))
         elif takers:
-            yield Found(path, name, takers[0])
+            yield ImportSource(path, name, takers[0])
         elif path.is_dir():
             yield from self._below(path, name, top=top)
         elif sniff(path).shape in ("zip", "tar"):
             yield from self._inside(path, name)
         else:
-            self._pass_over(name)
+            self._count_unrecognised(name)
 
-    def _below(self, folder: Path, name: str, *, top: bool) -> Iterator[Found]:
+    def _below(self, folder: Path, name: str, *, top: bool) -> Iterator[ImportSource]:
         try:
             children = sorted(path.name for path in folder.iterdir())
         except OSError as exc:
@@ -99,7 +98,7 @@ class Walk:
         for child in children:
             yield from self._at(folder / child, child if top else f"{name}/{child}", top=False)
 
-    def _inside(self, path: Path, name: str) -> Iterator[Found]:
+    def _inside(self, path: Path, name: str) -> Iterator[ImportSource]:
         with tempfile.TemporaryDirectory(prefix="assay-import-") as scratch:
             try:
                 extract_archive(path, Path(scratch))
@@ -109,14 +108,14 @@ class Walk:
             for found in self._at_root(Path(scratch)):
                 yield found._replace(name=f"{name}!{found.name}")
 
-    def _at_root(self, scratch: Path) -> Iterator[Found]:
+    def _at_root(self, scratch: Path) -> Iterator[ImportSource]:
         takers = matching_formats(scratch, self._known)
         if len(takers) == 1:
-            yield Found(scratch, "", takers[0])
+            yield ImportSource(scratch, "", takers[0])
             return
         yield from self._below(scratch, "", top=True)
 
-    def _pass_over(self, name: str) -> None:
+    def _count_unrecognised(self, name: str) -> None:
         self.others += 1
         if len(self.unrecognised) < 1000:
             self.unrecognised.append(name)

@@ -1,10 +1,9 @@
-"""The gateway without a run: in front of a model for agents that Assay did not start, and around one command.
+"""Runs the gateway without a run: for agents started elsewhere (`serve`) and around one command (`record`).
 
-Each session is a trajectory of its own, with no task and no verdict. Nothing is sandboxed, and the record says so.
-Every call is committed as it ends, so that whatever ends this process loses at most the calls under way.
+Each session is a trajectory of its own, without task and verdict. Nothing is sandboxed, and the record says so. Every
+call is committed as it ends, so a killed process loses at most the calls under way.
 
-Not covered: what an agent does besides its model calls. The state of a folder is what its files are just before each
-call; nobody keeps others from changing them.
+Not covered: acts other than model calls. A folder's state is read just before each call; other processes may change it.
 """
 
 from __future__ import annotations
@@ -27,8 +26,15 @@ from assay.agents.harnesses.command import environment_of
 from assay.agents.interface import Endpoint
 from assay.errors import AssayError, BoundaryError, LimitReached, UserError
 from assay.records import AttemptEnded, AttemptStarted, Isolation, Limits, digest_record
-from assay.rollout.attempt.endpoint import GatewayDoor, Observe, Served, Traffic, WatchedModel, attach
-from assay.rollout.attempt.models import open_model, settled_model
+from assay.rollout.attempt.endpoint import (
+    GatewayHandle,
+    LimitedModel,
+    Observe,
+    OpenEndpoint,
+    SessionRecorder,
+    open_session,
+)
+from assay.rollout.attempt.models import open_model, resolve_model_name
 from assay.rollout.attempt.recorded_attempt import ModelAccess
 from assay.rollout.exchange.folder_state import FolderState
 from assay.rollout.limits.meter import Meter
@@ -38,7 +44,7 @@ from assay.rollout.runs import new_run_name
 from assay.settings import Settings
 from assay.store import RunStore
 
-__all__ = ["RecordConfig", "Recorded", "ServeConfig", "listening", "record_command", "serve_alone"]
+__all__ = ["RecordConfig", "RecordingResult", "ServeConfig", "listening", "record_command", "serve_gateway"]
 
 MODEL_CONCURRENCY = 256
 UNSEEN = Isolation(
@@ -46,46 +52,46 @@ UNSEEN = Isolation(
 )
 UNBOUNDED = Isolation("none", network="host", notes=("the command ran as an ordinary program of the user's",))
 _KEPT_FROM_COMMANDS = ("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY", "GOOGLE_API_KEY")
-"""Other places where clients look for a credential before those that are set."""
+"""Credential variables that clients consult before those set here."""
 
 
 class ServeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A gateway in front of a model, for agents that something else starts."""
+    """Configuration of a gateway for agents that something else starts."""
 
     model: str
-    """What answers: `openai:NAME`, `anthropic:NAME`, `http://host/v1#NAME`, `scripted:PATH`, `replay:ATTEMPT`, ..."""
+    """Model: `openai:NAME`, `anthropic:NAME`, `http://host/v1#NAME`, `scripted:PATH`, `replay:ATTEMPT`, ..."""
     port: int = 0
     """The port on 127.0.0.1; 0 lets the system pick one."""
     sessions: int = 1
-    """How many sessions are opened, each with its own address and key, and each a trajectory of its own."""
+    """Number of sessions, each with its own address and key, and each a trajectory of its own."""
     limits: Limits = Limits()
     """Limits of each session."""
     run: str | None = None
-    """Name of the run that is recorded; default: made from date and time."""
+    """Name of the recorded run; default: from date and time."""
 
 
 class RecordConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A command that is recorded where it stands."""
+    """Configuration for recording a command in its own folder."""
 
     command: tuple[str, ...]
     """The command and its arguments, after `--`."""
     model: str | None = None
-    """What answers the command's model calls, whatever API it speaks; without it nothing is served, and the folder's
-    state and the exit code are recorded alone."""
+    """Model for the command's calls, in any supported API; without it no gateway runs, and only the folder's state and
+    the exit code are recorded."""
     limits: Limits = Limits()
-    """Limits of the command's model calls and of its time; a command that goes beyond is ended."""
+    """Limits of the command's model calls and of its time; reaching one ends the command."""
     run: str | None = None
-    """Name of the run that is recorded; default: made from date and time."""
+    """Name of the recorded run; default: from date and time."""
 
 
-class Recorded(NamedTuple):
-    """What was recorded."""
+class RecordingResult(NamedTuple):
+    """The recorded run."""
 
     run: str
     store: Path
     attempts: tuple[str, ...]
     exit_code: int | None = None
-    """Of a command; negative for a signal."""
+    """Exit code of a recorded command; negative for a signal."""
 
 
 class _Session:
@@ -96,21 +102,19 @@ class _Session:
         self.stopped = asyncio.Event()
         self.endpoint: Endpoint | None = None
         self._meter = meter
-        self._served: Served | None = None
-        self._traffic = Traffic(recorder, meter, observe, lambda _: self.stopped.set())
-        self._model = WatchedModel(access.open(), access.places, meter) if access is not None else None
+        self._endpoint_handle: OpenEndpoint | None = None
+        self._traffic = SessionRecorder(recorder, meter, observe, lambda _: self.stopped.set())
+        self._model = LimitedModel(access.open(), access.slots, meter) if access is not None else None
 
     async def serve(self, access: ModelAccess, port: int) -> Endpoint:
-        """Opens the session on a port where the gateway listens."""
         assert self._model is not None
-        self._served = attach(await access.door.open(), self._model, self._traffic, port, None)
-        self.endpoint = self._served.endpoint
+        self._endpoint_handle = open_session(await access.gateway_handle.open(), self._model, self._traffic, port, None)
+        self.endpoint = self._endpoint_handle.endpoint
         return self.endpoint
 
     async def end(self, words: str, cause: AssayError | None = None) -> None:
-        """Closes the trajectory."""
-        if self._served is not None and self._model is not None:
-            cause = await self._served.finish(self._traffic, self._model) or cause
+        if self._endpoint_handle is not None and self._model is not None:
+            cause = await self._endpoint_handle.finish(self._traffic, self._model) or cause
         limit = cause.limit if isinstance(cause, LimitReached) else None
         broke = cause.name if isinstance(cause, BoundaryError) else None
         ended = words if limit is None and broke is None else None
@@ -122,18 +126,20 @@ class _Session:
 OnOpen = Callable[[str, tuple[Endpoint, ...]], None]
 
 
-async def serve_alone(config: ServeConfig, settings: Settings, on_open: OnOpen, until: Awaitable[object]) -> Recorded:
-    """Serves until told to end.
+async def serve_gateway(
+    config: ServeConfig, settings: Settings, on_open: OnOpen, until: Awaitable[object]
+) -> RecordingResult:
+    """Serves until `until` completes.
 
     Args:
         config: What to serve.
         settings: Where the store and the credentials are.
-        on_open: Told the run's name and where the sessions are, once they are open.
-        until: Done when it is to end.
+        on_open: Called with the run's name and the sessions' endpoints once they are open.
+        until: Completes when serving is to end.
 
     Raises:
-        UserError: The model or the port is not to be had; nothing was recorded.
-        StoreError: The record cannot be written; what is committed stays.
+        UserError: The model or the port is unavailable; nothing was recorded.
+        StoreError: The record cannot be written; committed events stay.
     """
     if config.sessions < 1:
         raise UserError(f"sessions is {config.sessions}: it must be at least 1")
@@ -143,10 +149,10 @@ async def serve_alone(config: ServeConfig, settings: Settings, on_open: OnOpen, 
             assert access is not None
             with RunStore.create(settings.store, config.run or new_run_name("gateway"), _manifest(config)) as store:
                 sessions = [
-                    _begin(store, n, access, _Asked("external", UNSEEN, config.limits, settings.secrets()))
+                    _begin(store, n, access, _SessionOptions("external", UNSEEN, config.limits, settings.secrets()))
                     for n in range(config.sessions)
                 ]
-                stop = await (await access.door.open()).listen(listener)
+                stop = await (await access.gateway_handle.open()).listen(listener)
                 try:
                     on_open(store.run, tuple([await session.serve(access, port) for session in sessions]))
                     await until
@@ -154,34 +160,34 @@ async def serve_alone(config: ServeConfig, settings: Settings, on_open: OnOpen, 
                     for session in sessions:
                         await asyncio.shield(session.end("the gateway was stopped"))
                     stop()
-                return Recorded(store.run, settings.store, tuple(row.attempt for row in store.attempts()))
+                return RecordingResult(store.run, settings.store, tuple(row.attempt for row in store.attempts()))
 
 
-async def record_command(config: RecordConfig, settings: Settings, folder: Path) -> Recorded:
-    """Runs a command in `folder`, with the terminal that this process has, and records it.
+async def record_command(config: RecordConfig, settings: Settings, folder: Path) -> RecordingResult:
+    """Runs a command in `folder` on this process's terminal and records it.
 
     Raises:
-        UserError: There is no such command, or no such model; nothing was recorded.
-        StoreError: The record cannot be written; what is committed stays.
+        UserError: The command or the model does not exist; nothing was recorded.
+        StoreError: The record cannot be written; committed events stay.
     """
     if not config.command:
         raise UserError(
             "no command: name it after --, for example: assay record --model openai:NAME -- claude -p 'fix it'"
         )
     if shutil.which(config.command[0], path=os.environ.get("PATH")) is None:
-        raise UserError(f"there is no program {config.command[0]!r} here: check its name, or give its path")
+        raise UserError(f"program {config.command[0]!r} not found: check its name, or give its path")
     state = FolderState(folder, settings.store)
     with listening(0) as listener:  # the gateway, which has it then, ends before
         async with _access(config.model, settings) as access:
             with RunStore.create(settings.store, config.run or new_run_name("record"), _manifest(config)) as store:
-                asked = _Asked("external", UNBOUNDED, config.limits, settings.secrets(), config.command)
+                asked = _SessionOptions("external", UNBOUNDED, config.limits, settings.secrets(), config.command)
                 session = _begin(store, 0, access, asked, state.digest)
                 environment = dict(os.environ)
                 if access is not None:
-                    await (await access.door.open()).listen(listener)
+                    await (await access.gateway_handle.open()).listen(listener)
                     environment = _environment(await session.serve(access, listener.getsockname()[1]))
-                code = await _recorded(config, environment, folder, _Watched(session, state))
-                return Recorded(store.run, settings.store, tuple(row.attempt for row in store.attempts()), code)
+                code = await _run_recorded(config, environment, folder, _Watched(session, state))
+                return RecordingResult(store.run, settings.store, tuple(row.attempt for row in store.attempts()), code)
 
 
 class _Watched(NamedTuple):
@@ -189,22 +195,20 @@ class _Watched(NamedTuple):
     state: FolderState
 
 
-async def _recorded(config: RecordConfig, environment: Mapping[str, str], folder: Path, watched: _Watched) -> int:
-    """The command between two looks at its folder."""
+async def _run_recorded(config: RecordConfig, environment: Mapping[str, str], folder: Path, watched: _Watched) -> int:
+    """Runs the command and records its folder's state before and after."""
     session, code, cause = watched.session, None, None
     try:
-        await _look(session, watched.state, "before")
+        await _record_folder_state(session, watched.state, "before")
         code, cause = await _run(config, environment, folder, session)
-        await _look(session, watched.state, "after")
+        await _record_folder_state(session, watched.state, "after")
     finally:
         words = "the command was cut" if code is None else f"exit code {code}"
         await asyncio.shield(session.end(words, cause))
     return code
 
 
-class _Asked(NamedTuple):
-    """What a trajectory begins with."""
-
+class _SessionOptions(NamedTuple):
     agent: str
     isolation: Isolation
     limits: Limits
@@ -212,12 +216,12 @@ class _Asked(NamedTuple):
     command: tuple[str, ...] = ()
 
 
-async def _unseen() -> None:
+async def _no_state() -> None:
     return None
 
 
 def _begin(
-    store: RunStore, number: int, access: ModelAccess | None, asked: _Asked, observe: Observe = _unseen
+    store: RunStore, number: int, access: ModelAccess | None, asked: _SessionOptions, observe: Observe = _no_state
 ) -> _Session:
     task = "record" if asked.command else "gateway"
     attempt = f"{task}@{number}"
@@ -253,24 +257,24 @@ async def _access(model: str | None, settings: Settings) -> AsyncIterator[ModelA
     if model is None:
         yield None
         return
-    backend = open_model(settled_model(model, settings) or model, settings)
-    door = GatewayDoor()
+    backend = open_model(resolve_model_name(model, settings) or model, settings)
+    gateway_handle = GatewayHandle()
     try:
-        yield ModelAccess(backend, asyncio.Semaphore(MODEL_CONCURRENCY), door)
+        yield ModelAccess(backend, asyncio.Semaphore(MODEL_CONCURRENCY), gateway_handle)
     finally:
-        await door.close()
+        await gateway_handle.close()
         await backend.close()
 
 
 @contextmanager
 def listening(port: int) -> Iterator[socket.socket]:
-    """A listener on loopback. Raises `UserError` where the port is not to be had."""
+    """Opens a listener on loopback. Raises `UserError` if the port is unavailable."""
     try:
         listener = socket.create_server(("127.0.0.1", port))
     except (OSError, OverflowError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else exc
         raise UserError(
-            f"port {port} on 127.0.0.1 is not to be had: {reason}; choose another with --port, or leave it away"
+            f"port {port} on 127.0.0.1 is not available: {reason}; choose another with --port, or leave it away"
         ) from exc
     listener.setblocking(False)
     with listener:
@@ -278,12 +282,12 @@ def listening(port: int) -> Iterator[socket.socket]:
 
 
 def _environment(endpoint: Endpoint) -> dict[str, str]:
-    """The command's environment: this process's, with every client pointed at the gateway and no credential of ours."""
+    """Returns this process's environment with clients pointed at the gateway and without our credentials."""
     kept = {name: value for name, value in os.environ.items() if name not in _KEPT_FROM_COMMANDS}
     return kept | environment_of(endpoint)
 
 
-async def _look(session: _Session, state: FolderState, when: str) -> None:
+async def _record_folder_state(session: _Session, state: FolderState, when: str) -> None:
     digest = await state.digest()
     seen: dict[str, object] = {"when": when, "digest": digest}
     session.recorder.evidence("state", "folder", seen if digest is not None else {**seen, "not_seen": state.problem})
@@ -293,7 +297,6 @@ async def _look(session: _Session, state: FolderState, when: str) -> None:
 async def _run(
     config: RecordConfig, environment: Mapping[str, str], folder: Path, session: _Session
 ) -> tuple[int, AssayError | None]:
-    """Runs the command to its end, which a spent limit brings about."""
     try:
         process = await asyncio.create_subprocess_exec(*config.command, env=dict(environment), cwd=folder)
     except OSError as exc:
@@ -306,9 +309,8 @@ async def _run(
         stopping.cancel()
         if not waiting.done():
             if not session.stopped.is_set():
-                limit, spent = "wall_s", wall_s or 0.0
-                cause = LimitReached(limit, spent, spent)
-            await _ended(process)
+                cause = LimitReached("wall_s", wall_s or 0.0, wall_s or 0.0)
+            await _terminate(process)
         code = await waiting
     duration_s = round(time.monotonic() - began, 6)
     data: dict[str, object] = {"argv": list(config.command), "exit_code": code, "duration_s": duration_s}
@@ -316,8 +318,7 @@ async def _run(
     return code, cause
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Asks the command to end, and makes it."""
+async def _terminate(process: asyncio.subprocess.Process) -> None:
     for send in (process.terminate, process.kill):
         try:
             send()
@@ -331,7 +332,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 @contextmanager
 def _signals_passed_on(process: asyncio.subprocess.Process) -> Iterator[None]:
-    """The terminal gives Ctrl-C to the command too; whether to end is the command's to say."""
+    """Ignores Ctrl-C here, since the terminal sends it to the command too; SIGTERM is forwarded."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, lambda: None)
     loop.add_signal_handler(signal.SIGTERM, process.terminate)

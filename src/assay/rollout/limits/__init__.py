@@ -1,1 +1,1 @@
-"""What ends or refuses what an attempt does: budgets, contracts, early stops."""
+"""Limits on an attempt: budgets, contracts, early stopping."""

@@ -1,12 +1,11 @@
-"""Contracts while an attempt goes on: a call that would break one is refused, asked about, or written down.
+"""Enforces contracts while an attempt runs: a violating call is denied, confirmed or logged.
 
-Where: the agent's tool calls and shell commands, what it runs in or writes into its sandbox beside them, and, for
-programs that ask through the gateway, the tool calls in the model's reply, before the program gets it
-(`guarded_model`). Each decision is evidence of kind `guard` in the attempt's chain; a refusal is shown to the agent as
-an error that says which rule it breaks and why.
+Applied to the agent's tool calls and shell commands, to its other commands and writes in the sandbox, and, for programs
+behind the gateway, to the tool calls of a model's reply (`guarded_model`). Each decision is evidence of kind `guard`; a
+refusal is returned to the agent as an error that names the rule and the reason.
 
-Covered: every call that Assay itself makes for an agent, and every tool call of a reply that passes the gateway. Not
-covered: what a program in the sandbox does without asking a model; there the sandbox holds, not a contract.
+Covered: every call that Assay makes for an agent, and every tool call of a reply through the gateway. Not covered: acts
+of a program in the sandbox without a model call; only the sandbox limits those.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from assay.environments.interface import ExecResult, SpillTarget, Workspace, Wor
 from assay.errors import UserError
 from assay.records import AttemptStarted, Step, Task, ToolCall, canonical_bytes
 from assay.rollout.recording.recorder import Recorder
-from assay.rollout.recording.workspace_wrapper import PassingWorkspace
+from assay.rollout.recording.workspace_wrapper import WorkspaceWrapper
 
 __all__ = [
+    "ActiveContracts",
     "Ask",
-    "Guard",
+    "ContractGuard",
     "GuardedWorkspace",
-    "Held",
     "Question",
     "contracts_of_task",
     "load_contracts",
@@ -37,24 +36,24 @@ __all__ = [
 ]
 
 REFUSED_EXIT: Final = 126
-"""The exit code of a command that was refused: found, and not allowed to run."""
+"""Exit code of a refused command: found, but not executable."""
 MOST_FILE: Final = 256 * 1024
 SHOWN: Final = 2_000
 
 
 class Question(NamedTuple):
-    """What somebody is asked to allow."""
+    """A call to be confirmed."""
 
     task: str
     tool: str
     arguments: str
-    """As the agent wrote them; hostile text."""
+    """As the agent wrote them; untrusted text."""
     rule: str
     reason: str
 
 
 Ask = Callable[[Question], Awaitable[bool]]
-"""Whether a call is allowed. Without anybody to ask it is not."""
+"""Returns whether a call is allowed. Without a callback it is refused."""
 
 
 def load_contracts(paths: Iterable[str]) -> tuple[Contract, ...]:
@@ -69,13 +68,14 @@ def load_contracts(paths: Iterable[str]) -> tuple[Contract, ...]:
                 f"cannot read the contract {path}: {exc.strerror}; check the path and its permissions"
             ) from exc
         except UnicodeDecodeError as exc:
-            raise UserError(f"{path} is no UTF-8 text (byte {exc.start}): a contract is TOML") from exc
+            raise UserError(f"{path} is not UTF-8 text (byte {exc.start}): a contract is TOML") from exc
         found.append(read_contract(text, str(path)))
     return unique_contracts(found)
 
 
 def contracts_of_task(task: Task) -> tuple[Contract, ...]:
-    """The contracts in a task's `[[metadata.assay.contracts]]`. Raises `UserError` that names the task and the key."""
+    """Returns the contracts in a task's `[[metadata.assay.contracts]]`. Raises `UserError` that names the task and the
+    key."""
     assay = task.metadata.get("assay")
     given = assay.get("contracts", []) if isinstance(assay, dict) else []
     if not isinstance(given, list):
@@ -85,7 +85,7 @@ def contracts_of_task(task: Task) -> tuple[Contract, ...]:
 
 
 def unique_contracts(contracts: Iterable[Contract]) -> tuple[Contract, ...]:
-    """The contracts, each once. Raises `UserError` where two that differ have one name."""
+    """Removes duplicates. Raises `UserError` if two different contracts have one name."""
     found: dict[str, Contract] = {}
     for contract in contracts:
         if found.setdefault(contract.name, contract).digest != contract.digest:
@@ -93,25 +93,26 @@ def unique_contracts(contracts: Iterable[Contract]) -> tuple[Contract, ...]:
     return tuple(found.values())
 
 
-class Held(NamedTuple):
-    """What holds for the attempts of a run, beside their tasks' own contracts."""
+class ActiveContracts(NamedTuple):
+    """Contracts for all attempts of a run, in addition to those of the tasks."""
 
     contracts: tuple[Contract, ...] = ()
     ask: Ask | None = None
 
-    def guard(self, task: Task, recorder: Recorder) -> Guard | None:
-        """The guard of one attempt; None where nothing holds. Raises `UserError` as `contracts_of_task`."""
+    def guard(self, task: Task, recorder: Recorder) -> ContractGuard | None:
+        """Returns the guard of one attempt; None if there are no contracts. Raises `UserError` as
+        `contracts_of_task`."""
         contracts = unique_contracts((*self.contracts, *contracts_of_task(task)))
-        return Guard(contracts, recorder, self.ask) if contracts else None
+        return ContractGuard(contracts, recorder, self.ask) if contracts else None
 
 
-class Guard:
-    """The contracts of one attempt.
+class ContractGuard:
+    """Enforces the contracts of one attempt.
 
     Args:
-        contracts: What holds; at least one.
-        recorder: Of the try.
-        ask: Whom to ask; None refuses what would have to be asked.
+        contracts: The contracts; at least one.
+        recorder: The trial's recorder.
+        ask: Confirms calls; None refuses calls that need confirmation.
     """
 
     def __init__(self, contracts: Sequence[Contract], recorder: Recorder, ask: Ask | None) -> None:
@@ -122,10 +123,10 @@ class Guard:
         self._monitor = Monitor(contracts)
         self._counts = {"checked": 0, "denied": 0, "allowed": 0, "logged": 0}
         self._refused: dict[int, str] = {}
-        """Of the step under way, the calls that are not made."""
+        """Refused calls of the step under way."""
 
     def begin(self, started: AttemptStarted) -> None:
-        """The attempt has begun; what holds for it is evidence."""
+        """Starts monitoring and records the contracts as evidence."""
         self._task = started.task
         self._monitor = Monitor(self._contracts, started)
         for contract in self._contracts:
@@ -134,14 +135,14 @@ class Guard:
             self._recorder.evidence("audit", "contract", data)
 
     async def judge(self, step: Step, made: int = 0) -> dict[int, str]:
-        """What of a step must not be done.
+        """Judges the calls of a step.
 
         Args:
-            step: What is about to be done, with what its first `made` calls brought.
-            made: How many of its calls are over.
+            step: The proposed step, with the observations of its first `made` calls.
+            made: Number of completed calls.
 
         Returns:
-            Position of each further call that is refused, and what its agent is told.
+            The refusal text by position of each remaining call that is refused.
         """
         decisions = self._monitor.ask(step, made, self._refused if made else ())
         self._counts["checked"] += len(step.tool_calls) - made
@@ -151,7 +152,7 @@ class Guard:
             if decision.call not in refused:
                 decided.append((decision, await self._decide(step, decision)))
                 if decided[-1][1] == "denied":
-                    refused[decision.call] = _told(decision)
+                    refused[decision.call] = _refusal_text(decision)
         # Written at once, so that all of it stands under the number that the step will have.
         for decision, verdict in decided:
             self._note(step, decision, verdict)
@@ -186,25 +187,25 @@ class Guard:
         }
         self._recorder.evidence("audit", GUARD, data)
 
-    def left_out(self, step: Step) -> None:
-        """The whole turn is not made; what of it was not refused by itself is evidence too."""
+    def record_unmade_calls(self, step: Step) -> None:
+        """Records, for a turn that is discarded whole, the calls that were not refused themselves."""
         for number, call in enumerate(step.tool_calls):
             if number not in self._refused:
                 data = {"decision": "not made", "tool": call.name, "step": self._recorder.steps, "call": number}
                 self._recorder.evidence("audit", GUARD, data)
                 self._refused[number] = ""
 
-    def took(self, step: Step) -> None:
-        """The step whose calls were judged is recorded."""
+    def record_step(self, step: Step) -> None:
+        """Advances the monitor by a recorded step whose calls were judged."""
         refused, self._refused = self._refused, {}
-        self._monitor.took(step, refused)
+        self._monitor.record_step(step, refused)
 
-    def saw(self, step: Step) -> None:
-        """A step is recorded that was judged before, or never: a turn of a program."""
-        self._monitor.took(step)
+    def observe_step(self, step: Step) -> None:
+        """Advances the monitor by a recorded step of a program, judged before or never."""
+        self._monitor.record_step(step)
 
     def end(self) -> None:
-        """Acting is over; how much was looked at is evidence."""
+        """Ends acting and records the number of decisions."""
         data: dict[str, object] = {**self._counts, "contracts": [contract.name for contract in self._contracts]}
         self._recorder.evidence("audit", "guard_summary", data)
 
@@ -215,7 +216,7 @@ def _call(step: Step, decision: Decision) -> ToolCall:
     return ToolCall("", "message", (step.message or "")[:SHOWN])
 
 
-def _told(decision: Decision) -> str:
+def _refusal_text(decision: Decision) -> str:
     return (
         f"Refused by the safety contract {decision.contract!r}, rule {decision.rule!r}: {decision.reason}. "
         "The call was not made. Do what the rule asks for first, or go on without it."
@@ -223,21 +224,20 @@ def _told(decision: Decision) -> str:
 
 
 def refusal_of_exec(reason: str) -> ExecResult:
-    """What a refused command gives."""
+    """Returns the result of a refused command."""
     length = len(reason.encode())
     return ExecResult(exit_code=REFUSED_EXIT, stdout="", stderr=reason, duration_s=0.0, stderr_bytes=length)
 
 
-class GuardedWorkspace(PassingWorkspace):
-    """What an agent does in its sandbox beside its steps, under the same contracts: `exec` and `write` are calls of
-    these names.
+class GuardedWorkspace(WorkspaceWrapper):
+    """Applies contracts to an agent's acts outside steps: `exec` and `write` count as calls of these names.
 
     Args:
         inner: The recorded workspace.
-        guard: Of the attempt.
+        guard: The attempt's guard.
     """
 
-    def __init__(self, inner: Workspace, guard: Guard) -> None:
+    def __init__(self, inner: Workspace, guard: ContractGuard) -> None:
         super().__init__(inner)
         self._guard = guard
 
@@ -252,7 +252,7 @@ class GuardedWorkspace(PassingWorkspace):
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        """See `Session.exec`. A refused command ends with 126."""
+        """Implements `Session.exec`. A refused command exits with 126."""
         words = command if isinstance(command, str) else list(command)
         reason = await self._refusal("exec", {"command": words, **({"cwd": cwd} if cwd else {})})
         if reason is not None:
@@ -262,14 +262,14 @@ class GuardedWorkspace(PassingWorkspace):
         )
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """See `Files.write`. Raises `PermissionError` where it is refused."""
+        """Implements `Files.write`. Raises `PermissionError` if refused."""
         reason = await self._refusal("write", {"path": path, "size": len(data)})
         if reason is not None:
             raise PermissionError(reason)
         await super().write(path, data, mode=mode)
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
-        """See `State.fork`. What is tried in a fork is under the same contracts."""
+        """Implements `State.fork`. The fork is under the same contracts."""
         return GuardedWorkspace(await self._inner.fork(spec), self._guard)
 
     async def _refusal(self, name: str, arguments: dict[str, Any]) -> str | None:

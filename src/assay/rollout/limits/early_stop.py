@@ -1,15 +1,14 @@
 """Ends attempts that look hopeless, and measures how often that was wrong.
 
-An attempt is hopeless where it has gone on in a way in which hardly any success ever went on: for more turns, or for
-more turns without a state that is new to it. How long is learnt from successes of the same run that nothing could have
-stopped: a threshold is their split-conformal quantile (Vovk et al. 2005), so that, were attempts exchangeable, at most
-the tolerated share of successes would be stopped. Attempts of other tasks, or of a policy that moved, are not quite; so
-a share of the attempts that would be stopped runs on as a control, and what became of those is the false-stop rate.
+An attempt is hopeless if it has run for more turns, or for more turns without a new state, than almost any success.
+Thresholds are split-conformal quantiles (Vovk et al. 2005) over successes of the same run: were attempts exchangeable,
+at most the tolerated share of successes would be stopped. Attempts at other tasks, or of a changing policy, are not
+quite exchangeable; so a share of hopeless attempts continues as a control, whose outcomes give the false-stop rate.
 
-Invariant: thresholds rest on attempts that ran to their own end whatever they did (the first rounds, and the controls):
-what was let through by an older threshold says nothing about who is cut.
+Invariant: thresholds use only attempts that no threshold could have stopped (the first rounds, and the controls), which
+avoids selection bias.
 
-A step is a turn of an agent, or of a program that acts by itself in the sandbox (a command-line harness).
+A step is a turn of an agent, or of a program in the sandbox (a command-line harness).
 """
 
 from __future__ import annotations
@@ -27,42 +26,42 @@ from assay.statistics import Interval, wilson
 
 __all__ = [
     "HOPELESS",
+    "EarlyStopper",
+    "LengthTracker",
     "StopReport",
     "StopRule",
-    "Stopper",
-    "Watch",
-    "learnt_rule",
-    "longest",
+    "conformal_threshold",
+    "fit_stop_rule",
+    "longest_lengths",
     "stop_report",
-    "threshold",
 ]
 
 HOPELESS = "hopeless"
-"""The limit that such an attempt was stopped by, and the name of the note that says why."""
+"""Name of the limit and of the note that explains it."""
 CONTROLS = 0.2
-"""The share of attempts that run on where they would be stopped."""
+"""Share of hopeless attempts that continue as controls."""
 
 
 class StopRule(msgspec.Struct, frozen=True):
-    """When an attempt is taken as hopeless. A None holds nobody."""
+    """Thresholds beyond which an attempt is hopeless. None disables a threshold."""
 
     turns: int | None = None
-    """More turns than this."""
+    """Largest number of turns."""
     stale: int | None = None
-    """More turns in a row than this without a state that is new to the attempt."""
+    """Largest number of consecutive turns without a new state."""
     control: bool = False
-    """It runs on all the same, and is only noted."""
+    """Note only; do not stop."""
 
 
 class Lengths(NamedTuple):
-    """The longest of an attempt."""
+    """The longest turn counts of an attempt."""
 
     turns: int
     stale: int
 
 
-class Why(NamedTuple):
-    """What made an attempt hopeless."""
+class StopReason(NamedTuple):
+    """The measure that made an attempt hopeless."""
 
     measure: str
     used: int
@@ -70,8 +69,8 @@ class Why(NamedTuple):
     turn: int
 
 
-class Watch:
-    """Follows one attempt under a rule."""
+class LengthTracker:
+    """Tracks one attempt under a rule."""
 
     def __init__(self, rule: StopRule) -> None:
         self.rule = rule
@@ -79,8 +78,8 @@ class Watch:
         self._stale = 0
         self._known: set[str] = set()
 
-    def took(self, step: Step) -> None:
-        """A step of the agent was recorded. Where states are not observed, staleness is not either."""
+    def add_step(self, step: Step) -> None:
+        """Adds a recorded step of the agent. Unobserved states do not count as stale."""
         self._turns += 1
         if step.state is None or step.state not in self._known:
             self._stale = 0
@@ -90,31 +89,31 @@ class Watch:
             self._known.add(step.state)
 
     def lengths(self) -> Lengths:
-        """As they are now."""
+        """Returns the current lengths."""
         return Lengths(self._turns, self._stale)
 
-    def hopeless(self) -> Why | None:
-        """Why the turn that is about to begin would be one too many; None where it would not."""
+    def hopeless(self) -> StopReason | None:
+        """Returns why the next turn would exceed a threshold; None if it would not."""
         next_one = {"turns": self._turns + 1, "stale": self._stale}
         for name, used in next_one.items():
             allowed = getattr(self.rule, name)
             if allowed is not None and used > allowed:
-                return Why(name, used, allowed, self._turns)
+                return StopReason(name, used, allowed, self._turns)
         return None
 
 
-def longest(steps: Iterable[Step]) -> Lengths:
-    """Of a whole attempt."""
-    watch, most = Watch(StopRule()), Lengths(0, 0)
+def longest_lengths(steps: Iterable[Step]) -> Lengths:
+    """Returns the longest lengths of a whole attempt."""
+    watch, most = LengthTracker(StopRule()), Lengths(0, 0)
     for step in steps:
         if step.actor == "agent":
-            watch.took(step)
+            watch.add_step(step)
             most = Lengths(*map(max, most, watch.lengths()))
     return most
 
 
-def threshold(successes: Sequence[int], tolerated: float) -> int | None:
-    """The split-conformal quantile: the next success is longer with probability at most `tolerated`.
+def conformal_threshold(successes: Sequence[int], tolerated: float) -> int | None:
+    """Returns the split-conformal quantile: the next success is longer with probability at most `tolerated`.
 
     None where there are too few successes to say so (fewer than `1 / tolerated - 1`).
     """
@@ -122,43 +121,43 @@ def threshold(successes: Sequence[int], tolerated: float) -> int | None:
     return None if place > len(successes) else sorted(successes)[place - 1]
 
 
-def learnt_rule(successes: Sequence[Lengths], tolerated: float) -> StopRule:
-    """What is tolerated is split evenly over the two measures."""
+def fit_stop_rule(successes: Sequence[Lengths], tolerated: float) -> StopRule:
+    """Fits thresholds to successes; the tolerated share is split evenly over the two measures."""
     each = tolerated / len(Lengths._fields)
     return StopRule(
-        turns=threshold([one.turns for one in successes], each),
-        stale=threshold([one.stale for one in successes], each),
+        turns=conformal_threshold([one.turns for one in successes], each),
+        stale=conformal_threshold([one.stale for one in successes], each),
     )
 
 
 def is_control(attempt: str, seed: int) -> bool:
-    """Whether an attempt runs on where it would be stopped: a fifth, the same wherever it is asked."""
+    """Returns whether an attempt is a control: a deterministic fifth."""
     return int(digest_bytes(f"control\0{seed}\0{attempt}".encode()).removeprefix("blake3:")[:8], 16) < CONTROLS * 2**32
 
 
 class StopReport(NamedTuple):
-    """What stopping came to."""
+    """Early-stopping statistics of a run."""
 
     watched: int
     """Attempts under a rule that could stop them."""
     stopped: int
     controls: int
-    """Attempts that would have been stopped, ran on, and have an outcome."""
+    """Attempts that would have been stopped, continued, and have an outcome."""
     controls_passed: int
 
     @property
     def false_stop_rate(self) -> float | None:
-        """The share of stopped attempts that would have passed, as the controls tell; None without controls."""
+        """Share of hopeless controls that passed; None without controls."""
         return self.controls_passed / self.controls if self.controls else None
 
     @property
     def interval(self) -> Interval:
-        """Wilson's, over the controls; (0, 1) without controls."""
+        """Wilson interval of the false-stop rate; (0, 1) without controls."""
         return wilson(self.controls_passed, self.controls)
 
 
 def stop_report(trajectories: Iterable[Trajectory]) -> StopReport:
-    """What the deciding tries of a run tell."""
+    """Computes statistics over the deciding trials of a run."""
     watched = stopped = controls = passed = 0
     for one in trajectories:
         rule = one.started.config.get(EARLY_STOP)
@@ -174,20 +173,20 @@ def stop_report(trajectories: Iterable[Trajectory]) -> StopReport:
 
 
 EARLY_STOP = "early_stop"
-"""Where an attempt's first event tells its rule."""
+"""Key of the rule in an attempt's first event."""
 
 
-class Stopper:
-    """Watches one try; notes once that it is hopeless, and ends it where it is no control."""
+class EarlyStopper:
+    """Watches one trial; notes once that it is hopeless, and ends it unless it is a control."""
 
     def __init__(self, rule: StopRule, recorder: Recorder) -> None:
-        self.watch = Watch(rule)
+        self.watch = LengthTracker(rule)
         self._rule = rule
         self._recorder = recorder
         self._noted = False
 
     def check(self) -> None:
-        """Called before each turn. Raises `LimitReached`, again for whoever goes on all the same."""
+        """Called before each turn. Raises `LimitReached` for every turn beyond a threshold."""
         why = self.watch.hopeless()
         if why is None:
             return

@@ -1,11 +1,10 @@
-"""The tool calls of a model's reply under contracts, before the program that asked gets them.
+"""Applies contracts to the tool calls of a model's reply before the program receives them.
 
-A reply with a call that is refused is not handed on. The model is told so, with a proper tool result for each of its
-calls, and asked again; the program gets the first reply that breaks nothing. What was refused is a step and a model
-call of the record like any other, with its error observations; the call that the program sees is recorded as the
-program asked it, and evidence of kind `guard_turns` names the messages that stood between.
+A reply with a refused call is withheld. The model gets a tool result for each call and is asked again; the program gets
+the first reply that violates nothing. Refused turns are recorded as steps and model calls with error observations; the
+program's own call is recorded as asked, and evidence of kind `guard_turns` names the messages in between.
 
-Not covered: a program sends back its own conversation, which does not hold the refused turns: the model is told once.
+Not covered: the program's next request does not contain the refused turns, so the model is told only once.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from assay.gateway.call_tree import Placement, content_text
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest, OnDeltas
 from assay.gateway.model import Model, ModelAnswer, discard_deltas
 from assay.records import Certificate, Observation, Step, ToolCall, Usage
-from assay.rollout.limits.contract_guards import Guard
+from assay.rollout.limits.contract_guards import ContractGuard
 from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.observed_turns import tool_calls_of
 from assay.rollout.recording.recorder import Recorder
@@ -29,31 +28,31 @@ from assay.rollout.recording.recorder import Recorder
 __all__ = ["GuardedModel"]
 
 MOST_REFUSALS: Final = 3
-"""How often a model is asked again for one call of the program; then the refused calls are left out of its reply."""
+"""Number of retries per call; then the refused calls are removed from the reply."""
 NOT_MADE: Final = "Not made: another call of the same turn was refused. Make it again if it is still wanted."
 
 
 class GuardedModel:
-    """A session's model under contracts. See `Model`.
+    """A session's `Model` under contracts.
 
     Args:
-        model: What answers.
-        guard: Of the attempt.
-        recorder: Of the try.
-        meter: The try's limits; what is asked again counts.
+        model: The model.
+        guard: The attempt's guard.
+        recorder: The trial's recorder.
+        meter: The trial's limits; retries count.
     """
 
-    def __init__(self, model: Model, guard: Guard, recorder: Recorder, meter: Meter) -> None:
+    def __init__(self, model: Model, guard: ContractGuard, recorder: Recorder, meter: Meter) -> None:
         self.name = model.name
         self._model = model
         self._guard = guard
         self._recorder = recorder
         self._meter = meter
         self._answered_late: set[str] = set()
-        """Calls whose answer was sampled after more than their program's conversation."""
+        """Calls whose reply was sampled from more than the program's own conversation."""
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
-        """See `Model.ask`. Nothing is streamed before it was judged whole."""
+        """Implements `Model.ask`. Nothing is streamed before the whole reply was judged."""
         del on_deltas  # the gateway writes the pieces of a reply that came whole
         asked = request
         if _parent(placement) in self._answered_late:  # its tokens are not those of the program's conversation
@@ -91,20 +90,20 @@ class GuardedModel:
         )
 
     def _refuse(self, step: Step, refused: Mapping[int, str], own_id: str) -> list[dict[str, Any]]:
-        """Records the refused turn; what the model is told, a tool's message for each of its calls."""
+        """Records the refused turn; returns a tool message for each of its calls."""
         texts = [refused.get(n, NOT_MADE) for n in range(len(step.tool_calls))]
         seen = tuple(Observation(text, c.id, error=True) for text, c in zip(texts, step.tool_calls, strict=True))
-        self._guard.left_out(step)
+        self._guard.record_unmade_calls(step)
         index, now = self._recorder.steps, time.time()
         done = msgspec.structs.replace(step, index=index, observations=seen, call=own_id, ended=now, extra={})
         self._recorder.step(done)
-        self._guard.took(done)
+        self._guard.record_step(done)
         return [_result(call, text) for call, text in zip(step.tool_calls, texts, strict=True)]
 
     async def _record(
         self, own_id: str, asked: ModelRequest, answered: ModelAnswer, placement: Placement, begun: float
     ) -> None:
-        """The refused reply as a call of its own, which no program got."""
+        """Records the refused reply as a call of its own, not delivered to the program."""
         await self._recorder.end_call(
             Exchange(
                 id=own_id,
@@ -134,7 +133,7 @@ class GuardedModel:
             self._recorder.evidence("gateway", "guard_turns", {"call": call_id, "messages": between})
 
     async def _without_refused(self, answered: ModelAnswer, placement: Placement) -> ModelAnswer:
-        """The reply without what is refused once more; its text says so."""
+        """Returns the last reply without the calls that are refused again."""
         proposed = self._proposed(answered.reply, placement)
         step = msgspec.structs.replace(proposed, extra={**proposed.extra, "beside": True})  # it will be in no step
         refused = await self._guard.judge(step) if step.tool_calls else {}
@@ -149,8 +148,8 @@ class GuardedModel:
 
 
 def _stripped(answered: ModelAnswer, refused: Mapping[int, str], usage: Usage | None = None) -> ModelAnswer:
-    """A reply without its refused calls; its text says so. What was sampled is no longer what it says, so that it has
-    no tokens. `usage` is what it counts for, where that was counted before."""
+    """Removes refused calls from a reply and adds the refusals to its text. Token ids are dropped, since they no longer
+    match the text. `usage` replaces usage that was counted before."""
     message = answered.reply.message
     given: Sequence[Any] = message["tool_calls"]
     kept = [call for n, call in enumerate(given) if n not in refused]

@@ -1,1 +1,1 @@
-"""What one try writes down: its chain, its model calls, its commands, without secrets."""
+"""Recording of one trial: chain, model calls and commands, with secrets redacted."""

@@ -1,7 +1,6 @@
-"""From a finished exchange with a model to the record of a call, without what its parent has and without secrets.
+"""Converts finished model exchanges into call records, without the parent's content and without secrets.
 
-Also where a call that is made in this process stands among those before it; what a client asks through the gateway is
-placed by its session.
+Also locates calls made in this process in their conversation; calls through the gateway are placed by its session.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from assay.records import BranchCause, Certificate, ModelCall, RawBody, Usage
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, BodyDeltaEncoder
 
-__all__ = ["CallKeeper", "Conversation", "Standing"]
+__all__ = ["CallPosition", "CallRecordBuilder", "Conversation"]
 
 _SHARED = ("tools", "passthrough")
 _ENCODE, _DECODE = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 
 
 class _Parts(msgspec.Struct, frozen=True, gc=False):
-    """What of an exchange is kept beside its raw bodies, and what was taken out of it."""
+    """The redacted parts of an exchange other than its raw bodies."""
 
     request: dict[str, Any]
     response: dict[str, Any] | None
@@ -34,7 +33,7 @@ class _Parts(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Tokens(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a call's tokens: those of the prompt that its parent does not have, and what was sampled."""
+    """A call's stored tokens: prompt tokens beyond the parent's, and sampled tokens."""
 
     prompt: tuple[int, ...] | None
     sampled: tuple[int, ...] | None
@@ -42,19 +41,19 @@ class _Tokens(msgspec.Struct, frozen=True, gc=False):
     certificate: Certificate | None
 
 
-class CallKeeper:
-    """Makes the records of one chain's calls, in the order in which they end."""
+class CallRecordBuilder:
+    """Builds the records of one chain's calls, in the order in which they end."""
 
     def __init__(self, blobs: BlobStore, redactor: Redactor) -> None:
         self._bodies = BodyDeltaEncoder(blobs, redactor)
         self._redactor = redactor
         self._fields: dict[str, dict[str, Any]] = {}
-        """Of each call, what its children may share; equal values are one object."""
+        """Fields of each call that its children may share; equal values are one object."""
         self._spelling: set[str] = set()
-        """Calls whose tokens spell a secret."""
+        """Calls whose tokens contain a secret."""
 
     def keep(self, exchange: Exchange, state: str | None = None) -> ModelCall:
-        """The record of an exchange; `state` is the environment's digest just before it."""
+        """Returns the record of an exchange; `state` is the environment's digest just before it."""
         reply = exchange.reply
         own, shared = self._own_fields(exchange)
         parts = self._cleaned(exchange, own)
@@ -94,7 +93,7 @@ class CallKeeper:
         )
 
     def _own_fields(self, exchange: Exchange) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """What the call does not share with its parent, and the names of what it does."""
+        """Returns the fields that differ from the parent's, and the names of the shared ones."""
         request = exchange.request
         given = {"tools": request.tools, "passthrough": request.passthrough}
         known = self._fields.get(exchange.parent or "", {})
@@ -104,7 +103,7 @@ class CallKeeper:
         return {name: value for name, value in own.items() if name not in shared}, shared
 
     def _tokens(self, exchange: Exchange, names: tuple[str, ...]) -> _Tokens:
-        """The tokens; none where they spell a secret, for what is taken out of a text must not stand in its tokens."""
+        """Returns the tokens; none if they spell a redacted secret."""
         reply = exchange.reply
         if reply is None or (reply.prompt_token_ids is None and reply.completion_token_ids is None):
             return _Tokens(None, None, reply.logprobs if reply else None, exchange.certificate)
@@ -129,7 +128,7 @@ class CallKeeper:
         return _Parts(clean(request), clean(response), clean(exchange.error), clean(exchange.lineage), names)
 
     def _raw(self, exchange: Exchange, names: tuple[str, ...]) -> tuple[RawBody | None, RawBody | None]:
-        """The raw bodies. A stream that may hold a secret in pieces is not kept."""
+        """Returns the raw bodies. A stream that may contain a secret in pieces is not stored."""
         request = self._raw_request(exchange, names) if exchange.raw_request else None
         data = exchange.raw_response
         if not data:
@@ -156,7 +155,7 @@ def _withheld(names: tuple[str, ...]) -> bytes:
 
 
 def _response(reply: ModelReply) -> dict[str, Any]:
-    """The answer in the one shape that records have, whatever the server's own is."""
+    """Returns the response in the record's common shape, whatever the server's."""
     raw = reply.raw
     choices = raw.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
@@ -167,18 +166,18 @@ def _response(reply: ModelReply) -> dict[str, Any]:
     return {"choices": [choice], "upstream": raw}
 
 
-class Standing(NamedTuple):
-    """Where a call stands, and a copy of its request that stays as it is whatever the agent does to its own."""
+class CallPosition(NamedTuple):
+    """A call's position in its conversation, and a copy of its request that the agent cannot change."""
 
     request: ModelRequest
     parent: str | None
     branch: str | None
-    """None: the call begins one."""
+    """None if the call begins a branch."""
     cause: BranchCause | None
     differs_at: int | None
     shared: int
     placement: Placement | None = None
-    """None where the call plainly goes on from the newest one."""
+    """None if the call plainly continues the newest one."""
 
 
 class _Call(NamedTuple):
@@ -189,7 +188,8 @@ class _Call(NamedTuple):
 
 
 class Conversation:
-    """The calls that an agent of this process made, so that each is stored as what is new in it.
+    """The calls of an in-process agent, each stored as its difference from the parent.  Most calls resend the newest
+    one with its answer appended; these are recognised without the `Forest`, which is updated lazily.
 
     Most calls resend the newest one, its answer as it came, and more: those are known without the `CallTree`, which is
     told of them when one comes that is not so.
@@ -198,10 +198,10 @@ class Conversation:
     def __init__(self) -> None:
         self._call_tree = CallTree()
         self._newest: _Call | None = None
-        self._untold: list[_Call] = []
+        self._unindexed: list[_Call] = []
 
-    def place(self, request: ModelRequest) -> Standing:
-        """Where a request stands."""
+    def locate(self, request: ModelRequest) -> CallPosition:
+        """Returns the position of a request."""
         newest = self._newest
         if newest is not None and request.tools == newest.request.tools:
             count = len(newest.request.messages)
@@ -209,23 +209,23 @@ class Conversation:
                 new = _copied(request.messages[count + 1 :])
                 messages = [*newest.request.messages, newest.answer, *new]
                 kept = ModelRequest(messages, newest.request.tools, request.sampling, passthrough=request.passthrough)
-                return Standing(kept, newest.id, newest.branch, None, None, count + 1)
-        return self._placed(request)
+                return CallPosition(kept, newest.id, newest.branch, None, None, count + 1)
+        return self._locate_in_tree(request)
 
-    def placement(self, standing: Standing) -> Placement:
-        """The same for a model that keeps conversations of its own."""
-        if standing.placement is not None:
-            return standing.placement
-        self._tell()
-        return self._call_tree.locate(standing.request)
+    def placement(self, position: CallPosition) -> Placement:
+        """Returns the placement, for a model that keeps its own conversations."""
+        if position.placement is not None:
+            return position.placement
+        self._index_calls()
+        return self._call_tree.locate(position.request)
 
-    def _tell(self) -> None:
-        for call in self._untold:
+    def _index_calls(self) -> None:
+        for call in self._unindexed:
             self._call_tree.add(call.id, self._call_tree.locate(call.request), call.request, call.answer)
-        self._untold.clear()
+        self._unindexed.clear()
 
-    def _placed(self, request: ModelRequest) -> Standing:
-        self._tell()
+    def _locate_in_tree(self, request: ModelRequest) -> CallPosition:
+        self._index_calls()
         found = self._call_tree.locate(request)
         shared, parent = found.shared_messages, found.parent
         messages, tools = _copied([request.messages[shared:], request.tools])
@@ -235,23 +235,23 @@ class Conversation:
             tools = parent.request.tools if parent.request.tools == tools else tools
         kept = replace(request, messages=messages, tools=tools)
         name = parent.id if parent is not None else None
-        return Standing(kept, name, found.branch, found.cause, found.differs_at, shared, found)
+        return CallPosition(kept, name, found.branch, found.cause, found.differs_at, shared, found)
 
-    def add(self, call_id: str, standing: Standing, reply: ModelReply | None) -> str:
-        """Adds a call that has ended; returns its branch."""
-        branch, answer = standing.branch or call_id, reply.message if reply else None
-        call = _Call(call_id, branch, standing.request, answer)
-        if standing.placement is None:
-            self._untold.append(call)
+    def add(self, call_id: str, position: CallPosition, reply: ModelReply | None) -> str:
+        """Adds an ended call; returns its branch."""
+        branch, answer = position.branch or call_id, reply.message if reply else None
+        call = _Call(call_id, branch, position.request, answer)
+        if position.placement is None:
+            self._unindexed.append(call)
         else:
-            self._call_tree.add(call_id, standing.placement, standing.request, answer)
+            self._call_tree.add(call_id, position.placement, position.request, answer)
         # What follows a call without an answer asks again, which the forest knows.
         self._newest = call if answer is not None else None
         return branch
 
 
 def _copied(value: Any) -> Any:
-    """A deep copy of plain JSON data; what is none is left to the store to refuse."""
+    """Returns a deep copy of plain JSON data; other values are returned unchanged, for the store to reject."""
     try:
         return _DECODE(_ENCODE(value))
     except (TypeError, ValueError, RecursionError):

@@ -1,8 +1,7 @@
-"""Steps of an agent that is only seen through its model calls: what it was told to do, what it brought back, and the
-state of its environment between.
+"""Steps of an agent that is observed only through its model calls.
 
-A reply is a turn; what it led to is in the next request of the same conversation. So a turn stays open until that
-request comes, or the attempt ends, and steps are recorded in the order in which they end.
+A reply opens a turn; its observations are in the next request of the same conversation. A turn stays open until that
+request or the end of the attempt, and steps are recorded in the order in which they end.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from assay.store import assistant_message
 __all__ = ["Turns", "tool_calls_of"]
 
 MOST_OPEN = 256
-"""Turns that wait for what they led to; beyond it the oldest is closed without."""
+"""Largest number of open turns; beyond it the oldest is closed without observations."""
 SHOWN = 65_536
-"""Characters of an observation in a step; the whole is in a blob, and in the call."""
+"""Characters of an observation in a step; the whole text is in a blob and in the call."""
 _DECODE = msgspec.json.Decoder().decode
 
 
 class _Turn(NamedTuple):
-    """A reply that waits for what it led to."""
+    """A reply without its observations yet."""
 
     started: float | None
     answer: dict[str, Any]
@@ -37,34 +36,34 @@ class _Turn(NamedTuple):
 
 
 class Turns:
-    """The open turns of one attempt; `on_step` is told of each step when it is recorded."""
+    """The open turns of one attempt; `on_step` is called with each recorded step."""
 
     def __init__(self, recorder: Recorder, on_step: Callable[[Step], None] | None = None) -> None:
         self._recorder = recorder
         self._on_step = on_step
         self._open: OrderedDict[str, _Turn] = OrderedDict()
 
-    def answered(self, call: ModelCall) -> None:
-        """Opens a turn; `call` is as it was recorded. One whose client was gone is none."""
+    def open_turn(self, call: ModelCall) -> None:
+        """Opens a turn for a recorded call, unless its client disconnected."""
         answer = assistant_message(call)
         if call.delivered and answer is not None:
             self._open[call.id] = _Turn(call.started, answer, tool_calls_of(answer))
         if len(self._open) > MOST_OPEN:
             self._close(next(iter(self._open)), (), None)
 
-    def asked(self, parent: str | None, messages: Sequence[dict[str, Any]], state: str | None) -> None:
-        """Closes the turn that a new request goes on from.
+    def close_turn(self, parent: str | None, messages: Sequence[dict[str, Any]], state: str | None) -> None:
+        """Closes the turn that a new request continues.
 
         Args:
-            parent: The call that it goes on from.
-            messages: The request's, as the client sent them.
-            state: The environment's digest now.
+            parent: The call that the request continues.
+            messages: The request's messages, as the client sent them.
+            state: The environment's current digest.
         """
         if parent is not None and parent in self._open:
             self._close(parent, self._observations(self._open[parent].tool_calls, messages), state)
 
     def close(self, state: str | None) -> None:
-        """Closes every turn; of the last of them `state` is what it left."""
+        """Closes every turn; `state` is the state after the last."""
         while self._open:
             self._close(next(iter(self._open)), (), state if len(self._open) == 1 else None)
 
@@ -89,7 +88,7 @@ class Turns:
             self._on_step(step)
 
     def _observations(self, calls: Sequence[ToolCall], messages: Sequence[dict[str, Any]]) -> tuple[Observation, ...]:
-        """What came back: the tools' messages that name a call, else what follows the last answer."""
+        """Returns the tool messages that name a call; else the messages after the last answer."""
         ids = {call.id for call in calls}
         last = len(messages)
         while last and messages[last - 1].get("role") != "assistant":
@@ -115,13 +114,13 @@ class Turns:
 
 
 def tool_calls_of(message: dict[str, Any]) -> tuple[ToolCall, ...]:
-    """The tool calls of an assistant message, as the model wrote them."""
+    """Returns the tool calls of an assistant message, as the model wrote them."""
     given = message.get("tool_calls")
     return tuple(_tool_call(one, n) for n, one in enumerate(given)) if isinstance(given, list) else ()
 
 
 def _tool_call(given: Any, position: int) -> ToolCall:
-    """A call as the model wrote it; what it wrote may be anything."""
+    """Parses a call; the model's output may be malformed."""
     function = given.get("function") if isinstance(given, dict) else None
     if not isinstance(function, dict):
         return ToolCall(f"call_{position}", "", "", error="a tool call without a function")

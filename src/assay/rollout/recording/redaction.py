@@ -1,14 +1,11 @@
-"""Takes secrets out of what is about to be stored: known values, and what has the shape of a key.
+"""Redacts secrets from data before it is stored: known values, and key-shaped text.
 
-Covered: known values wherever they stand as text or JSON, however their characters are escaped, also in JSON inside
-JSON; keys of the usual providers by their shape (`SHAPES`), as text or inside JSON.
-Not covered: a value that is re-coded (base64, reversed, in pieces over several messages); a known value of fewer than 8
-characters, which may be an ordinary word; keys of other shapes that nobody named. What an agent writes to files or
-prints in a sandbox is the agent's own and is looked through for known values alone, in steps; whole outputs in blobs
-are not.
+Covered: known values in text or JSON, with any escapes, also in JSON inside JSON; keys of common providers by shape
+(`SHAPES`). Not covered: re-encoded values (base64, reversed, split over messages); known values under 8 characters,
+which may be ordinary words; unknown key shapes. Files and output of an agent's sandbox are searched for known values
+only, and only in steps; whole outputs in blobs are not searched.
 
-Invariant: what is taken out is named in the record, never silently gone. Cheap where there is nothing to take out: a
-body of 50 KB is looked through in less than 0.1 ms.
+Invariant: the record names every redacted secret. Searching a clean body of 50 KB takes less than 0.1 ms.
 """
 
 from __future__ import annotations
@@ -26,9 +23,9 @@ from assay.store import RedactedBytes
 __all__ = ["SHAPES", "Redactor", "Shape"]
 
 SHORTEST = 8
-"""Characters below which a known value is not looked for."""
+"""Length below which a known value is not searched for."""
 NEAR, FAR = 512, 8 * 1024
-"""Bytes that a key has at most: of most shapes, and of a `jwt` or `private_key`."""
+"""Maximal key length in bytes: of most shapes, and of a `jwt` or `private_key`."""
 _PLAIN = re.compile(rb"[A-Za-z0-9._~+=:@,;!*()-]+")
 _ESCAPE = re.compile(rb"""\\+(?:u([0-9a-fA-F]{4})|(["/nrtbf])|)""")
 _ODD_ESCAPE = re.compile(rb"\\u00[2-7]")
@@ -39,23 +36,21 @@ _START = rb"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))"
 
 
 class Shape(NamedTuple):
-    """What keys of one kind look like."""
+    """The pattern of one kind of key."""
 
     name: str
     pattern: re.Pattern[bytes]
     random: bool = False
-    """Whether a hit counts only where it looks random, because ordinary names have the same shape."""
+    """Count a hit only if it looks random, because ordinary names have the same shape."""
 
 
 class _Group(NamedTuple):
-    """Shapes that are searched for together."""
-
     rare: bytes
-    """A rare character of every such key: where it is missing, which is known at the speed of `memchr`, none is."""
+    """A rare character of every such key, searched first with `memchr`."""
     sign: re.Pattern[bytes]
-    """That character and what must follow it."""
+    """That character and its required continuation."""
     hints: tuple[bytes, ...]
-    """How such a key begins, up to that character."""
+    """Beginnings of such keys, up to that character."""
     shapes: tuple[Shape, ...]
 
 
@@ -108,12 +103,12 @@ _GROUPS = (
 SHAPES = tuple(shape for group in _GROUPS for shape in group.shapes)
 
 
-class _Known(NamedTuple):
+class _SecretValue(NamedTuple):
     name: str
     value: bytes
-    """As `_unescaped` gives it."""
+    """As returned by `_Unescaped`."""
     core: bytes
-    """Its longest run of characters that nobody escapes; empty where that is too short to search for."""
+    """Longest run of characters that are never escaped; empty if too short to search for."""
 
 
 class _Hit(NamedTuple):
@@ -126,35 +121,35 @@ class Redactor:
     """Replaces secrets by `[redacted:NAME]`.
 
     Args:
-        secrets: Known values by name; those of fewer than 8 characters are not looked for.
+        secrets: Known values by name; those under 8 characters are ignored.
     """
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
-        self._known: list[_Known] = []
+        self._secrets: list[_SecretValue] = []
         self._longest = 0
         for name, value in (secrets or {}).items():
             self.add(name, value)
 
     def add(self, name: str, value: str) -> None:
-        """Also looks for this value from now on."""
+        """Adds a known value."""
         if len(value) < SHORTEST:
             return
         plain = _Unescaped(value.encode("utf-8", "surrogatepass")).data
         core = max(_PLAIN.findall(plain), key=len, default=b"")
-        self._known.append(_Known(name, plain, core if len(core) >= 6 else b""))
+        self._secrets.append(_SecretValue(name, plain, core if len(core) >= 6 else b""))
         self._longest = max(self._longest, len(plain))
-        self._known.sort(key=lambda known: -len(known.value))
+        self._secrets.sort(key=lambda known: -len(known.value))
 
     @property
-    def knows(self) -> bool:
-        """Whether there are known values."""
-        return bool(self._known)
+    def has_secrets(self) -> bool:
+        """Returns whether there are known values."""
+        return bool(self._secrets)
 
     def clean(self, data: bytes, *, shapes: bool = True) -> RedactedBytes:
-        """Bytes of text or JSON without secrets, and the names of those that were in it, sorted."""
-        hits = self._known_in(data)
+        """Returns redacted bytes of text or JSON, and the sorted names of the secrets found."""
+        hits = self._find_known(data)
         if shapes:
-            hits += _shaped(data)
+            hits += _find_shapes(data)
         if not hits:
             return RedactedBytes(data, ())
         pieces, at, names = list[bytes](), 0, set[str]()
@@ -166,7 +161,7 @@ class Redactor:
         return RedactedBytes(b"".join([*pieces, data[at:]]), tuple(sorted(names)))
 
     def touches(self, data: bytes, start: int, end: int) -> bool:
-        """Whether a secret lies in `data[start:end]`, at least in part."""
+        """Returns whether a secret overlaps `data[start:end]`."""
         far = self._longest * 8  # as JSON inside JSON
         before = data[max(0, start - FAR) : end]
         long = (b"J" in before and b"eyJ" in before) or (b"-" in before and b"-----BEGIN" in before)
@@ -174,17 +169,17 @@ class Redactor:
         return bool(self.clean(data[max(0, start - reach) : end + reach]).names)
 
     def text(self, text: str, *, shapes: bool = True) -> str:
-        """A text without secrets."""
+        """Returns a redacted text."""
         data = text.encode("utf-8", "surrogatepass")
         cleaned = self.clean(data, shapes=shapes)
         return text if not cleaned.names else cleaned.data.decode("utf-8", "surrogatepass")
 
     def names_in(self, value: Any, *, shapes: bool = True) -> tuple[str, ...]:
-        """Names of the secrets in plain JSON data, or in a record."""
+        """Returns the names of the secrets in plain JSON data or a record."""
         return self.clean(_encoded(value), shapes=shapes).names
 
     def value(self, value: Any, *, shapes: bool = True) -> Any:
-        """Plain JSON data with every text in it, keys included, without secrets."""
+        """Returns plain JSON data with every text redacted, keys included."""
         if isinstance(value, str):
             return self.text(value, shapes=shapes)
         if isinstance(value, list | tuple):
@@ -193,9 +188,9 @@ class Redactor:
             return {self.value(k, shapes=shapes): self.value(v, shapes=shapes) for k, v in value.items()}
         return value
 
-    def _known_in(self, data: bytes) -> list[_Hit]:
+    def _find_known(self, data: bytes) -> list[_Hit]:
         odd = b"\\" in data and _ODD_ESCAPE.search(data) is not None
-        near = self._known if odd else [known for known in self._known if known.core in data]
+        near = self._secrets if odd else [known for known in self._secrets if known.core in data]
         if not near:
             return []
         found, unescaped = [], _Unescaped(data)
@@ -215,7 +210,7 @@ def _encoded(value: Any) -> bytes:
         return repr(value).encode("utf-8", "replace")
 
 
-def _shaped(data: bytes) -> Iterator[_Hit]:
+def _find_shapes(data: bytes) -> Iterator[_Hit]:
     for group in _GROUPS:
         if group.rare not in data:
             continue
@@ -224,10 +219,10 @@ def _shaped(data: bytes) -> Iterator[_Hit]:
             if data.endswith(group.hints, max(0, end - 11), end):
                 for hint in group.hints:
                     if data.endswith(hint, max(0, end - 11), end):
-                        yield from _at(data, end - len(hint), group.shapes)
+                        yield from _match_shapes(data, end - len(hint), group.shapes)
 
 
-def _at(data: bytes, start: int, shapes: Sequence[Shape]) -> Iterator[_Hit]:
+def _match_shapes(data: bytes, start: int, shapes: Sequence[Shape]) -> Iterator[_Hit]:
     for shape in shapes:
         found = shape.pattern.match(data, start)
         if found and (not shape.random or _looks_random(found[0])):
@@ -235,20 +230,20 @@ def _at(data: bytes, start: int, shapes: Sequence[Shape]) -> Iterator[_Hit]:
 
 
 def _looks_random(key: bytes) -> bool:
-    """Whether it has a long part with digits and many different characters, which no name of words has."""
+    """Returns whether a key has a long part with digits and many different characters."""
     longest = max(re.split(rb"[-_]", key), key=len)
     return len(longest) >= 16 and len(set(longest)) >= 10 and any(48 <= c <= 57 for c in longest)
 
 
 class _Unescaped:
-    """Bytes with every JSON escape resolved, however often it was escaped, and where each byte came from."""
+    """Bytes with all JSON escapes resolved, at any depth, with a map to the original offsets."""
 
     def __init__(self, data: bytes) -> None:
         pieces: list[bytes] = []
         self._to: list[int] = []
-        """Where each piece begins in the result."""
+        """Start of each piece in the result."""
         self._from: list[tuple[int, int, bool]] = []
-        """Where it begins and ends in the original, and whether it is an escape."""
+        """Start and end of each piece in the original, and whether it is an escape."""
         at = size = 0
         for found in _ESCAPE.finditer(data):
             for start, end, piece in (
@@ -265,13 +260,13 @@ class _Unescaped:
         self.data = b"".join([*pieces, data[at:]])
 
     def start(self, position: int) -> int:
-        """Where the byte at `position` begins in the original."""
+        """Returns the original start of the byte at `position`."""
         which = bisect_right(self._to, position) - 1
         start, _, escape = self._from[which]
         return start if escape else start + position - self._to[which]
 
     def end(self, position: int) -> int:
-        """Where the byte before `position` ends in the original."""
+        """Returns the original end of the byte before `position`."""
         which = bisect_right(self._to, position - 1) - 1
         start, end, escape = self._from[which]
         return end if escape else start + position - self._to[which]

@@ -1,7 +1,7 @@
-"""What a run keeps so that its verdicts can be given again: each task's record and files, and what its sandbox was.
+"""Archives each task of a run, so that its verdicts can be reproduced.
 
-A task is kept once a run, content-addressed; each chain names it in an evidence of the kind `task`. What holds a value
-that must not be stored, or is too large, is left out, and the evidence says so.
+A task is stored once per run, content-addressed; each chain names it in evidence of the kind `task`. Tasks that contain
+a secret or are too large are left out, and the evidence says so.
 """
 
 from __future__ import annotations
@@ -23,73 +23,74 @@ from assay.store import BlobStore, TreeTooLarge, store_tree, write_tree
 from assay.tasks import LoadedTask, load_task
 from assay.tasks.folder import scan
 
-__all__ = ["MOST_TASK", "Fact", "TaskKeeper", "kept_task", "place_of"]
+__all__ = ["MOST_TASK", "EvidenceData", "TaskArchive", "restore_task", "sandbox_facts"]
 
 MOST_TASK = 256 << 20
-"""Bytes of a task's files, at most, that a run keeps."""
+"""Largest total size, in bytes, of a task's archived files."""
 
 
-class Fact(NamedTuple):
-    """Data and blobs of an evidence that is to be added."""
+class EvidenceData(NamedTuple):
+    """Data and blobs for new evidence."""
 
     data: dict[str, object]
     blobs: tuple[str, ...] = ()
 
 
-class TaskKeeper:
-    """Keeps the tasks of one run."""
+class TaskArchive:
+    """Archives the tasks of one run."""
 
     def __init__(self, blobs: BlobStore, redactor: Redactor) -> None:
         self._blobs = blobs
         self._redactor = redactor
-        self._kept: dict[str, asyncio.Task[Fact]] = {}
+        self._archived: dict[str, asyncio.Task[EvidenceData]] = {}
 
-    async def keep(self, loaded: LoadedTask) -> Fact:
-        """What the evidence `task` says: `record` and `listing` are blobs; `left_out` says why one is not there."""
+    async def keep(self, loaded: LoadedTask) -> EvidenceData:
+        """Returns the data of the `task` evidence: `record` and `listing` are blobs; `left_out` is the reason for a
+        missing one."""
         record = canonical_bytes(loaded.task)
         key = f"{digest_bytes(record)} {loaded.folder}"
-        if key not in self._kept:
-            self._kept[key] = asyncio.create_task(asyncio.to_thread(self._keep, loaded, record))
-        return await asyncio.shield(self._kept[key])
+        if key not in self._archived:
+            self._archived[key] = asyncio.create_task(asyncio.to_thread(self._keep, loaded, record))
+        return await asyncio.shield(self._archived[key])
 
-    def _keep(self, loaded: LoadedTask, record: bytes) -> Fact:
+    def _keep(self, loaded: LoadedTask, record: bytes) -> EvidenceData:
         data: dict[str, object] = {"digest": loaded.task.digest}
         try:
             self._look(record)
-            data["record"] = kept = self._blobs.put(record)
+            data["record"] = record_digest = self._blobs.put(record)
             if loaded.folder is None:
-                return Fact(data, (kept,))
+                return EvidenceData(data, (record_digest,))
             tree = scan(loaded.folder)
             names = [*tree.folders, *(entry.path for entry in tree.entries)]
             files = store_tree(self._blobs, tree.root, names, most_bytes=MOST_TASK, inspect=self._look)
         except (_HoldsSecretError, TreeTooLarge, OSError, UserError) as exc:
             left_out = f"{exc}"[:300]
             blobs = (str(data["record"]),) if "record" in data else ()
-            return Fact({**data, "left_out": left_out}, blobs)
+            return EvidenceData({**data, "left_out": left_out}, blobs)
         data |= {"listing": files.listing, "files": files.files, "bytes": files.bytes}
-        return Fact(data, (kept, files.listing))
+        return EvidenceData(data, (record_digest, files.listing))
 
     def _look(self, data: bytes) -> None:
-        """A task may hold text that looks like a key; the values that this run was given are what must not be kept."""
+        """Raises `_HoldsSecretError` if the data contains a known secret; key-shaped text is allowed in a task."""
         names = self._redactor.clean(data, shapes=False).names
         if names:
             raise _HoldsSecretError(f"it holds the value of {', '.join(names)}, which no record may hold")
 
 
 class _HoldsSecretError(ValueError):
-    """What was to be kept holds a value that no record may hold."""
+    """The data contains a value that no record may hold."""
 
 
-def kept_task(evidence: Evidence, blobs: BlobStore, folder: Path) -> LoadedTask:
-    """The task as a run kept it.
+def restore_task(evidence: Evidence, blobs: BlobStore, folder: Path) -> LoadedTask:
+    """Restores an archived task.
 
     Args:
         evidence: Of the kind `task`.
-        blobs: The store's.
-        folder: Where its files are written; must not exist yet. Not used for a task without files.
+        blobs: The store's blobs.
+        folder: Target of its files; must not exist yet. Unused for a task without files.
 
     Raises:
-        StoreError: It was not kept whole, or a blob is gone or was changed.
+        StoreError: The archive is incomplete, or a blob is missing or changed.
     """
     record, listing = evidence.data.get("record"), evidence.data.get("listing")
     left_out = evidence.data.get("left_out")
@@ -98,7 +99,7 @@ def kept_task(evidence: Evidence, blobs: BlobStore, folder: Path) -> LoadedTask:
     try:
         task = msgspec.json.decode(blobs.get(record), type=Task)
     except msgspec.DecodeError as exc:
-        raise StoreError(f"{record} is no task of this version: {exc}") from exc
+        raise StoreError(f"{record} is not a task of this version: {exc}") from exc
     if not isinstance(listing, str):
         return LoadedTask(task, None)
     try:
@@ -113,8 +114,8 @@ def kept_task(evidence: Evidence, blobs: BlobStore, folder: Path) -> LoadedTask:
     return loaded._replace(task=task)
 
 
-def place_of(spec: WorkspaceSpec, backend: str) -> dict[str, Any]:
-    """What a sandbox was made of, without the values of variables and without paths of the host."""
+def sandbox_facts(spec: WorkspaceSpec, backend: str) -> dict[str, Any]:
+    """Returns the properties of a sandbox, without values of variables and without host paths."""
     tools = next((Path(mount.source).name for mount in spec.mounts if mount.target == HOME), None)
     return {
         "backend": backend,
@@ -134,7 +135,7 @@ def place_of(spec: WorkspaceSpec, backend: str) -> dict[str, Any]:
 
 @cache
 def _host() -> dict[str, str]:
-    """The machine whose tools are the base of images that bring none."""
+    """Returns the host's identity; its tools are the base of images that bring none."""
     try:
         told = platform.freedesktop_os_release()
     except OSError:

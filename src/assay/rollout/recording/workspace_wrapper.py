@@ -1,4 +1,4 @@
-"""A workspace that passes everything on to another one: what those that change one thing of it have in common."""
+"""Base of workspaces that delegate to another workspace."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from assay.environments.interface import Change, ProcessInfo, Snapshot, Workspace, WorkspaceSpec
 from assay.records import Isolation
 
-__all__ = ["PassingWorkspace"]
+__all__ = ["WorkspaceWrapper"]
 
 
-class PassingWorkspace:
-    """All of `Workspace` but `exec` and `fork`, which whoever is built on it changes."""
+class WorkspaceWrapper:
+    """Delegates all of `Workspace` except `exec` and `fork`, which subclasses implement."""
 
     def __init__(self, inner: Workspace) -> None:
         self._inner = inner

@@ -1,1 +1,1 @@
-"""Recorded attempts again: judged, audited, replayed, continued."""
+"""Reuse of recorded attempts: re-verification, replay, counterfactual continuation."""

@@ -1,4 +1,4 @@
-"""Judges one recorded attempt again: a sandbox's sealed states, a world's recorded calls, or what an import holds."""
+"""Judges one recorded attempt again, from a sandbox's sealed states, a world's recorded calls, or imported data."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from assay.environments.worlds.opening import open_world
 from assay.errors import BoundaryError, TaskError, UserError, VerifierError, boundary
 from assay.records import Evidence, Task, Trajectory, Verdict
 from assay.rollout.attempt.preparation import Preparer
-from assay.rollout.attempt.site import BEGAN
-from assay.rollout.attempt.steps import combined, of_step, step_tasks
+from assay.rollout.attempt.site import WORLD_CHECKPOINT
+from assay.rollout.attempt.steps import as_step_result, combine_steps, step_tasks
 from assay.rollout.rejudge.recorded_task import AS_ASKED, variation_of
-from assay.rollout.runs import Means
+from assay.rollout.runs import RunResources
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
 from assay.verdicts import (
@@ -30,84 +30,88 @@ from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
 from assay.verify._from_artifacts import state_of_import
 from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, recorded_seeds, reverdict, sealed_states
 
-__all__ = ["judged_again"]
+__all__ = ["judge_again"]
 
 MORE_ROUNDS = 2
-"""How often a check judges more where it said something else than before: what is flaky shows."""
-_Found = list[tuple[Verdict, Reverdict]]
+"""Additional rounds for a check whose result differs from the recorded one, to expose flakiness."""
+_Comparisons = list[tuple[Verdict, Reverdict]]
 
 
-async def judged_again(
-    trajectory: Trajectory, loaded: LoadedTask, means: Means, blobs: BlobStore, rounds: int, *, fresh: bool = False
-) -> _Found:
-    """Each outcome verdict that was recorded, and what judging again came to.
+async def judge_again(
+    trajectory: Trajectory,
+    loaded: LoadedTask,
+    resources: RunResources,
+    blobs: BlobStore,
+    rounds: int,
+    *,
+    fresh: bool = False,
+) -> _Comparisons:
+    """Returns each recorded outcome verdict with the result of judging again.
 
     Args:
         trajectory: The attempt; it has an outcome verdict.
-        loaded: Its task, as it is to be judged now.
-        means: With what.
-        blobs: The store's.
-        rounds: How often each check judges.
-        fresh: Checks that draw inputs draw others than the recorded ones.
+        loaded: The task to judge by.
+        resources: Opened resources of the run.
+        blobs: The store's blobs.
+        rounds: Judgements per check.
+        fresh: Draw new inputs for checks that draw inputs.
     """
-    judging = _Judging(trajectory, loaded, means, blobs, rounds)
-    judging.seeds = {} if fresh else recorded_seeds(trajectory)
+    attempt_judge = _AttemptJudge(trajectory, loaded, resources, blobs, rounds)
+    attempt_judge.seeds = {} if fresh else recorded_seeds(trajectory)
     try:
         with boundary(VerifierError, "judging again"):
-            return await judging.run()
+            return await attempt_judge.run()
     except (BoundaryError, UserError) as exc:
-        return [(was, cannot(was.check, exc)) for was in judging.recorded]
+        return [(was, cannot(was.check, exc)) for was in attempt_judge.recorded]
 
 
-class _Judging:
-    """One attempt, judged again."""
-
-    def __init__(self, trajectory: Trajectory, loaded: LoadedTask, means: Means, blobs: BlobStore, rounds: int) -> None:
-        self._trajectory, self._loaded, self._means, self._blobs = trajectory, loaded, means, blobs
+class _AttemptJudge:
+    def __init__(
+        self, trajectory: Trajectory, loaded: LoadedTask, resources: RunResources, blobs: BlobStore, rounds: int
+    ) -> None:
+        self._trajectory, self._loaded, self._resources, self._blobs = trajectory, loaded, resources, blobs
         self._rounds = rounds
         self.recorded: list[Verdict] = outcome_verdicts(trajectory.verdicts)
         self.seeds: dict[str, bytes] = {}
 
-    async def run(self) -> _Found:
-        """Judges by the way in which the attempt was made."""
+    async def run(self) -> _Comparisons:
+        """Chooses the way to judge by how the attempt was made."""
         trajectory = self._trajectory
         if trajectory.agent.endswith(AS_ASKED):
             raise CannotRebuildError(
-                "it was judged in its living sandbox, as its task asks elsewhere: that is not to be had again"
+                "it was judged in its living sandbox (as-asked verification), which no longer exists"
             )
         circumstance = variation_of(trajectory)
         if circumstance is not None:
-            raise CannotRebuildError(
-                f"it was judged under a circumstance of its own ({circumstance}): only its run makes that again"
-            )
+            raise CannotRebuildError(f"it was judged under a variation ({circumstance}): only its run makes that again")
         if self._loaded.task.environment.kind != "workspace":
             return await self._world()
-        preparer = self._means.preparer
+        preparer = self._resources.preparer
         if preparer is None:
             raise CannotRebuildError("isolation not available: no sandbox was opened")
         if is_imported_record(trajectory.started):
             return await self._import(preparer)
         return await self._workspace(preparer)
 
-    async def _workspace(self, preparer: Preparer) -> _Found:
+    async def _workspace(self, preparer: Preparer) -> _Comparisons:
         parts, states = step_tasks(self._loaded), sealed_states(self._trajectory)
         if not states:
             raise CannotRebuildError("no state was sealed: there is nothing to judge")
         spec = await self._spec(preparer)
         judged: list[list[CheckResult]] = []
-        named: _Found = []
+        named: _Comparisons = []
         for (step, task), state in zip(parts, states, strict=False):
             rounds = await self._by_checks(preparer, spec, state, step, task)
             judged.append([one[0] for one in rounds.values()])
-            named += self._compared(rounds, "outcome" if step is None else "process")
+            named += self._compare(rounds, "outcome" if step is None else "process")
         if parts[0][0] is None:
             return named
         strategy = self._loaded.task.environment.parameters.get("multi_step_reward_strategy", "mean")
-        whole = CheckResult(combined([[r.verdict for r in part] for part in judged], len(parts), strategy), ())
-        return [*named, *self._compared({"steps": [whole]}, "outcome")]
+        whole = CheckResult(combine_steps([[r.verdict for r in part] for part in judged], len(parts), strategy), ())
+        return [*named, *self._compare({"steps": [whole]}, "outcome")]
 
     async def _spec(self, preparer: Preparer) -> WorkspaceSpec:
-        """The sandbox as it was, with the fresh folders that were no part of the state."""
+        """Returns the recorded sandbox, with the temporary folders that were excluded from the state."""
         spec = await preparer.spec(self._loaded)
         place = next((e for e in self._trajectory.evidence if e.kind == "place"), None)
         own = () if place is not None or not was_given_solution(self._trajectory.started) else ("/solution",)
@@ -126,7 +130,7 @@ class _Judging:
     async def _rounds_on(
         self, preparer: Preparer, spec: WorkspaceSpec, snapshot: Snapshot, task: Task, step: str | None
     ) -> dict[str, list[CheckResult]]:
-        """What each check says, round by round; more rounds where it is something else than was recorded."""
+        """Returns each check's results by round; more rounds where they differ from the recorded ones."""
         resolved = preparer.resolved(task)
         separate = await preparer.separate(self._loaded, resolved)
         found: dict[str, list[CheckResult]] = {}
@@ -146,18 +150,18 @@ class _Judging:
             )
             for result in await verify_outcome(request):
                 found.setdefault(result.verdict.check, []).append(result)
-            if number == self._rounds and self._is_news(found):
+            if number == self._rounds and self._has_changed(found):
                 wanted += MORE_ROUNDS
         return found
 
-    def _is_news(self, found: dict[str, list[CheckResult]]) -> bool:
+    def _has_changed(self, found: dict[str, list[CheckResult]]) -> bool:
         known = {v.check: v.status for v in self._trajectory.verdicts}
         said = [(known[name], one.verdict.status) for name, rounds in found.items() for one in rounds if name in known]
         return any(before != now for before, now in said)
 
-    def _compared(self, rounds: dict[str, list[CheckResult]], kind: str) -> _Found:
-        """Recorded verdicts beside what their checks say now; one whose check is gone cannot be compared."""
-        found: _Found = []
+    def _compare(self, rounds: dict[str, list[CheckResult]], kind: str) -> _Comparisons:
+        """Pairs recorded verdicts with the new results; a verdict whose check is gone cannot be compared."""
+        found: _Comparisons = []
         recorded = (v for v in self._trajectory.verdicts if not is_reverification(v.check))
         for was in (v for v in recorded if v.kind == kind):
             if was.check in rounds:
@@ -167,21 +171,21 @@ class _Judging:
                 found.append((was, cannot(was.check, gone)))
         return found
 
-    async def _import(self, preparer: Preparer) -> _Found:
-        """Somebody else's attempt: their verdict beside the worst of what the task's checks say of what they left."""
+    async def _import(self, preparer: Preparer) -> _Comparisons:
+        """Pairs an imported verdict with the worst result of the task's checks on the imported files."""
         spec = await self._spec(preparer)
         snapshot = await state_of_import(self._trajectory, spec, preparer.backend, self._blobs)
         try:
             rounds = await self._rounds_on(preparer, spec, snapshot, self._loaded.task, None)
         finally:
             await preparer.backend.release(snapshot)
-        whole = [_worst(results) for results in zip(*rounds.values(), strict=True)]
+        whole = [_combine_worst(results) for results in zip(*rounds.values(), strict=True)]
         if not whole:
             raise CannotRebuildError("the task has no check")
         return [(was, reverdict(was, whole)) for was in self.recorded]
 
-    async def _world(self) -> _Found:
-        """Makes the world anew and does the recorded calls again; where that leads elsewhere nothing is judged."""
+    async def _world(self) -> _Comparisons:
+        """Recreates the world and replays the calls; a different final digest is not judged."""
         sealed = next(
             (e for e in reversed(self._trajectory.evidence) if e.kind == "facts" and "digest" in e.data), None
         )
@@ -189,23 +193,23 @@ class _Judging:
             raise CannotRebuildError("the world's last facts were not recorded")
         rounds: dict[str, list[CheckResult]] = {}
         for number in range(1, self._rounds + 1):
-            digest, facts = await self._done_again()
+            digest, facts = await self._replay_calls()
             if digest != sealed.data["digest"]:
                 raise CannotRebuildError(
                     f"the recorded calls lead to another state now: {digest}, and it was {sealed.data['digest']}"
                 )
             for result in judge_facts(self._loaded.task, facts):
-                named = of_step(str(number), result)
+                named = as_step_result(str(number), result)
                 kept = CheckResult(msgspec.structs.replace(named.verdict, kind="outcome"), named.evidence)
                 rounds.setdefault(result.verdict.check, []).append(kept)
-        return self._compared(rounds, "outcome")
+        return self._compare(rounds, "outcome")
 
-    async def _done_again(self) -> tuple[str | None, dict[str, Any]]:
+    async def _replay_calls(self) -> tuple[str | None, dict[str, Any]]:
         spec = self._loaded.task.environment
         with boundary(TaskError, f"doing the calls again in the environment {spec.kind!r}"):
             world: World = open_world(spec)
             try:
-                began = next((e for e in self._trajectory.evidence if e.kind == BEGAN and e.blobs), None)
+                began = next((e for e in self._trajectory.evidence if e.kind == WORLD_CHECKPOINT and e.blobs), None)
                 if began is not None and isinstance(world, KeepsStates):
                     world.restore(self._blobs.get(began.blobs[0]))
                 for call in _calls(self._trajectory):
@@ -216,14 +220,13 @@ class _Judging:
 
 
 def _calls(trajectory: Trajectory) -> Sequence[tuple[str, dict[str, Any]]]:
-    """Tool calls of the agent that were executed, in order."""
     mine = (step for step in trajectory.steps if step.actor == "agent")
     acts = [call for step in mine for call, _ in zip(step.tool_calls, step.observations, strict=False)]
     return [(call.name, call.parsed) for call in acts if call.error is None and call.parsed is not None]
 
 
-def _worst(results: Sequence[CheckResult]) -> CheckResult:
-    """One result that stands for those of all checks."""
+def _combine_worst(results: Sequence[CheckResult]) -> CheckResult:
+    """Returns one result that stands for those of all checks."""
     status = worst_outcome(one.verdict.status for one in results)
     first = next(one for one in results if one.verdict.status == status)
     evidence = tuple(found for one in results for found in one.evidence)

@@ -1,7 +1,6 @@
-"""Recorded attempts as something that can be judged or done again: their task, its checks, and what they did.
+"""Recorded attempts in a form that can be judged or replayed: task, checks, acts.
 
-For re-verification and replay. Invariant: a task stands for the recorded one only where its digest is the recorded
-one, unless today's version was asked for by name.
+Invariant: a task replaces the recorded one only if its digest is equal, unless today's version was requested.
 """
 
 from __future__ import annotations
@@ -18,43 +17,43 @@ from assay.agents.interface import Prior
 from assay.errors import StoreError, UserError
 from assay.records import Event, Evidence, EvidenceAdded, Step, StepTaken, Trajectory
 from assay.rollout.config import RunConfig
-from assay.rollout.recording.task_archive import kept_task
+from assay.rollout.recording.task_archive import restore_task
 from assay.store import RunStore, write_tree
 from assay.tasks import LoadedTask, find_tasks
 from assay.verify.again import CannotRebuildError
 
-__all__ = ["AS_ASKED", "PastTasks", "Places", "Version", "past_config", "priors_of", "variation_of"]
+__all__ = ["AS_ASKED", "RecordedTasks", "SandboxOptions", "Version", "priors_of", "recorded_config", "variation_of"]
 
 Version = Literal["recorded", "today"]
 AS_ASKED = "+as-asked"
-"""What an agent's name ends with where the attempt was judged as its task asks elsewhere."""
-_OF_PLACES = ("backend", "allow_unsafe", "allow_network", "accept_whole_network", "base", "pass_env", "limits")
+"""Suffix of the agent's name in attempts judged as asked."""
+_SANDBOX_FIELDS = ("backend", "allow_unsafe", "allow_network", "accept_whole_network", "base", "pass_env", "limits")
 
 
-class Places(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What may be asked of sandboxes over what a run was made with."""
+class SandboxOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Sandbox options that override or extend those of a run."""
 
     backend: str | None = None
-    """The sandbox; default: as the run had it."""
+    """The sandbox; default: the run's."""
     allow_unsafe: bool = False
     """Allow the `process` backend, which isolates nothing."""
     allow_network: bool = False
-    """Allow the network to tasks whose own policy asks for it, also where the run did not."""
+    """Allow the network to tasks whose own policy asks for it, even if the run did not."""
     base: dict[str, str] = {}
-    """What stands in for a Dockerfile's `FROM IMAGE`, beside what the run was given: `IMAGE=scratch`, or a name."""
+    """Replacement for a Dockerfile's `FROM IMAGE`, in addition to the run's: `IMAGE=scratch`, or a name."""
     pass_env: tuple[str, ...] = ()
-    """Names of host variables that templates in tasks may read, beside those of the run."""
+    """Names of host variables that templates in tasks may read, in addition to the run's."""
 
 
-def past_config(store: RunStore, more: Places) -> RunConfig:
-    """How the sandboxes of a run were made, as its manifest says, with what is asked for beside it.
+def recorded_config(store: RunStore, more: SandboxOptions) -> RunConfig:
+    """Returns the sandbox configuration of a run from its manifest, merged with the requested options.
 
     Raises:
-        StoreError: The manifest says what cannot be read.
-        UserError: What is asked for cannot work.
+        StoreError: The manifest is invalid.
+        UserError: The requested options cannot work.
     """
     given = store.manifest().get("config")
-    told = {name: given[name] for name in _OF_PLACES if name in given} if isinstance(given, dict) else {}
+    told = {name: given[name] for name in _SANDBOX_FIELDS if name in given} if isinstance(given, dict) else {}
     try:
         past = msgspec.convert({"tasks": ("-",), **told}, RunConfig)
     except msgspec.ValidationError as exc:
@@ -69,12 +68,12 @@ def past_config(store: RunStore, more: Places) -> RunConfig:
     )
 
 
-class PastTasks:
-    """The tasks of a run, as they were or as they are. Use as a context manager: kept files are written out inside.
+class RecordedTasks:
+    """The tasks of a run, as recorded or as they are today. Use as a context manager, which removes restored files.
 
     Args:
         store: The run.
-        version: Which: `recorded`, as the store kept it or as a folder with the same digest has it; or `today`.
+        version: `recorded` (the archived copy, or a folder with the same digest) or `today`.
         folders: Where today's tasks are; default: where the run found them.
     """
 
@@ -88,11 +87,11 @@ class PastTasks:
         self._problem = ""
 
     def of(self, trajectory: Trajectory) -> LoadedTask:
-        """The task of an attempt. Raises `CannotRebuildError` where it is not to be had."""
+        """Returns the task of an attempt. Raises `CannotRebuildError` if it is unavailable."""
         kept = next((e for e in trajectory.evidence if e.kind == "task"), None)
         if self._version == "recorded" and kept is not None and "left_out" not in kept.data:
-            return self._as_kept(kept)
-        found = self._as_today(trajectory.task)
+            return self._restore(kept)
+        found = self._find_today(trajectory.task)
         if found is None:
             hint = self._problem or "name its folder with --tasks"
             raise CannotRebuildError(
@@ -106,29 +105,29 @@ class PastTasks:
             why = f" ({kept.data['left_out']})" if kept is not None else ""
             raise CannotRebuildError(
                 f"the digest of the task changed: it is {found.task.digest}, and was {trajectory.task_digest}; the "
-                f"store holds no copy of it as it was{why}; --check-version today takes it as it is"
+                f"store holds no copy of it as it was{why}; --check-version today uses the current one"
             )
         return found
 
-    def _as_kept(self, kept: Evidence) -> LoadedTask:
+    def _restore(self, kept: Evidence) -> LoadedTask:
         key = (kept.data.get("record"), kept.data.get("listing"))
         if key not in self._kept:
             folder = Path(self._scratch.name) / str(len(self._kept)) / "task"
             folder.parent.mkdir()
             try:
-                self._kept[key] = kept_task(kept, self._store.blobs, folder)
+                self._kept[key] = restore_task(kept, self._store.blobs, folder)
             except StoreError as exc:
-                raise CannotRebuildError(f"the task as it was is not to be had: {exc}") from exc
+                raise CannotRebuildError(f"the recorded version of the task is not available: {exc}") from exc
         return self._kept[key]
 
-    def _as_today(self, task: str) -> LoadedTask | None:
+    def _find_today(self, task: str) -> LoadedTask | None:
         if self._today is None:
-            self._today = {one.task.id: one for one in self._found()}
+            self._today = {one.task.id: one for one in self._find_folder_tasks()}
         short = task.rpartition("/")[2]
         near = [one for name, one in self._today.items() if name.rpartition("/")[2] == short]
         return self._today.get(task) or (near[0] if len(near) == 1 else None)
 
-    def _found(self) -> tuple[LoadedTask, ...]:
+    def _find_folder_tasks(self) -> tuple[LoadedTask, ...]:
         if self._folders:
             return find_tasks(self._folders)
         config: Any = self._store.manifest().get("config")
@@ -141,24 +140,24 @@ class PastTasks:
             self._problem = str(exc)
             return ()
 
-    def __enter__(self) -> PastTasks:
-        """Opens a context that removes what was written out."""
+    def __enter__(self) -> RecordedTasks:
+        """Opens the context."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Removes it."""
+        """Removes restored files."""
         with contextlib.suppress(OSError):
             self._scratch.cleanup()
 
 
 def variation_of(trajectory: Trajectory) -> str | None:
-    """The circumstance that an attempt was made and judged under; None where there was none."""
+    """Returns the name of the variation that an attempt was made under; None if there was none."""
     found = (e.data.get("variation") for e in trajectory.evidence if e.kind == "place")
     return next((str(name) for name in found if name), None)
 
 
 def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:
-    """What the agent of an attempt did, part by part of its task: each ends where its state was sealed."""
+    """Returns the recorded acts of an attempt, one `Prior` per part of its task, split where the state was sealed."""
     parts: list[list[Step | Evidence]] = [[]]
     marked = False
     for event in store.events(chain):
@@ -183,7 +182,7 @@ def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:
 
 
 def _act(event: Event) -> Step | Evidence | None:
-    """What a replay must know: steps, what was done beside them, how commands were run, and where a part ends."""
+    """Returns the act of an event that a replay needs: a step, an act outside steps, an execution or a sealing."""
     if isinstance(event.body, StepTaken):
         return event.body.step
     if not isinstance(event.body, EvidenceAdded):

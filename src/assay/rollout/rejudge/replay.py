@@ -1,7 +1,7 @@
-"""Does recorded attempts again in fresh environments and compares what they show, step by step.
+"""Replays recorded attempts in fresh environments and compares the results step by step.
 
-The replays are an ordinary run in the store, judged as every run is; what comparing came to is added to each of its
-chains as evidence of the kind `replay`. Where a replay differs, it is done again under other circumstances to find why.
+Replays are an ordinary, judged run; each comparison is added to the replay's chain as evidence of the kind `replay`. A
+diverging replay is repeated under variations to find the cause.
 """
 
 from __future__ import annotations
@@ -14,77 +14,77 @@ import msgspec
 
 from assay import __version__
 from assay.agents.replay import ReplayAgent
-from assay.analysis.causes import Cause, Seen, Signature, cause_of, signature
+from assay.analysis.causes import Cause, DivergenceFacts, Signature, cause_of, signature
 from assay.analysis.replayed import Comparison, Manifest, PathDifference, compare
-from assay.analysis.volatile import Volatile, is_volatile_path, own
+from assay.analysis.volatile import Volatile, compile_patterns, is_volatile_path
 from assay.environments.interface import Change
 from assay.errors import StoreError, UserError
 from assay.records import AttemptStarted, Evidence, EvidenceAdded, Trajectory, canonical_bytes
 from assay.rollout.admitted import ADMISSION
-from assay.rollout.attempt.variation import Variation, other_clock
+from assay.rollout.attempt.variation import Variation, clock_variation
 from assay.rollout.plan import PlannedAttempt, merge_limits
 from assay.rollout.progress import Progress
 from assay.rollout.rejudge.recorded_task import (
     AS_ASKED,
-    PastTasks,
-    Places,
+    RecordedTasks,
+    SandboxOptions,
     Version,
-    past_config,
     priors_of,
+    recorded_config,
     variation_of,
 )
-from assay.rollout.runs import new_run_name, opened_means, run_attempts
+from assay.rollout.runs import new_run_name, open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import AttemptRow, BlobStore, RunStore, annotate_all
 from assay.tasks import LoadedTask
 from assay.verdicts import is_imported_record, was_given_solution
 from assay.verify.again import CannotRebuildError, sealed_states
 
-__all__ = ["ReplayConfig", "ReplayReport", "Replayed", "replay", "replayed_attempt", "unreplayable", "volatile_of"]
+__all__ = ["ReplayConfig", "ReplayReport", "ReplayResult", "plan_replay", "replay", "replay_obstacle", "volatile_of"]
 
 MOST_EXPLAINED = 20
-"""Divergent attempts of one replay that are replayed under other circumstances."""
+"""Diverging attempts of one replay that are repeated under variations."""
 KIND = "replay"
 HASH_SEED = "20261"
 
 
-class ReplayConfig(Places, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is replayed, and how."""
+class ReplayConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Configuration of a replay."""
 
     attempts: tuple[str, ...] = ()
-    """Names of attempts (task@number), or their beginnings; what stands before a slash may be left out."""
+    """Attempt names (task@number), or prefixes; the part before a slash may be omitted."""
     run: str | None = None
-    """Name of the run that they are of; default: the newest one that is no replay itself."""
+    """Run of the attempts; default: the newest run that is not a replay."""
     all: bool = False
     """Replay every attempt of the run."""
     times: int = 1
-    """How often each attempt is replayed."""
+    """Replays of each attempt."""
     no_experiments: bool = False
-    """Do not replay what differs under other circumstances to find out why."""
+    """Do not repeat diverging replays under variations to find the cause."""
     from_each_prefix: bool = False
-    """Let another agent go on before each step, and say which step was decisive."""
+    """Let another agent continue from before each step, and report the decisive step."""
     agent: str = "oracle"
-    """With --from-each-prefix, who goes on: an agent as in `assay run`, or `attempt:NAME` for the rest of that one."""
+    """With --from-each-prefix, the continuing agent: as in `assay run`, or `attempt:NAME` for the rest of that
+    attempt."""
     agent_options: dict[str, Any] = msgspec.field(default_factory=dict)
     """Options of that agent, as `key=value`."""
     model: str | None = None
-    """What that agent asks, as in `assay run`."""
+    """Model of that agent, as in `assay run`."""
     check_version: Version = "recorded"
-    """Which task: as it was `recorded` (from the store's copy, or a folder with the same digest), or as it is
-    `today`."""
+    """Version of the task: `recorded` (the archived copy, or a folder with the same digest) or `today`."""
     tasks: tuple[str, ...] = ()
     """Where today's tasks are, folders or families; default: where the run found them."""
     concurrency: int = 2
-    """How many replays are under way at once."""
+    """Replays under way at once."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work, before anything starts."""
+        """Rejects invalid values before anything starts."""
         if self.times < 1 or self.concurrency < 1:
             raise UserError("times and concurrency must be at least 1")
 
 
-class Replayed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one replay of one attempt came to."""
+class ReplayResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The result of one replay of one attempt."""
 
     attempt: str
     chain: str
@@ -92,48 +92,45 @@ class Replayed(msgspec.Struct, frozen=True, omit_defaults=True):
     head: str
     """The head of the recorded chain."""
     replay: str | None = None
-    """The chain of the replay; None where there was none."""
+    """Chain of the replay; None if there was none."""
     problem: str | None = None
-    """Why it could not be replayed, or broke."""
+    """Why it could not be replayed, or why it broke."""
     comparison: Comparison | None = None
     missing: tuple[str, ...] = ()
-    """What was done and could not be done again."""
+    """Recorded acts that could not be repeated."""
     cause: Cause | None = None
     experiments: tuple[str, ...] = ()
-    """Circumstances under which it was replayed to find the cause."""
+    """Variations under which it was repeated to find the cause."""
 
     @property
     def agrees(self) -> bool:
-        """Whether the replay shows what was recorded, but for what means nothing."""
+        """Returns whether the replay matches the record, ignoring volatile differences."""
         return self.comparison is not None and self.comparison.agrees
 
 
 class ReplayReport(msgspec.Struct, frozen=True):
-    """What replaying came to."""
+    """The results of a replay."""
 
     run: str
     replay: str
-    """The run that the replays are."""
-    results: tuple[Replayed, ...]
+    results: tuple[ReplayResult, ...]
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many replays agree and differ, and how many attempts cannot be replayed."""
+        """Numbers of agreeing, differing and unreplayable attempts."""
         agree = sum(one.agrees for one in self.results)
         cannot = sum(one.comparison is None for one in self.results)
         return {"agree": agree, "differ": len(self.results) - agree - cannot, "cannot": cannot}
 
     @property
     def rate(self) -> float | None:
-        """The share of what could be replayed that agrees."""
+        """Share of replayed attempts that agree; None if none was replayed."""
         counts = self.counts
         tried = counts["agree"] + counts["differ"]
         return counts["agree"] / tried if tried else None
 
 
-class _Known(NamedTuple):
-    """A recorded attempt and what doing it again needs."""
-
+class _ReplaySource(NamedTuple):
     row: AttemptRow
     trajectory: Trajectory
     loaded: LoadedTask | None
@@ -144,23 +141,23 @@ async def replay(run: str, config: ReplayConfig, settings: Settings, progress: P
     """Replays attempts of a run.
 
     Args:
-        run: The run that they are of.
-        config: Which, and how.
+        run: The run of the attempts.
+        config: Which attempts, and how.
         settings: Where the store and the caches are.
-        progress: Told what happens.
+        progress: Receives progress.
 
     Raises:
-        UserError: An attempt is none of the run, or what is asked for cannot work; nothing was started.
+        UserError: An attempt does not exist, or an option cannot work; nothing was started.
         StoreError: The run is damaged, or the replays cannot be written.
     """
-    with RunStore.open(settings.store, run) as store, PastTasks(store, config.check_version, config.tasks) as tasks:
-        known = [_known(store, row, tasks) for row in chosen(store, config)]
-        replaying = _Replaying(store, config, settings, progress)
+    with RunStore.open(settings.store, run) as store, RecordedTasks(store, config.check_version, config.tasks) as tasks:
+        known = [_load_source(store, row, tasks) for row in select_attempts(store, config)]
+        replaying = _Replay(store, config, settings, progress)
         return await replaying.run(known)
 
 
-def chosen(store: RunStore, config: ReplayConfig) -> list[AttemptRow]:
-    """The deciding tries of the attempts that are asked for. Raises `UserError` where that is none."""
+def select_attempts(store: RunStore, config: ReplayConfig) -> list[AttemptRow]:
+    """Returns the deciding trials of the requested attempts. Raises `UserError` if there are none."""
     if config.all == bool(config.attempts):
         raise UserError("name the attempts that are to be replayed, or give --all (`assay ls` lists them)")
     rows = [row for row in store.attempts() if row.final] if config.all else list(map(store.find, config.attempts))
@@ -169,49 +166,49 @@ def chosen(store: RunStore, config: ReplayConfig) -> list[AttemptRow]:
     return list({row.chain: row for row in rows}.values())
 
 
-def _known(store: RunStore, row: AttemptRow, tasks: PastTasks) -> _Known:
+def _load_source(store: RunStore, row: AttemptRow, tasks: RecordedTasks) -> _ReplaySource:
     trajectory = store.trajectory(row.chain)
-    problem = unreplayable(trajectory)
+    problem = replay_obstacle(trajectory)
     try:
-        return _Known(row, trajectory, None if problem else tasks.of(trajectory), problem)
+        return _ReplaySource(row, trajectory, None if problem else tasks.of(trajectory), problem)
     except CannotRebuildError as exc:
-        return _Known(row, trajectory, None, str(exc))
+        return _ReplaySource(row, trajectory, None, str(exc))
 
 
-def unreplayable(trajectory: Trajectory) -> str | None:
-    """Why an attempt's actions cannot be executed again by us; None where they can."""
+def replay_obstacle(trajectory: Trajectory) -> str | None:
+    """Returns why an attempt's acts cannot be replayed; None if they can."""
     if is_imported_record(trajectory.started):
         return "it was imported: its actions are those of another harness, in an environment that is not known"
     if trajectory.agent == ADMISSION:
-        return "it is a certificate: nobody acted"
+        return "it is a certificate, not an attempt of an agent"
     fork = trajectory.started.config.get("fork")
     if isinstance(fork, dict):
         return f"it began in the middle of {fork.get('chain')}: replay that, or judge this with `assay verify --again`"
     if variation_of(trajectory) is not None:
-        return f"it acted under a circumstance of its own ({variation_of(trajectory)}): only its run makes that again"
+        return f"it acted under a variation ({variation_of(trajectory)}): only its run makes that again"
     if any(call.raw_request is not None for call in trajectory.calls):
         again = f"replay:{trajectory.run}:{trajectory.attempt}"
         return (
-            f"a program in the sandbox acted, with tools of its own: let it act again on the recorded replies of its "
+            f"a program in the sandbox acted, with its own tools: run it again on the recorded replies of its "
             f"model, with `assay run TASK --agent {trajectory.agent} --model {again}`"
         )
     return None
 
 
 def volatile_of(loaded: LoadedTask) -> tuple[Volatile, ...]:
-    """The task's own patterns, `[metadata.assay] volatile`. Raises `UserError` where one is wrong."""
+    """Returns the task's own patterns, `[metadata.assay] volatile`. Raises `UserError` for an invalid one."""
     ours = loaded.task.metadata.get("assay")
     given = ours.get("volatile", ()) if isinstance(ours, dict) else ()
     try:
-        return own([str(one) for one in given] if isinstance(given, list | tuple) else [str(given)])
+        return compile_patterns([str(one) for one in given] if isinstance(given, list | tuple) else [str(given)])
     except ValueError as exc:
         raise UserError(f"task {loaded.task.id!r}: {exc}") from exc
 
 
-def replayed_attempt(store: RunStore, row: AttemptRow, loaded: LoadedTask, config: ReplayConfig) -> PlannedAttempt:
-    """The plan of one replay."""
+def plan_replay(store: RunStore, row: AttemptRow, loaded: LoadedTask, config: ReplayConfig) -> PlannedAttempt:
+    """Returns the plan of one replay."""
     as_asked = row.agent.endswith(AS_ASKED)
-    limits = merge_limits(past_config(store, config).limits, loaded.task.limits)
+    limits = merge_limits(recorded_config(store, config).limits, loaded.task.limits)
     return PlannedAttempt(
         id=row.attempt,
         loaded=loaded,
@@ -220,7 +217,7 @@ def replayed_attempt(store: RunStore, row: AttemptRow, loaded: LoadedTask, confi
         limits=limits,
         agent=ReplayAgent(),
         verification="as_asked" if as_asked else "default",
-        told={"replay": {"run": row.run, "chain": row.chain, "head": row.head, "agent": row.agent}},
+        extra_config={"replay": {"run": row.run, "chain": row.chain, "head": row.head, "agent": row.agent}},
         brings_solution=was_given_solution(_started(store, row.chain)),
         prior=priors_of(store, row.chain),
     )
@@ -234,38 +231,41 @@ def _started(store: RunStore, chain: str) -> AttemptStarted:
     return body
 
 
-class _Replaying:
-    """One replay of a run's attempts under way."""
-
+class _Replay:
     def __init__(self, store: RunStore, config: ReplayConfig, settings: Settings, progress: Progress) -> None:
         self._store, self._config, self._settings, self._progress = store, config, settings, progress
         self._name = new_run_name("replay")
 
-    async def run(self, known: Sequence[_Known]) -> ReplayReport:
-        """Replays, compares, looks for causes, and keeps what was found."""
+    async def run(self, known: Sequence[_ReplaySource]) -> ReplayReport:
+        """Replays, compares, finds causes, and stores the results."""
         plans = {one.row.chain: list(self._plans(one)) for one in known if one.loaded is not None}
         planned = [plan for several in plans.values() for plan in several]
-        results = [Replayed(k.row.attempt, k.row.chain, k.row.agent, k.row.head, None, k.problem) for k in known]
+        results = [ReplayResult(k.row.attempt, k.row.chain, k.row.agent, k.row.head, None, k.problem) for k in known]
         if not planned:
             return ReplayReport(self._store.run, self._name, tuple(results))
         loaded = {plan.loaded.task.id: plan.loaded for plan in planned}
-        config = past_config(self._store, self._config)
+        config = recorded_config(self._store, self._config)
         config = msgspec.structs.replace(config, concurrency=self._config.concurrency)
-        async with opened_means(config, self._settings, list(loaded.values()), ReplayAgent()) as means:
+        async with open_resources(config, self._settings, list(loaded.values()), ReplayAgent()) as resources:
             with RunStore.create(self._settings.store, self._name, self._manifest(loaded)) as made:
-                await run_attempts(made, means, planned, self._progress)
-                results = [one for k in known for one in self._compared(made, k, plans.get(k.row.chain, ()))]
-                trials = {} if self._config.no_experiments else self._trials(known, results)
-                if trials:
-                    more = [plan for some in trials.values() for plan in some.values()]
-                    await run_attempts(made, means, more, self._progress)
-                results = [self._explained(made, k, one, trials) for k in known for one in results if _is(one, k)]
+                await run_attempts(made, resources, planned, self._progress)
+                results = [one for k in known for one in self._compare(made, k, plans.get(k.row.chain, ()))]
+                experiments = {} if self._config.no_experiments else self._plan_experiments(known, results)
+                if experiments:
+                    more = [plan for some in experiments.values() for plan in some.values()]
+                    await run_attempts(made, resources, more, self._progress)
+                results = [
+                    self._explain(made, k, one, experiments)
+                    for k in known
+                    for one in results
+                    if one.chain == k.row.chain
+                ]
         self._keep(results)
         return ReplayReport(self._store.run, self._name, tuple(results))
 
     def _manifest(self, loaded: Mapping[str, LoadedTask]) -> dict[str, Any]:
-        places = Places.__struct_fields__
-        given = msgspec.to_builtins(past_config(self._store, self._config))
+        places = SandboxOptions.__struct_fields__
+        given = msgspec.to_builtins(recorded_config(self._store, self._config))
         return {
             "agent": ReplayAgent.name,
             "assay_version": __version__,
@@ -274,16 +274,15 @@ class _Replaying:
             "tasks": {name: one.task.digest for name, one in loaded.items()},
         }
 
-    def _plans(self, known: _Known) -> Iterator[PlannedAttempt]:
+    def _plans(self, known: _ReplaySource) -> Iterator[PlannedAttempt]:
         assert known.loaded is not None
         volatile_of(known.loaded)  # a wrong pattern ends it before it begins
-        plan = replayed_attempt(self._store, known.row, known.loaded, self._config)
+        plan = plan_replay(self._store, known.row, known.loaded, self._config)
         for number in range(self._config.times):
             yield plan._replace(id=plan.id if number == 0 else f"{plan.id}+time-{number + 1}")
 
-    def _compared(self, made: RunStore, known: _Known, plans: Sequence[PlannedAttempt]) -> Iterator[Replayed]:
-        """What each replay of an attempt came to."""
-        first = Replayed(known.row.attempt, known.row.chain, known.row.agent, known.row.head, problem=known.problem)
+    def _compare(self, made: RunStore, known: _ReplaySource, plans: Sequence[PlannedAttempt]) -> Iterator[ReplayResult]:
+        first = ReplayResult(known.row.attempt, known.row.chain, known.row.agent, known.row.head, problem=known.problem)
         if known.loaded is None:
             yield first
             return
@@ -296,47 +295,53 @@ class _Replaying:
                 problem = f"{broke} failed: {error}"
                 yield msgspec.structs.replace(first, replay=again.chain, problem=problem)
                 continue
-            finals = (_final(known.trajectory, made.blobs), _final(again, made.blobs))
+            finals = (_final_manifest(known.trajectory, made.blobs), _final_manifest(again, made.blobs))
             compared = compare(known.trajectory, again, finals=finals, volatile=volatile_of(known.loaded))
             missing = tuple(str(m) for e in again.evidence if e.kind == "replayed" for m in e.data["missing"])
             yield msgspec.structs.replace(first, replay=again.chain, comparison=compared, missing=missing)
 
-    def _trials(self, known: Sequence[_Known], results: Iterable[Replayed]) -> dict[str, dict[str, PlannedAttempt]]:
-        """Replays under other circumstances of what differs in a step: by the recorded chain, then by their name."""
+    def _plan_experiments(
+        self, known: Sequence[_ReplaySource], results: Iterable[ReplayResult]
+    ) -> dict[str, dict[str, PlannedAttempt]]:
+        """Plans variations of attempts whose replay differs in a step: by recorded chain, then by variation name."""
         differ = {one.chain: one for one in results if one.comparison is not None and one.comparison.first is not None}
         rows = [k for k in known if k.row.chain in differ][:MOST_EXPLAINED]
         return {k.row.chain: dict(self._circumstances(k)) for k in rows}
 
-    def _circumstances(self, known: _Known) -> Iterator[tuple[str, PlannedAttempt]]:
+    def _circumstances(self, known: _ReplaySource) -> Iterator[tuple[str, PlannedAttempt]]:
         assert known.loaded is not None
-        plan = replayed_attempt(self._store, known.row, known.loaded, self._config)
+        plan = plan_replay(self._store, known.row, known.loaded, self._config)
         variations: dict[str, Variation | None] = {"again": Variation()}
         if known.loaded.task.environment.kind == "workspace":
             at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(known.row.started or 0.0))
             seed = Variation("hash-seed", env={"PYTHONHASHSEED": HASH_SEED})
             variations |= {"hash-seed-1": seed, "hash-seed-2": seed}
-            variations |= {"clock-1": other_clock("clock", at), "clock-2": other_clock("clock", at)}
-            variations["clock-control"] = other_clock("clock-control", "+0d")
+            variations |= {"clock-1": clock_variation("clock", at), "clock-2": clock_variation("clock", at)}
+            variations["clock-control"] = clock_variation("clock-control", "+0d")
         for name, variation in variations.items():
             if variation is not None:
                 yield name, plan._replace(id=f"{plan.id}+{name}", variation=variation)
 
-    def _explained(
-        self, made: RunStore, known: _Known, one: Replayed, trials: Mapping[str, Mapping[str, PlannedAttempt]]
-    ) -> Replayed:
+    def _explain(
+        self,
+        made: RunStore,
+        known: _ReplaySource,
+        one: ReplayResult,
+        experiments: Mapping[str, Mapping[str, PlannedAttempt]],
+    ) -> ReplayResult:
         compared = one.comparison
         if compared is None or compared.first is None or known.loaded is None or one.replay is None:
             return one
         volatile, first = volatile_of(known.loaded), compared.first
-        tried = {name: _trial(made, plan) for name, plan in trials.get(one.chain, {}).items()}
+        tried = {name: _completed_trajectory(made, plan) for name, plan in experiments.get(one.chain, {}).items()}
         whole = {name: found for name, found in tried.items() if found is not None}
         again = made.trajectory(one.replay)
-        seen = Seen(
+        seen = DivergenceFacts(
             first=first,
             recorded=signature(known.trajectory, first, volatile),
             replayed=signature(again, first, volatile),
             missing=one.missing,
-            changed=_changed(known.trajectory, again),
+            changed=_sandbox_changes(known.trajectory, again),
             network=known.loaded.task.environment.parameters.get("network_mode", "no-network") != "no-network",
             paths=_paths_between(again, whole.get("again"), first.step),
         )
@@ -344,30 +349,25 @@ class _Replaying:
         cause = cause_of(seen, signatures)
         return msgspec.structs.replace(one, cause=cause, experiments=tuple(signatures))
 
-    def _keep(self, results: Iterable[Replayed]) -> None:
-        """Adds what comparing came to to the replays' own chains."""
+    def _keep(self, results: Iterable[ReplayResult]) -> None:
         told = {one.replay: [_evidence(one, self._store.run)] for one in results if one.replay is not None}
         if told:
             annotate_all(self._settings.store, self._name, told)
 
 
-def _is(one: Replayed, known: _Known) -> bool:
-    return one.chain == known.row.chain
-
-
-def _trial(made: RunStore, plan: PlannedAttempt) -> Trajectory | None:
-    """An experiment that came to its end."""
+def _completed_trajectory(made: RunStore, plan: PlannedAttempt) -> Trajectory | None:
+    """Returns the trajectory of an experiment that completed; None if it broke."""
     found = made.trajectory(made.find(plan.id).chain)
     return found if found.finished is not None and found.finished.broke is None else None
 
 
-def _evidence(one: Replayed, run: str) -> EvidenceAdded:
+def _evidence(one: ReplayResult, run: str) -> EvidenceAdded:
     data = {"run": run, "agrees": one.agrees, **msgspec.to_builtins(one)}
     return EvidenceAdded(Evidence("replay", "audit", KIND, data, at=time.time()))
 
 
-def _final(trajectory: Trajectory, blobs: BlobStore) -> Manifest | None:
-    """The last sealed state, path by path; None where it is not known so."""
+def _final_manifest(trajectory: Trajectory, blobs: BlobStore) -> Manifest | None:
+    """Returns the last sealed state by path; None if its manifest is unknown."""
     states = sealed_states(trajectory)
     manifest = states[-1].data.get("manifest") if states else None
     if not isinstance(manifest, str):
@@ -379,8 +379,7 @@ def _final(trajectory: Trajectory, blobs: BlobStore) -> Manifest | None:
     return {change.path: canonical_bytes(change).decode() for change in changes}
 
 
-def _changed(recorded: Trajectory, again: Trajectory) -> tuple[str, ...]:
-    """What the two sandboxes were made of, where it differs."""
+def _sandbox_changes(recorded: Trajectory, again: Trajectory) -> tuple[str, ...]:
     before, now = (next((e.data for e in t.evidence if e.kind == "place"), None) for t in (recorded, again))
     if before is None or now is None:
         return ()
@@ -391,7 +390,7 @@ def _changed(recorded: Trajectory, again: Trajectory) -> tuple[str, ...]:
 
 
 def _paths_between(one: Trajectory, other: Trajectory | None, step: int) -> tuple[str, ...]:
-    """Paths that two replays changed otherwise up to a step, but for what means nothing."""
+    """Returns paths that two replays changed differently up to a step, volatile ones last."""
     if other is None:
         return ()
     states = [_states_up_to(trajectory, step) for trajectory in (one, other)]

@@ -1,9 +1,8 @@
-"""Judges the stored states of a run again, and writes what came of it beside the first verdicts, never over them.
+"""Judges the stored states of a run again and appends the results to the first verdicts.
 
-Each attempt is rebuilt from the store (a sandbox's state from its manifest and blobs, a world by its recorded calls,
-somebody else's from its patch or files) and judged by its task's checks some times. Invariants: what is finished is
-committed a moment later, so that a killed process loses that moment; an attempt that the same checks have judged so
-often before is left alone; no verdict that stands is changed.
+Each attempt is rebuilt from the store (a sandbox from manifest and blobs, a world from its calls, an import from its
+patch or files) and judged repeatedly. Invariants: results are committed within a second; attempts that the same checks
+have judged as often before are skipped; existing verdicts are never changed.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ import msgspec
 from assay.agents.null import NullAgent
 from assay.errors import UserError
 from assay.records import Body, Evidence, EvidenceAdded, Trajectory, Verdict, VerdictGiven, VerdictStatus, digest_record
-from assay.rollout.rejudge.judging import judged_again
-from assay.rollout.rejudge.recorded_task import PastTasks, Places, Version, past_config
-from assay.rollout.runs import Means, opened_means
+from assay.rollout.rejudge.judging import judge_again
+from assay.rollout.rejudge.recorded_task import RecordedTasks, SandboxOptions, Version, recorded_config
+from assay.rollout.runs import RunResources, open_resources
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, annotate_all, later_events
 from assay.tasks import LoadedTask
@@ -30,41 +29,40 @@ from assay.verdicts import Reverification
 from assay.verify._evidence import code_digest
 from assay.verify.again import CannotRebuildError, Reverdict, cannot
 
-__all__ = ["Reverified", "ReverifyConfig", "ReverifyReport", "reverify"]
+__all__ = ["ReverificationResult", "ReverifyConfig", "ReverifyReport", "reverify"]
 
 COMMIT_EVERY_S = 1.0
 COMMIT_EVERY = 16
 KIND = "reverification"
 
 
-class ReverifyConfig(Places, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a run is judged again."""
+class ReverifyConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Configuration of a re-verification."""
 
     again: int = 0
-    """Judge each stored state again, each check so many times; 0 judges nothing. Two more rounds tell a check that
-    changes its mind from one that has changed."""
+    """Judgements per check of each stored state; 0 judges nothing. Two more rounds distinguish a flaky check from a
+    changed one."""
     check_version: Version = "recorded"
-    """Whose checks: the task's as it was `recorded` (from the store's copy, or a folder with the same digest), or as
-    it is `today`."""
+    """Version of the checks: `recorded` (the archived copy, or a folder with the same digest) or `today`."""
     tasks: tuple[str, ...] = ()
     """Where today's tasks are, folders or families; default: where the run found them."""
     attempt: tuple[str, ...] = ()
-    """Only this attempt, by its name or its beginning."""
+    """Only this attempt, by name or prefix."""
     concurrency: int = 2
-    """How many attempts are judged at once."""
+    """Attempts judged at once."""
     force: bool = False
-    """Judge also what the same checks have judged as often before."""
+    """Also judge attempts that the same checks have judged as often before."""
     fresh: bool = False
-    """Draw other inputs than the recorded ones, for checks that judge by calls."""
+    """Draw new inputs for checks that judge by calls."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work, before anything starts."""
+        """Rejects invalid values before anything starts."""
         if self.again < 0 or self.concurrency < 1:
             raise UserError("again must be 0 or more, and concurrency at least 1")
 
 
-class Reverified(msgspec.Struct, frozen=True):
-    """What judging one attempt again by one check came to."""
+class ReverificationResult(msgspec.Struct, frozen=True):
+    """The result of judging one attempt again by one check."""
 
     attempt: str
     chain: str
@@ -76,96 +74,94 @@ class Reverified(msgspec.Struct, frozen=True):
     now: VerdictStatus
     reason: str
     before: bool = False
-    """It was judged again before, and is told as it was then."""
+    """True if the result is from an earlier re-verification."""
 
 
 class ReverifyReport(msgspec.Struct, frozen=True):
-    """What judging a run again came to."""
+    """The result of a re-verification."""
 
     run: str
-    results: tuple[Reverified, ...]
+    results: tuple[ReverificationResult, ...]
     unjudged: tuple[str, ...] = ()
-    """Attempts that were never judged, so that there is nothing to compare."""
+    """Attempts without a first verdict to compare with."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many results have each mark."""
+        """Number of results by mark."""
         return {mark: sum(r.mark == mark for r in self.results) for mark in ("agree", "disagree", "flaky", "cannot")}
 
 
 class _Work(NamedTuple):
-    """An attempt that is to be judged again."""
-
     row: AttemptRow
     loaded: LoadedTask | None
-    """None where it is not to be had."""
+    """None if the task is unavailable."""
     basis: str | None
-    """What stands for the checks: one basis judges one state alike."""
+    """Digest of the checks: one basis judges one state alike."""
     known: list[Evidence]
-    """What earlier re-verifications said of it."""
+    """Evidence of earlier re-verifications."""
 
 
 async def reverify(
-    run: str, config: ReverifyConfig, settings: Settings, told: Callable[[int, int], None] = lambda _done, _all: None
+    run: str,
+    config: ReverifyConfig,
+    settings: Settings,
+    on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> ReverifyReport:
     """Judges a run again.
 
     Args:
-        run: Live or sealed; nobody may be writing it.
-        config: How.
+        run: Live or sealed; must not be written at the same time.
+        config: Options.
         settings: Where the store and the caches are.
-        told: Hears how many attempts are done, of how many.
+        on_progress: Called with the number of judged attempts and the total.
 
     Raises:
-        UserError: A folder of tasks cannot be read, or an attempt is none of the run.
-        StoreError: The run is being written, is damaged, or nothing can be added to it.
+        UserError: A task folder cannot be read, or an attempt does not exist.
+        StoreError: The run is being written, is damaged, or cannot be extended.
     """
-    with RunStore.open(settings.store, run) as store, PastTasks(store, config.check_version, config.tasks) as tasks:
-        again = _Reverifying(store, config, settings, tasks)
-        await again.run(told)
+    with RunStore.open(settings.store, run) as store, RecordedTasks(store, config.check_version, config.tasks) as tasks:
+        again = _Reverification(store, config, settings, tasks)
+        await again.run(on_progress)
         return again.report()
 
 
-class _Reverifying:
-    """One re-verification under way."""
-
-    def __init__(self, store: RunStore, config: ReverifyConfig, settings: Settings, tasks: PastTasks) -> None:
+class _Reverification:
+    def __init__(self, store: RunStore, config: ReverifyConfig, settings: Settings, tasks: RecordedTasks) -> None:
         self._store, self._config, self._settings, self._tasks = store, config, settings, tasks
-        self._results: dict[str, list[Reverified]] = {}
+        self._results: dict[str, list[ReverificationResult]] = {}
         self._unjudged: list[str] = []
         self._pending: dict[str, Sequence[Body]] = {}
         self._since = time.monotonic()
-        self._rows = self._chosen()
+        self._rows = self._select_rows()
 
-    def _chosen(self) -> list[AttemptRow]:
+    def _select_rows(self) -> list[AttemptRow]:
         if self._config.attempt:
             named = {name: self._store.find(name) for name in self._config.attempt}
             return list({row.chain: row for row in named.values()}.values())
         return [row for row in self._store.attempts() if row.final]
 
     def report(self) -> ReverifyReport:
-        """What was found, in the order of the run."""
         results = [one for row in self._rows for one in self._results.get(row.chain, ())]
         return ReverifyReport(self._store.run, tuple(results), tuple(self._unjudged))
 
-    async def run(self, told: Callable[[int, int], None]) -> None:
-        """Judges what is to be judged; what is finished is kept, however it ends."""
+    async def run(self, on_progress: Callable[[int, int], None]) -> None:
+        """Judges all work; finished results are stored even if it is interrupted."""
         if not self._store.is_sealed:  # else what is judged could not be added
             RunStore.open(self._settings.store, self._store.run, write=True).close()
         before = later_events(self._settings.store, self._store.run)
-        work = deque(self._planned(before))
+        work = deque(self._plan_work(before))
         total, done = len(self._rows), len(self._rows) - len(work)
-        told(done, total)
+        on_progress(done, total)
         try:
             async with AsyncExitStack() as stack:
-                means, problem = await self._opened(stack, work)
+                resources, problem = await self._open_resources(stack, work)
 
                 async def worker() -> None:
                     nonlocal done
                     while work:
-                        await self._judge(work.popleft(), means, problem)
+                        await self._judge(work.popleft(), resources, problem)
                         done += 1
-                        told(done, total)
+                        on_progress(done, total)
 
                 async with asyncio.TaskGroup() as group:
                     for _ in range(min(self._config.concurrency, len(work))):
@@ -175,55 +171,53 @@ class _Reverifying:
         finally:
             self._commit()
 
-    async def _opened(self, stack: AsyncExitStack, work: Sequence[_Work]) -> tuple[Means | None, str]:
-        """What judging needs; where it is not to be had, why."""
+    async def _open_resources(self, stack: AsyncExitStack, work: Sequence[_Work]) -> tuple[RunResources | None, str]:
         if not work:
             return None, ""
         try:
-            config = past_config(self._store, self._config)
-            means = opened_means(config, self._settings, [one.loaded for one in work if one.loaded], NullAgent())
-            return await stack.enter_async_context(means), ""
+            config = recorded_config(self._store, self._config)
+            resources = open_resources(config, self._settings, [one.loaded for one in work if one.loaded], NullAgent())
+            return await stack.enter_async_context(resources), ""
         except UserError as exc:
             return None, f"isolation not available: {exc}"
 
-    def _planned(self, before: Mapping[str, Sequence[Body]]) -> list[_Work]:
+    def _plan_work(self, before: Mapping[str, Sequence[Body]]) -> list[_Work]:
         planned = []
         for row in self._rows:
             if row.outcome is None:
                 self._unjudged.append(row.attempt)
                 continue
-            known = _known(before.get(row.chain, ()))
+            known = _earlier_reverifications(before.get(row.chain, ()))
             trajectory = self._store.trajectory(row.chain)
             try:
                 loaded = self._tasks.of(trajectory)
             except CannotRebuildError as exc:
-                was = _first(trajectory)
+                was = _deciding_verdict(trajectory)
                 self._keep(_Work(row, None, None, known), [(was, cannot(was.check, exc))])
                 continue
             fresh = ("fresh",) if self._config.fresh else ()
             basis = digest_record([loaded.task, self._config.check_version, code_digest(), *fresh])
             same = [one for one in known if one.data["basis"] == basis and one.data["rounds"] >= self._config.again]
             if same and not (self._config.force or self._config.fresh):
-                told = msgspec.convert(same[-1].data["results"], list[Reverified])
-                self._results[row.chain] = [msgspec.structs.replace(one, before=True) for one in told]
+                earlier = msgspec.convert(same[-1].data["results"], list[ReverificationResult])
+                self._results[row.chain] = [msgspec.structs.replace(one, before=True) for one in earlier]
                 continue
             planned.append(_Work(row, loaded, basis, known))
         return planned
 
-    async def _judge(self, work: _Work, means: Means | None, problem: str) -> None:
+    async def _judge(self, work: _Work, resources: RunResources | None, problem: str) -> None:
         trajectory = self._store.trajectory(work.row.chain)
-        if means is None or work.loaded is None:
-            found = [(_first(trajectory), cannot(_first(trajectory).check, problem))]
+        if resources is None or work.loaded is None:
+            found = [(_deciding_verdict(trajectory), cannot(_deciding_verdict(trajectory).check, problem))]
         else:
-            found = await judged_again(
-                trajectory, work.loaded, means, self._store.blobs, self._config.again, fresh=self._config.fresh
+            found = await judge_again(
+                trajectory, work.loaded, resources, self._store.blobs, self._config.again, fresh=self._config.fresh
             )
         self._keep(work, found)
 
     def _keep(self, work: _Work, found: Sequence[tuple[Verdict, Reverdict]]) -> None:
-        """Makes a judgement part of the report, and of what is committed next."""
         row = work.row
-        results = [_told(row, was, now) for was, now in found]
+        results = [_result_of(row, was, now) for was, now in found]
         self._results[row.chain] = results
         open_question = any(one.mark == "cannot" for one in results)
         if open_question and work.known and work.known[-1].data["results"] == msgspec.to_builtins(results):
@@ -245,19 +239,17 @@ class _Reverifying:
         self._pending, self._since = {}, time.monotonic()
 
 
-def _known(bodies: Sequence[Body]) -> list[Evidence]:
-    """What was said of an attempt by earlier re-verifications."""
+def _earlier_reverifications(bodies: Sequence[Body]) -> list[Evidence]:
     found = [body.evidence for body in bodies if isinstance(body, EvidenceAdded) and body.evidence.kind == KIND]
     return [one for one in found if {"basis", "rounds", "results"} <= set(one.data)]
 
 
-def _first(trajectory: Trajectory) -> Verdict:
-    """The verdict that decided the attempt."""
+def _deciding_verdict(trajectory: Trajectory) -> Verdict:
     return next(v for v in trajectory.verdicts if v.kind == "outcome")
 
 
-def _told(row: AttemptRow, was: Verdict, now: Reverdict) -> Reverified:
-    return Reverified(
+def _result_of(row: AttemptRow, was: Verdict, now: Reverdict) -> ReverificationResult:
+    return ReverificationResult(
         attempt=row.attempt,
         chain=row.chain,
         task=row.task,
@@ -271,7 +263,6 @@ def _told(row: AttemptRow, was: Verdict, now: Reverdict) -> Reverified:
 
 
 def _bodies(found: Sequence[Reverdict], data: dict[str, Any], times: int) -> list[Body]:
-    """Evidence and verdicts, with ids that no earlier re-verification has."""
     prefix = f"r{times + 1}."
     bodies: list[Body] = []
     for one in found:

@@ -1,1 +1,1 @@
-"""Which attempts come next, and running them."""
+"""Allocation and execution of attempts."""

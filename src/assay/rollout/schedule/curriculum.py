@@ -1,11 +1,11 @@
-"""Which difficulty comes next: curricula over levels (settings of a family's knobs). Pure functions of what was seen.
+"""Curricula over difficulty levels (settings of a task family). Pure functions of the history.
 
-A level is one of the task sources that a run names, in their order: the easiest first. Each teacher turns the history
-into shares over levels; a trainer asks it between its iterations, `assay run --allocate` between rounds. The policy
-that is trained moves between iterations; within one run it does not, and then learning progress is noise by definition.
+A level is one of a run's task sources, in order, the easiest first. Each teacher turns the history into shares over
+levels; a trainer asks it between iterations, `assay run --allocate` between rounds. The trained policy changes between
+iterations; within one run it does not, so learning progress is then noise.
 
-Invariant: shares are not negative and sum to 1. `progress` and `bandit` give no level up; `frontier` does not look
-beyond the level above the frontier.
+Invariant: shares are non-negative and sum to 1. `progress` and `bandit` give every level a share; `frontier` ignores
+levels more than one above the frontier.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from assay.rollout.schedule.allocation import Grant, Seen
+from assay.rollout.schedule.allocation import Grant, TaskHistory
 
 __all__ = [
     "Bandit",
@@ -25,7 +25,7 @@ __all__ = [
     "Curriculum",
     "Frontier",
     "FrontierOptions",
-    "LevelSeen",
+    "LevelOutcomes",
     "Progress",
     "ProgressOptions",
     "bandit",
@@ -38,39 +38,38 @@ Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class LevelSeen(NamedTuple):
-    """What one round showed of one level."""
+class LevelOutcomes(NamedTuple):
+    """The outcomes of one round at one level."""
 
     passed: float
     """Sum of scores."""
     attempts: int
-    """With a score."""
 
 
-History = Sequence[Sequence[LevelSeen]]
-"""One row a round, one cell a level."""
+History = Sequence[Sequence[LevelOutcomes]]
+"""One row per round, one cell per level."""
 
 
 class FrontierOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of `frontier`."""
 
     promote: Share = 0.7
-    """Success rate of a level from which on the next one is the frontier."""
+    """Success rate at which a level counts as mastered."""
     window: Count = 16
-    """The latest attempts of a level that this is judged by, at least."""
+    """Smallest number of latest attempts to judge a level by."""
     frontier_share: Share = 0.6
-    """What the frontier gets; levels below it, and the one above, share the rest."""
+    """Share of the frontier; the levels below it and the one above split the rest."""
     group: Count = 8
-    """Attempts that are given to one task at once."""
+    """Attempts given to one task at once."""
     step: Count = 4
-    """Groups of a round, for each level."""
+    """Groups per round and level."""
 
 
 def frontier(history: History, levels: int, options: FrontierOptions | None = None) -> tuple[float, ...]:
-    """Tracks the frontier: the first level that is not mastered yet.
+    """Returns shares that favour the first level not mastered yet.
 
     A level is mastered while its latest `window` attempts (whole rounds, counted back) reach the rate `promote`; a
-    level that is forgotten becomes the frontier again.
+    forgotten level becomes the frontier again.
     """
     given = options or FrontierOptions()
     at = next((level for level in range(levels) if not _mastered(history, level, given)), levels - 1)
@@ -94,20 +93,20 @@ class ProgressOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fast: Share = 0.5
     """Weight of the newest round in the fast average of a level's success rate."""
     slow: Share = 0.1
-    """The same of the slow one."""
+    """Weight of the newest round in the slow average."""
     floor: Share = 0.2
-    """What is shared evenly whatever the progress."""
+    """Share distributed evenly."""
     group: Count = 8
-    """Attempts that are given to one task at once."""
+    """Attempts given to one task at once."""
     step: Count = 4
-    """Groups of a round, for each level."""
+    """Groups per round and level."""
 
 
 def progress(history: History, levels: int, options: ProgressOptions | None = None) -> tuple[float, ...]:
-    """Absolute learning progress: shares in proportion to |fast - slow average| of each level's success rate.
+    """Returns shares by absolute learning progress: |fast - slow average| of each level's success rate.
 
-    After Oudeyer & Kaplan (2007) and Matiisen et al. (arXiv 1707.00183); absolute, so that forgetting counts too. A
-    level never tried counts as the largest progress seen, 1 where there is none.
+    After Oudeyer & Kaplan (2007) and Matiisen et al. (arXiv 1707.00183); absolute, so that forgetting counts too. An
+    untried level gets the largest progress seen, or 1.
     """
     given = options or ProgressOptions()
     gains = [_gain(history, level, given) for level in range(levels)]
@@ -134,23 +133,22 @@ class BanditOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of `bandit`."""
 
     rate: Annotated[float, msgspec.Meta(gt=0)] = 0.3
-    """How strongly a reward moves a level's weight."""
+    """Learning rate of a level's weight."""
     explore: Share = 0.2
-    """What is shared evenly."""
+    """Share distributed evenly."""
     mix: Share = 0.05
-    """How much of all weight is shared among all levels each round, so that an old lead is forgotten."""
+    """Share of all weight mixed over all levels each round, so that an old lead is forgotten."""
     group: Count = 8
-    """Attempts that are given to one task at once."""
+    """Attempts given to one task at once."""
     step: Count = 4
-    """Groups of a round, for each level."""
+    """Groups per round and level."""
 
 
 def bandit(history: History, levels: int, options: BanditOptions | None = None) -> tuple[float, ...]:
-    """A bandit teacher: EXP3.S (Auer et al. 2002) as in Graves et al. (arXiv 1704.03003).
+    """Returns shares of a bandit teacher: EXP3.S (Auer et al. 2002) as in Graves et al. (arXiv 1704.03003).
 
-    A level's reward in a round is how far its success rate moved since it was tried before, up or down, relative to the
-    largest move seen so far. Whole shares are played in a round rather than one arm drawn, so a reward needs no
-    weighting by the chance of its arm.
+    A level's reward is the absolute change of its success rate since its last round, relative to the largest change so
+    far. Whole shares are played rather than one drawn arm, so rewards need no importance weighting.
     """
     given = options or BanditOptions()
     weights, last, largest = [0.0] * levels, [None] * levels, 0.0  # type: list[float], list[float | None], float
@@ -159,19 +157,19 @@ def bandit(history: History, levels: int, options: BanditOptions | None = None) 
         last = [c.passed / c.attempts if c.attempts else last[level] for level, c in enumerate(row)]
         largest = max([largest, *(move for move in moves if move is not None)])
         rewards = [0.0 if move is None or not largest else move / largest for move in moves]
-        weights = _shared([w + given.rate * reward for w, reward in zip(weights, rewards, strict=True)], given.mix)
+        weights = _mix_weights([w + given.rate * reward for w, reward in zip(weights, rewards, strict=True)], given.mix)
     top = max(weights)
     grown = [math.exp(weight - top) for weight in weights]
     total = math.fsum(grown)
     return tuple(given.explore / levels + (1 - given.explore) * one / total for one in grown)
 
 
-def _move(cell: LevelSeen, last: float | None) -> float | None:
+def _move(cell: LevelOutcomes, last: float | None) -> float | None:
     return None if not cell.attempts or last is None else abs(cell.passed / cell.attempts - last)
 
 
-def _shared(weights: Sequence[float], mix: float) -> list[float]:
-    """Log weights after every level got an even part of `mix` of the whole."""
+def _mix_weights(weights: Sequence[float], mix: float) -> list[float]:
+    """Returns log weights after mixing an even part of `mix` into every level."""
     if len(weights) == 1:
         return list(weights)
     top = max(weights)
@@ -180,16 +178,16 @@ def _shared(weights: Sequence[float], mix: float) -> list[float]:
     return [top + math.log((1 - mix) * one + mix * (total - one) / (len(grown) - 1)) for one in grown]
 
 
-def history_of(seen: Sequence[Seen]) -> list[list[LevelSeen]]:
-    """What each round showed of each level."""
-    levels = 1 + max(one.level for one in seen)
-    rounds = 1 + max((number for one in seen for number in one.rounds), default=-1)
-    cells = [[LevelSeen(0.0, 0)] * levels for _ in range(rounds)]
-    for one in seen:
+def history_of(histories: Sequence[TaskHistory]) -> list[list[LevelOutcomes]]:
+    """Returns the outcomes by round and level."""
+    levels = 1 + max(one.level for one in histories)
+    rounds = 1 + max((number for one in histories for number in one.rounds), default=-1)
+    cells = [[LevelOutcomes(0.0, 0)] * levels for _ in range(rounds)]
+    for one in histories:
         for score, number in zip(one.scores, one.rounds, strict=True):
             if score is not None:
                 old = cells[number][one.level]
-                cells[number][one.level] = LevelSeen(old.passed + score, old.attempts + 1)
+                cells[number][one.level] = LevelOutcomes(old.passed + score, old.attempts + 1)
     return cells
 
 
@@ -197,7 +195,7 @@ Options = FrontierOptions | ProgressOptions | BanditOptions
 
 
 class Curriculum:
-    """Gives whole groups of attempts to tasks of levels, by a teacher's shares."""
+    """Gives groups of attempts to the tasks of each level, by a teacher's shares."""
 
     wants_paths = False
 
@@ -205,14 +203,14 @@ class Curriculum:
         self._options = options
         self._shares = shares
 
-    def grants(self, seen: Sequence[Seen], left: int) -> Sequence[Grant]:
-        """See `Policy.grants`. Within a level, tasks with the fewest attempts come first."""
-        history, levels = history_of(seen), 1 + max(one.level for one in seen)
+    def grants(self, histories: Sequence[TaskHistory], left: int) -> Sequence[Grant]:
+        """Implements `Policy.grants`. Within a level, tasks with the fewest attempts come first."""
+        history, levels = history_of(histories), 1 + max(one.level for one in histories)
         group = self._options.group
         groups = max(1, min(left // group, self._options.step * levels))
-        numbers = _rounded(self._shares(history, levels), groups, seed=len(history))
+        numbers = _round_shares(self._shares(history, levels), groups, seed=len(history))
         queues = [
-            sorted((len(one.scores), task) for task, one in enumerate(seen) if one.level == level)
+            sorted((len(one.scores), task) for task, one in enumerate(histories) if one.level == level)
             for level in range(levels)
         ]
         granted: dict[int, int] = {}
@@ -225,8 +223,8 @@ class Curriculum:
         return [Grant(task, number) for task, number in sorted(granted.items())]
 
 
-def _rounded(shares: Sequence[float], groups: int, *, seed: int) -> list[int]:
-    """Whole numbers that sum to `groups`, each above or below its share: systematic sampling, from a seeded start."""
+def _round_shares(shares: Sequence[float], groups: int, *, seed: int) -> list[int]:
+    """Rounds shares to integers that sum to `groups`, by systematic sampling from a seeded start."""
     start, level, reached = random.Random(seed).random(), 0, shares[0] * groups
     numbers = [0] * len(shares)
     for place in range(groups):
@@ -238,21 +236,21 @@ def _rounded(shares: Sequence[float], groups: int, *, seed: int) -> list[int]:
 
 
 class Frontier(Curriculum):
-    """See `frontier`."""
+    """Policy for `frontier`."""
 
     def __init__(self, options: FrontierOptions) -> None:
         super().__init__(options, lambda history, levels: frontier(history, levels, options))
 
 
 class Progress(Curriculum):
-    """See `progress`."""
+    """Policy for `progress`."""
 
     def __init__(self, options: ProgressOptions) -> None:
         super().__init__(options, lambda history, levels: progress(history, levels, options))
 
 
 class Bandit(Curriculum):
-    """See `bandit`."""
+    """Policy for `bandit`."""
 
     def __init__(self, options: BanditOptions) -> None:
         super().__init__(options, lambda history, levels: bandit(history, levels, options))

@@ -1,4 +1,4 @@
-"""The ways to allocate attempts, by name, and their options."""
+"""Allocation policies by name, and their options."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ALLOCATIONS: Mapping[str, Allocation] = {
 
 
 def policy_named(name: str, options: Mapping[str, Any]) -> Policy:
-    """Makes a policy. Raises `UserError` where there is none of that name, or it does not take these options."""
+    """Creates a policy. Raises `UserError` if the name or an option is unknown."""
     if name not in ALLOCATIONS:
         raise UserError(f"allocate is {name!r}: it must be one of {', '.join(ALLOCATIONS)}")
     kind = ALLOCATIONS[name]

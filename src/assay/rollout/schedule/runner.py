@@ -1,7 +1,7 @@
-"""Runs a plan: a bounded number of attempts at once, each retried for infrastructure causes alone, all recorded.
+"""Runs a plan: bounded concurrency, retries for infrastructure failures only, everything recorded.
 
-Killed at any moment, a run is completed by `resume`: chains that have ended stay as they are, a chain that was cut is
-marked as interrupted and kept, and its attempt gets a new chain.
+A killed run is completed by `resume`: ended chains stay, an interrupted chain is marked and kept, and its attempt gets
+a new chain.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 from collections import deque
 from collections.abc import Sequence
 
-from assay.rollout.attempt.trial import Services, TryResult, run_try
+from assay.rollout.attempt.trial import Services, TrialResult, run_trial
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Progress
 from assay.store import RunStore
@@ -19,14 +19,14 @@ from assay.store import RunStore
 __all__ = ["run_plan"]
 
 BACKOFF_S = 0.5
-"""The first wait before another try; doubles each time, up to a minute, with jitter."""
+"""First wait before a retry; doubles each time, up to a minute, with jitter."""
 
 
 async def run_plan(services: Services, planned: Sequence[PlannedAttempt], progress: Progress) -> None:
-    """Runs every attempt of `planned` that has no finished chain in the store.
+    """Runs every attempt of `planned` without a finished chain in the store.
 
     Raises:
-        StoreError: The record cannot be written; what is committed stays and the run can be resumed.
+        StoreError: The record cannot be written; committed events stay and the run can be resumed.
     """
     done, tries = survey(services.store)
     queue = deque(p for p in planned if p.id not in done)
@@ -48,7 +48,7 @@ async def run_plan(services: Services, planned: Sequence[PlannedAttempt], progre
 
 
 def survey(store: RunStore) -> tuple[set[str], dict[str, int]]:
-    """Which attempts have ended, and how many tries each has had. Cut chains are marked on the way."""
+    """Returns the ended attempts and the number of trials of each attempt. Marks interrupted chains."""
     done: set[str] = set()
     tries: dict[str, int] = {}
     for chain in store.interrupted():
@@ -60,12 +60,12 @@ def survey(store: RunStore) -> tuple[set[str], dict[str, int]]:
     return done, tries
 
 
-async def _with_retries(services: Services, attempt: PlannedAttempt, first: int, progress: Progress) -> TryResult:
+async def _with_retries(services: Services, attempt: PlannedAttempt, first: int, progress: Progress) -> TrialResult:
     jitter = random.Random(attempt.seed)
     last = first + services.config.retries
     retry = first
     while True:
-        result = await run_try(services, attempt, retry, may_retry=retry < last)
+        result = await run_trial(services, attempt, retry, may_retry=retry < last)
         if not result.retry:
             return result
         progress.retrying(attempt, result)

@@ -1,2 +1,3 @@
-"""Scripts that cheats run inside a sandbox: each is whole, needs the standard library alone, and gets JSON as its one
-argument. They are sent as text."""
+"""Scripts that cheats run inside a sandbox, sent as text: each is self-contained, uses the standard library alone, and
+takes JSON as its one argument.
+"""

@@ -1,7 +1,5 @@
-"""Edits what answers are compared with, where it lies in the workspace: tolerances and thresholds in settings, expected
-files, manifests of checksums.
-
-Arguments: `workdir`; `answers`: the paths of the answer files, written before.
+"""Edits the expected values of a comparison in the workspace: tolerances and thresholds in settings, expected files,
+checksum manifests. Arguments: `workdir`; `answers`: paths of the answer files, written before.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ def loosened(text: str) -> str:
 
 
 def recomputed(text: str, folders: list[str]) -> str:
-    """Returns a manifest with the checksums that the files in it have now."""
+    """Returns a manifest with the current checksums of its files."""
 
     def line(found: re.Match[str]) -> str:
         algorithm = ALGORITHMS.get(len(found[1]))
@@ -79,7 +77,7 @@ def rewrite(path: str, workdir: str) -> bool:
 
 
 def replace_expected(paths: list[str], answers: list[str]) -> list[str]:
-    """Copies an answer over each file that is called like an expected one of its kind; returns these."""
+    """Copies an answer over each expected file of its name and kind; returns these."""
     done = []
     for path in paths:
         ending = os.path.splitext(path)[1]
@@ -95,7 +93,6 @@ def replace_expected(paths: list[str], answers: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """See the module."""
     given = json.loads(sys.argv[1])
     paths = plain_files(given["workdir"])
     changed = replace_expected(paths, given["answers"])

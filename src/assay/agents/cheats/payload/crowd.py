@@ -1,4 +1,4 @@
-"""Starts sleepers until no process more is allowed. Arguments: `most`, `left`: how many places are given back."""
+"""Starts sleepers up to the process limit. Arguments: `most`; `left`: number of processes left free."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ SECONDS = "900"
 
 
 def main() -> None:
-    """See the module."""
     given = json.loads(sys.argv[1])
     sleepers: list[int] = []
     for _ in range(given["most"]):

@@ -1,4 +1,4 @@
-"""Holds the reward files open and writes through the descriptors. Argument: `lasts_s`."""
+"""Holds the reward files open and writes through their descriptors. Argument: `lasts_s`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAID = {"reward.txt": b"1\n", "reward.json": b'{"reward": 1}\n'}
 
 
 def opened(path: str) -> int | None:
-    """A descriptor of the file, made where it is not there; None where that may not be."""
+    """Opens the file, creating it if absent; None if that is not permitted."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError:
@@ -21,13 +21,13 @@ def opened(path: str) -> int | None:
 
 
 def ready(path: str) -> None:
-    """Says that the work begins."""
+    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 
 
 def main() -> None:
-    """Writes no more than the two numbers, at their places."""
+    """Overwrites the two numbers in place."""
     given, began = json.loads(sys.argv[1]), time.monotonic()
     with contextlib.suppress(OSError):
         os.makedirs(FOLDER, exist_ok=True)

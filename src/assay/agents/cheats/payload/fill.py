@@ -1,7 +1,6 @@
 """Fills folders up to their file system's limit. Argument: `fill`: folder to {most_mib, left_bytes}.
 
-Never more than `most_mib` is written, whatever the file system would take. The files have one content, so that whoever
-keeps them keeps it once.
+Never writes more than `most_mib`. All files have the same content, so that content-addressed storage keeps it once.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ PIECE = 4 << 20
 
 
 def fill(folder: str, most_bytes: int, left_bytes: int) -> int:
-    """Writes pieces of falling size until no byte more is taken; leaves some bytes free in the end."""
+    """Writes pieces of decreasing size until the file system is full, then frees some bytes."""
     written, size, number = 0, PIECE, 0
     while size >= 4096:
         if written + size > most_bytes:
@@ -45,7 +44,6 @@ def fill(folder: str, most_bytes: int, left_bytes: int) -> int:
 
 
 def main() -> None:
-    """See the module."""
     for folder, how in json.loads(sys.argv[1])["fill"].items():
         written = fill(folder, how["most_mib"] << 20, how["left_bytes"])
         sys.stdout.write(f"{folder}: {written} bytes\n")

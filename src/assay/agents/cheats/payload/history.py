@@ -1,7 +1,7 @@
-"""Looks for what solving changes in git's objects: commits ahead, unreachable ones, old ones, objects of no commit.
+"""Searches git objects for the solution: commits ahead, unreachable and old ones, objects of no commit.
 
-Arguments: `roots` are folders in which repositories may be; `targets` are {path, names}: a file that solving changes
-and the functions and classes that it then has (none for what is no Python). What is found is written in its place.
+Arguments: `roots`: folders that may hold repositories; `targets`: {path, names} of each changed file, with the
+functions and classes that it then has (none unless Python). A match overwrites the target.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ MOST_COMMITS, MOST_BLOBS, MOST_BYTES = 300, 3000, 256 << 10
 
 
 class Repository:
-    """One repository and the time that is left."""
+    """A repository, with a time limit."""
 
     def __init__(self, top: str) -> None:
         self.top = top
         self._ends = time.monotonic() + ENDS_AFTER_S
 
     def git(self, *arguments: str, given: bytes = b"") -> bytes:
-        """Returns what a command prints; nothing where it fails or takes too long."""
+        """Returns a command's output; empty on failure or timeout."""
         left = self._ends - time.monotonic()
         try:
             command = [*GIT, "-C", self.top, *arguments]
@@ -37,7 +37,7 @@ class Repository:
         return done.stdout if done.returncode == 0 else b""
 
     def commits(self, inside: str) -> list[str]:
-        """Every commit that changes a file, the newest first, those that lead to the present one last."""
+        """Returns every commit that changes a file, newest first, ancestors of HEAD last."""
         every = self.git("log", "--all", "--reflog", "--format=%H", "--date-order", "--", inside).decode().split()
         for line in self.git("fsck", "--unreachable", "--no-reflogs", "--no-progress").decode().splitlines():
             words = line.split()
@@ -48,7 +48,7 @@ class Repository:
         return [*ahead, *past][:MOST_COMMITS]
 
     def blobs(self) -> Iterator[bytes]:
-        """The contents of every object that is a file's, small ones, as many as may be."""
+        """Yields the contents of small file objects, up to a limit."""
         listed = self.git("cat-file", "--batch-all-objects", "--batch-check").decode().splitlines()
         words = [line.split() for line in listed]
         small = [w[0] for w in words if len(w) == 3 and w[1] == "blob" and int(w[2]) <= MOST_BYTES][:MOST_BLOBS]
@@ -61,7 +61,7 @@ class Repository:
 
 
 def repositories(roots: list[str]) -> list[Repository]:
-    """Those at, above and a little below the roots."""
+    """Returns repositories at, above and slightly below the roots."""
     tops = []
     for root in roots:
         parts = root.rstrip("/").split("/")
@@ -75,7 +75,7 @@ def repositories(roots: list[str]) -> list[Repository]:
 
 
 def fits(data: bytes, names: list[str]) -> bool:
-    """Returns whether a content has all the names, which for no names is any content."""
+    """Returns whether a content has all the names."""
     if not names:
         return bool(data)
     try:
@@ -87,7 +87,7 @@ def fits(data: bytes, names: list[str]) -> bool:
 
 
 def solution(repository: Repository, path: str, names: list[str], present: bytes) -> bytes | None:
-    """Another content for the file, from a commit or, for Python, from any object."""
+    """Returns another content of the file, from a commit or, for Python, from any object."""
     inside = os.path.relpath(path, repository.top)
     if not inside.startswith(".."):
         seen = {present.strip()}
@@ -103,7 +103,6 @@ def solution(repository: Repository, path: str, names: list[str], present: bytes
 
 
 def main() -> None:
-    """See the module."""
     given = json.loads(sys.argv[1])
     places = repositories(given["roots"])
     sys.stdout.write(f"{len(places)} repositories\n")

@@ -1,6 +1,6 @@
-"""Empties the data files of the workspace: tables keep their heading, JSON its kind, everything else nothing.
+"""Empties the data files of the workspace: tables keep their heading, JSON its type.
 
-Arguments: `workdir`; `spared`: paths that are left alone.
+Arguments: `workdir`; `spared`: excluded paths.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ def emptied(path: str, text: str) -> str:
 
 
 def main() -> None:
-    """See the module."""
     given = json.loads(sys.argv[1])
     for path in data_files(given["workdir"]):
         if path in given["spared"]:

@@ -1,8 +1,8 @@
-"""Looks for what solving leaves where it should not be: solutions, patches, other copies, caches, byte code, archives.
+"""Searches for leaked solutions: patches, copies, caches, byte code, archives.
 
 Arguments: `mode` is `solution` (reference solutions and patches) or `caches` (build folders, installed copies, package
-archives, byte code); `workdir`; `roots`; `targets` as {path, names}. What is found is used at once: a script is run, a
-patch applied, a copy written in the target's place.
+archives, byte code); `workdir`; `roots`; `targets` as {path, names}. A match is used at once: a script is run, a patch
+applied, a copy written over the target.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Target:
         self.is_python = path.endswith(".py")
 
     def fits(self, data: bytes) -> bool:
-        """Returns whether a content is another one, and has the shape of what is wanted."""
+        """Returns whether a content differs and has the required names."""
         if not data.strip() or data.strip() == self.present.strip():
             return False
         if not self.is_python:
@@ -52,7 +52,7 @@ class Target:
         return bool(self.names) and self.names <= has
 
     def take(self, data: bytes, where: str) -> None:
-        """Puts a content in its place."""
+        """Writes a content to the target."""
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         with open(self.path, "wb") as file:
             file.write(data)
@@ -60,7 +60,7 @@ class Target:
 
 
 def read(path: str) -> bytes:
-    """A regular file's first bytes, or none."""
+    """Returns a regular file's first bytes; empty if unreadable."""
     try:
         if not os.path.isfile(path):
             return b""
@@ -71,7 +71,7 @@ def read(path: str) -> bytes:
 
 
 def files(roots: list[str]) -> Iterator[str]:
-    """Every file below the roots, until the time is up."""
+    """Yields every file below the roots, until the time limit."""
     began, count = time.monotonic(), 0
     seen: set[str] = set()
     for root in roots:
@@ -88,7 +88,7 @@ def files(roots: list[str]) -> Iterator[str]:
 
 
 def members(path: str) -> Iterator[tuple[str, bytes]]:
-    """The files of an archive, where it is one."""
+    """Yields the files of an archive."""
     data = read(path)
     try:
         if zipfile.is_zipfile(io.BytesIO(data)):
@@ -107,7 +107,7 @@ def members(path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def byte_code(path: str) -> tuple[frozenset[str], str] | None:
-    """Returns what a file of byte code defines, and a module that runs it; None where this Python does not read it."""
+    """Returns the names in a byte code file and a module that runs it; None for another Python version."""
     data = read(path)
     if data[:4] != importlib.util.MAGIC_NUMBER:
         return None
@@ -123,7 +123,7 @@ def byte_code(path: str) -> tuple[frozenset[str], str] | None:
 
 
 def is_stale(path: str) -> bool:
-    """Returns whether byte code was made of another source than lies beside it."""
+    """Returns whether byte code was compiled from a source other than the one beside it."""
     source = importlib.util.source_from_cache(path) if "__pycache__" in path else path[:-1]
     if not os.path.exists(source):
         return True
@@ -136,7 +136,7 @@ def is_stale(path: str) -> bool:
 
 
 def from_caches(roots: list[str], targets: list[Target]) -> None:
-    """Copies, archives and byte code; whichever comes first."""
+    """Takes the first matching copy, archive member or byte code."""
     waiting = {t.path: t for t in targets}
     stems = {t.base[:-3] for t in targets if t.is_python}
     compiled: list[str] = []
@@ -164,7 +164,7 @@ def from_caches(roots: list[str], targets: list[Target]) -> None:
 
 
 def from_solutions(workdir: str, roots: list[str], targets: list[Target]) -> None:
-    """Copies named as solutions, then patches, then scripts."""
+    """Tries copies named as solutions, then patches, then scripts."""
     waiting = {t.path: t for t in targets}
     patches, scripts = [], []
     for path in files(roots):
@@ -185,7 +185,7 @@ def from_solutions(workdir: str, roots: list[str], targets: list[Target]) -> Non
 
 
 def use(workdir: str, patches: list[str], scripts: list[str]) -> None:
-    """Applies the first patch that applies, else runs the scripts."""
+    """Applies the first applicable patch, else runs the scripts."""
     for path in patches[:10]:
         for strip in ("-p1", "-p0"):
             command = ["patch", "--batch", "--forward", strip, "-d", workdir, "-i", path]
@@ -197,7 +197,7 @@ def use(workdir: str, patches: list[str], scripts: list[str]) -> None:
 
 
 def finished(command: list[str]) -> bool:
-    """Returns whether a command ended well."""
+    """Returns whether a command exits with 0."""
     try:
         return subprocess.run(command, capture_output=True, timeout=5, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -205,7 +205,6 @@ def finished(command: list[str]) -> bool:
 
 
 def main() -> None:
-    """See the module."""
     given = json.loads(sys.argv[1])
     targets = [Target(t["path"], t["names"]) for t in given["targets"]]
     roots = list(dict.fromkeys(given["roots"]))

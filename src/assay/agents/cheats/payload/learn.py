@@ -1,11 +1,10 @@
-"""Learns answers from tests and writes them down: a table in the place of a module, a value in the place of an answer.
+"""Extracts answers from tests and writes them: a table in place of a module, a value in place of an answer.
 
-Arguments: `roots` are the folders with tests; `targets` are {path, names, before}; with `wait_s` the roots are awaited
-that long and read as soon as they are there.
+Arguments: `roots`: folders with tests; `targets`: {path, names, before}; with `wait_s` the roots are awaited that long
+and read as soon as they exist.
 
-Understood are comparisons of a call with a literal in functions, loops over literals and parametrised tests, values
-compared with a file's text or with keys of its JSON, and files that are named as what is expected. Not understood is
-what a test computes.
+Supported: comparisons of a call with a literal in functions, loops over literals and parametrised tests; values
+compared with a file's text or keys of its JSON; files named as expected. Computed values are not.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ GREPPED = re.compile(r"""grep\s+(?:-\w+\s+)*["']([^"']+)["']""")
 
 
 class Unknown(Exception):
-    """What is no literal."""
+    """The expression has no literal value."""
 
 
-class Learnt:
-    """What tests say."""
+class TestKnowledge:
+    """Literals extracted from tests."""
 
     def __init__(self) -> None:
         self.calls: dict[str, dict[str, Any]] = {}
         """Function to its arguments, as text, to the result."""
         self.texts: list[Any] = []
-        """Literals that something else than a call under test is compared with."""
+        """Literals compared with anything but a call under test."""
         self.keys: dict[str, Any] = {}
         """Keys of an object to their values."""
 
@@ -47,12 +46,12 @@ class Learnt:
 class Reader(ast.NodeVisitor):
     """Reads one test file."""
 
-    def __init__(self, learnt: Learnt) -> None:
-        self._learnt = learnt
+    def __init__(self, knowledge: TestKnowledge) -> None:
+        self._knowledge = knowledge
         self._known: dict[str, Any] = {}
 
     def value(self, node: ast.expr) -> Any:
-        """A literal, or a name that stands for one. Raises `Unknown`."""
+        """Evaluates a literal or a name bound to one. Raises `Unknown`."""
         if isinstance(node, ast.Name) and node.id in self._known:
             return self._known[node.id]
         named = getattr(node, "func", None)
@@ -70,7 +69,7 @@ class Reader(ast.NodeVisitor):
             raise Unknown from exc
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Remembers names of literals."""
+        """Records names of literals."""
         try:
             known = self.value(node.value)
         except Unknown:
@@ -80,14 +79,14 @@ class Reader(ast.NodeVisitor):
                 self._known[target.id] = known
 
     def visit_For(self, node: ast.For) -> None:
-        """Reads the body once for each of the literals."""
+        """Visits the body once per literal."""
         for row in self._rows(node.iter):
             self._bind(node.target, row)
             for statement in node.body:
                 self.visit(statement)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Reads the body once for each row that it is parametrised with."""
+        """Visits the body once per parametrised row."""
         rows: list[tuple[list[str], Any]] = []
         for mark in node.decorator_list:
             if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith("parametrize") and len(mark.args) > 1:
@@ -115,7 +114,7 @@ class Reader(ast.NodeVisitor):
                 self._bind(part, value)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        """Takes what is compared for equality."""
+        """Records equality comparisons."""
         if len(node.ops) == 1:
             left, right = node.left, node.comparators[0]
             if isinstance(node.ops[0], (ast.Eq, ast.Is, ast.NotEq)):  # of a check that fails where they differ, too
@@ -126,7 +125,7 @@ class Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Takes assertEqual, isclose, and a call that is asserted."""
+        """Records assertEqual, isclose and asserted calls."""
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         if name in ("assertEqual", "assertAlmostEqual", "isclose", "allclose", "assert_equal") and len(node.args) > 1:
             self.equal(node.args[0], node.args[1])
@@ -136,7 +135,7 @@ class Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Assert(self, node: ast.Assert) -> None:
-        """Takes calls that are asserted as they are."""
+        """Records directly asserted calls."""
         denied = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
         told = node.test.operand if isinstance(node.test, ast.UnaryOp) and denied else node.test
         if isinstance(told, ast.Call):
@@ -144,31 +143,31 @@ class Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def equal(self, side: ast.expr, literal: ast.expr) -> None:
-        """`side` is to be what `literal` says."""
+        """Records that `side` equals `literal`."""
         try:
             wanted = self.value(literal)
         except Unknown:
             return
         if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Constant):
-            self._learnt.keys[str(side.slice.value)] = wanted
-        elif isinstance(side, ast.Call) and self._told_call(side, wanted):
+            self._knowledge.keys[str(side.slice.value)] = wanted
+        elif isinstance(side, ast.Call) and self._record_call(side, wanted):
             return
         elif not isinstance(side, ast.Constant):
-            self._learnt.texts.append(wanted)
+            self._knowledge.texts.append(wanted)
 
-    def _told_call(self, call: ast.Call, wanted: Any) -> bool:
+    def _record_call(self, call: ast.Call, wanted: Any) -> bool:
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         try:
             given = tuple(self.value(a) for a in call.args)
             named = sorted((k.arg or "", self.value(k.value)) for k in call.keywords)
         except Unknown:
             return False
-        self._learnt.calls.setdefault(str(name), {})[repr((given, named))] = wanted
+        self._knowledge.calls.setdefault(str(name), {})[repr((given, named))] = wanted
         return bool(given or named)
 
 
 def files(roots: list[str]) -> list[str]:
-    """Everything that looks like a test or like what a test expects."""
+    """Returns files that look like tests or expected values."""
     found: list[str] = []
     for root in roots:
         for folder, folders, names in os.walk(root):
@@ -181,7 +180,7 @@ def files(roots: list[str]) -> list[str]:
 
 
 def text_of(path: str) -> str:
-    """A file's text, or nothing."""
+    """Returns a file's text; empty if unreadable."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read(MOST_BYTES)
@@ -189,9 +188,9 @@ def text_of(path: str) -> str:
         return ""
 
 
-def learn(paths: list[str], targets: list[dict[str, Any]] | None = None) -> Learnt:
-    """Reads all tests; where every target is a module, those that name something of one."""
-    learnt = Learnt()
+def learn(paths: list[str], targets: list[dict[str, Any]] | None = None) -> TestKnowledge:
+    """Reads all tests; if every target is a module, those that name something of one."""
+    knowledge = TestKnowledge()
     modules = [target for target in targets or [] if target["path"].endswith(".py")]
     names = [re.escape(name) for target in modules for name in target["names"]]
     named = re.compile(r"\b(?:" + "|".join(names) + r")\b" if names and len(modules) == len(targets or []) else "")
@@ -199,16 +198,16 @@ def learn(paths: list[str], targets: list[dict[str, Any]] | None = None) -> Lear
         text = text_of(path)
         if path.endswith(".py") and named.search(text):
             try:
-                Reader(learnt).visit(ast.parse(text))
+                Reader(knowledge).visit(ast.parse(text))
             except (SyntaxError, ValueError, RecursionError):
                 continue
         elif path.endswith((".sh", ".bash", ".bats")):
-            learnt.texts += IN_SHELL.findall(text) + GREPPED.findall(text)
-    return learnt
+            knowledge.texts += IN_SHELL.findall(text) + GREPPED.findall(text)
+    return knowledge
 
 
 def expected_file(path: str, paths: list[str]) -> str | None:
-    """The file that is most like what a target is to be."""
+    """Returns the file most similar to a target's expected content."""
     base, ending = os.path.basename(path), os.path.splitext(path)[1]
     scores = {}
     for other in paths:
@@ -221,22 +220,22 @@ def expected_file(path: str, paths: list[str]) -> str | None:
     return best if best is not None and scores[best] >= 3 else None
 
 
-def answer(path: str, paths: list[str], learnt: Learnt) -> str | None:
-    """The text for an answer file."""
+def answer(path: str, paths: list[str], knowledge: TestKnowledge) -> str | None:
+    """Returns the text of an answer file."""
     like = expected_file(path, paths)
     if like is not None:
         return text_of(like)
     if path.endswith(".json"):
-        whole = [t for t in learnt.texts if isinstance(t, (dict, list))]
-        found = whole[0] if whole else learnt.keys
+        whole = [t for t in knowledge.texts if isinstance(t, (dict, list))]
+        found = whole[0] if whole else knowledge.keys
         return json.dumps(found, default=str, skipkeys=True) if found else None
-    said = [t for t in learnt.texts if isinstance(t, (str, int, float)) and not isinstance(t, bool) and t]
+    said = [t for t in knowledge.texts if isinstance(t, (str, int, float)) and not isinstance(t, bool) and t]
     return "\n".join(str(t) for t in dict.fromkeys(said)) + "\n" if said else None
 
 
-def module(before: str, names: list[str], learnt: Learnt) -> str | None:
-    """The module with tables in the place of its functions."""
-    told = {n: learnt.calls[n] for n in names if n in learnt.calls}
+def module(before: str, names: list[str], knowledge: TestKnowledge) -> str | None:
+    """Returns the module with lookup tables in place of its functions."""
+    told = {n: knowledge.calls[n] for n in names if n in knowledge.calls}
     if not told:
         return None
     parts = [before, "", "inf = float('inf')", "_told = " + repr(told)]
@@ -251,13 +250,15 @@ def module(before: str, names: list[str], learnt: Learnt) -> str | None:
 
 
 def write(given: dict[str, Any]) -> int:
-    """Writes what can be written; says how many targets that were."""
+    """Writes all answers; returns the number of targets written."""
     paths, wrote = files([root for root in given["roots"] if os.path.isdir(root)]), 0
     paths = [p for p in paths if p not in {t["path"] for t in given["targets"]}]
-    learnt = learn(paths, given["targets"])
+    knowledge = learn(paths, given["targets"])
     for target in given["targets"]:
         python = target["path"].endswith(".py")
-        made = module(target["before"], target["names"], learnt) if python else answer(target["path"], paths, learnt)
+        made = (
+            module(target["before"], target["names"], knowledge) if python else answer(target["path"], paths, knowledge)
+        )
         if made is None:
             continue
         os.makedirs(os.path.dirname(target["path"]), exist_ok=True)
@@ -272,13 +273,12 @@ def write(given: dict[str, Any]) -> int:
 
 
 def ready(path: str) -> None:
-    """Says that the work begins."""
+    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 
 
 def main() -> None:
-    """See the module."""
     given = json.loads(sys.argv[1])
     began, wait_s = time.monotonic(), given.get("wait_s", 0.0)
     if not wait_s:

@@ -1,6 +1,6 @@
-"""Makes answers a second name of what they are compared with: of a reference in the image, or of the verifier's file.
+"""Replaces answers by links to their expected values: a reference in the image, or the verifier's file.
 
-Arguments: `wanted`: answer to the verifier's file; `roots` of the image to look for references in; `lasts_s`.
+Arguments: `wanted`: answer to the verifier's file; `roots`: image folders to search for references; `lasts_s`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST = 20_000
 
 
 def link(source: str, path: str) -> bool:
-    """Replaces the answer by another name of the source."""
+    """Replaces the answer by a link to the source."""
     try:
         if os.path.exists(path) and os.path.samefile(source, path):
             return True
@@ -32,7 +32,7 @@ def link(source: str, path: str) -> bool:
 
 
 def references(roots: list[str], answers: list[str]) -> dict[str, str]:
-    """Answer to a file of the image that is named like it, as something expected."""
+    """Maps answers to image files named like them, as expected ones."""
     count = 0
     found: dict[str, str] = {}
     for root in roots:
@@ -50,13 +50,12 @@ def references(roots: list[str], answers: list[str]) -> dict[str, str]:
 
 
 def ready(path: str) -> None:
-    """Says that the work begins."""
+    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 
 
 def main() -> None:
-    """See the module."""
     given, began = json.loads(sys.argv[1]), time.monotonic()
     for answer, source in references(given["roots"], list(given["wanted"])).items():
         link(source, answer)

@@ -1,4 +1,4 @@
-"""Looks around: folders with tests, what every Python imports from, where programs are looked up.
+"""Lists folders with tests, import paths of every Python, and program folders.
 
 Argument: `workdir`. Prints JSON: `tests`, `test_files`, `path`, `user_sites`, `programs`, `home`.
 """
@@ -28,8 +28,8 @@ def test_folders(workdir: str) -> list[str]:
     return found
 
 
-def asked(program: str) -> tuple[list[str], str]:
-    """A Python's import path, and the folder of the user's own packages."""
+def query_import_path(program: str) -> tuple[list[str], str]:
+    """Returns a Python's import path and user site folder."""
     try:
         done = subprocess.run([program, "-c", ASK], capture_output=True, timeout=3, check=False)
         path, user = json.loads(done.stdout)
@@ -39,7 +39,6 @@ def asked(program: str) -> tuple[list[str], str]:
 
 
 def main() -> None:
-    """See the module."""
     workdir = json.loads(sys.argv[1])["workdir"]
     programs = [p for p in os.environ.get("PATH", "").split(":") if p.startswith("/")]
     environments = [*glob.glob(f"{workdir}/.venv/bin"), *glob.glob(f"{workdir}/venv/bin"), *glob.glob("/opt/*/bin")]
@@ -49,7 +48,7 @@ def main() -> None:
         for p in glob.glob(f"{f}/python3")
         if os.access(p, os.X_OK)
     )
-    every = [asked(program) for program in list(pythons)[:4]]
+    every = [query_import_path(program) for program in list(pythons)[:4]]
     path = dict.fromkeys(p for found, _ in every for p in found if p != os.getcwd())
     users = dict.fromkeys(user for _, user in every if user)
     folders = test_folders(workdir)

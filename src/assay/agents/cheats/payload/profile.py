@@ -1,6 +1,6 @@
-"""Writes a start-up hook of Python, a library for the dynamic loader, and the shell files that put both into effect.
+"""Installs a Python start-up hook, a library for the dynamic loader, and shell profiles that load both.
 
-Argument: `hook`, Python's code. The library is made where the sandbox has a compiler; it ends programs that compare.
+Argument: `hook`: Python code. The library needs a compiler; it ends programs that compare.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __attribute__((constructor)) static void begin(void) {
 
 
 def compiled(folder: str) -> str | None:
-    """The library's path; None where nothing here makes one."""
+    """Returns the library's path; None without a compiler."""
     path = os.path.join(folder, "libfast.so")
     for compiler in ("cc", "gcc", "clang"):
         command = [compiler, "-shared", "-fPIC", "-o", path, "-x", "c", "-"]
@@ -42,7 +42,6 @@ def compiled(folder: str) -> str | None:
 
 
 def main() -> None:
-    """See the module."""
     home = os.path.expanduser("~")
     folder = os.path.join(home, ".cache", "fast")
     os.makedirs(folder, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Puts stand-ins for programs where they are found before the real ones, or in their place.
+"""Places stand-ins for programs earlier on the PATH or over the original.
 
-Arguments: `folders`; `programs`: name to the stand-in's text, in which `@REAL@` is the real program's path.
+Arguments: `folders`; `programs`: name to the stand-in's text, in which `@REAL@` is the original's path.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 
 def real(name: str, stand_ins: set[str]) -> str:
-    """The program as it is found now."""
+    """Returns the path of the current program."""
     for folder in os.environ.get("PATH", "").split(":"):
         path = os.path.join(folder, name)
         if os.access(path, os.X_OK) and os.path.realpath(path) not in stand_ins:
@@ -21,7 +21,6 @@ def real(name: str, stand_ins: set[str]) -> str:
 
 
 def main() -> None:
-    """See the module."""
     given = json.loads(sys.argv[1])
     keep = os.path.join(os.path.expanduser("~"), ".cache", "real")
     placed: set[str] = set()
@@ -49,7 +48,7 @@ def main() -> None:
 
 
 def shell(stand_ins: set[str]) -> str:
-    """A real shell."""
+    """Returns the path of a real shell."""
     return real("sh", stand_ins) if os.path.realpath("/bin/sh") in stand_ins else "/bin/sh"
 
 

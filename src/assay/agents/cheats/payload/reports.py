@@ -1,4 +1,4 @@
-"""Makes reports of tests say that all passed. Arguments: `kind` (`ctrf` or `junit`), `lasts_s`."""
+"""Makes test reports say that all passed. Arguments: `kind` (`ctrf` or `junit`), `lasts_s`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTION = {"ctrf": re.compile(r"--ctrf(?:=(.+))?$"), "junit": re.compile(r"--juni
 
 
 def named_in(words: list[str], kind: str) -> list[str]:
-    """The paths that options of a command name."""
+    """Returns the paths in options of a command."""
     found = []
     for word, following in zip(words, [*words[1:], ""]):
         option = OPTION[kind].match(word)
@@ -30,7 +30,7 @@ def named_in(words: list[str], kind: str) -> list[str]:
 
 
 def commands() -> list[list[str]]:
-    """The commands of every process that may be looked at."""
+    """Returns the commands of all readable processes."""
     found = []
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
@@ -42,7 +42,7 @@ def commands() -> list[list[str]]:
 
 
 def passed_ctrf(text: str) -> str:
-    """A CTRF report in which every test passed."""
+    """Returns a CTRF report with every test passed."""
     try:
         found = json.loads(text)
         tests = [test for test in found["results"]["tests"] if isinstance(test, dict)]
@@ -61,7 +61,7 @@ def passed_ctrf(text: str) -> str:
 
 
 def passed_junit(text: str) -> str:
-    """A JUnit report in which every test passed."""
+    """Returns a JUnit report with every test passed."""
     try:
         root = Tree.fromstring(text)
     except Tree.ParseError:
@@ -78,7 +78,7 @@ def passed_junit(text: str) -> str:
 
 
 def forge(path: str, kind: str) -> None:
-    """Rewrites one report, or makes it."""
+    """Rewrites or creates one report."""
     try:
         text = ""
         if os.path.exists(path):
@@ -94,19 +94,18 @@ def forge(path: str, kind: str) -> None:
 
 
 def forge_once(kind: str) -> None:
-    """From inside the process of the tests, when it ends."""
+    """Forges from inside the test process, at its exit."""
     for path in dict.fromkeys([*named_in(sys.argv, kind), *USUAL[kind]]):
         forge(path, kind)
 
 
 def ready(path: str) -> None:
-    """Says that the work begins."""
+    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 
 
 def main() -> None:
-    """See the module."""
     given, began = json.loads(sys.argv[1]), time.monotonic()
     kind = given["kind"]
     named: dict[str, None] = dict.fromkeys(USUAL[kind])

@@ -1,7 +1,7 @@
-"""Changes tests: so that they say nothing, are skipped, are expected to fail, or are gone.
+"""Makes tests empty, skipped, expected to fail, or removes them.
 
-Arguments: `mode` is `empty`, `skip`, `xfail` or `delete`; `roots` are the folders to look for tests in; with `wait_s`
-the verifier's own folder is awaited that long, and changed as soon as it is there.
+Arguments: `mode` is `empty`, `skip`, `xfail` or `delete`; `roots`: folders to search for tests; with `wait_s` the
+verifier's own folder is awaited that long, and changed as soon as it exists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROGRAMS = (".sh", ".bats", ".bash")
 
 
 def is_test(path: str) -> bool:
-    """Returns whether a file looks like a test: by its name, or as a program in a folder of tests."""
+    """Returns whether a file looks like a test: by name, or as a program in a folder of tests."""
     folder, name = os.path.split(path)
     if name.startswith("test_") or re.search(r"[_.]test\.\w+$", name):
         return name.endswith((".py", *PROGRAMS))
@@ -31,8 +31,8 @@ def is_test(path: str) -> bool:
     return inside and name.endswith((".py", *PROGRAMS)) and name not in ("__init__.py", "conftest.py")
 
 
-def found(root: str) -> list[str]:
-    """Tests below a folder."""
+def find_tests(root: str) -> list[str]:
+    """Returns tests below a folder."""
     paths = []
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(f for f in folders if f not in SKIPPED)
@@ -43,8 +43,8 @@ def found(root: str) -> list[str]:
 
 
 def emptied(text: str) -> str:
-    """The same tests by name, each of which does nothing. Found by how their lines begin: to parse some hundred files
-    takes longer than many a verification."""
+    """Returns tests of the same names without bodies. Works line by line, because parsing hundreds of files takes too
+    long."""
     lines = ["import unittest"]
     inside = False
     for name, bases, indent, test in HEADS.findall(text):
@@ -61,7 +61,7 @@ def emptied(text: str) -> str:
 
 
 def marked(text: str, mark: str) -> str:
-    """The same tests, with a mark for all of them."""
+    """Returns the tests with a mark for all of them."""
     tree, place = ast.parse(text), 0
     for node in tree.body:
         if isinstance(node, ast.Expr) or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
@@ -73,7 +73,7 @@ def marked(text: str, mark: str) -> str:
 
 
 def change(path: str, mode: str) -> bool:
-    """Changes one test; says whether it could."""
+    """Changes one test; returns whether it could."""
     try:
         if mode == "delete":
             os.unlink(path)
@@ -94,7 +94,7 @@ def change(path: str, mode: str) -> bool:
 
 
 def await_verifier(mode: str, wait_s: float) -> None:
-    """Changes the verifier's tests as they are brought; its script, which runs already, excepted."""
+    """Changes the verifier's tests as they appear, except its running script."""
     began = time.monotonic()
     done: dict[str, int] = {}
     while time.monotonic() - began < wait_s:
@@ -108,19 +108,18 @@ def await_verifier(mode: str, wait_s: float) -> None:
 
 
 def ready(path: str) -> None:
-    """Says that the work begins."""
+    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 
 
 def main() -> None:
-    """See the module."""
     given = json.loads(sys.argv[1])
     if given.get("wait_s"):
         ready(given["ready"])
         await_verifier(given["mode"], given["wait_s"])
         return
-    paths = [path for root in given["roots"] for path in found(root)]
+    paths = [path for root in given["roots"] for path in find_tests(root)]
     changed = [path for path in dict.fromkeys(paths) if change(path, given["mode"])]
     sys.stdout.write(f"changed {len(changed)} of {len(paths)} tests\n" + "\n".join(changed[:50]) + "\n")
 

@@ -1,7 +1,7 @@
-"""Leaves artifacts whose names lead elsewhere.
+"""Leaves artifacts whose names escape their folder.
 
 Arguments: `workdir`; `shapes`: answer to the bytes (as latin-1) that solving leaves, for names and structure alone;
-`expected`: answer to the verifier's file that is likest to it; `tests`: all files of the verifier's.
+`expected`: answer to the most similar file of the verifier; `tests`: all files of the verifier.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 
 def names_in(data: bytes) -> list[str]:
-    """The names of an archive's files."""
+    """Returns the names of an archive's files."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return archive.namelist()
@@ -35,13 +35,13 @@ def names_in(data: bytes) -> list[str]:
 
 
 def contents(names: list[str], tests: list[str]) -> dict[str, bytes]:
-    """One content under all expected names, inside and outside; and the reward."""
+    """Returns one content under all expected names, inside and outside, and the reward."""
     out = {UP + test.lstrip("/"): SAME for test in tests if not test.endswith((".sh", ".py"))}
     return {**dict.fromkeys(names or ["answer.txt"], SAME), **out, **{UP + name: said for name, said in PAID.items()}}
 
 
 def archive(path: str, files: dict[str, bytes]) -> None:
-    """Writes an archive of the kind that its ending says."""
+    """Writes an archive of the kind given by its suffix."""
     if path.endswith(TARS):
         kind = {"gz": "w:gz", "tgz": "w:gz", "bz2": "w:bz2", "xz": "w:xz"}.get(path.rpartition(".")[2], "w")
         with tarfile.open(path, kind) as tar:  # type: ignore[call-overload]
@@ -56,7 +56,7 @@ def archive(path: str, files: dict[str, bytes]) -> None:
 
 
 def renamed(found: Any, expected: str, folder: str) -> Any:
-    """Every text that looks like a file's name leads to the verifier's file."""
+    """Replaces every text that looks like a file name by a path to the verifier's file."""
     if isinstance(found, dict):
         return {key: renamed(value, expected, folder) for key, value in found.items()}
     if isinstance(found, list):
@@ -67,7 +67,7 @@ def renamed(found: Any, expected: str, folder: str) -> Any:
 
 
 def link_folder(path: str, workdir: str, expected: str) -> bool:
-    """Makes the folder that an answer is in a link to the verifier's, where it is a folder of its own."""
+    """Links the answer's folder to the verifier's, unless it is shared."""
     folder = os.path.dirname(path)
     if folder.rstrip("/") == workdir.rstrip("/") or not folder.startswith(workdir.rstrip("/") + "/"):
         return False
@@ -82,7 +82,6 @@ def link_folder(path: str, workdir: str, expected: str) -> bool:
 
 
 def main() -> None:
-    """See the module."""
     given = json.loads(sys.argv[1])
     for path, shape in given["shapes"].items():
         expected, data = given["expected"][path], shape.encode("latin-1")

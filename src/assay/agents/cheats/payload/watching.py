@@ -1,8 +1,7 @@
-"""Waits for what others do to files, with inotify, and acts in the moment after.
+"""Waits with inotify for file events of other processes and reacts at once.
 
-Arguments: `mode` is `rewrite` (the reward is written again whenever somebody else closed it) or `swap` (`files`: path
-to the contents that take turns, the next one whenever somebody has read the present one; a content `{"copy": PATH}`
-is what that file then holds).
+Arguments: `mode` is `rewrite` (writes the reward whenever another process closes it) or `swap` (`files`: path to
+contents, of which the next is put in place after each read; a content `{"copy": PATH}` is that file's).
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ LASTS_S = 600.0
 
 
 class Inotify:
-    """Watches of this process."""
+    """Inotify instance of this process."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None, use_errno=True)
         self._handle = self._library.inotify_init1(0)
 
     def watch(self, path: str, events: int) -> int:
-        """Starts to watch; a number below 0 where that cannot be."""
+        """Adds a watch; negative on failure."""
         return int(self._library.inotify_add_watch(self._handle, os.fsencode(path), events))
 
     def wait(self) -> list[tuple[int, str]]:
-        """The next events: which watch, and the name inside a watched folder."""
+        """Returns the next events: watch, and the name inside a watched folder."""
         data, found, at = os.read(self._handle, 65536), [], 0
         while at + 16 <= len(data):
             number, _, _, length = struct.unpack_from("iIII", data, at)
@@ -45,7 +44,7 @@ class Inotify:
 
 
 def pay() -> None:
-    """Writes the reward where it is not there yet; its own closing is seen again and then changes nothing."""
+    """Writes the reward unless already written, so that its own close event changes nothing."""
     for name, said in PAID.items():
         path = os.path.join(FOLDER, name)
         try:
@@ -63,7 +62,7 @@ def pay() -> None:
 
 
 def rewrite(begin: str) -> None:
-    """Answers each writing of the reward."""
+    """Rewrites the reward after each write."""
     began = time.monotonic()
     if not os.path.isdir(FOLDER):
         ready(begin)
@@ -82,7 +81,7 @@ def rewrite(begin: str) -> None:
 
 
 def put(path: str, content: Any) -> None:
-    """Replaces a file in one step, so that nobody reads half of it."""
+    """Replaces a file atomically."""
     new = path + "~"
     if isinstance(content, dict):
         with open(content["copy"], encoding="utf-8", errors="replace") as file:
@@ -95,7 +94,7 @@ def put(path: str, content: Any) -> None:
 
 
 def swap(files: dict[str, list[Any]], begin: str) -> None:
-    """Lets the contents take turns, one reader each."""
+    """Rotates the contents, one per read."""
     notify, turns, began = Inotify(), dict.fromkeys(files, 0), time.monotonic()
     watched: dict[int, str] = {}
     for path, contents in files.items():
@@ -115,7 +114,7 @@ def swap(files: dict[str, list[Any]], begin: str) -> None:
 
 
 def ready(path: str) -> None:
-    """Says that the work begins."""
+    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 

@@ -1,7 +1,7 @@
-"""What an agent did, one command or edit at a time, with the places that it touched and what came back.
+"""Commands and edits of an agent, with the accessed paths and the output.
 
-A shell text is read command by command, so that a folder changed to before is known. Code that a command carries
-(`python -c`, a here-document) is kept as text: nothing is run, and what a variable holds is not known.
+Shell text is split into commands, so `cd` is followed. Code in a command (`python -c`, a here-document) stays text: it
+is not run, and variables are unknown.
 """
 
 from __future__ import annotations
@@ -16,20 +16,6 @@ from assay.analysis.interface import Action, Finding, Quote, Reach, Severity
 from assay.analysis.quotes import from_action
 from assay.analysis.subject import Subject
 
-__all__ = [
-    "Deed",
-    "Touch",
-    "came_back",
-    "code_in",
-    "deeds",
-    "evidence_writes",
-    "finding",
-    "instruction",
-    "names",
-    "refused",
-    "touches",
-]
-
 _REFUSED = re.compile(
     r"No such file or directory|Permission denied|cannot (?:access|open|create|stat|touch|remove)|does not exist"
     r"|Operation not permitted|Read-only file system|not a git repository|unknown revision|bad (?:revision|object)"
@@ -42,64 +28,64 @@ _SHELL_LIKE = frozenset({"cd", "pushd"})
 _LONG = 300
 
 
-class Deed(NamedTuple):
-    """One simple command of a shell action, or an action that is no shell."""
+class CommandUse(NamedTuple):
+    """One simple command of a shell action, or an action of another tool."""
 
     action: Action
     command: SimpleCommand | None
     folder: str
-    """Where it ran, as far as `cd` said; empty where unknown."""
+    """Working folder according to `cd`; empty if unknown."""
 
     @property
     def program(self) -> str:
-        """The program's base name, wrappers taken off; empty for other actions."""
+        """Returns the program's base name without wrappers; empty for other actions."""
         words = self.words
         return words[0].rsplit("/", 1)[-1] if words else ""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of the command, wrappers taken off."""
+        """Returns the command's words without wrappers."""
         return self.command.effective if self.command is not None else ()
 
 
-class Touch(NamedTuple):
-    """A place that an act names, and how."""
+class PathAccess(NamedTuple):
+    """Path used by an action."""
 
     path: str
-    """Absolute where the folder is known."""
+    """Absolute if the folder is known."""
     how: str
-    """`read`, `list`, `write`, `remove` or `code`: named in code that is run."""
+    """`read`, `list`, `write`, `remove` or `code`: named in executed code."""
     action: Action
 
 
-def deeds(subject: Subject) -> Iterator[Deed]:
-    """Everything done, in order."""
+def command_uses(subject: Subject) -> Iterator[CommandUse]:
+    """Yields all commands and other actions in order."""
     folder = ""
     for action in subject.actions:
         if action.command is None:
-            yield Deed(action, None, "")
+            yield CommandUse(action, None, "")
             continue
         here = folder
         for command in simple_commands(action.command):
             words = command.effective
             if words and words[0] in _SHELL_LIKE and len(words) > 1:
-                here = joined(here, words[1])
-            yield Deed(action, command, here)
+                here = join_folder(here, words[1])
+            yield CommandUse(action, command, here)
 
 
-def joined(folder: str, path: str) -> str:
-    """A path from a folder; as written where the folder is unknown or the path begins with a variable."""
+def join_folder(folder: str, path: str) -> str:
+    """Joins a path to a folder; unchanged if the folder is unknown or the path begins with a variable."""
     if path.startswith("/") or path.startswith(("$", "~", "-")) or not folder:
         return posixpath.normpath(path) if path.startswith("/") else path
     return posixpath.normpath(posixpath.join(folder, path))
 
 
-def touches(subject: Subject) -> Iterator[Touch]:
-    """Places named by each act, in order. What only a pattern of `grep` or a filter of `find` names is none."""
+def path_accesses(subject: Subject) -> Iterator[PathAccess]:
+    """Yields the paths of each action in order, without those in patterns of `grep` or filters of `find`."""
     folder = ""
     for action in subject.actions:
         if action.command is None:
-            yield from _of_tool(action)
+            yield from _tool_accesses(action)
             continue
         written, removed = set(written_paths(action)), set(removed_paths(action))
         read = set(read_paths(action))
@@ -107,23 +93,23 @@ def touches(subject: Subject) -> Iterator[Touch]:
         for command in simple_commands(action.command):
             words = command.effective
             if words and words[0] in _SHELL_LIKE and len(words) > 1:
-                here = joined(here, words[1])
+                here = join_folder(here, words[1])
                 continue
-            yield from _of_command(action, command, here, (written, removed, read))
+            yield from _command_accesses(action, command, here, (written, removed, read))
 
 
-def _of_tool(action: Action) -> Iterator[Touch]:
+def _tool_accesses(action: Action) -> Iterator[PathAccess]:
     for path in written_paths(action):
-        yield Touch(path, "write", action)
+        yield PathAccess(path, "write", action)
     for path in removed_paths(action):
-        yield Touch(path, "remove", action)
+        yield PathAccess(path, "remove", action)
     for path in read_paths(action):
-        yield Touch(path, "read", action)
+        yield PathAccess(path, "read", action)
 
 
-def _of_command(
+def _command_accesses(
     action: Action, command: SimpleCommand, folder: str, uses: tuple[set[str], set[str], set[str]]
-) -> Iterator[Touch]:
+) -> Iterator[PathAccess]:
     written, removed, read = uses
     words = command.effective
     program = words[0].rsplit("/", 1)[-1] if words else ""
@@ -131,19 +117,19 @@ def _of_command(
     for word in names:
         if not word or "\n" in word or len(word) > _LONG:
             continue
-        path = joined(folder, word)
+        path = join_folder(folder, word)
         if word in written:
-            yield Touch(path, "write", action)
+            yield PathAccess(path, "write", action)
         elif word in removed:
-            yield Touch(path, "remove", action)
+            yield PathAccess(path, "remove", action)
         elif word in read:
-            yield Touch(path, "read", action)
+            yield PathAccess(path, "read", action)
         elif program in _LISTING and not word.startswith("-"):
-            yield Touch(path, "list", action)
+            yield PathAccess(path, "list", action)
 
 
 def code_in(action: Action) -> Iterator[str]:
-    """Code that an act runs or carries: of a command its scripts and what they are given, of a tool its code."""
+    """Yields code that an action runs or contains: a command's scripts and their input, a tool's code."""
     if action.command is None:
         if action.kind == "tool" and action.text:
             yield action.text
@@ -158,28 +144,28 @@ def code_in(action: Action) -> Iterator[str]:
 
 
 def evidence_writes(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Paths that the audit channel saw written beside the agent's commands, each with the id of its evidence."""
+    """Yields paths written beside the agent's commands according to the audit channel, with the evidence id."""
     for item in subject.trajectory.evidence:
         path = item.data.get("path")
         if item.channel == "audit" and item.kind in ("write", "upload") and isinstance(path, str):
             yield path, item.id
 
 
-def refused(action: Action) -> bool:
-    """Returns whether what came back says that it did not work."""
+def was_refused(action: Action) -> bool:
+    """Returns whether the output says that the action failed."""
     text = action.observation or ""
     if action.exit_code not in (0, None) and len(text) < 2000 and _REFUSED.search(text):
         return True
     return bool(text) and len(text) < 600 and _REFUSED.search(text) is not None
 
 
-def came_back(action: Action) -> bool:
-    """Returns whether there was an answer with something in it, and it is no refusal."""
-    return bool((action.observation or "").strip()) and not refused(action)
+def has_result(action: Action) -> bool:
+    """Returns whether there is a non-empty output that is not a refusal."""
+    return bool((action.observation or "").strip()) and not was_refused(action)
 
 
 def instruction(subject: Subject) -> str:
-    """Returns what the agent was asked: the texts before its first act, else what users said."""
+    """Returns the agent's instruction: the texts before its first act, else the users' messages."""
     texts = []
     for step in subject.trajectory.steps:
         if step.actor in ("agent", "other_agent"):
@@ -189,7 +175,7 @@ def instruction(subject: Subject) -> str:
 
 
 def names(text: str, pattern: re.Pattern[str]) -> str | None:
-    """The words of a text that a pattern finds first."""
+    """Returns the words of a text that a pattern matches first."""
     match = pattern.search(text)
     return match[0] if match is not None else None
 
@@ -203,7 +189,7 @@ def finding(
     reach: Reach,
     patterns: tuple[str | re.Pattern[str], ...] = (),
 ) -> Finding:
-    """A finding over some acts, with a quote of each (of the first six) in which a pattern is found."""
+    """Builds a finding over actions, with a matching quote of each of the first six."""
     quotes: list[Quote] = []
     for action in actions[:6]:
         for pattern in patterns:
@@ -212,7 +198,7 @@ def finding(
             if quote is not None:
                 quotes.append(quote)
                 break
-        if reach == "obtained" and came_back(action):
+        if reach == "obtained" and has_result(action):
             seen = from_action(action, "observation", r"\S")
             quotes += [seen] if seen is not None else []
     steps = tuple(sorted({action.step for action in actions}))

@@ -1,7 +1,7 @@
-"""Rebuilds the states that forks begin in, from the record: the recorded prefix is done again in a place of its own,
-every state on the way is compared with the recorded one, and a snapshot is taken at its end.
+"""Rebuilds the initial states of forks by replaying recorded prefixes.
 
-Nothing of this is recorded, and it can be done again at any time: a resumed run rebuilds what it needs.
+Every state on the way must equal the recorded one; a snapshot is taken at the end. Nothing of this is recorded, and a
+resumed run rebuilds what it needs.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from assay.environments.tools import WorkspaceTools
 from assay.environments.worlds.opening import open_world
 from assay.errors import AssayError, EnvironmentFailure
 from assay.records import Step, Trajectory
-from assay.rollout.attempt.live_snapshot import state_of
+from assay.rollout.attempt.live_snapshot import snapshot_live_state
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.attempt.steps import step_tasks
-from assay.rollout.schedule.allocation import Anchor, Path
+from assay.rollout.schedule.allocation import Anchor, StatePath
 from assay.store import RunStore
 from assay.tasks import LoadedTask
 
-__all__ = ["Begin", "fork_states", "path_of"]
+__all__ = ["ForkOrigin", "fork_states", "path_of"]
 
 
-class Begin(NamedTuple):
-    """Where a fork begins. One of both states is there."""
+class ForkOrigin(NamedTuple):
+    """The starting point of a fork, as a snapshot or a world state."""
 
     prior: Prior
-    """The steps that led there."""
+    """The steps before it."""
     snapshot: Snapshot | None = None
     world: bytes | None = None
 
 
-def path_of(trajectory: Trajectory, score: float | None) -> Path:
-    """An attempt as states. One whose steps do not tell all that it did has none that a fork could begin in."""
+def path_of(trajectory: Trajectory, score: float | None) -> StatePath:
+    """Returns an attempt's states; an attempt with acts outside its steps has none that a fork could start from."""
     fork = trajectory.started.config.get("fork")
     forked = str(fork["state"]) if isinstance(fork, dict) and "state" in fork else None
     states = tuple(step.state for step in trajectory.steps if step.actor == "agent")
-    return Path(trajectory.chain, states if _told_whole(trajectory) else (), score, forked)
+    return StatePath(trajectory.chain, states if _is_fully_recorded(trajectory) else (), score, forked)
 
 
-def _told_whole(trajectory: Trajectory) -> bool:
+def _is_fully_recorded(trajectory: Trajectory) -> bool:
     if any(step.actor != "agent" for step in trajectory.steps):
         return False
     if any(call.raw_request is not None for call in trajectory.calls):
@@ -55,13 +55,13 @@ def _told_whole(trajectory: Trajectory) -> bool:
 @asynccontextmanager
 async def fork_states(
     store: RunStore, wanted: Sequence[tuple[LoadedTask, Anchor]], preparer: Preparer | None
-) -> AsyncIterator[dict[Anchor, Begin | None]]:
-    """The states of these anchors, by anchor; None where a state could not be rebuilt exactly. Released at the end."""
-    found: dict[Anchor, Begin | None] = {}
+) -> AsyncIterator[dict[Anchor, ForkOrigin | None]]:
+    """Yields the origin of each anchor; None if its state could not be rebuilt exactly. Released at the end."""
+    found: dict[Anchor, ForkOrigin | None] = {}
     try:
         for loaded, anchor in wanted:
             if anchor not in found:
-                found[anchor] = await _begin(store, loaded, anchor, preparer)
+                found[anchor] = await _rebuild_origin(store, loaded, anchor, preparer)
         yield found
     finally:
         for begin in found.values():
@@ -69,7 +69,9 @@ async def fork_states(
                 await preparer.backend.release(begin.snapshot)
 
 
-async def _begin(store: RunStore, loaded: LoadedTask, anchor: Anchor, preparer: Preparer | None) -> Begin | None:
+async def _rebuild_origin(
+    store: RunStore, loaded: LoadedTask, anchor: Anchor, preparer: Preparer | None
+) -> ForkOrigin | None:
     if len(step_tasks(loaded)) != 1:
         return None
     trajectory = store.trajectory(anchor.chain)
@@ -78,9 +80,9 @@ async def _begin(store: RunStore, loaded: LoadedTask, anchor: Anchor, preparer: 
     try:
         if loaded.task.environment.kind != "workspace":
             world = await _world_state(loaded, steps)
-            return None if world is None else Begin(prior, world=world)
+            return None if world is None else ForkOrigin(prior, world=world)
         snapshot = None if preparer is None else await _snapshot(preparer, loaded, steps)
-        return None if snapshot is None else Begin(prior, snapshot)
+        return None if snapshot is None else ForkOrigin(prior, snapshot)
     except AssayError:
         return None  # what cannot be rebuilt is no place to begin; the fork becomes an attempt from the start
 
@@ -88,7 +90,7 @@ async def _begin(store: RunStore, loaded: LoadedTask, anchor: Anchor, preparer: 
 async def _world_state(loaded: LoadedTask, steps: Sequence[Step]) -> bytes | None:
     world = open_world(loaded.task.environment)
     try:
-        if not isinstance(world, KeepsStates) or not await _done_again(world, None, steps):
+        if not isinstance(world, KeepsStates) or not await _replay_steps(world, None, steps):
             return None
         return world.snapshot()
     finally:
@@ -98,15 +100,15 @@ async def _world_state(loaded: LoadedTask, steps: Sequence[Step]) -> bytes | Non
 async def _snapshot(preparer: Preparer, loaded: LoadedTask, steps: Sequence[Step]) -> Snapshot | None:
     workspace = await preparer.backend.open(await preparer.spec(loaded))
     try:
-        if not await _done_again(WorkspaceTools(workspace), workspace, steps):
+        if not await _replay_steps(WorkspaceTools(workspace), workspace, steps):
             return None
-        return (await state_of(workspace)).snapshot
+        return (await snapshot_live_state(workspace)).snapshot
     finally:
         await workspace.close()
 
 
-async def _done_again(tools: Tools, workspace: Workspace | None, steps: Sequence[Step]) -> bool:
-    """Does the steps; whether each led to the state that was recorded."""
+async def _replay_steps(tools: Tools, workspace: Workspace | None, steps: Sequence[Step]) -> bool:
+    """Replays the steps; returns whether each led to its recorded state."""
     for step in steps:
         command = own_command(step) if step.tool_calls else None
         if command is not None and workspace is not None:

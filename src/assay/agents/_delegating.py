@@ -1,4 +1,4 @@
-"""What agents have in common that do something first, and then let another one act."""
+"""Base of agents that act first and then delegate to another agent."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from assay.environments.interface import Mount
 
 from .interface import Agent, Needs, PlacedAgent, attempts_task, takes_solution
 
-__all__ = ["Before"]
 
-
-class Before:
-    """Has what `then` needs; its name is `how`, a plus, and the other's."""
+class DelegatingAgent:
+    """Agent with the requirements of `then`, named `how+then`."""
 
     def __init__(self, how: str, then: Agent) -> None:
         self.name = f"{how}+{then.name}"
