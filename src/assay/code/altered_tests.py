@@ -6,8 +6,11 @@ answers out of the test files; none of these can tell an altered test from its o
 passes it.
 
 Only statements that surely run and surely decide are changed: those at the top level of a test's body, in a test that
-neither returns early nor carries a decorator that could turn a failure around. So a test that passed, and passes again
-when altered, was not judged by its assertions.
+neither returns early nor carries a decorator that could turn a failure around. A test without one, whose assertions
+stand in loops or in functions, gets one at its end that fails. So a test that passed, and passes again when altered, was
+not judged by its assertions.
+
+Left as they are: tests that others call, and what comes before a call whose effect may outlive the test.
 
 Invariant: an altered text parses, and differs from the original in one statement of each altered test.
 """
@@ -51,11 +54,8 @@ _EQUALITY = frozenset({
 })  # fmt: skip
 """Calls with two arguments that must be equal."""
 _RAISES = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
-_UNRELATED = (
-    "BrokenPipeError", "ChildProcessError", "ConnectionAbortedError", "InterruptedError", "NotADirectoryError",
-    "ProcessLookupError", "UnicodeTranslateError",
-)  # fmt: skip
-"""Exceptions that code under test has no reason to raise."""
+_UNRELATED = ("ImportWarning", "TabError", "UnicodeTranslateError", "UnicodeWarning")
+"""Exceptions that code under test has no reason to raise, whatever wider class its tests expect: no `OSError`."""
 _NEGATED = {"in": "not in", "is": "is not", "is not": "is", "not in": "in"}
 """Operators whose opposite no class decides: `!=` may be true where `==` is."""
 _NEGATABLE = re.compile(r"\bnot\s+in\b|\bis\s+not\b|\bin\b|\bis\b")
@@ -97,8 +97,26 @@ class _Text:
         return start, self._starts[node.end_lineno - 1] + node.end_col_offset
 
     def replace(self, node: ast.expr, text: str) -> _Edit:
-        """Returns the edit that puts a text in a node's place."""
-        return _Edit(*self.span(node), text)
+        """Returns the edit that puts a text in a node's place. The lines below keep their numbers."""
+        start, end = self.span(node)
+        lines = self.data.count(b"\n", start, end) - text.count("\n")
+        return _Edit(start, end, f"({text}" + "\n" * lines + ")" if lines > 0 else text)
+
+    def below(self, function: _Function, text: str) -> _Edit | None:
+        """Returns the edit that puts a statement at the end of a function, on the empty line below it if there is one;
+        None for a function on one line."""
+        first, last = function.body[0], function.body[-1]
+        assert last.end_lineno is not None
+        indent = self.data[self._starts[first.lineno - 1] :][: first.col_offset]
+        if indent.strip():
+            return None
+        end = self._starts[last.end_lineno - 1] + (last.end_col_offset or 0)
+        line_end = self.data.find(b"\n", end)
+        if line_end < 0:
+            return _Edit(len(self.data), len(self.data), f"\n{indent.decode()}{text}\n")
+        next_end = self.data.find(b"\n", line_end + 1)
+        blank = next_end >= 0 and not self.data[line_end:next_end].strip()
+        return _Edit(line_end, next_end if blank else line_end, f"\n{indent.decode()}{text}")
 
     def source(self, node: ast.expr) -> str:
         """Returns a node's own text."""
@@ -150,11 +168,15 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _tests(tree: ast.Module) -> Iterator[tuple[str, _Function]]:
-    """Yields each test that is defined once and unconditionally, with its name as in node ids."""
+    """Yields each test that is defined once and unconditionally, and that no other calls, with its name as in ids."""
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for prefix, body in _bodies(tree.body, ""):
         bound = Counter(name for statement in body for name in _bound_names(statement))
         for statement in body:
-            if isinstance(statement, _Function) and bound[statement.name] == 1 and _is_alterable(statement):
+            if not isinstance(statement, _Function) or statement.name in used:
+                continue
+            if bound[statement.name] == 1 and _is_alterable(statement):
                 yield prefix + statement.name, statement
 
 
@@ -205,14 +227,18 @@ def _leaves(function: _Function) -> bool:
 
 
 def _altered(source: _Text, function: _Function, random: Random) -> _Edit | None:
-    """Returns one change of a test: of a literal that is expected where there is one, else the opposite."""
+    """Returns one change of a test: of a literal that is expected where there is one, else the opposite, else a
+    statement at its end that fails."""
     literal: list[_Edit] = []
     opposite: list[_Edit] = []
     for statement in _last_decisions(function.body):
         literal += _literal_changes(source, statement, random)
         opposite += _opposites(source, statement, random)
     choices = literal or opposite
-    return random.choice(choices) if choices else None
+    if choices:
+        return random.choice(choices)
+    expected = random.randint(2, 97)
+    return source.below(function, f"assert {expected + random.randint(1, 9)} == {expected}")
 
 
 def _last_decisions(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -230,7 +256,8 @@ def _acts(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         return not _called(statement.value).lower().startswith("assert") and _called(statement.value) not in _RAISES
     if isinstance(statement, ast.Assign):
-        return not all(isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
+        named = all(isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
+        return not named or any(isinstance(node, ast.Call | ast.Await) for node in ast.walk(statement.value))
     return not isinstance(statement, ast.Assert | ast.With | ast.Pass | ast.AnnAssign)
 
 
@@ -274,8 +301,9 @@ def _expected_literal(node: ast.expr) -> ast.expr | None:
 
 def _leaves_of(node: ast.expr) -> Iterator[ast.expr]:
     """Yields the constants of a literal, an empty or signed one whole; of a dictionary its values."""
-    if isinstance(node, ast.Dict):
-        inner: list[ast.expr] = node.values
+    if isinstance(node, ast.Dict):  # of a key that stands there twice the last value counts
+        keys = (ast.literal_eval(key) for key in node.keys if key is not None)
+        inner = list(dict(zip(keys, node.values, strict=True)).values())
     elif isinstance(node, ast.List | ast.Tuple | ast.Set):
         inner = node.elts
     else:
@@ -287,17 +315,18 @@ def _leaves_of(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _another(node: ast.expr, random: Random) -> str:
-    """Returns the text of another value of the same type, far from the first."""
+    """Returns the text of another value of the same type, far from the first also by a relative tolerance."""
     value = ast.literal_eval(node)
     far = random.randint(11, 97)
     if isinstance(value, bool):
         return repr(not value)
     if isinstance(value, int):
-        return repr(value + far if value >= 0 else value - far)
+        near = abs(value) < 1000
+        return repr(value + (far if near else abs(value) + far) * (1 if value >= 0 else -1))
     if isinstance(value, float):
         return repr(value + abs(value) + far) if abs(value) < 1e300 else repr(float(far))
     if isinstance(value, complex):
-        return repr(value + far) if abs(value) < 1e9 else repr(float(far))
+        return repr(value + abs(value) + far) if abs(value) < 1e300 else repr(complex(far))
     if isinstance(value, str):
         return repr(_another_text(value, random))
     if isinstance(value, bytes):
@@ -350,5 +379,6 @@ def _opposite(source: _Text, test: ast.expr) -> _Edit:
 
 
 def _other_exception(source: _Text, call: ast.Call, random: Random) -> Iterator[_Edit]:
-    if not isinstance(call.args[0], ast.Starred):
-        yield source.replace(call.args[0], random.choice(_UNRELATED))
+    unnamed = [name for name in _UNRELATED if name.encode() not in source.data]
+    if unnamed and not isinstance(call.args[0], ast.Starred):
+        yield source.replace(call.args[0], random.choice(unnamed))

@@ -27,7 +27,22 @@ PIPE_BYTES = 4096
 """Capacity of the program's input: what it does not read of a pipe is lost to the script, so little is sent ahead."""
 FAILED = 125
 """Exit status where the program was not started."""
-_READERS = ("ash", "bash", "busybox", "dash", "fish", "gawk", "ksh", "mawk", "node", "perl", "python", "ruby", "sh", "zsh")
+_READERS = (
+    "ash",
+    "bash",
+    "busybox",
+    "dash",
+    "fish",
+    "gawk",
+    "ksh",
+    "mawk",
+    "node",
+    "perl",
+    "python",
+    "ruby",
+    "sh",
+    "zsh",
+)
 """Programs whose own text may read their standard input and start others."""
 
 
