@@ -7,8 +7,8 @@ passes it.
 
 Only statements that surely run and surely decide are changed: those at the top level of a test's body, in a test that
 neither returns early nor carries a decorator that could turn a failure around. A test without one, whose assertions
-stand in loops or in functions, gets one at its end that fails. So a test that passed, and passes again when altered, was
-not judged by its assertions.
+stand in loops or in functions, gets one at its end that fails. So a test that passed, and passes again when altered,
+was not judged by its assertions.
 
 Left as they are: tests that others call, and what comes before a call whose effect may outlive the test.
 
