@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import math
+from fractions import Fraction
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,9 +32,17 @@ FORMS = (
 )
 
 
-def _run(text: str, name: str, answer: Any) -> bool:
+STORED = (
+    "assert answer() == expected",
+    "assert expected == answer(), 'told'",
+    "result = answer()\n    assert result == given.value",
+    "assert answer() in [expected]",
+)
+
+
+def _run(text: str, name: str, answer: Any, scope: dict[str, Any] | None = None) -> bool:
     """Runs one test function; returns whether it passed."""
-    scope: dict[str, Any] = {"answer": lambda: answer}
+    scope = scope or {"answer": lambda: answer}
     exec(compile(text, "test", "exec"), scope)
     try:
         scope[name]()
@@ -48,6 +59,34 @@ def test_a_right_answer_passes_the_original_and_fails_the_altered(answer: Any, f
     assert altered is not None
     assert altered.tests == {"test_x"}
     assert not _run(altered.text, "test_x", answer)
+
+
+@given(
+    LITERALS | st.sampled_from([math.inf, -math.inf, True, Fraction(1, 3)]), st.sampled_from(STORED), st.integers(0, 99)
+)
+def test_a_right_answer_fails_where_another_value_than_the_stored_one_is_due(answer: Any, form: str, seed: int) -> None:
+    altered = alter_tests(f"def test_x():\n    {form}\n", Random(seed))
+    assert altered is not None
+    assert "not " not in altered.text
+    scope: dict[str, Any] = {"answer": lambda: answer, "expected": answer, "given": SimpleNamespace(value=answer)}
+    assert not _run(altered.text, "test_x", answer, scope)
+
+
+class _Becomes:
+    def __eq__(self, other: object) -> bool:
+        return type(other) in (int, str)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("expected", [7, "a word"])
+@pytest.mark.parametrize("form", STORED)
+def test_a_value_that_becomes_what_it_is_compared_with_passes_the_altered_test(expected: Any, form: str) -> None:
+    altered = alter_tests(f"def test_x():\n    {form}\n", Random(3))
+    assert altered is not None
+    lie = _Becomes()
+    scope = {"answer": lambda: lie, "expected": expected, "given": SimpleNamespace(value=expected)}
+    assert _run(altered.text, "test_x", lie, scope)
 
 
 @given(st.text(max_size=400), st.integers(0, 100))
@@ -102,7 +141,7 @@ def test_a_test_that_something_else_could_turn_around_is_left_alone(text: str) -
         ("self.assertIn(f(), [1, 2])", "self.assertNotIn(f(), [1, 2])"),
         ("self.assertTrue(f())", "self.assertFalse(f())"),
         ("assert f() < 3", "assert not f() < 3"),
-        ("assert f() in (1, 2), 'told'", "assert f() not in (1, 2), 'told'"),
+        ("assert 1 in f(), 'told'", "assert 1 not in f(), 'told'"),
         ("assert (f()) is  not (g())", "assert (f()) is (g())"),
         ("assert not (f() == g())", "assert (f() == g())"),
         ("assert f() and g()", "assert not (f() and g())"),

@@ -176,7 +176,7 @@ def test_a_copy_has_altered_tests_and_the_rest_as_it_was(tmp_path: Path) -> None
 
 
 def test_where_no_test_can_be_altered_there_is_no_control(tmp_path: Path) -> None:
-    folder = _task(tmp_path, **{"tests/test_a.py": "def test_answer():\n    check(answer())\n"})
+    folder = _task(tmp_path, **{"tests/test_a.py": "def test_answer():\n    yield answer()\n"})
     assert choose_altered_tests(folder, _result(NAMES[0])) == []
 
 

@@ -227,14 +227,16 @@ def _leaves(function: _Function) -> bool:
 
 
 def _altered(source: _Text, function: _Function, random: Random) -> _Edit | None:
-    """Returns one change of a test: of a literal that is expected where there is one, else the opposite, else a
-    statement at its end that fails."""
+    """Returns one change of a test: of a literal that is expected where there is one, or of a value, else the opposite,
+    else a statement at its end that fails."""
     literal: list[_Edit] = []
+    other: list[_Edit] = []
     opposite: list[_Edit] = []
     for statement in _last_decisions(function.body):
         literal += _literal_changes(source, statement, random)
+        other += _other_operands(source, statement, random)
         opposite += _opposites(source, statement, random)
-    choices = literal or opposite
+    choices = literal or other or opposite
     if choices:
         return random.choice(choices)
     expected = random.randint(2, 97)
@@ -270,6 +272,42 @@ def _literal_changes(source: _Text, statement: ast.stmt, random: Random) -> Iter
         assert expected is not None
         leaf = random.choice(list(_leaves_of(expected)))
         yield source.replace(leaf, _another(leaf, random))
+
+
+def _other_operands(source: _Text, statement: ast.stmt, random: Random) -> Iterator[_Edit]:
+    """Yields changes of a value that is expected and not written there: into another of its type, far from it.
+
+    A value that decides its own comparison passes these, and not the opposite.
+    """
+    for sides in _equal_sides(statement):
+        stored = [side for side in sides if _is_stored(side)]
+        if stored:  # of two, the second one is what is expected
+            value = source.source(stored[-1])
+            number, word = random.randint(300, 900) * 3 + 1, _word(random)
+            yield source.replace(
+                stored[-1],
+                f"(-2 * {value} - {number} if isinstance({value}, (int, float)) else {value} + {word!r}"
+                f" if isinstance({value}, str) else [{value}, {word!r}])",
+            )
+    if isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Compare):
+        compared = statement.test
+        if (
+            len(compared.ops) == 1
+            and isinstance(compared.ops[0], ast.In)
+            and not isinstance(compared.left, ast.Constant)
+        ):
+            yield source.replace(compared.comparators[0], f"({_word(random)!r},)")
+
+
+def _is_stored(node: ast.expr) -> bool:
+    """Returns whether an expression reads what was stored, so that it may be read again."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+def _word(random: Random) -> str:
+    return "".join(random.choices("bcdfghjklmnpqrstvwxz", k=4))
 
 
 def _equal_sides(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
