@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.code.altered_tests import alter_tests, alterable_tests
+from assay.code.altered_tests import alter_program, alter_tests, alterable_tests
 
 LITERALS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9)
@@ -37,6 +37,7 @@ STORED = (
     "assert expected == answer(), 'told'",
     "result = answer()\n    assert result == given.value",
     "assert answer() in [expected]",
+    "for due in [expected, expected]:\n        assert answer() == due",
 )
 
 
@@ -202,6 +203,22 @@ def test_lines_below_an_altered_text_keep_their_numbers() -> None:
     assert altered is not None
     assert altered.text.splitlines()[-2:] == text.splitlines()[-2:]
     assert len(altered.text.splitlines()) == len(text.splitlines())
+
+
+PROGRAM = """import ledger
+assert ledger.total([]) == 0
+if __name__ == "__main__":
+    assert ledger.normal("A") == "a"
+"""
+
+
+def test_a_program_is_changed_in_all_that_it_expects_when_it_runs() -> None:
+    altered = alter_program(PROGRAM + "def test_x():\n    assert f() == 1\n", Random(0))
+    assert altered is not None
+    for kept, changed in [("total([]) == ", "0"), ('normal("A") == ', "'a'"), ("f() == ", "1")]:
+        assert kept in altered
+        assert altered.partition(kept)[2].partition("\n")[0] != changed
+    assert alter_program("import ledger\nprint(ledger.total([]))\n", Random(0)) is None
 
 
 def test_only_the_named_tests_are_altered() -> None:

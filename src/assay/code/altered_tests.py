@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from .source import parse_tree
 
-__all__ = ["MOST_TEXT", "AlteredTests", "alter_tests", "alterable_tests"]
+__all__ = ["MOST_TEXT", "AlteredTests", "alter_program", "alter_tests", "alterable_tests"]
 
 MOST_TEXT = 1 << 20
 _NEGATED_METHODS = {
@@ -138,11 +138,8 @@ def alter_tests(text: str, random: Random, only: Collection[str] | None = None) 
         random: Chooses the statement and the change, so that they cannot be foreseen.
         only: Names of the tests to alter; None: all.
     """
-    if len(text) > MOST_TEXT or "\f" in text:
-        return None
-    try:
-        source = _Text(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    source = _parsed(text)
+    if source is None:
         return None
     edits, names = [], set()
     for name, function in _tests(source.tree):
@@ -151,16 +148,53 @@ def alter_tests(text: str, random: Random, only: Collection[str] | None = None) 
             edits.append(changed)
             names.add(name)
     altered = _apply(source.data, edits)
+    return AlteredTests(altered, frozenset(names)) if names and altered is not None else None
+
+
+def alter_program(text: str, random: Random) -> str | None:
+    """Returns the text with each alterable test changed, and each assertion that a run of the file as a program or its
+    import reaches; None where there is none.
+
+    Args:
+        text: A Python file that a test script may run.
+        random: Chooses the changes.
+    """
+    source = _parsed(text)
+    if source is None:
+        return None
+    edits = [_altered(source, function, random) for _, function in _tests(source.tree)]
+    for statement in _at_top(source.tree):
+        if isinstance(statement, ast.Assert):
+            edits.append(_changed(source, [statement], random))
+    done = [edit for edit in edits if edit is not None]
+    return _apply(source.data, done) if done else None
+
+
+def _at_top(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yields the statements of a module and of what it does as a program."""
+    for statement in tree.body:
+        yield statement
+        if isinstance(statement, ast.If) and "__name__" in ast.dump(statement.test):
+            yield from statement.body
+
+
+def _parsed(text: str) -> _Text | None:
+    if len(text) > MOST_TEXT or "\f" in text:
+        return None
     try:
-        parse_tree(altered)
+        return _Text(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return AlteredTests(altered, frozenset(names)) if names else None
 
 
-def _apply(data: bytes, edits: list[_Edit]) -> str:
+def _apply(data: bytes, edits: list[_Edit]) -> str | None:
+    """Returns the changed text; None where it would not parse."""
     for edit in sorted(edits, reverse=True):
         data = data[: edit.start] + edit.text.encode() + data[edit.end :]
+    try:
+        parse_tree(data.decode())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
     return data.decode()
 
 
@@ -229,18 +263,34 @@ def _leaves(function: _Function) -> bool:
 def _altered(source: _Text, function: _Function, random: Random) -> _Edit | None:
     """Returns one change of a test: of a literal that is expected where there is one, or of a value, else the opposite,
     else a statement at its end that fails."""
+    changed = _changed(source, _last_decisions(function.body), random)
+    last = function.body[-1]
+    if changed is None and isinstance(last, ast.For) and _surely_runs(last):
+        changed = _changed(source, _last_decisions(last.body), random)
+    if changed is not None:
+        return changed
+    expected = random.randint(2, 97)
+    return source.below(function, f"assert {expected + random.randint(1, 9)} == {expected}")
+
+
+def _surely_runs(loop: ast.For) -> bool:
+    """Returns whether the whole body of a loop runs at least once: it is over values that are written there."""
+    values = loop.iter.elts if isinstance(loop.iter, ast.List | ast.Tuple) else []
+    whole = not any(isinstance(node, ast.Break | ast.Continue) for node in ast.walk(loop))
+    return whole and any(not isinstance(value, ast.Starred) for value in values)
+
+
+def _changed(source: _Text, statements: list[ast.stmt], random: Random) -> _Edit | None:
+    """Returns a change of one of some statements; None where none of them decides."""
     literal: list[_Edit] = []
     other: list[_Edit] = []
     opposite: list[_Edit] = []
-    for statement in _last_decisions(function.body):
+    for statement in statements:
         literal += _literal_changes(source, statement, random)
         other += _other_operands(source, statement, random)
         opposite += _opposites(source, statement, random)
     choices = literal or other or opposite
-    if choices:
-        return random.choice(choices)
-    expected = random.randint(2, 97)
-    return source.below(function, f"assert {expected + random.randint(1, 9)} == {expected}")
+    return random.choice(choices) if choices else None
 
 
 def _last_decisions(body: list[ast.stmt]) -> list[ast.stmt]:
