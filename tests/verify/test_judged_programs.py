@@ -145,17 +145,43 @@ TAKES_THE_CASES = "import sys\nsys.stdin.read()\nprint(7)"
 """Does the first case by heart, and would leave the script none to go on with."""
 
 
-async def test_cases_that_the_script_has_not_read_yet_are_no_input_of_a_program(bench: Any):
-    script = """#!/bin/bash
+LOOP = """#!/bin/bash
 score=1
-while read -r one other sum; do [ "$(python3 /workspace/ledger.py $one $other)" = $sum ] || score=0; done < /tests/cases
+%swhile read -r one other sum; do
+  [ "$(timeout 9 python3 /workspace/ledger.py $one $other)" = $sum ] || { score=0; touch /tmp/wrong; }
+done%s
+[ -e /tmp/wrong ] && score=0
 echo $score > /logs/verifier/reward.txt
 """
-    bench.files = {"tests/cases": "3 4 7\n1 1 2\n5 5 10\n"}
-    outcome = await judge(bench, script, typed(TAKES_THE_CASES))
+CASES = "3 4 7\n1 1 2\n5 5 10\n"
+LOOPS = {
+    "file": ("", " < /tests/cases"),
+    "pipe": ("cat /tests/cases | ", ""),
+    "text": ("", f" <<'END'\n{CASES}END"),
+    "command": ("", " < <(cat /tests/cases)"),
+    "shell": ("cat /tests/cases | bash -c '", "; [ ! -e /tmp/wrong ]'"),
+}
+
+
+@pytest.mark.parametrize("form", LOOPS)
+async def test_cases_that_the_script_has_not_read_yet_are_no_input_of_a_program(bench: Any, form: str):
+    bench.files = {"tests/cases": CASES}
+    outcome = await judge(bench, LOOP % LOOPS[form], typed(TAKES_THE_CASES))
     assert (outcome.verdict.status, outcome.verdict.separation) == ("fail", "separate")
-    outcome = await judge(bench, script, typed(SUM))
+    outcome = await judge(bench, LOOP % LOOPS[form], typed(SUM))
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate")
+
+
+async def test_a_function_of_the_script_hands_its_input_to_a_program(bench: Any):
+    script = "#!/bin/bash\nrun() { timeout 9 python3 /workspace/ledger.py; }\necho 12 | run\n"
+    outcome = await judge(bench, script, typed("print(input())"))
+    assert outcome.of_kind("execution")[0]["stdout"].split() == ["12"]
+
+
+async def test_a_program_is_started_in_a_folder_that_the_script_made(bench: Any):
+    script = "#!/bin/bash\ncd $(mktemp -d); echo 5 > given; python3 /workspace/ledger.py given\n"
+    outcome = await judge(bench, script, typed("import sys\nprint(open(sys.argv[1]).read())"))
+    assert outcome.of_kind("execution")[0]["stdout"].split() == ["5"]
 
 
 async def test_more_output_than_a_pipe_holds_arrives_whole(bench: Any):

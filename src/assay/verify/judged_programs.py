@@ -169,6 +169,8 @@ class JudgedPrograms:
 
     async def _run(self, request: _Run, fds: list[int]) -> dict[str, Any]:
         await self._copy_inputs(request)
+        if request.cwd.startswith("/") and not _is_inside(request.cwd, COVERED):  # as from `cd $(mktemp -d)`
+            await self._judged.exec(["/bin/mkdir", "-p", "--", request.cwd], cwd="/")
         try:
             result = await self._pipes.exec_piped(
                 request.argv,

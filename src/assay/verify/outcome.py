@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from random import SystemRandom
 
 import msgspec
 
@@ -24,18 +27,22 @@ from assay.errors import (
     VerifierError,
     boundary,
 )
-from assay.records import Check, Task, Verdict, digest_record
+from assay.records import Check, Task, Verdict, VerdictStatus, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT
 from assay.verify.altered import (
     AlterableFile,
     ControlRun,
+    ProgramRuns,
     altered_folder,
     choose_altered_tests,
     control_check,
     fewer_altered_tests,
     find_alterable_files,
+    needs_altered_programs,
     needs_altered_tests,
+    program_folder,
     rule_altered,
+    rule_altered_programs,
     stops_early,
 )
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
@@ -83,6 +90,9 @@ async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) 
     result = await _judge(request, check, prefix)
     if needs_altered_tests(result):
         return await _judge_altered(request, check, prefix, result)
+    folder = request.folder
+    if folder is not None and await asyncio.to_thread(needs_altered_programs, result, folder):
+        return await _judge_altered_programs(request, check, prefix, result, folder)
     if needs_control(result.verdict, request.state.changes):
         return await _judge_unchanged(request, check, prefix, result)
     return result
@@ -114,9 +124,35 @@ async def _judge_altered_once(
     request: JudgeRequest, files: list[AlterableFile], check: Check, prefix: str, names: frozenset[str]
 ) -> CheckResult:
     assert request.folder is not None
+    return await _judge_in(altered_folder(request.folder, files, names), request, check, prefix)
+
+
+async def _judge_altered_programs(
+    request: JudgeRequest, check: Check, prefix: str, result: CheckResult, folder: Path
+) -> CheckResult:
+    """Judges the same state twice more, once with altered programs in the script's folder, to tell whether failures are
+    seen at all. In which order, cannot be foreseen."""
+    places: dict[str, Callable[[], AbstractContextManager[Path]]] = {
+        "plain": lambda: contextlib.nullcontext(folder),
+        "altered": lambda: program_folder(folder, broken=False),
+        "broken": lambda: program_folder(folder, broken=True),
+    }
+
+    async def status_of(name: str) -> VerdictStatus:
+        return (await _judge_in(places[name](), request, check, f"{prefix}{name}.")).verdict.status
+
+    statuses = {name: await status_of(name) for name in SystemRandom().sample(["plain", "altered"], 2)}
+    broken = await status_of("broken") if statuses["altered"] == "pass" else None
+    return rule_altered_programs(result, ProgramRuns(**statuses, broken=broken), prefix)
+
+
+async def _judge_in(
+    place: AbstractContextManager[Path], request: JudgeRequest, check: Check, prefix: str
+) -> CheckResult:
+    """Judges with a copy of the task's folder in its place."""
     with contextlib.ExitStack() as stack:
         try:
-            folder = await asyncio.to_thread(stack.enter_context, altered_folder(request.folder, files, names))
+            folder = await asyncio.to_thread(stack.enter_context, place)
         except OSError as exc:
             return _unjudged(check, HostFailure(f"altered tests cannot be written: {exc}"))
         return await _judge(msgspec.structs.replace(request, folder=folder), check, prefix)

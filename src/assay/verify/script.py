@@ -61,6 +61,8 @@ MOST_BROUGHT = 1 << 30
 """Bytes of one declared artifact, holes included."""
 _TOLD = ("problems", "always_equal", "canaries", "exit", "order")
 _RUNNER = re.compile(rb"\bpy\.?test\b")
+_INLINE = re.compile(rb"\b(?:python|node|perl|ruby)[\d.]*(?: +-\w+)* +-(?:[ce]\b|\s)")
+"""A program written into the script, which may import what it judges."""
 _JUDGE = re.compile(rb"\bassay-judge (?:run|read)\b")
 
 
@@ -112,6 +114,8 @@ class ScriptCheck:
         mounts = (Mount(str(tests.path), TESTS),) if tests is not None else ()
         way = _apart if _is_apart(parameters, tests) else _separate if parameters.mode == "separate" else _shared
         facts, marks, left, separation = await way(given, parameters, mounts, cited)
+        if way is not _apart and _names(tests, _INLINE):
+            separation = weakest([separation, "same-process"])
         facts = facts._replace(demand=_demand(parameters, tests))
         ruling = rule_literally(facts) if parameters.literal else rule(facts)
         if parameters.literal:

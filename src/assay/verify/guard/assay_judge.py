@@ -27,12 +27,67 @@ PIPE_BYTES = 4096
 """Capacity of the program's input: what it does not read of a pipe is lost to the script, so little is sent ahead."""
 FAILED = 125
 """Exit status where the program was not started."""
+_READERS = (
+    "ash",
+    "bash",
+    "busybox",
+    "dash",
+    "fish",
+    "gawk",
+    "ksh",
+    "mawk",
+    "node",
+    "perl",
+    "python",
+    "ruby",
+    "sh",
+    "zsh",
+)
+"""Programs whose own text may read their standard input and start others."""
 
 
 def _is_half_read(fd: int) -> bool:
-    """Returns whether a descriptor is a file that the script has begun to read, as in a loop over its cases: what is
-    left of it is the script's, answers perhaps, and no program's input."""
-    return stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) > 0
+    """Returns whether a descriptor is a file or pipe that the script has begun to read, as in a loop over its cases:
+    what is left of it is the script's, answers perhaps, and no program's input."""
+    kind = os.fstat(fd)
+    if stat.S_ISREG(kind.st_mode):
+        return os.lseek(fd, 0, os.SEEK_CUR) > 0
+    return stat.S_ISFIFO(kind.st_mode) and any(map(_has_read, _readers_above(kind.st_ino)))
+
+
+def _readers_above(pipe: int) -> list[int]:
+    """Returns the processes above this one that have a pipe as their standard input too, the nearest first."""
+    found, process = [], os.getppid()
+    while process > 1:
+        try:
+            if os.stat(f"/proc/{process}/fd/0").st_ino != pipe:  # noqa: PTH116
+                break
+            found.append(process)
+            process = _parent(process)
+        except OSError:  # a process that cannot be asked may have read
+            return [*found, process]
+    return found
+
+
+def _has_read(process: int) -> bool:
+    """Returns whether a process may have read its standard input: a shell or interpreter, or a fork of one that has
+    read anything since it was forked. A program such as `timeout` hands its input on."""
+    try:
+        command = _bytes_of(process, "cmdline")
+        if command == _bytes_of(_parent(process), "cmdline"):  # a fork, for a pipeline or a substitution
+            return not _bytes_of(process, "io").startswith(b"rchar: 0\n")
+        return os.readlink(f"/proc/{process}/exe").rpartition("/")[2].startswith(_READERS)  # noqa: PTH115
+    except OSError:
+        return True
+
+
+def _parent(process: int) -> int:
+    return int(_bytes_of(process, "stat").rpartition(b")")[2].split()[1])
+
+
+def _bytes_of(process: int, name: str) -> bytes:
+    with open(f"/proc/{process}/{name}", "rb") as file:  # noqa: PTH123
+        return file.read(1 << 16)
 
 
 class Pump:
