@@ -165,14 +165,17 @@ class DepotTask:
         self.bench = bench
         package = {"depot/__init__.py": "from .core import *\nfrom .core import DepotError\n", "depot/core.py": CORE}
         bench.given = {f"workspace/{name}": text for name, text in package.items()}
+        self.use_plan(PLAN)
+
+    def use_plan(self, calls: CallPlan) -> None:
         plan = SeparationPlan(
             package="depot",
             tests=tuple(TestPlan(name, "calls") for name in IDS),
-            calls=(msgspec.to_builtins(PLAN),),
+            calls=(msgspec.to_builtins(calls),),
         )
         fix = json.dumps(msgspec.to_builtins(fixes()))
         separation = encode_plan(plan).decode()
-        bench.files = {FILE: TESTS, "tests/separation.json": separation, "solution/fix.json": fix}
+        self.bench.files = {FILE: TESTS, "tests/separation.json": separation, "solution/fix.json": fix}
 
     async def judge(self, command: str) -> Outcome:
         return await self.bench.judge(command, "pytest", tests=[FILE], expected=list(IDS), timeout_s=60.0)
