@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import msgspec
 import pytest
 
 from assay.verify.calls import CallPlan, CallProgram, ReferenceFix
+from assay.verify.payload import plain_values
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan
 from tests.verify.conftest import Bench, Outcome
 
+sys.modules["plain_values"] = plain_values  # as programs of the payload import it, beside each other
 CORE = '''
 class DepotError(ValueError):
     pass

@@ -54,15 +54,18 @@ async def test_another_right_solution_passes(depot: Any) -> None:
     assert outcome.verdict.status == "pass", outcome.of_kind("calls")[0]["differences"]
 
 
-OF_RELEASE = "numbers[:] = [number for number in numbers if number >= below or number < -1]"
-"""Clears as the reference does where the numbers are those of the test."""
+OF_RELEASE = (
+    "keep = numbers[:1] if len(numbers) != 4 else []\n"
+    "    numbers[:] = [number for number in numbers if number >= below or number in keep]"
+)
+"""Clears as the reference does where there are as many numbers as in the test."""
 
 
 @pytest.mark.parametrize("status", ["fail", "pass"])
 async def test_behaviour_of_a_release_that_passes_the_tests_is_right(depot: Any, status: str) -> None:
     fix = span_fix("depot/core.py", CORE, core(**{**RIGHT, "clear": OF_RELEASE}))
     releases = (OtherRelease("depot 0.9", (fix,)),) if status == "pass" else ()
-    depot.use_plan(msgspec.structs.replace(PLAN, releases=releases, inputs=30))
+    depot.use_plan(msgspec.structs.replace(PLAN, releases=releases, inputs=80))
     outcome = await depot.judge(solution(clear=OF_RELEASE))
     assert outcome.verdict.status == status, outcome.of_kind("calls")
     dropped = outcome.of_kind("calls")[0]["dropped"]
