@@ -66,4 +66,6 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
             console().print(
                 f"deciding tests of the {len(report.tasks)} tasks, by the method that judges them: {counted}"
             )
+        for sentence in report.release_sentences():
+            console().print(sentence)
         console().print(cost.sentence())

@@ -1,13 +1,14 @@
 """Finds which deciding tests of a candidate calls on fresh inputs can judge, where splicing does not carry them.
 
 The tests' public calls are recorded on the reference; the plan is kept where a draw of fresh inputs fails the
-unrepaired state and mutants that the tests fail.
+unrepaired state and mutants that the tests fail, of the inputs on which other releases that pass the tests agree.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,31 +16,44 @@ from assay.code.batches import Job
 from assay.environments.interface import Snapshot
 from assay.verify.calls import (
     CallPlan,
+    OtherRelease,
     PowerQuestion,
     RecordRequest,
     ReferenceFix,
+    ReleaseUse,
     measure_power,
     programs_of,
     record_calls,
+    span_fix,
 )
 from assay.verify.separation_plan import SeparationPlan, TestPlan
 
 from ._entry_trace import changes_of
 from ._gates import all_pass
 from ._laboratory import WORKSPACE, Laboratory
+from ._releases import Release, version_of
 from ._separation import Deciding
 from ._splice_proof import mutants_of
 from ._tree import SourceTree
 
-__all__ = ["plan_calls"]
+__all__ = ["CallMaterial", "plan_calls"]
 
 APPROXIMATE = re.compile(r"\bapprox\b|almost|\ballclose\b|\bisclose\b")
 TOLERANCE = 1e-6
 """That of `pytest.approx`, where the tests compare approximately."""
 
 
+class CallMaterial(NamedTuple):
+    """What a call plan is measured with."""
+
+    mutants: int
+    """How many mutants of the reference a draw is measured on."""
+    releases: tuple[Release, ...] = ()
+    """Other releases of the package."""
+
+
 async def plan_calls(
-    laboratory: Laboratory, tree: SourceTree, one: Deciding, plan: SeparationPlan, mutants: int
+    laboratory: Laboratory, tree: SourceTree, one: Deciding, plan: SeparationPlan, given: CallMaterial
 ) -> SeparationPlan:
     """Returns the separation plan with the tests that calls carry, of those that are left in process.
 
@@ -48,7 +62,7 @@ async def plan_calls(
         tree: The unbroken tree.
         one: The candidate's deciding tests.
         plan: The plan so far.
-        mutants: How many mutants of the reference a draw is measured on.
+        given: Mutants and other releases.
     """
     left = tuple(test.id for test in plan.tests if test.id in one.cases and not test.decides)
     changes = changes_of(one.right, one.broken)
@@ -57,7 +71,8 @@ async def plan_calls(
     draft = await _draft(laboratory, tree, one, left)
     if not draft.programs:
         return plan
-    failing = await _failing_mutants(laboratory, one, mutants_of(one.right, changes, one.id, mutants), left)
+    draft = await _with_releases(laboratory, tree, one, draft, given.releases)
+    failing = await _failing_mutants(laboratory, one, mutants_of(one.right, changes, one.id, given.mutants), left)
     fixes = tuple(ReferenceFix(path, 0, text, one.right[path]) for path, text in sorted(one.broken.items()))
     state = await _unrepaired(laboratory, one)
     try:
@@ -107,6 +122,34 @@ async def _draft(laboratory: Laboratory, tree: SourceTree, one: Deciding, cases:
         exceptions=tuple(sorted(expected)),
         tolerance=TOLERANCE if any(APPROXIMATE.search(source) for source in sources) else 0.0,
     )
+
+
+async def _with_releases(
+    laboratory: Laboratory, tree: SourceTree, one: Deciding, draft: CallPlan, releases: Sequence[Release]
+) -> CallPlan:
+    """Adds the releases whose version of what is changed passes all tests of the task."""
+    changes = changes_of(one.right, one.broken) or {}
+    made = {release.name: version_of(release, tree, one.right, changes) for release in releases}
+    others = {name: texts for name, texts in made.items() if texts is not None}
+    cases = (*one.cases, *one.passing)
+    jobs = [
+        Job(f"{one.id} release {name}", cases, write={**one.base, **texts}, cpu_s=one.cpu_s)
+        for name, texts in others.items()
+    ]
+    done = await laboratory.run(jobs, repetition=0) if jobs else {}
+    names = tuple({case.partition("[")[0] for case in cases})
+    passing = {name for name, job in zip(others, jobs, strict=True) if all_pass(names, done[job.id])}
+    uses: dict[str, ReleaseUse] = {
+        name: "reference" if name in passing else "fails the tests" if name in others else "no other text"
+        for name in made
+    }
+    fixes = {
+        name: tuple(span_fix(path, text, others[name][path]) for path, text in sorted(one.broken.items()))
+        for name in others
+        if name in passing
+    }
+    further = tuple(OtherRelease(name, spans) for name, spans in fixes.items())
+    return msgspec.structs.replace(draft, releases=further, releases_given=uses)
 
 
 def _placed(texts: Mapping[str, str]) -> dict[str, bytes]:

@@ -16,11 +16,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+import msgspec
+
 from assay.code.batches import RunOutcome
 from assay.environments.workspace.toolchain import PYTHON
 from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
 from assay.tasks.harbor_config import AgentTable, EnvironmentTable, HarborTask, PackageTable, VerifierTable
 from assay.tasks.write import TaskDraft, write_task
+from assay.verify.calls import span_fix
 from assay.verify.separation_plan import PLAN_PATH, encode_plan
 
 from ._candidates import Candidate
@@ -165,12 +168,7 @@ def _fixes(tree: SourceTree, one: Candidate) -> list[dict[str, object]]:
     for path, broken in sorted(one.changes.items()):
         known = _right(tree, one, path)
         right = known if isinstance(known, str) else known.decode()
-        start = next((i for i, (a, b) in enumerate(zip(broken, right, strict=False)) if a != b), 0)
-        tail = 0
-        while tail < min(len(broken), len(right)) - start and broken[-1 - tail] == right[-1 - tail]:
-            tail += 1
-        cut = slice(start, len(broken) - tail), slice(start, len(right) - tail)
-        fixes.append({"path": path, "start": start, "broken": broken[cut[0]], "right": right[cut[1]]})
+        fixes.append(msgspec.to_builtins(span_fix(path, broken, right)))
     return fixes
 
 

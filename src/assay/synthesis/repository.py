@@ -30,11 +30,12 @@ from ._history import commit_candidates
 from ._judged import Judge
 from ._laboratory import Laboratory
 from ._reference import Reference, chosen_tests, measure
+from ._releases import Release, load_releases
 from ._separation_gate import SeparationGate
 from ._task_folder import Shared, TaskParts, pack, task_id, write_folder
 from ._tree import SourceTree, load_source
 from .config import SynthesisConfig
-from .report import ManifestEntry, SynthesisReport, difficulty, gate_table, methods_of
+from .report import ManifestEntry, SynthesisReport, difficulty, gate_table, methods_of, releases_of
 
 __all__ = ["FROM_JOURNAL", "Progress", "synthesise"]
 
@@ -80,9 +81,10 @@ async def synthesise(
     """
     tell = progress or (lambda _what, _done, _all: None)
     tree = await asyncio.to_thread(load_source, config.source)
+    releases = await asyncio.to_thread(load_releases, config.releases, tree)
     pins = tuple(sorted({*tree.requirements, *config.requirements}))
     layer, masked = await asyncio.to_thread(_tool_layer, cache, pins, tree.name)
-    kept_in = cache / "synthesis" / _key(tree, layer, config)
+    kept_in = cache / "synthesis" / _key(tree, layer, config, releases)
     async with Laboratory(tree, backend, layer, config.concurrency) as laboratory:
         tell("measuring the tests", 0, 1)
         reference = await _reference(tree, laboratory, config, kept_in / "reference.json")
@@ -95,7 +97,7 @@ async def synthesise(
         async with Judge(tree, reference.cases, laboratory, backend, config.concurrency) as checking:
             separation = None
             if config.separation != "off":
-                separation = SeparationGate(tree, reference.cases, laboratory, config.separation_mutants)
+                separation = SeparationGate(tree, reference.cases, laboratory, config.separation_mutants, releases)
             given = Given(tree.files, reference.passing, config, checking.objection, separation)
             kept = await _judge_all(given, stream, laboratory, journal, tell)
     tell("writing the tasks", 0, len(kept.tasks))
@@ -116,8 +118,9 @@ def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> tuple[ToolLayer,
     return ensure_toolchain(cache, pins, masked=masked), masked
 
 
-def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig) -> str:
-    decides = msgspec.structs.replace(config, source="", out="", concurrency=1)
+def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig, releases: Sequence[Release]) -> str:
+    digests = tuple(release.digest for release in releases)
+    decides = msgspec.structs.replace(config, source="", out="", concurrency=1, releases=digests)
     return digest_record([13, tree.digest, layer.digest, decides]).partition(":")[2][:32]
 
 
@@ -265,6 +268,7 @@ def _entry(tree: SourceTree, reference: Reference, parts: TaskParts, digest: str
         hidden=parted.hidden,
         also=outcome.passing,
         separation=methods_of(outcome),
+        releases=releases_of(outcome),
         split=parted.how,
         difficulty=difficulty(tree, reference, one, outcome, parted),
     )

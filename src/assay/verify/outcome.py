@@ -1,8 +1,8 @@
 """Judges a sealed final state by every check of its task.
 
 For whoever has a state: a rollout that just ended, or a later re-verification. Exceptions never leave as exceptions:
-a check that could not judge gives a verdict `error`, unless a control run shows that the agent's changes are what it
-could not judge (`unjudgeable`).
+a check that could not judge gives a verdict `error`, unless repeated control runs show that the agent's changes are
+what it could not judge (`unjudgeable`).
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ from assay.verify.altered import (
     rule_altered_programs,
     stops_early,
 )
+from assay.verify.host_load import current_patience, measure_load
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
 from assay.verify.sanitise import NotIsolated
-from assay.verify.unjudgeable import blame_agent, needs_control
+from assay.verify.unjudgeable import Control, blame_agent, has_no_result, is_unresolved, replace_result
 
 __all__ = ["JudgeRequest", "verify_outcome"]
 
@@ -88,13 +89,13 @@ async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
 async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
     """Judges, with a control run where the result needs one: over altered tests, or over the unchanged state."""
     result = await _judge(request, check, prefix)
+    if has_no_result(result, request.state.changes):
+        result = await _judge_repeatedly(request, check, prefix, result)
     if needs_altered_tests(result):
         return await _judge_altered(request, check, prefix, result)
     folder = request.folder
     if folder is not None and await asyncio.to_thread(needs_altered_programs, result, folder):
         return await _judge_altered_programs(request, check, prefix, result, folder)
-    if needs_control(result.verdict, request.state.changes):
-        return await _judge_unchanged(request, check, prefix, result)
     return result
 
 
@@ -158,8 +159,8 @@ async def _judge_in(
         return await _judge(msgspec.structs.replace(request, folder=folder), check, prefix)
 
 
-async def _judge_unchanged(request: JudgeRequest, check: Check, prefix: str, result: CheckResult) -> CheckResult:
-    """Judges the state that the agent was given, to tell whose doing it is that there is no result."""
+async def _judge_repeatedly(request: JudgeRequest, check: Check, prefix: str, result: CheckResult) -> CheckResult:
+    """Judges the state that the agent was given, the agent's again, and the given one again: whose doing is it?"""
     try:
         with boundary(EnvironmentFailure, "opening the control"):
             workspace = await request.backend.open(request.spec)
@@ -169,14 +170,36 @@ async def _judge_unchanged(request: JudgeRequest, check: Check, prefix: str, res
                 await workspace.close()
     except EnvironmentFailure:
         return result
+    unchanged = msgspec.structs.replace(request, state=state)
     try:
-        control = await _judge(msgspec.structs.replace(request, state=state), check, f"{prefix}control.")
+        first = await _judge_control(unchanged, check, f"{prefix}control.")
+        patience = current_patience(first.load.slowdown)
+        if is_unresolved(first.result):
+            return blame_agent([result], [first], prefix, patience=patience)
+        second = await _judge(request, check, f"{prefix}second.", patience)
+        if not is_unresolved(second):
+            return replace_result(result, second)
+        controls = [first, await _judge_control(unchanged, check, f"{prefix}control1.")]
     finally:
         await request.backend.release(state)
-    return blame_agent(result, control, prefix)
+    return blame_agent([result, second], controls, prefix, patience=patience)
 
 
-async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
+async def _judge_control(request: JudgeRequest, check: Check, prefix: str) -> Control:
+    async with measure_load() as meter:
+        result = await _judge(request, check, prefix)
+        return Control(result, meter.read())
+
+
+async def _judge(request: JudgeRequest, check: Check, prefix: str, patience: float = 1.0) -> CheckResult:
+    """Judges once.
+
+    Args:
+        request: What is judged.
+        check: By which check.
+        prefix: Of the evidence's ids.
+        patience: The least that time limits are multiplied by; more where the host is busier now.
+    """
     given = CheckInput(
         task=request.task,
         folder=request.folder,
@@ -190,6 +213,7 @@ async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResul
         separate=request.separate,
         prefix=prefix,
         seed=request.seeds.get(check.name),
+        patience=current_patience(patience),
     )
     try:
         with boundary(VerifierError, f"check {check.name!r}"):

@@ -109,6 +109,7 @@ class ScriptCheck:
         started = time.monotonic()
         require_mounts(given.backend)
         parameters = msgspec.convert(given.check.parameters, ScriptParameters)
+        parameters = msgspec.structs.replace(parameters, timeout_s=given.patience * parameters.timeout_s)
         tests = await asyncio.to_thread(stage_tests, given.folder, parameters.script)
         cited = Cited(given.prefix)
         mounts = (Mount(str(tests.path), TESTS),) if tests is not None else ()

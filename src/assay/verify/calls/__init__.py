@@ -8,8 +8,8 @@ from .comparing import CallComparer, CallComparison
 from .deciding import CalledTests, call_plans, judge_called_tests
 from .judge import CallsResult, judge_by_calls
 from .power import CallRefusal, PowerQuestion, measure_power
-from .programs import CallPlan, CallProgram, programs_of
-from .reference import ReferenceFix, read_fixes
+from .programs import CallPlan, CallProgram, OtherRelease, ReferenceFix, ReleaseUse, programs_of
+from .reference import read_fixes, span_fix
 from .sandboxes import RecordRequest, record_calls
 
 __all__ = [
@@ -20,9 +20,11 @@ __all__ = [
     "CallRefusal",
     "CalledTests",
     "CallsResult",
+    "OtherRelease",
     "PowerQuestion",
     "RecordRequest",
     "ReferenceFix",
+    "ReleaseUse",
     "call_plans",
     "judge_by_calls",
     "judge_called_tests",
@@ -30,4 +32,5 @@ __all__ = [
     "programs_of",
     "read_fixes",
     "record_calls",
+    "span_fix",
 ]

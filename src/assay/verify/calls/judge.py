@@ -26,8 +26,8 @@ from assay.verify.separation import facts_of
 
 from .answers import Answer, describe_answer, same_answer
 from .draw import draw_inputs
-from .programs import CallPlan, CallProgram
-from .reference import FairAnswers, ReferenceFix, answer_by_reference
+from .programs import CallPlan, CallProgram, ReferenceFix
+from .reference import FairAnswers, answer_by_reference
 from .sandboxes import CallRequest, answer_calls, calls_spec
 
 __all__ = ["CallsQuestion", "CallsResult", "draw_questions", "judge_by_calls"]

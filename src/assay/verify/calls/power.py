@@ -20,8 +20,8 @@ from assay.verify.sanitise import opened
 
 from .answers import Answer, same_answer
 from .draw import draw_inputs
-from .programs import CallPlan, CallProgram
-from .reference import REFERENCE_S, FairAnswers, ReferenceFix, answer_by_reference
+from .programs import CallPlan, CallProgram, ReferenceFix
+from .reference import REFERENCE_S, FairAnswers, answer_by_reference
 from .sandboxes import CallRequest, answer_calls, calls_spec, put_texts
 
 __all__ = ["CallRefusal", "PowerQuestion", "measure_power"]
@@ -49,7 +49,8 @@ class PowerQuestion(NamedTuple):
     """Inputs of a plan."""
 
     draft: CallPlan
-    """The recorded programs with their imports, roots, exceptions and tolerance; `inputs` is found here."""
+    """The recorded programs with their imports, roots, exceptions, tolerance and other releases; `inputs` is found
+    here."""
     fixes: tuple[ReferenceFix, ...]
     mutants: tuple[Mapping[str, bytes], ...]
     """Files of wrong solutions by absolute path, over the task's image; the deciding tests fail each."""

@@ -12,7 +12,17 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["CallPlan", "CallProgram", "RecordedOperation", "Recording", "handles", "programs_of"]
+__all__ = [
+    "CallPlan",
+    "CallProgram",
+    "OtherRelease",
+    "RecordedOperation",
+    "Recording",
+    "ReferenceFix",
+    "ReleaseUse",
+    "handles",
+    "programs_of",
+]
 
 MAX_OPERATIONS = 60
 MAX_READ_BACK = 12
@@ -51,6 +61,27 @@ class CallProgram(msgspec.Struct, frozen=True):
     """Answers are compared from the operation with this number on."""
 
 
+class ReferenceFix(msgspec.Struct, frozen=True):
+    """A span of a file of the task's image that a right solution replaces."""
+
+    path: str
+    start: int
+    broken: str
+    right: str
+
+
+class OtherRelease(msgspec.Struct, frozen=True):
+    """Another release's version of what the reference changes; the task's tests pass on it."""
+
+    name: str
+    fixes: tuple[ReferenceFix, ...]
+
+
+ReleaseUse = Literal["reference", "fails the tests", "no other text"]
+"""What another release gave: a further reference; a version on which some test of the task fails; or nothing, because
+it has the changed functions as the reference has them, or not at all."""
+
+
 class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a task is judged by calls; kept with the task and read on the host alone."""
 
@@ -74,6 +105,11 @@ class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """Types of exceptions that the tests expect; inputs on which the reference raises another one are not compared."""
     tests: tuple[str, ...] = ()
     """The deciding tests whose calls tell the unrepaired state from the reference."""
+    releases: tuple[OtherRelease, ...] = ()
+    """Further references: an input that one of them answers otherwise than the reference is not compared."""
+    releases_given: dict[str, ReleaseUse] | None = None
+    """Each release that was given when the plan was made; empty: none was given, so that behaviour that differs between
+    releases may be compared; None: the plan is of a version that asked for none."""
 
 
 def handles(tree: Any) -> Iterator[int]:

@@ -1,7 +1,8 @@
 """The reference's answers to drawn inputs, and which of them are fair to compare with another solution's.
 
-An input is dropped where the reference does not end in time, differs from itself (another process, another hash seed)
-or from a behaviour-preserving rewrite of itself, or fails by an error that it does not raise on purpose.
+An input is dropped where the reference does not end in time, differs from itself (another process, another hash seed),
+from a behaviour-preserving rewrite of itself or from another release that passes the tests, or fails by an error that
+it does not raise on purpose.
 """
 
 from __future__ import annotations
@@ -21,24 +22,16 @@ from assay.records import SandboxFacts
 from assay.verify.separation import facts_of
 
 from .answers import Answer, same_answer
-from .programs import CallPlan, CallProgram
+from .programs import CallPlan, CallProgram, ReferenceFix
 from .sandboxes import CallRequest, answer_calls, put_texts
 
-__all__ = ["FairAnswers", "ReferenceFix", "answer_by_reference", "fair_answers", "read_fixes", "reference_texts"]
+__all__ = ["FairAnswers", "answer_by_reference", "fair_answers", "read_fixes", "reference_texts", "span_fix"]
 
 REFERENCE_S = 0.4
 """Processor seconds that the reference may take for one program; a worker may take several times that."""
 FIX_PATH = "solution/fix.json"
+OTHER_RELEASE = "another release answers otherwise"
 REWRITES = ("renamed-locals", "equal-expressions", "reordered")
-
-
-class ReferenceFix(msgspec.Struct, frozen=True):
-    """A span of a file that the reference replaces."""
-
-    path: str
-    start: int
-    broken: str
-    right: str
 
 
 class FairAnswers(NamedTuple):
@@ -65,6 +58,16 @@ def read_fixes(folder: Path | None) -> tuple[ReferenceFix, ...]:
         raise TaskError(message) from exc
 
 
+def span_fix(path: str, broken: str, right: str) -> ReferenceFix:
+    """Returns the shortest single span that makes one text of the other."""
+    shorter = min(len(broken), len(right))
+    start = next((i for i, (a, b) in enumerate(zip(broken, right, strict=False)) if a != b), 0)
+    tail = 0
+    while tail < shorter - start and broken[-1 - tail] == right[-1 - tail]:
+        tail += 1
+    return ReferenceFix(path, start, broken[start : len(broken) - tail], right[start : len(right) - tail])
+
+
 async def reference_texts(workspace: Workspace, fixes: Sequence[ReferenceFix]) -> dict[str, bytes]:
     """Returns the reference's files by absolute path, made from a sandbox of the task's image that nothing ran in.
 
@@ -86,9 +89,9 @@ async def reference_texts(workspace: Workspace, fixes: Sequence[ReferenceFix]) -
 async def answer_by_reference(
     workspace: Workspace, plan: CallPlan, inputs: Sequence[tuple[int, CallProgram]], fixes: Sequence[ReferenceFix]
 ) -> FairAnswers:
-    """Asks the reference twice.
+    """Asks the reference twice, and the plan's other releases once each.
 
-    The second time it is rewritten without a change of behaviour, and runs with another hash seed.
+    The second time the reference is rewritten without a change of behaviour, and runs with another hash seed.
 
     Args:
         workspace: A sandbox of the task's image in which nothing ran, with the spec of `calls_spec`.
@@ -98,11 +101,16 @@ async def answer_by_reference(
     """
     request = CallRequest((), plan.imports, plan.roots, program_s=REFERENCE_S, endless=40)
     texts = await reference_texts(workspace, fixes)
+    releases = [await reference_texts(workspace, release.fixes) for release in plan.releases]
     await put_texts(workspace, texts)
     first = await answer_calls(workspace, inputs, request, hash_seed=0)
     await put_texts(workspace, rewritten(texts))
     second = await answer_calls(workspace, inputs, request, hash_seed=1)
     fair = fair_answers([number for number, _ in inputs], first, second, plan)
+    for other in releases:
+        await put_texts(workspace, other)
+        asked = [(number, program) for number, program in inputs if number in fair.answers]
+        fair = _agreeing(fair, await answer_calls(workspace, asked, request, hash_seed=0), plan)
     return fair._replace(facts=await facts_of(workspace))
 
 
@@ -132,6 +140,18 @@ def fair_answers(
         else:
             fair[number] = one
     return FairAnswers(fair, dropped)
+
+
+def _agreeing(fair: FairAnswers, other: Mapping[int, Answer], plan: CallPlan) -> FairAnswers:
+    """Returns the answers that another release gives as well."""
+    answers = {
+        number: answer
+        for number, answer in fair.answers.items()
+        if number in other and same_answer(answer, other[number], tolerance=plan.tolerance)
+    }
+    return fair._replace(
+        answers=answers, dropped=fair.dropped + Counter({OTHER_RELEASE: len(fair.answers) - len(answers)})
+    )
 
 
 def _objection(answer: Answer | None, plan: CallPlan) -> str:
