@@ -51,7 +51,7 @@ from assay.verify.sanitise import (
     verifier_spec,
 )
 from assay.verify.script_requests import ScriptRequests
-from assay.verify.separation import cite_separation, facts_of, graded
+from assay.verify.separation import cite_separation, facts_of, graded, loads_of, observe_loads
 
 __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
 
@@ -180,15 +180,21 @@ async def _shared(given: CheckInput, parameters: ScriptParameters, mounts: tuple
     spec = own_network(verifier_spec(given.spec, mounts, parameters.env), parameters)
     async with opened(given.backend, spec, given.state) as workspace:
         findings = await _cleaned(workspace, given, parameters, cited, given.changes)
+        await observe_loads(workspace, _paths_left(given.changes))
         facts, marks, left = await _run(workspace, given, parameters, cited, findings)
         return facts, marks, left, await _beside(cited, workspace, facts)
 
 
 async def _beside(cited: Cited, workspace: Workspace, facts: ScriptFacts) -> Separation:
     """The grade where judged code runs in the script's own sandbox: it may write what the script's user may."""
-    observed = await facts_of(workspace)
-    grade = cite_separation(cited, observed, [observed], image=workspace.spec.image.digest)
+    loads, box = await loads_of(workspace), await facts_of(workspace)
+    grade = cite_separation(cited, box, [box], image=workspace.spec.image.digest, loads=loads)
     return weakest([grade, "same-process"]) if facts.records else grade
+
+
+def _paths_left(changes: Iterable[Change]) -> list[str]:
+    """Returns the files that an agent wrote, and its links, by whose names something is loaded."""
+    return [change.path for change in changes if change.kind != "removed" and change.type != "directory"]
 
 
 async def _apart(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
@@ -204,10 +210,13 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, mounts: tuple[
             script, judged, outputs=parameters.outputs, inputs=parameters.inputs, timeout_s=parameters.timeout_s
         )
         await programs.prepare(parameters.programs)
+        if parameters.outputs:  # else no file that the agent wrote is in the script's sandbox
+            await observe_loads(script, parameters.outputs)
         facts, marks, left = await _run(script, given, parameters, cited, findings, programs)
         await judged.kill_all()
         cited.add("audit", "judged_programs", {"programs": [list(run) for run in programs.runs]})
-        return facts, marks, left, await graded(cited, script, [judged], image=base.image.digest)
+        loads = await loads_of(script) if parameters.outputs else None
+        return facts, marks, left, await graded(cited, script, [judged], image=base.image.digest, loads=loads)
 
 
 @contextlib.asynccontextmanager
@@ -230,6 +239,7 @@ async def _separate(given: CheckInput, parameters: ScriptParameters, mounts: tup
     spec = own_network(verifier_spec(given.separate or given.spec, mounts, parameters.env), parameters)
     async with _with_artifacts(given, spec, cited) as (workspace, changes):
         findings = await _cleaned(workspace, given, parameters, cited, changes)
+        await observe_loads(workspace, _paths_left(changes))
         facts, marks, left = await _run(workspace, given, parameters, cited, findings)
         return facts, marks, left, await _beside(cited, workspace, facts)
 
