@@ -11,6 +11,7 @@ _OF_ITSELF = re.compile(rb"^/proc/(?:self|thread-self)(?=/)")
 _STREAMS = {b"/dev/stdin": b"/0", b"/dev/stdout": b"/1", b"/dev/stderr": b"/2"}
 _FOLDER_OF_CALLER = -100
 PAGE = 4096
+SYSTEM = (b"/usr", b"/lib", b"/lib64", b"/bin", b"/etc", b"/opt/assay", b"/opt/assay-verify")
 
 
 class Process(NamedTuple):
@@ -21,20 +22,43 @@ class Process(NamedTuple):
     start: bytes
 
 
-def read_text(tid: int, address: int) -> bytes:
-    """Returns the text at an address of a thread's memory. Raises `OSError` where it cannot be read."""
-    text = b""
-    memory = os.open(f"/proc/{tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+class Memory:
+    """Reads arguments out of the memory of who called; that of the last caller stays open."""
+
+    def __init__(self) -> None:
+        self._tid = self._fd = -1
+
+    def read_text(self, tid: int, address: int) -> bytes:
+        """Returns the text at an address. Raises `OSError` where it cannot be read."""
+        if tid != self._tid:
+            self.forget()
+            self._fd = os.open(b"/proc/%d/mem" % tid, os.O_RDONLY | os.O_CLOEXEC)
+            self._tid = tid
+        text = b""
         while len(text) <= MOST_PATH:
-            piece = os.pread(memory, min(256, PAGE - address % PAGE), address)
+            piece = os.pread(self._fd, min(256, PAGE - address % PAGE), address)
+            end = piece.find(b"\0")
+            if end >= 0:
+                return text + piece[:end]
+            if not piece:
+                raise OSError(14, "no text at this address")
             text += piece
-            if not piece or b"\0" in piece:
-                break
             address += len(piece)
-    finally:
-        os.close(memory)
-    return text.partition(b"\0")[0]
+        return text
+
+    def forget(self) -> None:
+        """Lets go of the last caller's memory: it is another one once a program is executed."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._tid = self._fd = -1
+
+
+def system_folders() -> tuple[bytes, ...]:
+    """Returns those system folders that are mounted read-only, each with a slash: nothing there is an agent's."""
+    with open("/proc/self/mountinfo", "rb") as handle:
+        rows = [line.split(b" ", 6) for line in handle]
+    read_only = {row[4] for row in rows if b"ro" in row[5].split(b",")}
+    return tuple(place + b"/" for place in SYSTEM if place in read_only)
 
 
 def read_process(tid: int) -> Process:

@@ -20,7 +20,16 @@ import struct
 import time
 from typing import Any, NamedTuple
 
-from .callers import Process, absolute_path, name_from_here, read_process, read_program, read_text, read_words
+from .callers import (
+    Memory,
+    Process,
+    absolute_path,
+    name_from_here,
+    read_process,
+    read_program,
+    read_words,
+    system_folders,
+)
 from .readers import Readers
 from .syscalls import NUMBERS
 
@@ -63,6 +72,8 @@ class Observer:
     def __init__(self, tree: str) -> None:
         self._tree = os.fsencode(tree).rstrip(b"/") + b"/"
         self._began = time.time()
+        self._memory = Memory()
+        self._system = system_folders()
         self._paths: set[bytes] = set()
         self._files: set[tuple[int, int]] = set()
         self._readers = Readers()
@@ -137,10 +148,14 @@ class Observer:
         if call.flags is not None and arguments[call.flags] & os.O_ACCMODE == os.O_WRONLY:
             return
         text = self._begin(tid) if call.kind == "exec" else None
-        text = read_text(tid, arguments[call.path]) if text is None else text
+        text = self._memory.read_text(tid, arguments[call.path]) if text is None else text
+        if call.kind == "exec":
+            self._memory.forget()
+            if self._tainted:
+                self._inherit(read_process(tid))
+        if text.startswith(self._system) and b"/../" not in text:
+            return
         folder = None if call.folder is None else _signed(arguments[call.folder])
-        if call.kind == "exec" and self._tainted:
-            self._inherit(read_process(tid))
         try:
             status = os.stat(name_from_here(tid, folder, text))
         except OSError:
