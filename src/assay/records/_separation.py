@@ -104,7 +104,7 @@ class LoadFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The reason where it was not."""
     calls: int = 0
     readers: dict[str, str] = {}
-    """Digest of each program that read the agent's files as data, by its name, as it was before any command ran."""
+    """Digest of each program that read the agent's files as data, by its name."""
     counts: dict[LoadRole, int] = {}
     """Number of loads for each role."""
     loads: tuple[LoadFact, ...] = ()

@@ -55,7 +55,7 @@ def _most_by_loads(loads: LoadFacts, grade: Separation) -> Separation:
     holds unobserved as well.
     """
     roles = {role for role, number in loads.counts.items() if number}
-    roles |= {one.role for one in (*loads.loads, *loads.tainted)}
+    roles |= {load.role for load in loads.loads} | {process.role for process in loads.tainted}
     readers = [load for load in loads.loads if load.role == "reader"]
     if "judge" in roles or any(load.digest not in loads.readers.values() for load in readers):
         return "same-process"

@@ -12,6 +12,7 @@ data), `judge` (everything else: a judge's process, in which agent's code may no
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -37,6 +38,7 @@ RECEIVE, ANSWER, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
 CONTINUE, WAKE_ON_THIS_CPU = 1, 1
 _CALL, _REPLY = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
 MOST_LOADS, MOST_PROCESSES, MOST_ANCESTORS = 64, 64, 64
+_INTERPRETERS = re.compile(rb"(?:python|perl|ruby|php|lua)[\d.]*|[bd]?a?sh|zsh|node|deno|bun|Rscript")
 _INLINE_CODE = re.compile(rb"-\w*[cm]")
 
 
@@ -106,10 +108,8 @@ class Observer:
     def add_command(self, pid: int, program: str, listener: int) -> None:
         """Begins to answer for a command, whose first call is the execution of `program`."""
         self._commands[pid] = os.fsencode(program)
-        try:
+        with contextlib.suppress(OSError):  # before Linux 6.6 it is slower
             fcntl.ioctl(listener, SET_FLAGS, WAKE_ON_THIS_CPU)
-        except OSError:
-            pass  # before Linux 6.6: slower
 
     def fail(self, problem: str) -> None:
         """Notes that something was not observed; the first reason stays."""
@@ -130,10 +130,8 @@ class Observer:
         except (OSError, ValueError, IndexError) as exc:
             if os.path.exists(f"/proc/{tid}"):
                 self.fail(f"a call could not be read: {exc}")
-        try:
+        with contextlib.suppress(OSError):  # killed as well
             fcntl.ioctl(listener, ANSWER, _REPLY.pack(number, 0, 0, CONTINUE))
-        except OSError:
-            pass  # the same
 
     def report(self) -> dict[str, Any]:
         """Returns everything that was observed, lists bounded and totals beside them."""
@@ -181,7 +179,7 @@ class Observer:
     def _note(self, process: Process, kind: str, path: bytes) -> None:
         """Records a load, and taints who loaded."""
         program, mark = read_program(process.pid)
-        role = self._inherit(process) or self._role(process, kind, path, mark)
+        role = self._inherit(process) or self._role(process, kind, path)
         if role != "reader":
             self._taint(process, role, kind)
         self._counts[role] = self._counts.get(role, 0) + 1
@@ -190,14 +188,16 @@ class Observer:
             load: dict[str, Any] = dict(zip(("role", "call", "program", "path"), shown, strict=True))
             self._loads[shown] = {**load, "digest": self._readers.digest(process.pid, mark), "pid": process.pid}
 
-    def _role(self, process: Process, kind: str, path: bytes, mark: tuple[int, int]) -> str:
+    def _role(self, process: Process, kind: str, path: bytes) -> str:
         """Returns the role of a process that descends from no tainted one."""
+        program, mark = read_program(process.pid)
         words = read_words(process.pid)
         if kind == "open" and self._readers.reads_as_data(mark, words, path):
             return "reader"
         if process.pid in self._commands:  # its exit status decides
             return "judge"
-        own = kind == "exec" or mark in self._files or self._is_started_in_tree(process.pid, words)
+        interprets = _INTERPRETERS.fullmatch(os.path.basename(program)) is not None
+        own = kind == "exec" or mark in self._files or (interprets and self._is_started_in_tree(process.pid, words))
         return "agent" if own else "judge"
 
     def _is_started_in_tree(self, pid: int, words: list[bytes]) -> bool:

@@ -1,8 +1,9 @@
 """The short list of programs that read a file as data: nothing in it makes them do anything but print or compare.
 
-A program counts by its bytes, which are digested before the first command runs, and only where it is a file of its own:
-a program of many names (busybox) is a shell as well. Only what the command itself names is read as data; a library
-that is loaded into such a program is not.
+A program counts only where it is a file of its own, which was there before the first command: a program of many names
+(busybox) is a shell as well. Only what the command itself names is read as data; a library that is loaded into such a
+program is not. Programs are digested where they are used: what the first of an agent's bytes is loaded by was written
+by nobody but the image's and the script's author.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from _blake2 import blake2b
 
 FOLDERS = ("/usr/bin", "/bin")
 NAMES = ("cat", "cmp", "diff", "grep", "head", "tail", "wc", "sha256sum", "md5sum")
-MOST_DIGESTED = 2 << 20
+MOST_DIGESTED = 512 << 10
 """Bytes of a program; a larger one is an interpreter or so, and costs more to digest than it tells."""
 
 
@@ -32,11 +33,9 @@ class Readers:
     def _add(self, name: str, path: str) -> None:
         try:
             status = os.stat(path)
-            mark = (status.st_dev, status.st_ino)
-            if mark not in self._names:
-                self._names[mark], self._digests[mark] = name, digest_file(path)
         except OSError:
             return
+        self._names[status.st_dev, status.st_ino] = name
 
     def refuse(self, files: set[tuple[int, int]]) -> None:
         """Takes programs off the list that are among `files`."""
@@ -44,8 +43,8 @@ class Readers:
             del self._names[mark]
 
     def digests(self) -> dict[str, str]:
-        """Returns the digest of each program that read something, by its name, as it was before the first command."""
-        return {self._names[mark]: self._digests[mark] for mark in self._used if self._digests[mark]}
+        """Returns the digest of each program that read something, by its name."""
+        return {self._names[mark]: self._digests[mark] for mark in self._used if self._digests.get(mark)}
 
     def digest(self, pid: int, mark: tuple[int, int]) -> str:
         """Returns the digest of the program that a process executes; empty where it is large or cannot be read."""

@@ -183,16 +183,16 @@ def load_filter(program: bytes) -> None:
 
 
 def load_listening_filter(program: bytes) -> int:
-    """Installs a filter that asks a listener; returns the listener, which has to leave this process unharmed.
+    """Installs a filter that asks a listener, and returns the listener.
 
-    A signal that is not fatal then leaves a call that was asked about alone, where the kernel can do so (5.19).
+    Where the kernel can (5.19), a signal that does not kill leaves a call alone that is asked about.
     """
     buffer = ctypes.create_string_buffer(program, len(program))
     head = _Program(len(program) // 8, ctypes.cast(buffer, ctypes.c_void_p))
-    for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):
-        listener = int(_libc.syscall(NUMBERS["seccomp"], 1, ctypes.c_ulong(flags), ctypes.byref(head)))
-        if listener >= 0:
-            break
+    both = ctypes.c_ulong(_NEW_LISTENER | _WAIT_KILLABLE)
+    listener = int(_libc.syscall(NUMBERS["seccomp"], 1, both, ctypes.byref(head)))
+    if listener < 0:
+        listener = int(_libc.syscall(NUMBERS["seccomp"], 1, ctypes.c_ulong(_NEW_LISTENER), ctypes.byref(head)))
     return _check(listener, "seccomp listener")
 
 
