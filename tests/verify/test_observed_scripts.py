@@ -100,6 +100,12 @@ async def test_a_script_beside_what_it_judges_is_no_more_than_what_its_processes
     assert {one[:2] for one in roles(loads)} == {load[:2]} or load in roles(loads)
 
 
+async def test_a_link_to_an_interpreter_makes_it_no_program_of_the_agents(bench: Any):
+    link = "ln -s $(readlink -f /opt/assay/bin/python3.11) python; ln -s /bin/cat other"
+    grade, loads = await judge(bench, "python3 -c 'open(\"/workspace/out\")'", f"{WRITES}; {link}")
+    assert (grade, loads["counts"]) == ("same-process", {"judge": 1})
+
+
 async def test_taint_passes_to_children_for_good(bench: Any):
     grade, loads = await judge(bench, "sh /workspace/run.sh", f"{WRITES}; echo '(cat out; true)' > run.sh")
     assert (grade, set(loads["counts"])) == ("same-user", {"agent"})

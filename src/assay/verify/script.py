@@ -213,8 +213,8 @@ async def _run_beside(given: CheckInput, parameters: ScriptParameters, cited: Ci
 
 
 def _paths_left(changes: Iterable[Change]) -> list[str]:
-    """Returns the files that an agent wrote, and its links, by whose names something is loaded."""
-    return [change.path for change in changes if change.kind != "removed" and change.type != "directory"]
+    """Returns the files that an agent wrote. A link holds no byte: what it leads to is in the list or the image's."""
+    return [change.path for change in changes if change.kind != "removed" and change.type == "file"]
 
 
 async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: Cited) -> _Ran:

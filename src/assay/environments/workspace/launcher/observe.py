@@ -31,7 +31,7 @@ from .callers import (
     read_words,
     system_folders,
 )
-from .readers import Readers
+from .readers import digest_program, reads_as_data
 from .syscalls import NUMBERS
 
 RECEIVE, ANSWER, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
@@ -78,7 +78,8 @@ class Observer:
         self._system = system_folders()
         self._paths: set[bytes] = set()
         self._files: set[tuple[int, int]] = set()
-        self._readers = Readers()
+        self._readers: dict[str, str] = {}
+        self._digests: dict[tuple[int, int], str] = {}
         self._commands: dict[int, bytes | None] = {}
         """For each command by its process id: the program that it begins with, until it was executed."""
         self._tainted: dict[int, tuple[bytes, str]] = {}
@@ -95,10 +96,9 @@ class Observer:
         for path in paths:
             self._paths.add(os.fsencode(path))
             try:
-                self.add_file(os.stat(path))
+                self.add_file(os.lstat(path))
             except OSError:
-                continue  # a link that leads nowhere: its name still counts
-        self._readers.refuse(self._files)
+                continue  # its name still counts
 
     def add_file(self, status: os.stat_result) -> None:
         """Adds a file by its identity, which no other name hides."""
@@ -137,7 +137,7 @@ class Observer:
         """Returns everything that was observed, lists bounded and totals beside them."""
         return {
             "complete": not self._problem, "problem": self._problem, "calls": self.calls,
-            "readers": self._readers.digests(), "counts": self._counts,
+            "readers": self._readers, "counts": self._counts,
             "loads": list(self._loads.values())[:MOST_LOADS], "load_total": len(self._loads),
             "tainted": self._processes, "tainted_total": self._process_total,
         }  # fmt: skip
@@ -184,15 +184,20 @@ class Observer:
             self._taint(process, role, kind)
         self._counts[role] = self._counts.get(role, 0) + 1
         shown = (role, kind, os.fsdecode(program), os.fsdecode(path))
-        if shown not in self._loads and len(self._loads) <= MOST_LOADS:
-            load: dict[str, Any] = dict(zip(("role", "call", "program", "path"), shown, strict=True))
-            self._loads[shown] = {**load, "digest": self._readers.digest(process.pid, mark), "pid": process.pid}
+        if shown in self._loads or len(self._loads) > MOST_LOADS:
+            return
+        if mark not in self._digests:
+            self._digests[mark] = digest_program(process.pid)
+        load: dict[str, Any] = dict(zip(("role", "call", "program", "path"), shown, strict=True))
+        self._loads[shown] = {**load, "digest": self._digests[mark], "pid": process.pid}
+        if role == "reader" and self._digests[mark]:
+            self._readers[os.path.basename(shown[2])] = self._digests[mark]
 
     def _role(self, process: Process, kind: str, path: bytes) -> str:
         """Returns the role of a process that descends from no tainted one."""
         program, mark = read_program(process.pid)
         words = read_words(process.pid)
-        if kind == "open" and self._readers.reads_as_data(mark, words, path):
+        if kind == "open" and mark not in self._files and reads_as_data(program, words, path):
             return "reader"
         if process.pid in self._commands:  # its exit status decides
             return "judge"
