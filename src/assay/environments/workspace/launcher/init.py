@@ -90,9 +90,12 @@ class Server:
         self._poller.register(self._control, select.POLLIN)
         self._poller.register(read, select.POLLIN)
         while True:
-            ready = dict(self._poller.poll())
-            for listener in self._listeners.keys() & ready.keys():
-                self._answer_kernel(listener, ready[listener])
+            ready = set()
+            for fd, event in self._poller.poll():
+                if fd in self._listeners:
+                    self._answer_kernel(fd, event)
+                else:
+                    ready.add(fd)
             if read in ready:
                 os.read(read, 4096)
                 self._reap()

@@ -36,7 +36,8 @@ from .syscalls import NUMBERS
 
 RECEIVE, ANSWER, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
 CONTINUE, WAKE_ON_THIS_CPU = 1, 1
-_CALL, _REPLY = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
+_CALL, _REPLY = struct.Struct("=QI4xi12x6Q"), struct.Struct("=QqiI")
+_NOTHING = bytes(_CALL.size)
 MOST_LOADS, MOST_PROCESSES, MOST_ANCESTORS = 64, 64, 64
 _INTERPRETERS = re.compile(rb"(?:python|perl|ruby|php|lua)[\d.]*|[bd]?a?sh|zsh|node|deno|bun|Rscript")
 _INLINE_CODE = re.compile(rb"-\w*[cm]")
@@ -75,6 +76,7 @@ class Observer:
         self._tree = os.fsencode(tree).rstrip(b"/") + b"/"
         self._began = time.time()
         self._memory = Memory()
+        self._buffer = bytearray(_CALL.size)
         self._system = system_folders()
         self._paths: set[bytes] = set()
         self._files: set[tuple[int, int]] = set()
@@ -117,12 +119,12 @@ class Observer:
 
     def answer(self, listener: int) -> None:
         """Looks at one call and lets it go on, whatever looking came to."""
-        buffer = bytearray(_CALL.size)
+        self._buffer[:] = _NOTHING  # the kernel takes no other
         try:
-            fcntl.ioctl(listener, RECEIVE, buffer)
+            fcntl.ioctl(listener, RECEIVE, self._buffer)
         except OSError:
             return  # who called was killed meanwhile
-        number, tid, _, call, _, _, *arguments = _CALL.unpack(buffer)
+        number, tid, call, *arguments = _CALL.unpack(self._buffer)
         self.calls += 1
         try:
             if call in _CALLS:
