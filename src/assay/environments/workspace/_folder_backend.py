@@ -26,7 +26,7 @@ from assay.environments.workspace.launcher.base import SYSTEM, write_skeleton
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.environments.workspace.state import changes_between, state_digest
 from assay.errors import EnvironmentFailure
-from assay.records import Isolation, SandboxFacts
+from assay.records import Isolation, LoadFacts, SandboxFacts
 
 __all__ = ["FolderBackend", "FolderWorkspace"]
 
@@ -330,6 +330,14 @@ class FolderWorkspace:
     async def orphans(self) -> int:
         """See `capabilities.CountsOrphans.orphans`."""
         return await self.live().orphans()
+
+    async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
+        """See `capabilities.ObservesLoads.observe_loads`."""
+        await self.live().observe_loads([self._map(path) for path in paths], self._map(tree))
+
+    async def loads(self) -> LoadFacts:
+        """See `capabilities.ObservesLoads.loads`."""
+        return await self.live().loads()
 
     async def kill_all(self) -> None:
         """See `interface.Session.kill_all`."""
