@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from .call_tasks_config import ProgramTasksConfig, QuestionTasksConfig
 from .config import SynthesisConfig
-from .cost import CostMeter, SynthesisCost, write_cost
+from .cost import CandidateCounts, CostMeter, SynthesisCost, write_cost
+from .program_tasks import ProgramReport, synthesise_programs
 from .report import SynthesisReport
 from .repository import FROM_JOURNAL, synthesise
 
 __all__ = [
     "FROM_JOURNAL",
+    "CandidateCounts",
     "CostMeter",
+    "ProgramReport",
+    "ProgramTasksConfig",
+    "QuestionTasksConfig",
     "SynthesisConfig",
     "SynthesisCost",
     "SynthesisReport",
     "synthesise",
+    "synthesise_programs",
     "write_cost",
 ]

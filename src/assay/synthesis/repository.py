@@ -10,14 +10,10 @@ not a score. Not covered: a package that lies about its own tests gets unsound t
 from __future__ import annotations
 
 import asyncio
-import re
-import shutil
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
-
-import msgspec
 
 from assay.environments.interface import Backend
 
@@ -26,6 +22,7 @@ from ._gates import Given, Journal, Outcome, judge, split_of
 from ._history import commit_candidates
 from ._judged import Judge
 from ._laboratory import Laboratory
+from ._manifest import remove_older, write_manifest
 from ._opening import OpenedSource, Progress, open_source
 from ._reference import Reference
 from ._separation_gate import SeparationGate
@@ -142,7 +139,7 @@ def _write(
     shared = Shared(tree, pack(tree.files, touched), held, source.pins, source.masked, reference.cases)
     out = Path(config.out)
     out.mkdir(parents=True, exist_ok=True)
-    _remove_older(out, {task_id(tree, parts.candidate) for parts in kept.tasks})
+    remove_older(out, {task_id(tree, parts.candidate) for parts in kept.tasks})
     entries = []
     for parts in kept.tasks:
         digest = write_folder(out, shared, parts)
@@ -163,33 +160,8 @@ def _write(
         kept=len(entries),
         not_separate=sum(outcome.gate == "separate" for _, outcome in kept.ended),
     )
-    text = msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
-    aside = out / ".manifest.json.part"
-    aside.write_bytes(text + b"\n")
-    aside.rename(out / "manifest.json")
+    write_manifest(out, report)
     return report
-
-
-def _remove_older(out: Path, wanted: set[str]) -> None:
-    """Removes the tasks that an older manifest here lists and the new one will not: a set is its manifest's tasks."""
-    try:
-        older = msgspec.json.decode((out / "manifest.json").read_bytes(), type=_Older)
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return
-    for entry in older.tasks:
-        folder = out / entry.id
-        if entry.id not in wanted and re.fullmatch(r"[a-z0-9-]+", entry.id) and not folder.is_symlink():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-class _OlderTask(msgspec.Struct):
-    id: str
-
-
-class _Older(msgspec.Struct):
-    """As much of a manifest as is needed to find its tasks."""
-
-    tasks: tuple[_OlderTask, ...] = ()
 
 
 def _entry(tree: SourceTree, reference: Reference, parts: TaskParts, digest: str) -> ManifestEntry:
