@@ -100,7 +100,7 @@ def package_files(tree: SourceTree) -> dict[str, bytes]:
     }
 
 
-def draft_program_task(source: OpenedSource, parts: ProgramParts, language: str) -> TaskDraft:
+def draft_program_task(source: OpenedSource, parts: ProgramParts, identity: str, language: str) -> TaskDraft:
     """Returns the task's draft."""
     called = parts.plan.program
     assert called is not None, "a plan of a program"
@@ -119,8 +119,7 @@ def draft_program_task(source: OpenedSource, parts: ProgramParts, language: str)
     if parts.bridged:
         beside = {**package, **answering_files(tree, one, called)}
         files.update({f"solution/files/{path}": data for path, data in beside.items()})
-    identity = f"{tree.name}/{one.name}-{language}"
-    about = PackageTable(name=_named(identity), description=f"Write {one.name} in {called.language.name}")
+    about = PackageTable(name=f"assay/{identity}", description=f"Write {one.name} in {called.language.name}")
     config = HarborTask(
         task=about,
         agent=AgentTable(timeout_sec=TIMEOUT_S),
@@ -128,10 +127,6 @@ def draft_program_task(source: OpenedSource, parts: ProgramParts, language: str)
         environment=EnvironmentTable(memory_mb=2048, workdir=WORKSPACE, network_mode="no-network"),
     )
     return TaskDraft(files=files, config=config, assay=_assay(source, parts, language))
-
-
-def _named(identity: str) -> str:
-    return "assay/" + "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in identity.lower())
 
 
 def _assay(source: OpenedSource, parts: ProgramParts, language: str) -> AssayTable:

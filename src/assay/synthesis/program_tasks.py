@@ -232,7 +232,7 @@ class _Maker:
 
     async def _judge(self, parts: ProgramParts) -> _Made:
         with tempfile.TemporaryDirectory(prefix="assay-program-") as place:
-            draft = draft_program_task(self._source, parts, self._label)
+            draft = draft_program_task(self._source, parts, "candidate", self._label)
             loaded = await asyncio.to_thread(write_task, Path(place) / "task", draft)
             if parts.solution:
                 state = await self._state_with(parts)
@@ -293,7 +293,9 @@ def _write(
     remove_older(out, set(kept))
     entries = []
     for identity, parts in kept.items():
-        digest = write_task(out / identity, draft_program_task(source, parts, label), replace=True).task.digest
+        digest = write_task(
+            out / identity, draft_program_task(source, parts, identity, label), replace=True
+        ).task.digest
         solution = "bridge" if parts.bridged else "program" if parts.solution else "none"
         plan, one = parts.plan, parts.function
         entries.append(ProgramEntry(identity, digest, one.key, len(plan.programs), plan.inputs, plan.mutants, solution))

@@ -7,13 +7,14 @@ makes a `CallPlan` or says why there is none. When an attempt is judged: `judge_
 from .answers import Answer, same_answer
 from .comparing import CallComparer, CallComparison
 from .deciding import CalledTests, ReferenceFiles, call_plans, judge_called_tests
-from .json_form import NO_FORM, json_answer, json_value, read_json_answer, write_json_answer, write_request
+from .json_form import NO_FORM, json_answer, json_value, plain_value, read_json_answer, write_json_answer, write_request
 from .judge import CallsResult, judge_by_calls
 from .languages import BRIDGED, ProgramLanguage, load_language
 from .power import CallRefusal, PowerQuestion, measure_power
 from .programs import CalledProgram, CallPlan, CallProgram, Recording, programs_of
 from .reference import ReferenceFix, answer_by_reference, read_fixes
-from .sandboxes import RecordRequest, calls_spec, record_calls
+from .sandboxes import CallRequest, RecordRequest, calls_spec, record_calls
+from .tracing import TracedCall, VariableValue, trace_calls
 
 __all__ = [
     "BRIDGED",
@@ -24,6 +25,7 @@ __all__ = [
     "CallPlan",
     "CallProgram",
     "CallRefusal",
+    "CallRequest",
     "CalledProgram",
     "CalledTests",
     "CallsResult",
@@ -33,6 +35,8 @@ __all__ = [
     "Recording",
     "ReferenceFiles",
     "ReferenceFix",
+    "TracedCall",
+    "VariableValue",
     "answer_by_reference",
     "call_plans",
     "calls_spec",
@@ -42,11 +46,13 @@ __all__ = [
     "judge_called_tests",
     "load_language",
     "measure_power",
+    "plain_value",
     "programs_of",
     "read_fixes",
     "read_json_answer",
     "record_calls",
     "same_answer",
+    "trace_calls",
     "write_json_answer",
     "write_request",
 ]
