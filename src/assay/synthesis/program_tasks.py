@@ -62,6 +62,8 @@ from .call_tasks_config import ProgramTasksConfig
 __all__ = ["ProgramEntry", "ProgramReport", "synthesise_programs"]
 
 MIN_CALLS = 2
+WANTED_INPUTS, MAX_ASKED = 100, 600
+"""A program answers a hundred inputs nearly as fast as twenty, and no test judges beside them."""
 MAX_EXAMPLES = 6
 MAX_EXAMPLE = 300
 """Characters of a shown request or answer."""
@@ -217,7 +219,8 @@ class _Maker:
         if not isinstance(made, CallPlan):
             return made.reason
         bare = msgspec.structs.replace(called, language=msgspec.structs.replace(called.language, bridge=""))
-        return msgspec.structs.replace(made, program=bare)
+        most = int(MAX_ASKED * made.fair_share)
+        return msgspec.structs.replace(made, program=bare, inputs=max(made.inputs, min(WANTED_INPUTS, most)))
 
     def _solution(self, one: PlainFunction) -> tuple[str, bool]:
         """Returns the program and whether it starts the reference."""
