@@ -56,11 +56,11 @@ async def main() -> None:
     questions = QuestionTasksConfig(source="runs-1.0", out="questions")
     asked = await synthesise_questions(questions, backend=backend, cache=cache)
     await backend.close()
-    print(Path("questions", asked.tasks[0].id, "instruction.md").read_text())
+    print(Path("questions", asked.tasks[0].id, "instruction.md").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":
     for name, text in FILES.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_text(text)
+        Path(name).write_text(text, encoding="utf-8")
     asyncio.run(main())

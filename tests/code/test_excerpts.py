@@ -58,3 +58,10 @@ def test_a_name_of_the_package_is_missing_until_its_own_excerpt_is_there() -> No
 
 def test_a_name_that_nothing_binds_is_missing() -> None:
     assert missing_names({"rates.py": excerpt_module(TEXT, {26})}, ["rates"]) == {"helper"}
+
+
+def test_an_import_under_another_name_is_found_and_annotations_are_not_needed() -> None:
+    text = "from .words import gettext as _\n\n\ndef said(word: Unknown) -> Other:\n    return _(word)\n"
+    one, words = excerpt_module(text, {4}), excerpt_module("def gettext(word):\n    return word\n", {1})
+    assert missing_names({"said.py": one}, ["said"]) == {"_"}
+    assert missing_names({"said.py": one, "words.py": words}, ["said"]) == frozenset()

@@ -63,15 +63,17 @@ def missing_names(excerpts: Mapping[str, Excerpt], own: Iterable[str]) -> frozen
     """
     nodes = [node for excerpt in excerpts.values() for node in excerpt.nodes]
     inside = set(own)
-    foreign, imported, bound = set[str](), set[str](), set(dir(builtins)) | {"__name__", "__file__"}
+    imported: dict[str, str] = {}
+    bound = set(dir(builtins)) | {"__name__", "__file__"}
     for node in nodes:
         for inner in ast.walk(node):
             if isinstance(inner, ast.ImportFrom):
-                names = {alias.asname or alias.name for alias in inner.names}
-                is_own = inner.level > 0 or (inner.module or "").partition(".")[0] in inside
-                (imported if is_own else foreign).update(names)
+                if inner.level > 0 or (inner.module or "").partition(".")[0] in inside:
+                    imported.update({alias.asname or alias.name: alias.name for alias in inner.names})
+                else:
+                    bound |= {alias.asname or alias.name for alias in inner.names}
         bound |= _bound_inside(node)
-    return frozenset((_used(nodes) - bound - foreign) | ((imported & _used(nodes)) - bound))
+    return frozenset(name for name in _used(nodes) if imported.get(name, name) not in bound)
 
 
 def _first(node: ast.stmt) -> int:
@@ -93,9 +95,36 @@ def _docstring_lines(node: ast.stmt) -> set[int]:
     return found
 
 
+class _Names(ast.NodeVisitor):
+    """Collects names that are read, those in annotations excepted: nothing needs them when a call runs."""
+
+    def __init__(self) -> None:
+        self.read: set[str] = set()
+
+    def visit_Name(self, node: ast.Name) -> None:
+        """Notes a name that is read."""
+        if isinstance(node.ctx, ast.Load):
+            self.read.add(node.id)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        """Leaves out the annotation."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """Leaves out the annotation."""
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Leaves out the annotation of the result."""
+        for part in (*node.decorator_list, node.args, *node.body):
+            self.visit(part)
+
+
 def _used(nodes: Iterable[ast.AST]) -> set[str]:
-    walked = (inner for node in nodes for inner in ast.walk(node))
-    return {inner.id for inner in walked if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)}
+    names = _Names()
+    for node in nodes:
+        names.visit(node)
+    return names.read
 
 
 def _binds(node: ast.stmt) -> set[str]:
