@@ -7,7 +7,7 @@ unrepaired state and mutants that the tests fail, of the inputs on which other r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ from assay.code.batches import Job
 from assay.environments.interface import Snapshot
 from assay.verify.calls import (
     CallPlan,
+    CallRefusal,
     OtherRelease,
     PowerQuestion,
     RecordRequest,
@@ -36,7 +37,7 @@ from ._separation import Deciding
 from ._splice_proof import mutants_of
 from ._tree import SourceTree
 
-__all__ = ["CallMaterial", "plan_calls"]
+__all__ = ["CallMaterial", "failing_mutants", "measure_draft", "plan_calls", "record_request", "tolerance_of"]
 
 APPROXIMATE = re.compile(r"\bapprox\b|almost|\ballclose\b|\bisclose\b")
 TOLERANCE = 1e-6
@@ -72,15 +73,22 @@ async def plan_calls(
     if not draft.programs:
         return plan
     draft = await _with_releases(laboratory, tree, one, draft, given.releases)
-    failing = await _failing_mutants(laboratory, one, mutants_of(one.right, changes, one.id, given.mutants), left)
+    failing = await failing_mutants(laboratory, one, mutants_of(one.right, changes, one.id, given.mutants), left)
+    made = await measure_draft(laboratory, one, draft, failing)
+    return _with_calls(plan, made, left) if isinstance(made, CallPlan) else plan
+
+
+async def measure_draft(
+    laboratory: Laboratory, one: Deciding, draft: CallPlan, mutants: Sequence[Mapping[str, str]]
+) -> CallPlan | CallRefusal:
+    """Returns the plan of a draft, with the number of inputs that fails the unrepaired state and the mutants."""
     fixes = tuple(ReferenceFix(path, 0, text, one.right[path]) for path, text in sorted(one.broken.items()))
     state = await _unrepaired(laboratory, one)
     try:
-        question = PowerQuestion(draft, fixes, tuple(_placed(texts) for texts in failing), state)
-        made = await measure_power(laboratory.backend, laboratory.spec, question, seed=one.id.encode())
+        question = PowerQuestion(draft, fixes, tuple(_placed(texts) for texts in mutants), state)
+        return await measure_power(laboratory.backend, laboratory.spec, question, seed=one.id.encode())
     finally:
         await laboratory.backend.release(state)
-    return _with_calls(plan, made, left) if isinstance(made, CallPlan) else plan
 
 
 def _with_calls(plan: SeparationPlan, calls: CallPlan, left: Sequence[str]) -> SeparationPlan:
@@ -93,22 +101,12 @@ def _with_calls(plan: SeparationPlan, calls: CallPlan, left: Sequence[str]) -> S
 
 async def _draft(laboratory: Laboratory, tree: SourceTree, one: Deciding, cases: Sequence[str]) -> CallPlan:
     """Records the tests on the reference; the state of the laboratory is the unbroken tree."""
-    roots = tuple(f"{WORKSPACE}/{root}".removesuffix("/.") for root in tree.roots)
-    tests: dict[str, list[str]] = {}
-    for case in cases:
-        tests.setdefault(f"{WORKSPACE}/{case.partition('::')[0]}", []).append(f"{WORKSPACE}/{case}")
     changes = changes_of(one.right, one.broken) or {}
-    request = RecordRequest(
-        tests={path: tuple(names) for path, names in tests.items()},
-        targets={
-            f"{WORKSPACE}/{path}": tuple(function.name.partition("#")[0] for function in changed.functions)
-            for path, changed in changes.items()
-        },
-        packages=tuple(f"{name.partition('.')[0]}." for name in tree.import_names),
-        imports=tree.import_names,
-        paths=roots,
-        root=WORKSPACE,
-    )
+    targets = {
+        path: tuple(function.name.partition("#")[0] for function in changed.functions)
+        for path, changed in changes.items()
+    }
+    request = record_request(tree, targets, cases)
     texts = _placed({path: text for path, text in {**one.base, **one.right}.items() if text is not None})
     recordings = await record_calls(laboratory.backend, laboratory.spec, texts, request, laboratory.state)
     expected = {operation.of for one in recordings for operation in one.operations if operation.result == "raised"}
@@ -117,10 +115,10 @@ async def _draft(laboratory: Laboratory, tree: SourceTree, one: Deciding, cases:
     return CallPlan(
         programs=programs_of(recordings),
         imports=tree.import_names,
-        roots=roots,
+        roots=request.paths,
         inputs=0,
         exceptions=tuple(sorted(expected)),
-        tolerance=TOLERANCE if any(APPROXIMATE.search(source) for source in sources) else 0.0,
+        tolerance=tolerance_of(sources),
     )
 
 
@@ -152,11 +150,37 @@ async def _with_releases(
     return msgspec.structs.replace(draft, releases=further, releases_given=uses)
 
 
+def record_request(tree: SourceTree, targets: Mapping[str, Sequence[str]], cases: Sequence[str]) -> RecordRequest:
+    """Returns the request to record some cases.
+
+    Args:
+        tree: The package.
+        targets: File of the tree to qualified names of the functions that the calls have to reach.
+        cases: Node ids.
+    """
+    tests: dict[str, list[str]] = {}
+    for case in cases:
+        tests.setdefault(f"{WORKSPACE}/{case.partition('::')[0]}", []).append(f"{WORKSPACE}/{case}")
+    return RecordRequest(
+        tests={path: tuple(names) for path, names in tests.items()},
+        targets={f"{WORKSPACE}/{path}": tuple(names) for path, names in targets.items()},
+        packages=tuple(f"{name.partition('.')[0]}." for name in tree.import_names),
+        imports=tree.import_names,
+        paths=tuple(f"{WORKSPACE}/{root}".removesuffix("/.") for root in tree.roots),
+        root=WORKSPACE,
+    )
+
+
+def tolerance_of(sources: Iterable[str]) -> float:
+    """Returns the relative tolerance of floats that test files ask for; 0 where none compares approximately."""
+    return TOLERANCE if any(APPROXIMATE.search(source) for source in sources) else 0.0
+
+
 def _placed(texts: Mapping[str, str]) -> dict[str, bytes]:
     return {f"{WORKSPACE}/{path}": text.encode() for path, text in texts.items()}
 
 
-async def _failing_mutants(
+async def failing_mutants(
     laboratory: Laboratory, one: Deciding, drawn: Sequence[Mapping[str, str]], cases: Sequence[str]
 ) -> list[Mapping[str, str]]:
     """Returns the mutants that the tests fail: the others may be equivalent, and nothing is owed for them."""

@@ -31,7 +31,7 @@ from ._gates import Outcome, plain
 from ._split import Split
 from ._tree import SourceTree
 
-__all__ = ["Shared", "TaskParts", "check_of", "pack", "task_id", "write_folder"]
+__all__ = ["Shared", "TaskParts", "check_of", "masks_of", "pack", "task_id", "write_folder"]
 
 TIMEOUT_S = 600.0
 # The host tools are every task's base: what the host's own Python has installed may be the package under task. Always
@@ -215,13 +215,16 @@ def _assay(shared: Shared, parts: TaskParts) -> AssayTable:
     return AssayTable(
         tags=("synthesised", "feature" if parts.candidate.kind == "feature" else "bug"),
         source=f"{_named(tree, parts.candidate)} ({tree.kind})",
-        environment=WorkspaceTable(requirements=shared.requirements, masked_packages=shared.masked, masks=_masks(tree)),
+        environment=WorkspaceTable(
+            requirements=shared.requirements, masked_packages=shared.masked, masks=masks_of(tree)
+        ),
         checks=(check_of(tree, parts.candidate, parts.outcome, shared.cases),),
         provenance={"made_by": "assay synth repository", "source_digest": tree.digest},
     )
 
 
-def _masks(tree: SourceTree) -> tuple[str, ...]:
+def masks_of(tree: SourceTree) -> tuple[str, ...]:
+    """Returns the places in a sandbox where the host may have the package installed."""
     names = [PurePosixPath(package).name for package in tree.packages]
     return tuple(f"{folder}/{name}" for name in names for folder in _INSTALLED_AT)
 

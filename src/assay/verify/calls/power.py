@@ -22,7 +22,8 @@ from .answers import Answer, same_answer
 from .draw import draw_inputs
 from .programs import CallPlan, CallProgram, ReferenceFix
 from .reference import REFERENCE_S, FairAnswers, answer_by_reference
-from .sandboxes import CallRequest, answer_calls, calls_spec, put_texts
+from .sandboxes import calls_spec, put_texts
+from .stdio_worker import answer_by_worker
 
 __all__ = ["CallRefusal", "PowerQuestion", "measure_power"]
 
@@ -112,12 +113,11 @@ async def _measure(backend: Backend, spec: WorkspaceSpec, question: PowerQuestio
     inputs, source, fair = drawn
     chosen = random.Random(seed).sample(sorted(fair.answers), min(MAX_ASKED, len(fair.answers)))
     asked = [(n, inputs[n]) for n in chosen]
-    request = CallRequest((), draft.imports, draft.roots, program_s=REFERENCE_S)
     wrong = []
     async with opened(backend, calls_spec(spec), question.state) as workspace:
         for texts in ({}, *question.mutants):
             await put_texts(workspace, texts)
-            found = await answer_calls(workspace, asked, request)
+            found = (await answer_by_worker(workspace, asked, draft, program_s=REFERENCE_S)).answers
             asked_now = {n for n in chosen if found.get(n) != "stopped"}
             wrong.append(_Wrong({n for n in asked_now if _differs(fair.answers[n], found.get(n), draft)}, asked_now))
     return _Measured(inputs, source, fair, chosen, wrong[0], wrong[1:])

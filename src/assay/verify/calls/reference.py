@@ -22,6 +22,7 @@ from assay.records import SandboxFacts
 from assay.verify.separation import facts_of
 
 from .answers import Answer, same_answer
+from .json_form import NO_FORM, collapse_call, json_answer
 from .programs import CallPlan, CallProgram, ReferenceFix
 from .sandboxes import CallRequest, answer_calls, put_texts
 
@@ -91,7 +92,8 @@ async def answer_by_reference(
 ) -> FairAnswers:
     """Asks the reference twice, and the plan's other releases once each.
 
-    The second time the reference is rewritten without a change of behaviour, and runs with another hash seed.
+    The second time it is rewritten without a change of behaviour, and runs with another hash seed; where the worker is
+    a program that reads JSON, it is asked what JSON makes of the input.
 
     Args:
         workspace: A sandbox of the task's image in which nothing ran, with the spec of `calls_spec`.
@@ -105,13 +107,22 @@ async def answer_by_reference(
     await put_texts(workspace, texts)
     first = await answer_calls(workspace, inputs, request, hash_seed=0)
     await put_texts(workspace, rewritten(texts))
-    second = await answer_calls(workspace, inputs, request, hash_seed=1)
+    seen = inputs if plan.program is None else [(number, collapse_call(one)) for number, one in inputs]
+    second = await answer_calls(workspace, seen, request, hash_seed=1)
+    if plan.program is not None:
+        first, second = _as_json(first, inputs), _as_json(second, seen)
     fair = fair_answers([number for number, _ in inputs], first, second, plan)
     for other in releases:
         await put_texts(workspace, other)
         asked = [(number, program) for number, program in inputs if number in fair.answers]
-        fair = _agreeing(fair, await answer_calls(workspace, asked, request, hash_seed=0), plan)
+        answers = await answer_calls(workspace, asked, request, hash_seed=0)
+        fair = _agreeing(fair, answers if plan.program is None else _as_json(answers, asked), plan)
     return fair._replace(facts=await facts_of(workspace))
+
+
+def _as_json(answers: Mapping[int, Answer], inputs: Sequence[tuple[int, CallProgram]]) -> dict[int, Answer]:
+    found = {number: json_answer(answers.get(number), one) for number, one in inputs}
+    return {number: answer for number, answer in found.items() if answer is not None}
 
 
 def rewritten(texts: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -155,6 +166,8 @@ def _agreeing(fair: FairAnswers, other: Mapping[int, Answer], plan: CallPlan) ->
 
 
 def _objection(answer: Answer | None, plan: CallPlan) -> str:
+    if answer == NO_FORM:
+        return "the answer has no JSON form, or the call changes its arguments"
     if answer is None or isinstance(answer, str):
         return "the reference gives no answer in time"
     if not answer or answer[0][1] in ("skip", "opaque"):
