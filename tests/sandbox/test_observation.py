@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 import pytest
 
 from assay.environments.capabilities import ObservesLoads
+from assay.environments.workspace.launcher import init
+from assay.environments.workspace.launcher.observe import Observer
 
 pytestmark = pytest.mark.asyncio
 
@@ -84,3 +89,20 @@ async def test_lists_are_bounded_and_totals_stand_beside_them(box):
     facts, _ = await observe(box, "for n in $(seq 0 499); do . ./$n; done", names)
     assert (len(facts.loads), facts.counts) == (64, {"judge": 500})
     assert facts.load_total > len(facts.loads)
+
+
+async def test_where_the_kernel_gives_no_notification_the_command_runs_unobserved(monkeypatch, tmp_path):
+    def refuse(_: bytes) -> int:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(init, "load_listening_filter", refuse)
+    ours, theirs = socket.socketpair()
+    server, observer = init.Server(theirs), Observer(str(tmp_path))
+    with (tmp_path / "out").open("w+b") as out, ours, theirs:
+        fds = [out.fileno()] * 3
+        pid = server._spawn_observed(observer, "/bin/echo", ["echo", "ran"], {}, fds)
+        assert os.waitpid(pid, 0)[1] == 0
+    assert (tmp_path / "out").read_text() == "ran\n"
+    report = observer.report()
+    assert (report["complete"], report["calls"]) == (False, 0)
+    assert "no notification" in report["problem"]

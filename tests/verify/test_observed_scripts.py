@@ -85,6 +85,9 @@ BESIDE = {
     "its shell script": ("sh -e /workspace/run.sh", "same-user", ("agent", "open", "dash")),
     "an import": ("cd /workspace; python3 -c 'import ledger'", "same-process", ("judge", "open", "python3.11")),
     "an import by a test": ("python3 /tests/check.py", "same-process", ("judge", "open", "python3.11")),
+    "under another name": ("mv /workspace/out /workspace/z; . /workspace/z", "same-process", ("judge", "open", "bash")),
+    "by a hard link": ("ln /workspace/out /workspace/z; . /workspace/z", "same-process", ("judge", "open", "bash")),
+    "by a link": ("ln -s /workspace/out /tmp/z; . /tmp/z", "same-process", ("judge", "open", "bash")),
     "its own bash": ("/workspace/cat -c true", "same-user", ("agent", "exec", "bash")),
     "the shell becomes it": ("(sleep 0); exec /workspace/cat -c true", "same-process", ("judge", "exec", "bash")),
 }

@@ -11,7 +11,6 @@ _OF_ITSELF = re.compile(rb"^/proc/(?:self|thread-self)(?=/)")
 _STREAMS = {b"/dev/stdin": b"/0", b"/dev/stdout": b"/1", b"/dev/stderr": b"/2"}
 _FOLDER_OF_CALLER = -100
 PAGE = 4096
-SYSTEM = (b"/usr", b"/lib", b"/lib64", b"/bin", b"/etc", b"/opt/assay", b"/opt/assay-verify")
 
 
 class Process(NamedTuple):
@@ -51,14 +50,6 @@ class Memory:
         if self._fd >= 0:
             os.close(self._fd)
         self._tid = self._fd = -1
-
-
-def system_folders() -> tuple[bytes, ...]:
-    """Returns those system folders that are mounted read-only, each with a slash: nothing there is an agent's."""
-    with open("/proc/self/mountinfo", "rb") as handle:
-        rows = [line.split(b" ", 6) for line in handle]
-    read_only = {row[4] for row in rows if b"ro" in row[5].split(b",")}
-    return tuple(place + b"/" for place in SYSTEM if place in read_only)
 
 
 def read_process(tid: int) -> Process:

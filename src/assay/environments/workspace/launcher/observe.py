@@ -29,7 +29,6 @@ from .callers import (
     read_process,
     read_program,
     read_words,
-    system_folders,
 )
 from .readers import digest_program, reads_as_data
 from .syscalls import NUMBERS
@@ -50,6 +49,8 @@ class _Call(NamedTuple):
     folder: int | None
     path: int
     flags: int | None = None
+    name: tuple[int | None, int] | None = None
+    """Folder and path of the name that the file is given."""
 
 
 _CALLS = {
@@ -60,6 +61,11 @@ _CALLS = {
         "openat2": _Call("open", 0, 1),
         "execve": _Call("exec", None, 0),
         "execveat": _Call("exec", 0, 1),
+        "link": _Call("name", None, 0, name=(None, 1)),
+        "linkat": _Call("name", 0, 1, name=(2, 3)),
+        "rename": _Call("name", None, 0, name=(None, 1)),
+        "renameat": _Call("name", 0, 1, name=(2, 3)),
+        "renameat2": _Call("name", 0, 1, name=(2, 3)),
     }.items()
     if name in NUMBERS
 }
@@ -77,7 +83,6 @@ class Observer:
         self._began = time.time()
         self._memory = Memory()
         self._buffer = bytearray(_CALL.size)
-        self._system = system_folders()
         self._paths: set[bytes] = set()
         self._files: set[tuple[int, int]] = set()
         self._readers: dict[str, str] = {}
@@ -129,7 +134,7 @@ class Observer:
         try:
             if call in _CALLS:
                 self._look(tid, _CALLS[call], arguments)
-        except (OSError, ValueError, IndexError) as exc:
+        except (OSError, ValueError, LookupError) as exc:
             if os.path.exists(f"/proc/{tid}"):
                 self.fail(f"a call could not be read: {exc}")
         with contextlib.suppress(OSError):  # killed as well
@@ -153,8 +158,6 @@ class Observer:
             self._memory.forget()
             if self._tainted:
                 self._inherit(read_process(tid))
-        if text.startswith(self._system) and b"/../" not in text:
-            return
         folder = None if call.folder is None else _signed(arguments[call.folder])
         try:
             status = os.stat(name_from_here(tid, folder, text))
@@ -168,7 +171,12 @@ class Observer:
             if path not in self._paths:
                 return
             self.add_file(status)
-        self._note(read_process(tid), call.kind, path)
+        if call.name is None:
+            self._note(read_process(tid), call.kind, path)
+        else:  # an overlay can give another identity to what it names anew
+            folder = None if call.name[0] is None else _signed(arguments[call.name[0]])
+            text = self._memory.read_text(tid, arguments[call.name[1]])
+            self._paths.add(absolute_path(tid, folder, text))
 
     def _begin(self, tid: int) -> bytes | None:
         """Returns the program of a command that begins: what it is called with is still in this process's memory,

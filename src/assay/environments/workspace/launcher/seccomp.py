@@ -35,8 +35,10 @@ _NEW_NAMESPACES = 0x7E020000
 _SIBLING = 0x8000
 """`CLONE_PARENT`: a judged program would give a test script's shell a child that no count of orphans sees."""
 _DIRECTORY = {"x86_64": 0o200000, "aarch64": 0o40000}
-ASKED = ("open", "creat", "openat", "openat2", "execve", "execveat")
-"""Calls by which a process comes to hold or to run a file."""
+ASKED = (
+    "open", "openat", "openat2", "execve", "execveat", "link", "linkat", "rename", "renameat", "renameat2",
+)  # fmt: skip
+"""Calls by which a process comes to hold or to run a file, or gives it another name."""
 Instruction = tuple[int, int, int, int]
 
 
@@ -85,7 +87,7 @@ def program(machine: str = MACHINE) -> bytes:
 
 
 def asking_program(machine: str = MACHINE) -> bytes:
-    """Returns the filter that asks a listener about every call by which a file is opened or executed.
+    """Returns the filter that asks a listener about every call by which a file is opened, executed or named.
 
     It lies over the other one, whose refusals stand. Folders that are opened as such hold no byte to load.
     """
