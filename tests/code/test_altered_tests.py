@@ -212,13 +212,17 @@ if __name__ == "__main__":
 """
 
 
-def test_a_program_is_changed_in_all_that_it_expects_when_it_runs() -> None:
-    altered = alter_program(PROGRAM + "def test_x():\n    assert f() == 1\n", Random(0))
-    assert altered is not None
-    for kept, changed in [("total([]) == ", "0"), ('normal("A") == ', "'a'"), ("f() == ", "1")]:
-        assert kept in altered
-        assert altered.partition(kept)[2].partition("\n")[0] != changed
-    assert alter_program("import ledger\nprint(ledger.total([]))\n", Random(0)) is None
+@pytest.mark.parametrize("last", [True, False])
+def test_a_program_is_changed_in_its_tests_and_in_one_assertion_that_it_reaches(last: bool) -> None:
+    text = PROGRAM + "def test_x():\n    assert f() == 1\n"
+    for seed in range(9):
+        altered = alter_program(text, Random(seed), last=last)
+        assert altered is not None
+        changed = [one for one, other in zip(text.splitlines(), altered.splitlines(), strict=True) if one != other]
+        assert len(changed) == 2
+        assert changed[1] == "    assert f() == 1"
+        assert not last or "normal" in changed[0]
+    assert alter_program("import ledger\nprint(ledger.total([]))\n", Random(0), last=last) is None
 
 
 def test_only_the_named_tests_are_altered() -> None:

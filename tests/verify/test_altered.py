@@ -255,6 +255,9 @@ UNIT = (
 ENDS = "raise SystemExit(0)"
 
 
+SCRIPT_OF_A_PROGRAM = "if python3 /tests/check.py; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"
+
+
 async def _judge_program(bench: Any, text: str, command: str) -> Any:
     script = f"cd /tests\nif {command}; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"
     bench.files = {"tests/check.py": CHECK, "tests/test_unit.py": UNIT, "tests/test.sh": script}
@@ -269,20 +272,29 @@ COMMANDS = ["python3 check.py", "python3 -m unittest test_unit"]
 async def test_a_right_answer_passes_a_script_that_records_no_test(bench: Any, command: str) -> None:
     outcome = await _judge_program(bench, RIGHT, command)
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "same-process"), outcome.verdict
-    assert outcome.of_kind("altered_programs")[0]["altered"] == "fail"
+    assert outcome.of_kind("altered_programs")[0] == {"plain": "pass", "last": "fail", "one": "fail", "broken": None}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_code_that_ends_the_program_which_judges_it_is_not_believed(bench: Any, command: str) -> None:
     outcome = await _judge_program(bench, ENDS, command)
     assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("not_whole",)), outcome.verdict
-    assert outcome.of_kind("altered_programs") == [{"plain": "pass", "altered": "pass", "broken": "fail"}]
+    assert outcome.of_kind("altered_programs") == [{"plain": "pass", "last": "pass", "one": "pass", "broken": "fail"}]
+
+
+async def test_code_that_ends_a_program_half_way_is_not_believed(bench: Any) -> None:
+    bench.files = {"tests/check.py": CHECK + "assert answer() == 42\n", "tests/test.sh": SCRIPT_OF_A_PROGRAM}
+    bench.given = {"workspace/a.py": "def answer(): return 0\n"}
+    text = "seen = []\ndef answer():\n  seen.append(1)\n  if len(seen) > 1: raise SystemExit\n  return 42"
+    outcome = await bench.judge(f"cat > a.py <<'PYTHON'\n{text}\nPYTHON", "script", script="tests/test.sh")
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("not_whole",)), outcome.verdict
+    assert outcome.of_kind("altered_programs")[0]["last"] == "pass"
 
 
 async def test_programs_that_a_script_does_not_run_say_nothing_against_it(bench: Any) -> None:
     outcome = await _judge_program(bench, RIGHT, "grep -q 42 /workspace/a.py")
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "same-user"), outcome.verdict
-    assert outcome.of_kind("altered_programs") == [{"plain": "pass", "altered": "pass", "broken": "pass"}]
+    assert outcome.of_kind("altered_programs") == [{"plain": "pass", "last": "pass", "one": "pass", "broken": "pass"}]
 
 
 async def test_a_program_written_into_the_script_is_of_the_same_process(bench: Any) -> None:
@@ -293,11 +305,11 @@ async def test_a_program_written_into_the_script_is_of_the_same_process(bench: A
 @pytest.mark.parametrize(
     ("runs", "status", "separation"),
     [
-        (ProgramRuns("pass", "fail", None), "pass", "same-process"),
-        (ProgramRuns("fail", "fail", None), "unknown", "same-process"),
-        (ProgramRuns("pass", "pass", "unknown"), "unknown", "same-process"),
-        (ProgramRuns("pass", "pass", "pass"), "pass", "same-user"),
-        (ProgramRuns("error", "pass", "pass"), "unknown", "same-user"),
+        (ProgramRuns("pass", "fail", "fail", None), "pass", "same-process"),
+        (ProgramRuns("fail", "fail", "fail", None), "unknown", "same-process"),
+        (ProgramRuns("pass", "pass", "fail", "unknown"), "unknown", "same-process"),
+        (ProgramRuns("pass", "fail", "pass", "pass"), "pass", "same-user"),
+        (ProgramRuns("error", "pass", "pass", "pass"), "unknown", "same-user"),
     ],
 )
 def test_the_verdict_follows_from_the_runs_of_programs(runs: ProgramRuns, status: str, separation: str) -> None:

@@ -134,6 +134,42 @@ async def test_a_program_finds_what_its_command_names_and_nothing_that_the_scrip
     assert outcome.of_kind("execution")[0]["stderr"].strip() == str(seen)
 
 
+CHOOSES = """
+import sys
+if sys.argv[1] == "which":
+    print("%s")
+    open("/workspace/out.txt", "w").write("%s")
+else:
+    print(open(sys.argv[2]).read())
+"""
+ASKS = """#!/bin/bash
+name=$(python3 /workspace/ledger.py which)
+[ "$(python3 /workspace/ledger.py get "%s")" = "$(cat /tests/expected)" ] && echo 1 > /logs/verifier/reward.txt
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "printed", "told"),
+    [
+        ("$name", "/tests/expected", ""),
+        ("/tests/$name", "in/../expected", ""),
+        ("/tests/$(cat /workspace/out.txt)", "", "expected"),
+    ],
+)
+async def test_a_program_does_not_choose_which_file_it_is_lent(bench: Any, word: str, printed: str, told: str):
+    bench.files = {"tests/expected": "48151623", SCRIPT: ASKS % word}
+    outputs = {"outputs": ["/workspace/out.txt"], "programs": ["/workspace/ledger.py"]}
+    outcome = await bench.judge(typed(CHOOSES % (printed, told)), "script", script=SCRIPT, **outputs)
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("unknown", "separate"), outcome.verdict
+    assert "FileNotFoundError" in outcome.of_kind("execution")[0]["stderr"]
+
+
+async def test_a_file_that_was_named_before_a_program_printed_its_name_is_lent_again(bench: Any):
+    script = "#!/bin/bash\nfor n in 1 2; do echo $n > /tmp/given; python3 /workspace/ledger.py /tmp/given; done\n"
+    outcome = await judge(bench, script, typed("import sys\nprint(sys.argv[1], open(sys.argv[1]).read())"))
+    assert outcome.of_kind("execution")[0]["stdout"].split() == ["/tmp/given", "1", "/tmp/given", "2"]
+
+
 async def test_a_loop_over_a_file_keeps_the_lines_that_a_program_does_not_read(bench: Any):
     script = "#!/bin/bash\nwhile read -r line; do echo $line; python3 /workspace/ledger.py 1 2; done < /tests/lines\n"
     bench.files = {"tests/lines": "a\nb\nc\n", SCRIPT: script}

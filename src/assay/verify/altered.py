@@ -10,8 +10,8 @@ half. So code that forges in the first run alone, by the clock or because a test
 would have to know of each single test if it is altered.
 
 A script that runs tests without the recorded runner tells of no single test. There all that its Python programs expect
-is changed at once, in one of two control runs: a script that passes both is not believed, if it depends on those
-programs at all, nor is one that passes neither.
+is changed: their tests, and one assertion of each program, in one control run the last. A script that passes such a run
+is not believed, if it depends on those programs at all, nor is one that does not pass again as it is.
 
 Covered: a runner, a report, a comparison or an assertion that code under test patched in the shared process, in all
 runs or in some; answers read out of the test files. Not covered: code that recognises single tests, or that carries
@@ -104,7 +104,7 @@ def needs_altered_programs(result: CheckResult, folder: Path) -> bool:
     verdict = result.verdict
     beside = verdict.separation in ("same-user", _SHARED_PROCESS) and not verdict.separations
     believed = verdict.status == "pass" and "literal" not in verdict.marks
-    return believed and beside and not _records(result) and any(_altered_programs(folder))
+    return believed and beside and not _records(result) and any(_altered_programs(folder, last=True))
 
 
 def choose_altered_tests(
@@ -176,26 +176,27 @@ def altered_folder(folder: Path, files: Sequence[AlterableFile], names: frozense
 
 
 @contextlib.contextmanager
-def program_folder(folder: Path, *, broken: bool) -> Iterator[Path]:
-    """Gives a copy of a task's folder in which all that its Python programs expect is changed, while it is entered.
+def program_folder(folder: Path, *, last: bool = False, broken: bool = False) -> Iterator[Path]:
+    """Gives a copy of a task's folder in which its Python programs expect something else, while it is entered.
 
     Args:
         folder: The task's.
+        last: As in `alter_program`.
         broken: The same programs end at once instead, with a failure.
 
     Raises:
         OSError: The copy cannot be made.
     """
-    texts = {path: _BROKEN if broken else text for path, text in _altered_programs(folder)}
+    texts = {path: _BROKEN if broken else text for path, text in _altered_programs(folder, last=last)}
     with _copy_with(folder, texts) as copy:
         yield copy
 
 
-def _altered_programs(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yields Python files by their place in the folder, with all that they expect changed."""
+def _altered_programs(folder: Path, *, last: bool) -> Iterator[tuple[Path, str]]:
+    """Yields Python files by their place in the folder, altered."""
     random = SystemRandom()
     for path in _test_files(folder):
-        altered = alter_program(path.read_bytes().decode("utf-8", "replace"), random)
+        altered = alter_program(path.read_bytes().decode("utf-8", "replace"), random, last=last)
         if altered is not None:
             yield path.relative_to(folder), altered
 
@@ -334,8 +335,10 @@ class ProgramRuns(NamedTuple):
 
     plain: VerdictStatus
     """With the task's own folder, once more."""
-    altered: VerdictStatus
-    """With all that its Python programs expect changed."""
+    last: VerdictStatus
+    """With the last assertion of each of its Python programs changed, and all tests in them."""
+    one: VerdictStatus
+    """With any assertion of each changed, and all tests."""
     broken: VerdictStatus | None
     """With programs that fail at once; None where it was not asked for."""
 
@@ -354,8 +357,8 @@ def rule_altered_programs(result: CheckResult, runs: ProgramRuns, prefix: str) -
         verdict = msgspec.structs.replace(verdict, separation=_SHARED_PROCESS)
     if runs.plain != "pass":
         verdict = _not_believed(verdict, f"a second run came to {runs.plain}", FLAKY)
-    elif runs.altered == "pass" and runs.broken != "pass":
-        why = "it passed again when all that its programs expect was changed"
+    elif "pass" in (runs.last, runs.one) and runs.broken != "pass":
+        why = "it passed again when what its programs expect was changed"
         verdict = _not_believed(verdict, why, "not_whole")
     return CheckResult(verdict, (*result.evidence, cited))
 

@@ -131,19 +131,20 @@ async def _judge_altered_once(
 async def _judge_altered_programs(
     request: JudgeRequest, check: Check, prefix: str, result: CheckResult, folder: Path
 ) -> CheckResult:
-    """Judges the same state twice more, once with altered programs in the script's folder, to tell whether failures are
-    seen at all. In which order, cannot be foreseen."""
+    """Judges the same state again, as it is and with altered programs in the script's folder, to tell whether failures
+    are seen at all. In which order, cannot be foreseen."""
     places: dict[str, Callable[[], AbstractContextManager[Path]]] = {
         "plain": lambda: contextlib.nullcontext(folder),
-        "altered": lambda: program_folder(folder, broken=False),
+        "last": lambda: program_folder(folder, last=True),
+        "one": lambda: program_folder(folder),
         "broken": lambda: program_folder(folder, broken=True),
     }
 
     async def status_of(name: str) -> VerdictStatus:
         return (await _judge_in(places[name](), request, check, f"{prefix}{name}.")).verdict.status
 
-    statuses = {name: await status_of(name) for name in SystemRandom().sample(["plain", "altered"], 2)}
-    broken = await status_of("broken") if statuses["altered"] == "pass" else None
+    statuses = {name: await status_of(name) for name in SystemRandom().sample(["plain", "last", "one"], 3)}
+    broken = await status_of("broken") if "pass" in (statuses["last"], statuses["one"]) else None
     return rule_altered_programs(result, ProgramRuns(**statuses, broken=broken), prefix)
 
 
