@@ -16,6 +16,7 @@ from assay.verify.altered import (
     altered_folder,
     choose_altered_tests,
     control_check,
+    find_alterable_files,
     needs_altered_tests,
     rule_altered,
     stops_early,
@@ -131,6 +132,10 @@ def _result(*tests: str, separation: Any = "same-process", duration_s: float = 1
     return CheckResult(verdict, (report,))
 
 
+def _choose(folder: Path, result: CheckResult, random: Random | None = None) -> list[frozenset[str]]:
+    return choose_altered_tests(find_alterable_files(folder), folder, result, random)
+
+
 NAMES = ("tests/test_a.py::test_answer", "tests/test_a.py::test_more[1-2]", "tests/test_a.py::TestA::test_it")
 MORE = (
     TEST
@@ -142,7 +147,7 @@ def test_two_runs_alter_one_half_of_the_tests_each(tmp_path: Path) -> None:
     folder = _task(tmp_path, **{"tests/test_a.py": MORE})
     sizes = set()
     for seed in range(30):
-        one, other = choose_altered_tests(folder, _result(*NAMES), Random(seed))
+        one, other = _choose(folder, _result(*NAMES), Random(seed))
         assert one | other == {"test_a.py::test_answer", "test_a.py::test_more", "test_a.py::TestA::test_it"}
         assert not one & other
         sizes.add(len(one))
@@ -150,13 +155,13 @@ def test_two_runs_alter_one_half_of_the_tests_each(tmp_path: Path) -> None:
 
 
 def test_a_single_test_is_altered_in_one_run_and_left_in_the_other(tmp_path: Path) -> None:
-    chosen = choose_altered_tests(_task(tmp_path), _result(NAMES[0]))
+    chosen = _choose(_task(tmp_path), _result(NAMES[0]))
     assert sorted(map(len, chosen)) == [0, 1]
 
 
 @pytest.mark.parametrize("more", [{"duration_s": 500.0}, {"separation": "separate"}])
 def test_one_run_is_enough_where_tests_take_long_or_the_deciding_ones_are_apart(tmp_path: Path, more: Any) -> None:
-    (chosen,) = choose_altered_tests(_task(tmp_path), _result(NAMES[0], **more))
+    (chosen,) = _choose(_task(tmp_path), _result(NAMES[0], **more))
     assert chosen == {"test_a.py::test_answer"}
 
 
@@ -165,7 +170,7 @@ def test_a_copy_has_altered_tests_and_the_rest_as_it_was(tmp_path: Path) -> None
     (folder / "tests/link.txt").symlink_to(folder / "tests/in/c.txt")
     (folder / "tests/loop").symlink_to(folder / "tests")
     (folder / "tests/outside").symlink_to("/etc")
-    with altered_folder(folder, frozenset({"test_a.py::test_more"})) as copy:
+    with altered_folder(folder, find_alterable_files(folder), frozenset({"test_a.py::test_more"})) as copy:
         assert (copy / "tests/test_a.py").read_text() == MORE.replace("assert a < b", "assert not a < b")
         assert (copy / "tests/link.txt").read_text() == "c"
         assert {path.name for path in (copy / "tests").iterdir()} == {"test_a.py", "data.txt", "in", "link.txt", "loop"}
@@ -177,7 +182,7 @@ def test_a_copy_has_altered_tests_and_the_rest_as_it_was(tmp_path: Path) -> None
 
 def test_where_no_test_can_be_altered_there_is_no_control(tmp_path: Path) -> None:
     folder = _task(tmp_path, **{"tests/test_a.py": "def test_answer():\n    check(answer())\n"})
-    assert choose_altered_tests(folder, _result(NAMES[0])) == []
+    assert _choose(folder, _result(NAMES[0])) == []
 
 
 @pytest.mark.parametrize(
@@ -195,7 +200,7 @@ def test_the_verdict_follows_from_both_halves(seen: Any, whole: bool, status: st
     tests = (NAMES[0], NAMES[2])
     altered, original = frozenset({"test_a.py::test_answer"}), frozenset({"test_a.py::TestA::test_it"})
     control = ControlRun(altered, original, _result(*tests, **seen))
-    verdict = rule_altered(_result(*tests), [control], "v", whole=whole).verdict
+    verdict = rule_altered(_result(*tests)._replace(mounts_tests=True), [control], "v", whole=whole).verdict
     assert (verdict.status, verdict.marks) == (status, (mark,) if mark else ())
 
 
@@ -232,4 +237,4 @@ def test_only_the_tests_in_process_are_asked_again(tmp_path: Path) -> None:
     check = Check("c", "pytest", {"expected": [NAMES[0]], "also": [*NAMES[1:]]})
     assert control_check(folder, check, result).parameters == {"expected": [], "also": [*NAMES[1:]]}
     assert needs_altered_tests(result)
-    assert not any("test_a.py::test_answer" in chosen for chosen in choose_altered_tests(folder, result))
+    assert not any("test_a.py::test_answer" in chosen for chosen in _choose(folder, result))

@@ -22,7 +22,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any, NamedTuple
@@ -38,11 +38,13 @@ from .interface import CheckResult
 from .separation_plan import PLAN_PATH, load_plan
 
 __all__ = [
+    "AlterableFile",
     "ControlRun",
     "altered_folder",
     "choose_altered_tests",
     "control_check",
     "fewer_altered_tests",
+    "find_alterable_files",
     "needs_altered_tests",
     "rule_altered",
     "stops_early",
@@ -58,6 +60,16 @@ FEW = 3
 _OF_A_SCRIPT = ("", ".sh", ".bash")
 _OF_SETTINGS = (".ini", ".cfg", ".toml")
 _STOP = re.compile(r"(?<![\w-])(?:-x|--exitfirst|--maxfail)\b|^\s*-\w*x\b", re.MULTILINE)
+
+
+class AlterableFile(NamedTuple):
+    """A test file some of whose tests can be altered."""
+
+    path: Path
+    """Its place in the task's folder."""
+    text: str
+    tests: dict[str, str]
+    """The end of a test's node id to the test's name in the file."""
 
 
 class ControlRun(NamedTuple):
@@ -77,15 +89,15 @@ def needs_altered_tests(result: CheckResult) -> bool:
     return believed and shared and bool(_with_status(result, "passed"))
 
 
-def choose_altered_tests(folder: Path, result: CheckResult, random: Random | None = None) -> list[frozenset[str]]:
+def choose_altered_tests(
+    files: Sequence[AlterableFile], folder: Path, result: CheckResult, random: Random | None = None
+) -> list[frozenset[str]]:
     """Returns which tests each control run alters; none where no test that passed in process can be altered.
 
     Two runs alter one half each. One run is enough where the tests that must flip are judged apart, or take long.
     """
     random = random or SystemRandom()
-    names = sorted(
-        {name for _, _, tests in _alterable_files(folder) for name in tests} & _ends_of_passed(folder, result)
-    )
+    names = sorted({name for file in files for name in file.tests} & _ends_of_passed(folder, result))
     if not names:
         return []
     random.shuffle(names)
@@ -130,18 +142,17 @@ def control_check(folder: Path, check: Check, result: CheckResult) -> Check:
 
 
 @contextlib.contextmanager
-def altered_folder(folder: Path, names: frozenset[str]) -> Iterator[Path]:
+def altered_folder(folder: Path, files: Sequence[AlterableFile], names: frozenset[str]) -> Iterator[Path]:
     """Gives a copy of a task's folder with some tests altered and without a separation plan, while it is entered.
 
     Raises:
         OSError: The copy cannot be made.
     """
     random = SystemRandom()
-    files = list(_alterable_files(folder))
     with staging_folder() as place:
         copy = place / "task"
         copy.mkdir()
-        touched = {path.parts[0] for path, _, _ in files} | {Path(PLAN_PATH).parts[0]}
+        touched = {file.path.parts[0] for file in files} | {Path(PLAN_PATH).parts[0]}
         for entry in folder.iterdir():
             if entry.name in touched:
                 _copy_tree(entry, copy / entry.name)
@@ -150,7 +161,7 @@ def altered_folder(folder: Path, names: frozenset[str]) -> Iterator[Path]:
         (copy / PLAN_PATH).unlink(missing_ok=True)
         for path, text, tests in files:
             altered = alter_tests(text, random, {tests[name] for name in names & tests.keys()})
-            _write_like(folder / path, copy / path, text if altered is None else altered.text)
+            _write_like(folder / path, copy / path, text if altered is None else altered.text)  # all are as new
         try:
             yield copy
         finally:
@@ -190,11 +201,14 @@ def _write_like(original: Path, copy: Path, text: str) -> None:
     shutil.copymode(original, copy)
 
 
-def _alterable_files(folder: Path) -> Iterator[tuple[Path, str, dict[str, str]]]:
-    """Yields test files by their place in the folder, with their text and their alterable tests: the end of a node id
-    to the name in the file. A name that two files share does not say which file a node id is of."""
+def find_alterable_files(folder: Path) -> list[AlterableFile]:
+    """Returns a task's test files in which tests can be altered.
+
+    Without files that share their name with another: a node id's end does not say which of them it is of.
+    """
     files = list(_test_files(folder))
     base_names = Counter(path.name for path in files)
+    found = []
     for path in files:
         if base_names[path.name] > 1:
             continue
@@ -204,7 +218,8 @@ def _alterable_files(folder: Path) -> Iterator[tuple[Path, str, dict[str, str]]]
             continue
         tests = {f"{path.name}::{name}": name for name in alterable_tests(text)}
         if tests:
-            yield path.relative_to(folder), text, tests
+            found.append(AlterableFile(path.relative_to(folder), text, tests))
+    return found
 
 
 def _test_files(folder: Path) -> Iterator[Path]:
@@ -223,7 +238,7 @@ def _test_files(folder: Path) -> Iterator[Path]:
 
 
 def rule_altered(
-    result: CheckResult, controls: Iterable[ControlRun], prefix: str, *, whole: bool = True, mounted: bool = True
+    result: CheckResult, controls: Iterable[ControlRun], prefix: str, *, whole: bool = True
 ) -> CheckResult:
     """Returns the result with the verdict that follows from its control runs, which are cited as evidence.
 
@@ -232,8 +247,9 @@ def rule_altered(
         controls: The same check's results over altered tests.
         prefix: What the ids of this check's evidence start with.
         whole: Runs go on after a failed test, so that each test that is as it was is due to pass again.
-        mounted: The check itself puts the task's tests in their place. A script may run others of the same names, which
-            no change of the task's reaches: there a pass is forged only where some altered test is seen to fail.
+
+    A script may run tests of its own with the same names as the task's, which no change of the task's files reaches.
+    So where the check does not mount the tests itself, a pass is forged only where some altered test is seen to fail.
     """
     passed = _with_status(result, "passed")
     asked, forged, failed, changed = set[str](), set[str](), set[str](), set[str]()
@@ -248,7 +264,7 @@ def rule_altered(
     data = {"asked": len(asked), "failed": len(failed), "passed": sorted(forged)[:50], "statuses": statuses}
     cited = Evidence(f"{prefix}altered", "audit", "altered_tests", {**data, "changed": sorted(changed)[:50]})
     verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
-    if forged and (failed or mounted):
+    if forged and (failed or result.mounts_tests):
         verdict = _forged(verdict, sorted(forged))
     elif not all(_is_whole(control.result) for control in controls):
         verdict = _not_believed(verdict, "a control run over altered tests was not told to its end", "not_whole")
@@ -257,7 +273,7 @@ def rule_altered(
         verdict = _not_believed(verdict, reason, FLAKY)
     elif asked and not failed:
         verdict = _not_believed(verdict, "no test was seen to fail when what it expects was changed", "not_whole")
-    return CheckResult(verdict, (*result.evidence, cited))
+    return result._replace(verdict=verdict, evidence=(*result.evidence, cited))
 
 
 def _ends_of_changed(control: ControlRun, *, whole: bool) -> set[str]:

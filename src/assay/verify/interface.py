@@ -42,6 +42,8 @@ class CheckResult(NamedTuple):
 
     verdict: Verdict
     evidence: tuple[Evidence, ...]
+    mounts_tests: bool = False
+    """The check itself put the task's tests in their place, so that no others of the same names can have run."""
 
 
 @runtime_checkable

@@ -27,11 +27,13 @@ from assay.errors import (
 from assay.records import Check, Task, Verdict, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT
 from assay.verify.altered import (
+    AlterableFile,
     ControlRun,
     altered_folder,
     choose_altered_tests,
     control_check,
     fewer_altered_tests,
+    find_alterable_files,
     needs_altered_tests,
     rule_altered,
     stops_early,
@@ -111,28 +113,31 @@ async def _judge_altered(request: JudgeRequest, check: Check, prefix: str, resul
     """Judges the same state over altered tests, to tell whether failures are seen at all."""
     if request.folder is None:
         return result
-    chosen = await asyncio.to_thread(choose_altered_tests, request.folder, result)
+    files = await asyncio.to_thread(find_alterable_files, request.folder)
+    chosen = await asyncio.to_thread(choose_altered_tests, files, request.folder, result)
     names = frozenset[str]().union(*chosen)
     control = await asyncio.to_thread(control_check, request.folder, check, result)
     runs = []
     for number, altered in enumerate(chosen):
-        judged = await _judge_altered_once(request, control, f"{prefix}altered{number}.", altered)
+        judged = await _judge_altered_once(request, files, control, f"{prefix}altered{number}.", altered)
         fewer = fewer_altered_tests(judged, altered)
         if fewer is not None:
             altered = fewer
-            judged = await _judge_altered_once(request, control, f"{prefix}altered{number}.fewer.", altered)
+            judged = await _judge_altered_once(request, files, control, f"{prefix}altered{number}.fewer.", altered)
         runs.append(ControlRun(altered, names - altered, judged))
     if not runs:
         return result
     early = await asyncio.to_thread(stops_early, request.folder, check)
-    return rule_altered(result, runs, prefix, whole=not early, mounted=check.kind == "pytest")
+    return rule_altered(result, runs, prefix, whole=not early)
 
 
-async def _judge_altered_once(request: JudgeRequest, check: Check, prefix: str, names: frozenset[str]) -> CheckResult:
+async def _judge_altered_once(
+    request: JudgeRequest, files: list[AlterableFile], check: Check, prefix: str, names: frozenset[str]
+) -> CheckResult:
     assert request.folder is not None
     with contextlib.ExitStack() as stack:
         try:
-            folder = await asyncio.to_thread(stack.enter_context, altered_folder(request.folder, names))
+            folder = await asyncio.to_thread(stack.enter_context, altered_folder(request.folder, files, names))
         except OSError as exc:
             return _unjudged(check, HostFailure(f"altered tests cannot be written: {exc}"))
         return await _judge(msgspec.structs.replace(request, folder=folder), check, prefix)

@@ -154,7 +154,7 @@ class PytestCheck:
             separation=grade,
             separations=grades,
         )
-        return CheckResult(verdict, tuple(cited.items))
+        return CheckResult(verdict, tuple(cited.items), mounts_tests=True)
 
 
 async def _judge_parts(
