@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from assay.errors import HostFailure
 from assay.records import Verdict
 from assay.verdicts import AGENT_MADE_UNJUDGEABLE, HOST_BUSY, NO_RESULT
-from assay.verify import host_load
+from assay.verify import host_load, outcome
 from assay.verify.host_load import MAX_PATIENCE, HostLoad, current_patience, measure_load
 from assay.verify.interface import CheckInput, CheckResult
 
@@ -40,6 +41,32 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "proc"
 
 
+@pytest.mark.parametrize(("failures", "status"), [(1, "pass"), (2, "error")])
+async def test_what_breaks_around_a_check_is_tried_once_more(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, failures: int, status: str
+) -> None:
+    left = [RuntimeError("a sandbox that did not answer")] * failures
+
+    def needs(_: CheckResult) -> bool:
+        if left:
+            raise left.pop()
+        return False
+
+    monkeypatch.setattr(outcome, "needs_altered_tests", needs)
+    found = await judge(bench, "pass pass", "")
+    assert found.verdict.status == status
+    assert ("did not answer" in found.verdict.reason) is (status == "error")
+
+
+async def test_a_host_that_failed_is_no_verdict(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: CheckResult) -> bool:
+        raise HostFailure("the launcher died")
+
+    monkeypatch.setattr(outcome, "needs_altered_tests", fail)
+    with pytest.raises(HostFailure):
+        await judge(bench, "pass", "")
+
+
 def set_load(proc: Path, runnable: float, minute: float = 0.0) -> None:
     processors = len(host_load.os.sched_getaffinity(0))
     (proc / "loadavg").write_text(f"{minute * processors:.2f} 0 0 {int(runnable * processors) + 1}/99 1\n")
@@ -52,41 +79,41 @@ async def judge(bench: Any, agent: str, control: str) -> Any:
 
 async def test_agent_is_blamed_where_both_states_say_the_same_twice(bench: Any, proc: Path) -> None:
     set_load(proc, 1)
-    outcome = await judge(bench, "unknown unknown", "fail fail")
-    assert (outcome.verdict.status, outcome.verdict.score) == ("fail", 0.0)
-    assert AGENT_MADE_UNJUDGEABLE in outcome.verdict.marks
-    assert [one["host"]["slowdown"] for one in outcome.of_kind("control")] == [1.0, 1.0]
+    found = await judge(bench, "unknown unknown", "fail fail")
+    assert (found.verdict.status, found.verdict.score) == ("fail", 0.0)
+    assert AGENT_MADE_UNJUDGEABLE in found.verdict.marks
+    assert [one["host"]["slowdown"] for one in found.of_kind("control")] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("status", ["pass", "fail"])
 async def test_a_second_run_that_comes_to_a_result_counts(bench: Any, proc: Path, status: str) -> None:
     set_load(proc, 1)
-    outcome = await judge(bench, f"unknown {status}", "fail")
-    assert outcome.verdict.status == status
-    assert AGENT_MADE_UNJUDGEABLE not in outcome.verdict.marks
-    assert "an earlier run came to no result" in outcome.verdict.reason
+    found = await judge(bench, f"unknown {status}", "fail")
+    assert found.verdict.status == status
+    assert AGENT_MADE_UNJUDGEABLE not in found.verdict.marks
+    assert "an earlier run came to no result" in found.verdict.reason
 
 
 @pytest.mark.parametrize("control", ["unknown", "fail unknown"])
 async def test_a_control_without_a_result_blames_nobody(bench: Any, proc: Path, control: str) -> None:
     set_load(proc, 1)
-    outcome = await judge(bench, "unknown unknown", control)
-    assert outcome.verdict.status == "unknown"
-    assert AGENT_MADE_UNJUDGEABLE not in outcome.verdict.marks
+    found = await judge(bench, "unknown unknown", control)
+    assert found.verdict.status == "unknown"
+    assert AGENT_MADE_UNJUDGEABLE not in found.verdict.marks
 
 
 async def test_a_host_busier_than_limits_allow_blames_nobody(bench: Any, proc: Path) -> None:
     set_load(proc, 10)
-    outcome = await judge(bench, "unknown unknown", "fail fail")
-    assert outcome.verdict.status == "unknown"
-    assert HOST_BUSY in outcome.verdict.marks
+    found = await judge(bench, "unknown unknown", "fail fail")
+    assert found.verdict.status == "unknown"
+    assert HOST_BUSY in found.verdict.marks
     assert SimulatedCheck.patience == [MAX_PATIENCE] * 4
 
 
 async def test_a_busy_host_that_limits_allow_for_excuses_nobody(bench: Any, proc: Path) -> None:
     set_load(proc, 4)
-    outcome = await judge(bench, "unknown unknown", "fail fail")
-    assert AGENT_MADE_UNJUDGEABLE in outcome.verdict.marks
+    found = await judge(bench, "unknown unknown", "fail fail")
+    assert AGENT_MADE_UNJUDGEABLE in found.verdict.marks
     assert SimulatedCheck.patience == [4.0] * 4
 
 

@@ -81,9 +81,29 @@ async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
         rounds = []
         for number in range(max(1, request.repetitions)):
             prefix = f"{request.prefix}{index}.{number}." if request.repetitions > 1 else f"{request.prefix}{index}."
-            rounds.append(await _judge_with_control(request, check, prefix))
+            rounds.append(await _judge_or_retry(request, check, prefix))
         results.append(_agree(rounds))
     return tuple(results)
+
+
+async def _judge_or_retry(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
+    """Judges; once more where something around the check broke, which says nothing of what is judged.
+
+    Raises:
+        HostFailure: The host failed.
+        StoreError: Evidence cannot be kept.
+    """
+    failure: BoundaryError | None = None
+    for own in (prefix, f"{prefix}retry."):
+        try:
+            with boundary(VerifierError, f"controls of check {check.name!r}"):
+                return await _judge_with_control(request, check, own)
+        except (HostFailure, StoreError):
+            raise
+        except BoundaryError as exc:
+            failure = exc
+    assert failure is not None
+    return _unjudged(check, failure)
 
 
 async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
