@@ -27,7 +27,7 @@ class Excerpt(NamedTuple):
 
 
 def excerpt_module(text: str, functions: Collection[int]) -> Excerpt:
-    """Returns the top-level statements that hold functions, and the other statements that bind names which they use.
+    """Returns the top-level statements that hold functions, and the other statements that bind names which these use.
 
     Docstrings are left out: their examples may hold answers.
 
@@ -40,9 +40,10 @@ def excerpt_module(text: str, functions: Collection[int]) -> Excerpt:
     """
     body = parse_tree(text).body
     chosen = [node for node in body if any(_first(node) <= line <= _last(node) for line in functions)]
+    chosen += [node for node in body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
     while True:
         used = _used(chosen)
-        more = [node for node in body if node not in chosen and _binds(node) & used and not isinstance(node, Statement)]
+        more = [node for node in body if node not in chosen and _binds(node) & used]
         if not more:
             break
         chosen += more

@@ -125,6 +125,8 @@ async def run_payload(
     """Runs one of the payload's programs on a request; every process in the sandbox is dead when this returns."""
     command = [PYTHON, "-s", "-B", f"{MOUNT}/{name}"]
     env = {"PYTHONHASHSEED": str(hash_seed), "PYTHONSAFEPATH": "1"}
+    if hash_seed:  # another home folder, too: an answer that depends on it is not the same twice
+        env["HOME"] = "/tmp"
     result = await workspace.exec(
         command, stdin=msgspec.json.encode(request), env=env, timeout_s=wall_s, show_bytes=MAX_REPLY_BYTES, cwd="/tmp"
     )
