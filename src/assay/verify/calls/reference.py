@@ -1,7 +1,7 @@
 """The reference's answers to drawn inputs, and which of them are fair to compare with another solution's.
 
-An input is dropped where the reference does not end in time, differs from itself (another process, hash seed and home folder)
-or from a behaviour-preserving rewrite of itself, or fails by an error that it does not raise on purpose.
+An input is dropped where the reference does not end in time, differs from itself (another process, hash seed and home
+folder) or from a behaviour-preserving rewrite of itself, or fails by an error that it does not raise on purpose.
 """
 
 from __future__ import annotations
