@@ -22,8 +22,8 @@ from assay.records import SandboxFacts
 from assay.verify.separation import facts_of
 
 from .answers import Answer, same_answer
-from .json_form import NO_FORM, collapse_call, json_answer
-from .programs import CallPlan, CallProgram, ReferenceFix
+from .json_form import NO_FORM, collapse_call, json_answer, write_request
+from .programs import CalledProgram, CallPlan, CallProgram, ReferenceFix
 from .sandboxes import CallRequest, answer_calls, put_texts
 
 __all__ = ["FairAnswers", "answer_by_reference", "fair_answers", "read_fixes", "reference_texts", "span_fix"]
@@ -110,18 +110,21 @@ async def answer_by_reference(
     seen = inputs if plan.program is None else [(number, collapse_call(one)) for number, one in inputs]
     second = await answer_calls(workspace, seen, request, hash_seed=1)
     if plan.program is not None:
-        first, second = _as_json(first, inputs), _as_json(second, seen)
+        first, second = _as_json(first, inputs, plan.program), _as_json(second, seen, plan.program)
     fair = fair_answers([number for number, _ in inputs], first, second, plan)
     for other in releases:
         await put_texts(workspace, other)
         asked = [(number, program) for number, program in inputs if number in fair.answers]
         answers = await answer_calls(workspace, asked, request, hash_seed=0)
-        fair = _agreeing(fair, answers if plan.program is None else _as_json(answers, asked), plan)
+        fair = _agreeing(fair, answers if plan.program is None else _as_json(answers, asked, plan.program), plan)
     return fair._replace(facts=await facts_of(workspace))
 
 
-def _as_json(answers: Mapping[int, Answer], inputs: Sequence[tuple[int, CallProgram]]) -> dict[int, Answer]:
-    found = {number: json_answer(answers.get(number), one) for number, one in inputs}
+def _as_json(
+    answers: Mapping[int, Answer], inputs: Sequence[tuple[int, CallProgram]], called: CalledProgram
+) -> dict[int, Answer]:
+    """Returns the answers in their JSON form; `NO_FORM` to calls that a program cannot be asked."""
+    found = {n: json_answer(answers.get(n), one) if write_request(one, called) else NO_FORM for n, one in inputs}
     return {number: answer for number, answer in found.items() if answer is not None}
 
 
