@@ -113,11 +113,15 @@ from assay.store import AttemptRow, GcReport, Problem, SealReport
 from assay.store.receipt import Signature, Statement
 from assay.store.tables import IN_QUERIES, TABLES, VIEWS
 from assay.synthesis import SynthesisCost
+from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksConfig
 from assay.synthesis.config import SynthesisConfig
+from assay.synthesis.program_tasks import ProgramEntry, ProgramReport
+from assay.synthesis.question_tasks import QuestionEntry, QuestionReport
 from assay.synthesis.report import GateRow, ManifestEntry, SynthesisReport
 from assay.tasks import assay_config, harbor_config
 from assay.tasks.findings import Finding
 from assay.verdicts import CurrentVerdicts
+from assay.verify.calls import ProgramLanguage
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -190,6 +194,9 @@ WALLS = {
     "Other people's files": "assay.formats.shared.json_stream",
     "Other people's archives": "assay.formats.shared.archives",
     "Git repositories": "assay.synthesis._git",
+    "Programs in other languages": "assay.verify.calls.stdio_worker",
+    "Calls and answers as JSON": "assay.verify.calls.json_form",
+    "Answers as data": "assay.verify.answer_check",
 }
 # What --json prints: the keys of the document, and the structs that it is made of.
 JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
@@ -329,6 +336,20 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "agents install": ({"installed": "list of Installed"}, (Installed,)),
     "train": ({"(the whole)": "a TrainReport"}, (TrainReport,)),
     "improve": ({"(the whole)": "an ImproveReport"}, (ImproveReport, EvaluationPoint)),
+    "synth programs": (
+        {
+            "(the whole)": "a ProgramReport, and beside its fields:",
+            "cost": "a SynthesisCost, as in `synthesis-cost.json`",
+        },
+        (ProgramReport, ProgramEntry),
+    ),
+    "synth questions": (
+        {
+            "(the whole)": "a QuestionReport, and beside its fields:",
+            "cost": "a SynthesisCost, as in `synthesis-cost.json`",
+        },
+        (QuestionReport, QuestionEntry),
+    ),
     "synth repository": (
         {
             "(the whole)": "a SynthesisReport, and beside its fields:",
@@ -476,6 +497,9 @@ def configuration_page() -> str:
     made += "\n" + struct_section(ImportConfig, "Other people's runs: `assay import`")
     made += "\n" + struct_section(ExportConfig, "Writing a run in another format: `assay export`")
     made += "\n" + struct_section(SynthesisConfig, "Making tasks: `assay synth repository`")
+    made += "\n" + struct_section(ProgramTasksConfig, "Functions in another language: `assay synth programs`")
+    made += "\n" + struct_section(ProgramLanguage, "A language: its TOML file", "###")
+    made += "\n" + struct_section(QuestionTasksConfig, "Questions about calls: `assay synth questions`")
     made += "\n" + struct_section(ResourceLimits, "Limits of a sandbox")
     made += (
         "\nA task sets them in `[environment]` and `[metadata.assay.environment]` of its "
@@ -572,12 +596,15 @@ def agents_page() -> str:
 def checks_page() -> str:
     """docs/reference/checks.md."""
     made = "# Checks that come with Assay\n\nA task names them in `[[metadata.assay.checks]]`; without, `script`.\n"
-    for name in ("script", "pytest"):
+    for name in ("script", "pytest", "calls", "answer"):
         module = importlib.import_module(plugins.names("checks")[name].value.partition(":")[0])
         made += f"\n## {name}\n\n{inspect.getdoc(module)}\n"
         if name == "pytest":
             made += "\n" + struct_section(module.PytestParameters, "Its parameters", "###")
             made += "\n" + struct_section(module.TestMount, "An entry of `tests` that is no plain path", "###")
+        elif name in ("calls", "answer"):
+            parameters = module.CallsParameters if name == "calls" else module.AnswerParameters
+            made += "\n" + struct_section(parameters, "Its parameters", "###")
     facts = importlib.import_module("assay.verify.facts")
     return made + f"\n## facts\n\n{inspect.getdoc(facts)}\n\n{inspect.getdoc(facts.judge_facts)}\n"
 

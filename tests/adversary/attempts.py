@@ -6,6 +6,7 @@ from single verdicts, never from the attempt's outcome: a check that was fooled 
 
 from __future__ import annotations
 
+import os
 import tarfile
 import tempfile
 from collections.abc import Sequence
@@ -25,7 +26,8 @@ from .library import Script
 
 __all__ = ["TYPIST", "Actor", "Assignment", "CheckRow", "Row", "key_of", "make_attempts"]
 
-CONCURRENCY = 2
+CONCURRENCY = 3 * (os.cpu_count() or 1)
+"""Attempts at once. Many wait most of the time, for the time limits of programs that hang."""
 DEMO_MODULE = "/workspace/networkx/__init__.py"
 """In scripts for synthesised tasks."""
 

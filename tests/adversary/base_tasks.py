@@ -7,6 +7,9 @@
 | `sepa` | `separate` mode, the module is the artifact; the script runs pytest in the verifier's image |
 | `sepd` | `separate` mode; the script runs the judged program itself |
 | `direct-apart`, `sepd-apart` | as `direct` and `sepd`, with `programs`: the judged program has its own sandbox |
+| `cases-apart` | as `direct-apart`; the script reads its cases from a text in its own body |
+| `loops` | as `py`, with assertions in loops, in functions and over parameters |
+| `check` | shared sandbox; the script runs a Python program of its own that imports the module, without pytest |
 | `plan` | as `py` by the check `pytest` alone, with a separation plan: tests are judged from outside |
 | `depot` | another task with a plan, over a package with classes, iterators, callbacks and changes in place |
 | `literal` | as `direct`, but the reward file alone decides: the weak verifier of the canary test |
@@ -26,8 +29,8 @@ __all__ = ["APART", "PROGRAM_VARIANTS", "VARIANTS", "WEAK", "write_base_tasks", 
 
 APART = "-apart"
 """Ends the name of a variant whose task names the programs that are judged."""
-PROGRAM_VARIANTS = ("direct", "direct-apart", "sepd", "sepd-apart")
-VARIANTS = ("py", "plan", "sepa", *PROGRAM_VARIANTS)
+PROGRAM_VARIANTS = ("direct", "direct-apart", "sepd", "sepd-apart", "cases-apart")
+VARIANTS = ("py", "plan", "sepa", "loops", "check", *PROGRAM_VARIANTS)
 """Those of the ledger, on which scripts are tried."""
 DEPOT = "depot"
 WEAK = "literal"
@@ -152,6 +155,65 @@ score=1
 [ "$(python3 /workspace/ledger.py 10 -20)" = -10 ] || score=0
 echo $score > /logs/verifier/reward.txt
 """
+CASES_SH = """#!/bin/bash
+score=1
+while read -r one other sum; do
+  [ "$(python3 /workspace/ledger.py $one $other)" = "$sum" ] || score=0
+done <<'CASES'
+3 4 7
+10 -20 -10
+5 5 10
+CASES
+echo $score > /logs/verifier/reward.txt
+"""
+LOOPS = """import sys
+
+sys.path.insert(0, "/workspace")
+import pytest
+from ledger import normal, spread, total
+
+
+def test_total():
+    for items, expected in [([("a", 3), ("b", 4)], 7), ([], 0), ([("a", 3), ("b", -11)], -8)]:
+        assert total(items) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("  A  Quiet   Day ", "a quiet day"), ("Two Words", "two words")])
+def test_normal(text, expected):
+    assert normal(text) == expected
+
+
+def check_spread(values, expected):
+    assert spread(values) == expected
+
+
+def test_spread():
+    check_spread([4, 9, 1], 8)
+
+
+def test_none():
+    for values in [[], ()]:
+        with pytest.raises(ValueError):
+            spread(values)
+"""
+CHECK_SH = """#!/bin/bash
+if python3 /tests/check.py; then echo 1 > /logs/verifier/reward.txt; else echo 0 > /logs/verifier/reward.txt; fi
+"""
+CHECK = """import sys
+
+sys.path.insert(0, "/workspace")
+from ledger import normal, spread, total
+
+assert total([("a", 3), ("b", 4)]) == 7
+assert normal("  A  Quiet   Day ") == "a quiet day"
+assert spread([4, 9, 1]) == 8
+"""
+TEST_FILES = {
+    "check": {"tests/test.sh": CHECK_SH, "tests/check.py": CHECK},
+    "cases-apart": {"tests/test.sh": CASES_SH},
+    "loops": {"tests/test_ledger.py": LOOPS},
+}
+"""Files of a variant's own, in the place of the usual ones."""
 VERIFIER_S = 20.0
 
 
@@ -182,8 +244,9 @@ def _ledger_files(variant: str) -> dict[str, str]:
         "tests/test.sh": DIRECT_SH if runs_program else PYTEST_SH,
         "solution/solve.sh": f"#!/bin/sh\ncat > /workspace/ledger.py <<'PYTHON'\n{SOLVED}{more}PYTHON\n",
     }
-    if not runs_program:
+    if not runs_program and variant != "check":
         files["tests/test_ledger.py"] = TESTS
+    files |= TEST_FILES.get(variant, {})
     if variant == "plan":
         files[PLAN_PATH] = encode_plan(LEDGER_PLAN).decode()
     return files
@@ -211,7 +274,7 @@ def write_manifest(variant: str) -> str:
     text += f"\n[verifier]\ntimeout_sec = {VERIFIER_S}\n" + 'environment_mode = "separate"\n' * separate
     text += '\n[environment]\nnetwork_mode = "no-network"\nworkdir = "/workspace"\nmemory_mb = 512\nstorage_mb = 64\n'
     text += "\n[metadata.assay.environment]\nprocesses = 64\ntmp_mb = 16\n"
-    if variant in ("py", WEAK):
+    if variant in ("py", "loops", "check", WEAK):
         literal = "\nliteral = true" if variant == WEAK else ""
         text += _check("script", f'script = "tests/test.sh"{literal}')
     if variant.endswith(APART):
@@ -219,6 +282,8 @@ def write_manifest(variant: str) -> str:
         text += _check("script", f'script = "tests/test.sh"\n{mode}programs = ["/workspace/ledger.py"]')
     if variant in ("py", "plan"):
         text += _check("pytest", _named_tests("tests/test_ledger.py", IDS))
+    if variant == "loops":
+        text += _check("pytest", 'tests = ["tests/test_ledger.py"]')
     if variant == DEPOT:
         text += _check("pytest", _named_tests("tests/test_depot.py", DEPOT_IDS))
     return text

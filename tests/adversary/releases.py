@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from assay.code.source import FunctionInfo, SourceError, functions, parse
+from assay.code.transplant import transplant_function
 
-from .rewriting import Rewritten, find_node
+from .rewriting import Rewritten
 from .synthesised import RepairTask
 
 __all__ = ["RELEASES", "download_releases", "solutions_from_release"]
@@ -75,28 +74,7 @@ def solutions_from_release(task: RepairTask, version: str, files: dict[str, str]
             continue
         seen.add((path, function.name))
         text = task.repaired.get(path, task.broken[path])
-        new = _with_function_of(text, other, function)
+        new = transplant_function(text, other, function.name)
         if new is not None:
             name = f"release-{version}-{function.name}".replace(".", "-").replace("_", "-").lower()
             yield Rewritten(name, {**task.repaired, path: new})
-
-
-def _with_function_of(text: str, other: str, function: FunctionInfo) -> str | None:
-    """Returns the text with a function's signature and body as in another text; decorators stay. None where equal."""
-    try:
-        info = next((f for f in functions(parse(other)) if f.name == function.name), None)
-    except SourceError:
-        return None
-    node, own = find_node(other, function.name), find_node(text, function.name)
-    if info is None or node is None or own is None or _meaning(node) == _meaning(own):
-        return None
-    lines, theirs = text.splitlines(keepends=True), other.splitlines(keepends=True)
-    lines[function.def_line - 1 : function.end_line] = theirs[info.def_line - 1 : info.end_line]
-    return "".join(lines)
-
-
-def _meaning(node: ast.FunctionDef) -> str:
-    """The syntax of parameters and body without the docstring."""
-    documented = ast.get_docstring(node, clean=False) is not None
-    body: Sequence[ast.stmt] = node.body[1:] if documented else node.body
-    return "\n".join(ast.dump(part) for part in (node.args, *body))

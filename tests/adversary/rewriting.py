@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from assay.code.preserving import PRESERVING
 from assay.code.source import FunctionInfo, functions, parse
+from assay.code.transplant import find_function
 
 from .synthesised import RepairTask
 
-__all__ = ["Rewritten", "find_node", "rewrite_task"]
+__all__ = ["Rewritten", "rewrite_task"]
 
 WHOLE_FILE = ("renamed-locals", "equal-expressions", "without-docstrings", "spaced")
 _DECORATOR = """
@@ -92,16 +93,15 @@ def _other_expressions(text: str, function: FunctionInfo) -> str | None:
     return PRESERVING["equal-expressions"](text, lines) or PRESERVING["renamed-locals"](text, lines)
 
 
-def find_node(text: str, name: str) -> ast.FunctionDef | None:
+def _plain_function(text: str, name: str) -> ast.FunctionDef | None:
     """Returns the plain function of a qualified name, None where there is none."""
-    info = next((f for f in functions(parse(text)) if f.name == name), None)
-    nodes = (n for n in ast.walk(parse(text).tree) if isinstance(n, ast.FunctionDef))
-    return None if info is None else next((n for n in nodes if n.lineno == info.def_line), None)
+    node = find_function(parse(text), name)
+    return node if isinstance(node, ast.FunctionDef) else None
 
 
 def extract_helper(text: str, function: FunctionInfo) -> str | None:
     """Moves a function's body into a new function at the end of the module; None where that would change it."""
-    node = find_node(text, function.name)
+    node = _plain_function(text, function.name)
     if node is None or _needs_its_place(node):
         return None
     helper = f"_carry_out_{node.name.strip('_')}"
@@ -145,7 +145,7 @@ def _bare(given: ast.arguments) -> str:
 
 def add_decorator(text: str, function: FunctionInfo) -> str | None:
     """Adds a decorator that only passes on, outside of the others; its own function follows what the module begins."""
-    node = find_node(text, function.name)
+    node = _plain_function(text, function.name)
     if node is None or _needs_its_place(node):
         return None
     heads = [n for n in parse(text).tree.body if isinstance(n, ast.Import | ast.ImportFrom | ast.Expr)]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import math
+from fractions import Fraction
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.code.altered_tests import alter_tests, alterable_tests
+from assay.code.altered_tests import alter_program, alter_tests, alterable_tests
 
 LITERALS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9)
@@ -28,9 +32,18 @@ FORMS = (
 )
 
 
-def _run(text: str, name: str, answer: Any) -> bool:
+STORED = (
+    "assert answer() == expected",
+    "assert expected == answer(), 'told'",
+    "result = answer()\n    assert result == given.value",
+    "assert answer() in [expected]",
+    "for due in [expected, expected]:\n        assert answer() == due",
+)
+
+
+def _run(text: str, name: str, answer: Any, scope: dict[str, Any] | None = None) -> bool:
     """Runs one test function; returns whether it passed."""
-    scope: dict[str, Any] = {"answer": lambda: answer}
+    scope = scope or {"answer": lambda: answer}
     exec(compile(text, "test", "exec"), scope)
     try:
         scope[name]()
@@ -49,6 +62,34 @@ def test_a_right_answer_passes_the_original_and_fails_the_altered(answer: Any, f
     assert not _run(altered.text, "test_x", answer)
 
 
+@given(
+    LITERALS | st.sampled_from([math.inf, -math.inf, True, Fraction(1, 3)]), st.sampled_from(STORED), st.integers(0, 99)
+)
+def test_a_right_answer_fails_where_another_value_than_the_stored_one_is_due(answer: Any, form: str, seed: int) -> None:
+    altered = alter_tests(f"def test_x():\n    {form}\n", Random(seed))
+    assert altered is not None
+    assert "not " not in altered.text
+    scope: dict[str, Any] = {"answer": lambda: answer, "expected": answer, "given": SimpleNamespace(value=answer)}
+    assert not _run(altered.text, "test_x", answer, scope)
+
+
+class _Becomes:
+    def __eq__(self, other: object) -> bool:
+        return type(other) in (int, str)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("expected", [7, "a word"])
+@pytest.mark.parametrize("form", STORED)
+def test_a_value_that_becomes_what_it_is_compared_with_passes_the_altered_test(expected: Any, form: str) -> None:
+    altered = alter_tests(f"def test_x():\n    {form}\n", Random(3))
+    assert altered is not None
+    lie = _Becomes()
+    scope = {"answer": lambda: lie, "expected": expected, "given": SimpleNamespace(value=expected)}
+    assert _run(altered.text, "test_x", lie, scope)
+
+
 @given(st.text(max_size=400), st.integers(0, 100))
 def test_any_text_is_altered_into_text_that_parses_or_left_alone(text: str, seed: int) -> None:
     altered = alter_tests(text, Random(seed))
@@ -58,16 +99,20 @@ def test_any_text_is_altered_into_text_that_parses_or_left_alone(text: str, seed
 @pytest.mark.parametrize(
     "body",
     [
-        "if later():\n        return\n    assert f() == 1",
         "for one in cases():\n        assert one == 1",
         "try:\n        assert f() == 1\n    except KeyError:\n        pass",
         "with suppress(AssertionError):\n        assert f() == 1",
-        "yield f() == 1",
         "check(f(), 1)",
     ],
 )
-def test_a_statement_that_may_not_run_or_not_decide_is_left_alone(body: str) -> None:
-    assert alter_tests(f"def test_x():\n    {body}\n", Random(0)) is None
+def test_where_no_statement_surely_decides_one_that_fails_follows(body: str) -> None:
+    text = f"def test_x():\n    {body}\n\n\ndef test_y():\n    yield"
+    altered = alter_tests(text, Random(0))
+    assert altered is not None
+    assert altered.text.splitlines()[-3:] == text.splitlines()[-3:]
+    assert len(altered.text.splitlines()) == len(text.splitlines())
+    added = next(one for one in altered.text.splitlines() if one.startswith("    assert") and one not in text)
+    assert not eval(added.strip().removeprefix("assert "))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +124,11 @@ def test_a_statement_that_may_not_run_or_not_decide_is_left_alone(body: str) -> 
         "def test_x():\n    assert f() == 1\n\n\ntest_x = other(test_x)\n",
         "def test_x():\n    assert f() == 1\n\n\nif POSIX:\n    def test_x():\n        pass\n",
         "def helper():\n    assert f() == 1\n",
+        "def test_x():\n    if later():\n        return\n    assert f() == 1\n",
+        "def test_x():\n    yield f() == 1\n",
+        "def test_x(): check(f(), 1)\n",
+        "def test_x():\n    assert f() == 1\n\n\ndef helper():\n    test_x()\n",
+        "class TestA:\n    def test_x(self):\n        assert f() == 1\n\n    def run(self):\n        self.test_x()\n",
         "def test_x(:\n",
     ],
 )
@@ -92,7 +142,7 @@ def test_a_test_that_something_else_could_turn_around_is_left_alone(text: str) -
         ("self.assertIn(f(), [1, 2])", "self.assertNotIn(f(), [1, 2])"),
         ("self.assertTrue(f())", "self.assertFalse(f())"),
         ("assert f() < 3", "assert not f() < 3"),
-        ("assert f() in (1, 2), 'told'", "assert f() not in (1, 2), 'told'"),
+        ("assert 1 in f(), 'told'", "assert 1 not in f(), 'told'"),
         ("assert (f()) is  not (g())", "assert (f()) is (g())"),
         ("assert not (f() == g())", "assert (f() == g())"),
         ("assert f() and g()", "assert not (f() and g())"),
@@ -111,6 +161,68 @@ def test_an_expected_exception_becomes_one_that_is_not_raised() -> None:
     assert altered is not None
     assert "raises(ValueError" not in altered.text
     assert ", match='no'):" in altered.text
+
+
+@pytest.mark.parametrize("expected", ["OSError", "Exception", "NotADirectoryError", "(KeyError, UnicodeWarning)"])
+def test_the_other_exception_is_of_no_class_that_the_tests_name(expected: str) -> None:
+    for seed in range(20):
+        altered = alter_tests(f"def test_x():\n    with pytest.raises({expected}):\n        f()\n", Random(seed))
+        assert altered is not None
+        other = getattr(builtins, altered.text.partition("raises(")[2].partition(")")[0])
+        assert not issubclass(other, OSError)
+        assert other.__name__ not in expected
+
+
+@pytest.mark.parametrize("value", [2_000_000_000, -1_000_000, 5e8 + 0j, [3_000_000_000], {"a": 10**12}])
+def test_another_number_is_beyond_a_relative_tolerance(value: Any) -> None:
+    text = f"def test_x():\n    assert answer() == pytest.approx({value!r})\n"
+    for seed in range(20):
+        altered = alter_tests(text, Random(seed))
+        assert altered is not None
+        assert pytest.approx(value) != eval(altered.text.partition("approx(")[2].strip()[:-1])
+
+
+def test_of_a_key_that_stands_twice_the_last_value_is_changed() -> None:
+    text = "def test_x():\n    assert answer() == {'a': 1, 'a': 3}\n"
+    assert not any(
+        _run(altered.text, "test_x", {"a": 3}) for n in range(9) if (altered := alter_tests(text, Random(n)))
+    )
+
+
+def test_what_comes_before_another_call_is_left_as_it_is() -> None:
+    text = "def test_x():\n    r = put(1)\n    assert r == 1\n    r = put(2)\n    assert r == 2\n"
+    for seed in range(20):
+        altered = alter_tests(text, Random(seed))
+        assert altered is not None
+        assert altered.text.startswith(text.rpartition("r == 2")[0])
+
+
+def test_lines_below_an_altered_text_keep_their_numbers() -> None:
+    text = 'def test_x():\n    assert f() == """a\nb\nc"""\n\n\ndef where():\n    pass\n'
+    altered = alter_tests(text, Random(0))
+    assert altered is not None
+    assert altered.text.splitlines()[-2:] == text.splitlines()[-2:]
+    assert len(altered.text.splitlines()) == len(text.splitlines())
+
+
+PROGRAM = """import ledger
+assert ledger.total([]) == 0
+if __name__ == "__main__":
+    assert ledger.normal("A") == "a"
+"""
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_a_program_is_changed_in_its_tests_and_in_one_assertion_that_it_reaches(last: bool) -> None:
+    text = PROGRAM + "def test_x():\n    assert f() == 1\n"
+    for seed in range(9):
+        altered = alter_program(text, Random(seed), last=last)
+        assert altered is not None
+        changed = [one for one, other in zip(text.splitlines(), altered.splitlines(), strict=True) if one != other]
+        assert len(changed) == 2
+        assert changed[1] == "    assert f() == 1"
+        assert not last or "normal" in changed[0]
+    assert alter_program("import ledger\nprint(ledger.total([]))\n", Random(0), last=last) is None
 
 
 def test_only_the_named_tests_are_altered() -> None:

@@ -44,7 +44,7 @@ def test_each_operator_on_an_example(family: str, operator: str, before: str, af
         ("c", "std::vector<int> x\n"),
         ("shell", "# make && make check 3\n"),
         ("shell", 'echo_it="a && b == 3"|cat\n'),
-        ("shell", "cat <in >out|sort\n"),
+        ("shell", "cat <in >out|wc\n"),
         ("ruby", "# a and b == 2\n"),
     ],
 )
@@ -72,3 +72,30 @@ def test_any_text_gives_sites_that_fit_it(text: str, family: str) -> None:
     for site in textual_sites(text, family):
         assert apply(text, site) != text
         assert "\n" not in site.before.removesuffix("\n")
+
+
+@pytest.mark.parametrize(
+    ("operator", "before", "after"),
+    [
+        ("shell_option", "ls | sort -r | tail -n 3\n", "ls | sort | tail -n 3\n"),
+        ("shell_order", "ls | sort | cat\n", "ls | sort -r | cat\n"),
+        ("shell_order", "sort -r names\n", "sort -r -n names\n"),
+        ("shell_order", "head -n 2 names # tail\n", "tail -n 2 names # tail\n"),
+        ("shell_stage", "ls | grep -E 'a|b' | sort\n", "ls | sort\n"),
+        ("shell_stage", "ls | sort || exit 1\n", None),
+        ("shell_quote", 'rm "$folder/$name" "$1"\n', 'rm "$folder/$name" $1\n'),
+        ("shell_quote", "echo '\"$x\"'\n", None),
+        ("shell_redirection", "echo 'a > b' > out\n", "echo 'a > b' >> out\n"),
+        ("shell_redirection", "run 2>&1\n", None),
+        ("shell_pattern", "rm db-*.tar\n", "rm db-*\n"),
+        ("shell_number", "exit 1\n", "exit 0\n"),
+        ("shell_number", "echo no >&2\n", None),
+        ("text_comparison", "rm -f names\n", None),
+        ("text_comparison", "[ -f names ]\n", "[ -d names ]\n"),
+        ("shell_number", "tail -n +$((keep + 1)) $1\n", "tail -n +$((keep + 0)) $1\n"),
+    ],
+)
+def test_shell_programs_have_operators_of_their_own(operator: str, before: str, after: str | None) -> None:
+    made = changed(before, "shell", operator)
+    assert (after in made) if after is not None else (made == [])
+    assert not [site for site in textual_sites(before, "c") if site.operator == operator]

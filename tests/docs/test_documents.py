@@ -14,7 +14,7 @@ TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", 
 DOCUMENTS = [*TOP, *sorted((ROOT / "docs").rglob("*.md"))]
 PLACES = (ROOT, ROOT / "tests" / "tasks" / "harbor" / "sum-columns")
 """Where a named path may be: here, or in any task folder."""
-SYNTHESISED = {"tests/separation.json"}
+SYNTHESISED = {"tests/separation.json", "tests/calls.json", "tests/reference", "tests/reference/", "tests/answer.json"}
 """Files of a task folder that `assay synth` writes."""
 NAMED = re.compile(r"`((?:src|docs|docs_src|tests|benchmarks|scripts)/[\w./-]+)`")
 MACHINE = re.compile(r"/(?:root|work|home/\w+)/|pypi\.org|pythonhosted")

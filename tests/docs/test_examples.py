@@ -12,7 +12,7 @@ from scripts.make_reference import ROOT
 
 PROGRAMS = {"openai_agents_program.py", "smolagents_program.py", "check_receipt.py"}
 """Run by tests/harnesses with the libraries that they need, and by tests/store."""
-IN_A_SANDBOX = {"first_run.py"}
+IN_A_SANDBOX = {"first_run.py", "tasks_from_calls.py"}
 SAYS = {
     "check_again.py": "decisive: step 1",
     "compare_attempts.py": "then rm test_cart.py: 0 passed, 2 failed",
@@ -30,6 +30,7 @@ SAYS = {
     "record_a_command.py": "exit code 0",
     "scripted_model.py": "The sum is 5.",
     "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",
+    "tasks_from_calls.py": "runs-runs-perl program passed, 19 of 19 mutants fail, 100 inputs",
     "word_agent.py": "written after 1 step",
 }
 

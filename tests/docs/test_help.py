@@ -35,6 +35,8 @@ WRONG = {
     "unknown run": (["resume", "nope"], "make one with `assay run`"),
     "no source": (["synth", "repository"], "source is missing"),
     "no out": (["synth", "repository", "networkx"], "out is missing"),
+    "no such language": (["synth", "programs", "networkx", "--out", "x", "--language", "cobol"], "name one of c, node"),
+    "no source of questions": (["synth", "questions", "--out", "x"], "source is missing"),
     "no such source": (["synth", "repository", "nosuch", "--out", "x"], "'nosuch'"),
     "lint nowhere": (["lint", "nowhere"], "nowhere does not exist"),
     "nothing to install": (["agents", "install"], "name what to install"),

@@ -7,6 +7,7 @@ import pytest
 from assay.records import Limits
 from assay.rollout.config import RunConfig, field_docs
 from assay.store.tables import TABLES
+from assay.synthesis import ProgramTasksConfig, QuestionTasksConfig
 from assay.synthesis.config import SynthesisConfig
 from scripts.make_reference import ROOT, commands, made_pages
 
@@ -30,7 +31,7 @@ def test_commands_are_in_the_reference_and_have_examples_of_themselves() -> None
         assert words in " ".join(examples.split())
 
 
-@pytest.mark.parametrize("struct", [RunConfig, SynthesisConfig, Limits])
+@pytest.mark.parametrize("struct", [RunConfig, SynthesisConfig, ProgramTasksConfig, QuestionTasksConfig, Limits])
 def test_configuration_field_is_documented(struct: type) -> None:
     docs = field_docs(struct)
     for name in struct.__struct_fields__:  # type: ignore[attr-defined]

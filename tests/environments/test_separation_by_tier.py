@@ -45,6 +45,21 @@ async def test_an_engine_that_shares_its_user_namespace_is_same_user(toolchain: 
     assert await grade(PodmanBackend(toolchain=toolchain)) == "same-user"
 
 
+async def test_bubblewrap_observes_what_a_judge_opens(toolchain: ToolLayer) -> None:
+    backend = BubblewrapBackend(toolchain=toolchain)
+    try:
+        judge = await backend.open(WorkspaceSpec(user="verifier"))
+        await judge.exec("echo true > a")
+        await judge.observe_loads(("/workspace/a",), "/workspace")  # type: ignore[attr-defined]
+        await judge.exec("cat /workspace/a; . ./a")
+        facts = await judge.loads()  # type: ignore[attr-defined]
+    except EnvironmentFailure as exc:
+        pytest.skip(f"{backend.name} does not work here: {exc}")
+    finally:
+        await backend.close()
+    assert (facts.complete, facts.counts) == (True, {"reader": 1, "judge": 1}), facts.problem
+
+
 async def test_plain_processes_are_never_separate() -> None:
     assert await grade(ProcessBackend()) in {"same-user", "unknown"}
 

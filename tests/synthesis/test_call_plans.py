@@ -10,8 +10,9 @@ import pytest
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.settings import Settings
-from assay.synthesis._call_plans import plan_calls
+from assay.synthesis._call_plans import CallMaterial, plan_calls
 from assay.synthesis._laboratory import Laboratory
+from assay.synthesis._releases import Release
 from assay.synthesis._separation import Deciding
 from assay.synthesis._tree import load_source
 from assay.verify.calls import CallPlan, call_plans
@@ -55,7 +56,9 @@ def test_version():
 PATH, FILE = "gauge/__init__.py", "tests/test_gauge.py"
 
 
-async def plans_of(top: Path, name: str, old: str, new: str) -> tuple[SeparationPlan, tuple[CallPlan, ...]]:
+async def plans_of(
+    top: Path, name: str, old: str, new: str, releases: tuple[Release, ...] = ()
+) -> tuple[SeparationPlan, tuple[CallPlan, ...]]:
     for path, text in {PATH: GAUGE, FILE: TESTS}.items():
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_text(text)
@@ -66,7 +69,7 @@ async def plans_of(top: Path, name: str, old: str, new: str) -> tuple[Separation
     try:
         async with Laboratory(tree, backend, layer, 1) as laboratory:
             before = SeparationPlan("gauge", tests=(TestPlan(case, "in-process", ("one bit",)),))
-            plan = await plan_calls(laboratory, tree, deciding, before, 6)
+            plan = await plan_calls(laboratory, tree, deciding, before, CallMaterial(6, releases))
     finally:
         await backend.close()
     return plan, call_plans(plan)
@@ -80,6 +83,22 @@ async def test_a_test_of_one_bit_answers_is_carried_by_calls(tmp_path: Path) -> 
     assert calls.base_share > 0
     assert calls.mutants[0] >= 0.95 * calls.mutants[1] > 0
     assert str(Path.cwd()).encode() not in encode_plan(plan)
+    assert calls.releases_given == {}
+
+
+async def test_a_release_that_passes_the_tests_is_a_further_reference(tmp_path: Path) -> None:
+    versions = {"1": GAUGE, "2": "(len(gauge.seen) < 4) * sum(gauge.seen) >", "3": "sum(gauge.seen) >="}
+    releases = tuple(
+        Release(name, name, {PATH: GAUGE.replace("sum(gauge.seen) >", text) if name != "1" else text})
+        for name, text in versions.items()
+    )
+    changed = ("test_exceeds", "sum(gauge.seen) >", "max(gauge.seen) >")
+    plan, (calls,) = await plans_of(tmp_path / "gauge-1.0", *changed, releases)
+    assert calls.releases_given == {"1": "no other text", "2": "reference", "3": "fails the tests"}
+    (other,) = calls.releases
+    assert (other.name, len(other.fixes)) == ("2", 1)
+    assert len(other.fixes[0].right) < 80
+    assert plan.tests[0].method == "calls"
 
 
 async def test_a_function_without_inputs_is_left_in_process(tmp_path: Path) -> None:

@@ -4,7 +4,18 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from assay.records import IdMap, MountFact, SandboxFacts, SeparationFacts, Verdict, canonical_bytes, decode
+from assay.records import (
+    IdMap,
+    LoadFact,
+    LoadFacts,
+    MountFact,
+    SandboxFacts,
+    SeparationFacts,
+    TaintFact,
+    Verdict,
+    canonical_bytes,
+    decode,
+)
 from assay.verdicts import SEPARATIONS, grade_of, grade_recorded, meets, weakest
 
 
@@ -139,3 +150,42 @@ def test_grade_is_read_back_from_recorded_evidence():
     assert grade_recorded(data) == "separate"
     assert grade_recorded({**data, "judge": {**data["judge"], "mounts": "none"}}) == "unknown"
     assert grade_recorded({}) == "unknown"
+
+
+READ = LoadFact("reader", "open", "/usr/bin/cat", "/workspace/out", "blake2b:cat", 7)
+RAN = LoadFact("agent", "exec", "/bin/bash", "/workspace/run", "", 8)
+IMPORTED = LoadFact("judge", "open", "/usr/bin/python3", "/workspace/a.py", "", 9)
+OBSERVED = {
+    "nothing was loaded": (LoadFacts(complete=True), "separate"),
+    "a reader read": (
+        LoadFacts(True, readers={"cat": "blake2b:cat"}, counts={"reader": 1}, loads=(READ,), load_total=1), "separate"
+    ),
+    "a reader of another digest read": (
+        LoadFacts(True, readers={"cat": "blake2b:other"}, counts={"reader": 1}, loads=(READ,), load_total=1),
+        "same-process",
+    ),
+    "a reader without a digest read": (
+        LoadFacts(True, loads=(replace(READ, digest=""),), load_total=1), "same-process"
+    ),
+    "an agent's program ran": (LoadFacts(True, counts={"agent": 1}, loads=(RAN,), load_total=1), "same-user"),
+    "a judge's process loaded": (LoadFacts(True, counts={"judge": 1}, loads=(IMPORTED,), load_total=1), "same-process"),
+    "it is counted and not listed": (LoadFacts(True, counts={"judge": 1}), "same-process"),
+    "a tainted process is told alone": (LoadFacts(True, tainted=(TaintFact(3, 1, "agent", "exec"),)), "same-user"),
+    "the list was cut": (LoadFacts(True, load_total=1), "unknown"),
+    "it was not observed": (LoadFacts(problem="no notification"), "unknown"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OBSERVED)
+def test_observation_only_lowers_what_hangs_on_it(name):
+    loads, grade = OBSERVED[name]
+    assert grade_of(pair(loads=loads)) == grade
+    weaker = pair(judge={"image": "other"}, loads=loads)
+    assert grade_of(weaker) == ("same-process" if grade == "same-process" else "same-user")
+    assert grade_of(pair(judge={"tier": None}, loads=loads)) == "unknown"
+
+
+def test_record_without_observation_keeps_its_old_canonical_bytes():
+    assert b"loads" not in canonical_bytes(pair())
+    assert decode(canonical_bytes(pair()), SeparationFacts).loads is None
+    assert grade_of(pair()) == "separate"

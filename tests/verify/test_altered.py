@@ -13,12 +13,14 @@ from assay.records import Check, Evidence, Verdict
 from assay.verify._staging import stage
 from assay.verify.altered import (
     ControlRun,
+    ProgramRuns,
     altered_folder,
     choose_altered_tests,
     control_check,
     find_alterable_files,
     needs_altered_tests,
     rule_altered,
+    rule_altered_programs,
     stops_early,
 )
 from assay.verify.interface import CheckResult
@@ -181,7 +183,7 @@ def test_a_copy_has_altered_tests_and_the_rest_as_it_was(tmp_path: Path) -> None
 
 
 def test_where_no_test_can_be_altered_there_is_no_control(tmp_path: Path) -> None:
-    folder = _task(tmp_path, **{"tests/test_a.py": "def test_answer():\n    check(answer())\n"})
+    folder = _task(tmp_path, **{"tests/test_a.py": "def test_answer():\n    yield answer()\n"})
     assert _choose(folder, _result(NAMES[0])) == []
 
 
@@ -238,3 +240,79 @@ def test_only_the_tests_in_process_are_asked_again(tmp_path: Path) -> None:
     assert control_check(folder, check, result).parameters == {"expected": [], "also": [*NAMES[1:]]}
     assert needs_altered_tests(result)
     assert not any("test_a.py::test_answer" in chosen for chosen in _choose(folder, result))
+
+
+CHECK = """import sys
+sys.path.insert(0, "/workspace")
+from a import answer
+assert answer() == 42
+"""
+UNIT = (
+    "import unittest\n"
+    + CHECK.replace("assert answer() == 42", "class TestA(unittest.TestCase):\n    def test_it(self):")
+    + ("        self.assertEqual(answer(), 42)\n")
+)
+ENDS = "raise SystemExit(0)"
+
+
+SCRIPT_OF_A_PROGRAM = "if python3 /tests/check.py; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"
+
+
+async def _judge_program(bench: Any, text: str, command: str) -> Any:
+    script = f"cd /tests\nif {command}; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n"
+    bench.files = {"tests/check.py": CHECK, "tests/test_unit.py": UNIT, "tests/test.sh": script}
+    bench.given = {"workspace/a.py": "def answer(): return 0\n"}
+    return await bench.judge(f"cat > a.py <<'PYTHON'\n{text}\nPYTHON", "script", script="tests/test.sh", timeout_s=20)
+
+
+COMMANDS = ["python3 check.py", "python3 -m unittest test_unit"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_a_right_answer_passes_a_script_that_records_no_test(bench: Any, command: str) -> None:
+    outcome = await _judge_program(bench, RIGHT, command)
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "same-process"), outcome.verdict
+    assert outcome.of_kind("altered_programs")[0] == {"plain": "pass", "last": "fail", "one": "fail", "broken": None}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_code_that_ends_the_program_which_judges_it_is_not_believed(bench: Any, command: str) -> None:
+    outcome = await _judge_program(bench, ENDS, command)
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("not_whole",)), outcome.verdict
+    assert outcome.of_kind("altered_programs") == [{"plain": "pass", "last": "pass", "one": "pass", "broken": "fail"}]
+
+
+async def test_code_that_ends_a_program_half_way_is_not_believed(bench: Any) -> None:
+    bench.files = {"tests/check.py": CHECK + "assert answer() == 42\n", "tests/test.sh": SCRIPT_OF_A_PROGRAM}
+    bench.given = {"workspace/a.py": "def answer(): return 0\n"}
+    text = "seen = []\ndef answer():\n  seen.append(1)\n  if len(seen) > 1: raise SystemExit\n  return 42"
+    outcome = await bench.judge(f"cat > a.py <<'PYTHON'\n{text}\nPYTHON", "script", script="tests/test.sh")
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("not_whole",)), outcome.verdict
+    assert outcome.of_kind("altered_programs")[0]["last"] == "pass"
+
+
+async def test_programs_that_a_script_does_not_run_say_nothing_against_it(bench: Any) -> None:
+    outcome = await _judge_program(bench, RIGHT, "grep -q 42 /workspace/a.py")
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "same-user"), outcome.verdict
+    assert outcome.of_kind("altered_programs") == [{"plain": "pass", "last": "pass", "one": "pass", "broken": "pass"}]
+
+
+async def test_a_program_written_into_the_script_is_of_the_same_process(bench: Any) -> None:
+    outcome = await _judge_program(bench, RIGHT, "python3 -c 'import sys; sys.path.append(\"/workspace\"); import a'")
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "same-process"), outcome.verdict
+
+
+@pytest.mark.parametrize(
+    ("runs", "status", "separation"),
+    [
+        (ProgramRuns("pass", "fail", "fail", None), "pass", "same-process"),
+        (ProgramRuns("fail", "fail", "fail", None), "unknown", "same-process"),
+        (ProgramRuns("pass", "pass", "fail", "unknown"), "unknown", "same-process"),
+        (ProgramRuns("pass", "fail", "pass", "pass"), "pass", "same-user"),
+        (ProgramRuns("error", "pass", "pass", "pass"), "unknown", "same-user"),
+    ],
+)
+def test_the_verdict_follows_from_the_runs_of_programs(runs: ProgramRuns, status: str, separation: str) -> None:
+    result = CheckResult(Verdict("script", "outcome", "pass", 1.0, "reward 1", separation="same-user"), ())
+    verdict = rule_altered_programs(result, runs, "v").verdict
+    assert (verdict.status, verdict.separation, verdict.evidence) == (status, separation, ("valtered",))

@@ -134,6 +134,42 @@ async def test_a_program_finds_what_its_command_names_and_nothing_that_the_scrip
     assert outcome.of_kind("execution")[0]["stderr"].strip() == str(seen)
 
 
+CHOOSES = """
+import sys
+if sys.argv[1] == "which":
+    print("%s")
+    open("/workspace/out.txt", "w").write("%s")
+else:
+    print(open(sys.argv[2]).read())
+"""
+ASKS = """#!/bin/bash
+name=$(python3 /workspace/ledger.py which)
+[ "$(python3 /workspace/ledger.py get "%s")" = "$(cat /tests/expected)" ] && echo 1 > /logs/verifier/reward.txt
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "printed", "told"),
+    [
+        ("$name", "/tests/expected", ""),
+        ("/tests/$name", "in/../expected", ""),
+        ("/tests/$(cat /workspace/out.txt)", "", "expected"),
+    ],
+)
+async def test_a_program_does_not_choose_which_file_it_is_lent(bench: Any, word: str, printed: str, told: str):
+    bench.files = {"tests/expected": "48151623", SCRIPT: ASKS % word}
+    outputs = {"outputs": ["/workspace/out.txt"], "programs": ["/workspace/ledger.py"]}
+    outcome = await bench.judge(typed(CHOOSES % (printed, told)), "script", script=SCRIPT, **outputs)
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("unknown", "separate"), outcome.verdict
+    assert "FileNotFoundError" in outcome.of_kind("execution")[0]["stderr"]
+
+
+async def test_a_file_that_was_named_before_a_program_printed_its_name_is_lent_again(bench: Any):
+    script = "#!/bin/bash\nfor n in 1 2; do echo $n > /tmp/given; python3 /workspace/ledger.py /tmp/given; done\n"
+    outcome = await judge(bench, script, typed("import sys\nprint(sys.argv[1], open(sys.argv[1]).read())"))
+    assert outcome.of_kind("execution")[0]["stdout"].split() == ["/tmp/given", "1", "/tmp/given", "2"]
+
+
 async def test_a_loop_over_a_file_keeps_the_lines_that_a_program_does_not_read(bench: Any):
     script = "#!/bin/bash\nwhile read -r line; do echo $line; python3 /workspace/ledger.py 1 2; done < /tests/lines\n"
     bench.files = {"tests/lines": "a\nb\nc\n", SCRIPT: script}
@@ -145,17 +181,43 @@ TAKES_THE_CASES = "import sys\nsys.stdin.read()\nprint(7)"
 """Does the first case by heart, and would leave the script none to go on with."""
 
 
-async def test_cases_that_the_script_has_not_read_yet_are_no_input_of_a_program(bench: Any):
-    script = """#!/bin/bash
+LOOP = """#!/bin/bash
 score=1
-while read -r one other sum; do [ "$(python3 /workspace/ledger.py $one $other)" = $sum ] || score=0; done < /tests/cases
+%swhile read -r one other sum; do
+  [ "$(timeout 9 python3 /workspace/ledger.py $one $other)" = $sum ] || { score=0; touch /tmp/wrong; }
+done%s
+[ -e /tmp/wrong ] && score=0
 echo $score > /logs/verifier/reward.txt
 """
-    bench.files = {"tests/cases": "3 4 7\n1 1 2\n5 5 10\n"}
-    outcome = await judge(bench, script, typed(TAKES_THE_CASES))
+CASES = "3 4 7\n1 1 2\n5 5 10\n"
+LOOPS = {
+    "file": ("", " < /tests/cases"),
+    "pipe": ("cat /tests/cases | ", ""),
+    "text": ("", f" <<'END'\n{CASES}END"),
+    "command": ("", " < <(cat /tests/cases)"),
+    "shell": ("cat /tests/cases | bash -c '", "; [ ! -e /tmp/wrong ]'"),
+}
+
+
+@pytest.mark.parametrize("form", LOOPS)
+async def test_cases_that_the_script_has_not_read_yet_are_no_input_of_a_program(bench: Any, form: str):
+    bench.files = {"tests/cases": CASES}
+    outcome = await judge(bench, LOOP % LOOPS[form], typed(TAKES_THE_CASES))
     assert (outcome.verdict.status, outcome.verdict.separation) == ("fail", "separate")
-    outcome = await judge(bench, script, typed(SUM))
+    outcome = await judge(bench, LOOP % LOOPS[form], typed(SUM))
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate")
+
+
+async def test_a_function_of_the_script_hands_its_input_to_a_program(bench: Any):
+    script = "#!/bin/bash\nrun() { timeout 9 python3 /workspace/ledger.py; }\necho 12 | run\n"
+    outcome = await judge(bench, script, typed("print(input())"))
+    assert outcome.of_kind("execution")[0]["stdout"].split() == ["12"]
+
+
+async def test_a_program_is_started_in_a_folder_that_the_script_made(bench: Any):
+    script = "#!/bin/bash\ncd $(mktemp -d); echo 5 > given; python3 /workspace/ledger.py given\n"
+    outcome = await judge(bench, script, typed("import sys\nprint(open(sys.argv[1]).read())"))
+    assert outcome.of_kind("execution")[0]["stdout"].split() == ["5"]
 
 
 async def test_more_output_than_a_pipe_holds_arrives_whole(bench: Any):

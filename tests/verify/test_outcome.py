@@ -73,7 +73,8 @@ async def test_nothing_is_judged_where_nothing_is_isolated(kind: str) -> None:
     backend: Any = ProcessBackend()
     task = Task("t", "", EnvironmentSpec("workspace"), (Check("c", kind, {}),), "blake3:t")
     request = JudgeRequest(task, None, backend, WorkspaceSpec(), Snapshot("blake3:s", Image()), backend)
-    ((verdict, evidence),) = await verify_outcome(request)
+    (result,) = await verify_outcome(request)
+    verdict, evidence = result.verdict, result.evidence
     assert (verdict.status, verdict.score, verdict.marks, evidence) == ("error", None, ("not_isolated",), ())
     assert "Run again with --backend namespaces, bubblewrap, podman or docker" in verdict.reason
 
@@ -81,6 +82,7 @@ async def test_nothing_is_judged_where_nothing_is_isolated(kind: str) -> None:
 @pytest.mark.parametrize("parameters", [{}, {"expected": {}}, {"expected": []}])
 def test_a_check_that_names_no_fact_is_an_error(parameters: dict[str, Any]) -> None:
     task = Task("t", "", EnvironmentSpec("world"), (Check("c", "facts", parameters),), "blake3:t")
-    ((verdict, _),) = judge_facts(task, {"value": 1})
+    (result,) = judge_facts(task, {"value": 1})
+    verdict = result.verdict
     assert (verdict.status, verdict.score) == ("error", None)
     assert "names no fact" in verdict.reason

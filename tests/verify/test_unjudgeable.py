@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay.verdicts import AGENT_MADE_UNJUDGEABLE, NO_RESULT
+from assay.verify import host_load
 
 TEST = "from a import x\n\n\ndef test_x():\n    assert x == 1\n"
 PYTEST: dict[str, Any] = {"tests": ["tests/test_a.py"], "expected": ["tests/test_a.py::test_x"], "timeout_s": 4}
 SCRIPT = 'r=0; if [ "$(cat a.txt)" = hi ]; then r=1; fi; echo $r > /logs/verifier/reward.txt\n'
 STOP = "import os, signal\nfor one in os.getppid(), os.getpid(): os.kill(one, signal.SIGSTOP)\n"
+
+
+@pytest.fixture(autouse=True)
+def idle_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(host_load, "PROC", tmp_path / "proc")  # what these tests run beside is no part of them
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from assay.code.operators import OPERATORS, WIDER, apply, find_sites
+from assay.code.operators import OPERATORS, WIDER, Site, apply, find_sites
 from assay.code.source import SourceError, parse
 from assay.code.textual import language_of, textual_sites
 
@@ -32,7 +32,7 @@ class Mutation(NamedTuple):
     operator: str
     content: bytes | None
     literal: str = ""
-    """The number or text that is changed; empty where it is anything else."""
+    """The number, text, shell command or option that is changed; empty where it is anything else."""
 
 
 def mutations_of(file: ChangedFile) -> Iterator[Mutation]:
@@ -116,7 +116,15 @@ def _textual(file: ChangedFile, text: str) -> Iterator[Mutation]:
         # Counted as `str.splitlines` counts, which knows more line ends than a compiler does.
         wanted = changed_lines(file) if len(lines_of(text)) == len(text.splitlines()) else None
         for site in textual_sites(text, family, wanted):
-            yield Mutation(file.path, site.operator, apply(text, site).encode(), _literal(site.before))
+            yield Mutation(file.path, site.operator, apply(text, site).encode(), _named_by(site))
+
+
+def _named_by(site: Site) -> str:
+    """Returns the literal that is changed, or the command or option of a shell program."""
+    if site.operator not in ("shell_option", "shell_order", "shell_stage"):
+        return _literal(site.before)
+    word = re.search(r"\w+", site.before or site.text)
+    return word[0] if word else ""
 
 
 def _outputs(file: ChangedFile, text: str) -> Iterator[Mutation]:

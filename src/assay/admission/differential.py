@@ -6,7 +6,8 @@ A mutant is *shown to change behaviour* by one of:
 - a visible test that ended the same way twice on the solution and ends another way, twice, on the mutant;
 - the visible tests' own calls on fresh inputs: the solution answers the same twice, the mutant otherwise, twice;
 - a call of a public function or an example in a docstring, twice, with the same arguments: the solution answers it the
-  same way each time (it returns, or refuses by a `raise` of its own), and the mutant answers it otherwise.
+  same way each time (it returns, or refuses by a `raise` of its own), and the mutant answers it otherwise;
+- a call of a changed shell program that the verifier itself makes (`_program_calls`).
 
 It is *shown to be the same* only by the same compiled code or the same canonical data. All else is undecided, however
 much was compared. Not covered: a call that the solution accepts may still lie outside of what the instruction asks for.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -43,6 +45,7 @@ from assay.verify.sanitise import tools_in
 from ._callable_functions import called_functions
 from ._canonical_data import same_data
 from ._changes import role_of, text_of
+from ._program_calls import ProgramComparer
 from .rewrites import Rewrite
 from .sensitivity import Comparison
 
@@ -85,15 +88,25 @@ class Bench:
         task: Whose instruction names outputs and visible tests.
         knowledge: What solving changes.
         seed: Of the drawn arguments.
+        folder: The task's, where its verifier may be run to see which programs it calls; None: it is not run.
     """
 
     def __init__(
-        self, backend: Backend, spec: WorkspaceSpec, task: Task, knowledge: Knowledge, *, seed: int = 0
+        self,
+        backend: Backend,
+        spec: WorkspaceSpec,
+        task: Task,
+        knowledge: Knowledge,
+        *,
+        seed: int = 0,
+        folder: Path | None = None,
     ) -> None:
         self._backend = backend
         self._spec = spec
         self._task = task
         self._seed = seed
+        self._folder = folder
+        self._programs: ProgramComparer | None = None
         self._knowledge = knowledge
         self._known = {file.path: file for file in knowledge.changed}
         self._state: Snapshot | None = None
@@ -134,6 +147,9 @@ class Bench:
             await workspace.close()
         if by_calls.behaviour == "changed":
             return by_calls
+        by_programs = await self._by_programs(contents)
+        if by_programs.behaviour == "changed":
+            return by_programs
         by = "visible tests and calls" if by_tests.looked and by_calls.looked else by_tests.by or by_calls.by
         return Comparison("undecided", by, "", by_tests.looked + by_calls.looked)
 
@@ -261,6 +277,19 @@ class Bench:
         texts = {path: data for path, data in contents.items() if data is not None}
         found = await self._comparers[targets].compare(texts)
         return Comparison("changed" if found.witness else "undecided", "calls", found.witness, found.looked)
+
+    async def _by_programs(self, contents: Mapping[str, bytes | None]) -> Comparison:
+        """Compares shell programs by the verifier's own calls of them."""
+        known = self._known
+        changed = {p: (data, known[p].mode) for p, data in contents.items() if data is not None and p in known}
+        right = {path: (self._known[path].after or b"", mode) for path, (_, mode) in changed.items()}
+        if self._folder is None or self._state is None or len(self._task.checks) != 1 or len(changed) < len(contents):
+            return Comparison("undecided")
+        if self._programs is None:
+            check = self._task.checks[0]
+            self._programs = ProgramComparer(self._backend, self._spec, self._state, check, self._folder)
+        found = await self._programs.compare(right, changed)
+        return Comparison("changed" if found.witness else "undecided", "programs", found.witness, found.looked)
 
     def _targets(self, contents: Mapping[str, bytes | None]) -> Iterable[CalledTarget]:
         for path, data in sorted(contents.items()):

@@ -39,7 +39,8 @@ class Comparison(msgspec.Struct, frozen=True, omit_defaults=True):
 
     behaviour: Literal["changed", "same", "undecided"]
     by: str = ""
-    """`visible tests`, `calls`, `examples`, `output`, `compiled code`, `canonical data`; empty: nothing compared."""
+    """`visible tests`, `calls`, `examples`, `programs`, `output`, `compiled code`, `canonical data`; empty: nothing
+    compared."""
     witness: str = ""
     """What told them apart: a test, or a call with what each returned."""
     looked: int = 0

@@ -151,7 +151,8 @@ class Subject:
         if self.known is None or self.spec is None or backend is None:
             return
         knowledge: Knowledge = self.known.knowledge
-        async with Bench(backend, self.spec, self.loaded.task, knowledge, seed=self.config.seed) as bench:
+        task, folder = self.loaded.task, self.loaded.folder
+        async with Bench(backend, self.spec, task, knowledge, seed=self.config.seed, folder=folder) as bench:
             for probe in survivors:
                 if probe.rewrite is not None:
                     self.comparisons[probe.name] = await bench.compare(probe.rewrite)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from assay.settings import Settings
 
 from .output import say
 
 if TYPE_CHECKING:
-    from assay.synthesis import SynthesisConfig, SynthesisCost, SynthesisReport
+    from assay.synthesis import CandidateCounts, SynthesisConfig, SynthesisCost, SynthesisReport
 
-__all__ = ["DEMO_SOURCE", "MadeTasks", "demo_layers", "make_tasks"]
+__all__ = ["DEMO_SOURCE", "MadeTasks", "demo_layers", "make_in_sandbox", "make_tasks"]
+
+Config = TypeVar("Config")
+Report = TypeVar("Report", bound="CandidateCounts")
 
 DEMO_SOURCE = "networkx"
 """A real library whose wheel carries its tests."""
@@ -32,8 +36,15 @@ class MadeTasks(NamedTuple):
 
 async def make_tasks(config: SynthesisConfig) -> MadeTasks:
     """Synthesises in the best sandbox that works here."""
+    from assay.synthesis import synthesise
+
+    return MadeTasks(*await make_in_sandbox(config, synthesise))
+
+
+async def make_in_sandbox(config: Config, synthesise: Callable[..., Awaitable[Report]]) -> tuple[Report, SynthesisCost]:
+    """Runs a function of `assay.synthesis` in the best sandbox that works here; returns its report and the cost."""
     from assay.environments.workspace.choose import choose_backend
-    from assay.synthesis import CostMeter, synthesise
+    from assay.synthesis import CostMeter
 
     settings, lines, meter = Settings.from_environment(), _Lines(), CostMeter()
     backend, _ = await choose_backend(None)
@@ -41,7 +52,7 @@ async def make_tasks(config: SynthesisConfig) -> MadeTasks:
         report = await synthesise(config, backend=backend, cache=settings.cache, progress=lines)
     finally:
         await backend.close()
-    return MadeTasks(report, meter.measure(report, lines.from_journal))
+    return report, meter.measure(report, lines.from_journal)
 
 
 class _Lines:

@@ -37,6 +37,7 @@ _SINGULAR = {
     "families": "--family",
     "kinds": "--kind",
     "policies": "--policy",
+    "releases": "--release",
     "renderers": "--renderer",
     "requirements": "--requirement",
     "task_folders": "--task-folder",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import typer
 
+from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksConfig
 from assay.synthesis.config import SynthesisConfig
 
 from .options import takes_config
@@ -13,9 +17,13 @@ __all__ = ["app"]
 
 _HELP = """Makes tasks.
 
-Example:
+Examples:
 
-  assay synth repository networkx --out tasks/ --count 24"""
+  assay synth repository networkx --out tasks/ --count 24
+
+  assay synth programs ./boltons-26.2.0.tar.gz --language node --out tasks/
+
+  assay synth questions ./boltons-26.2.0.tar.gz --out tasks/"""
 app = typer.Typer(
     help=_HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
@@ -66,4 +74,95 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
             console().print(
                 f"deciding tests of the {len(report.tasks)} tasks, by the method that judges them: {counted}"
             )
+        for sentence in report.release_sentences():
+            console().print(sentence)
         console().print(cost.sentence())
+
+
+@app.command()
+@takes_config(ProgramTasksConfig, arguments=("source",))
+def programs(config: ProgramTasksConfig, as_json: JsonOption = False) -> None:
+    """Makes tasks to write a package's functions as programs in another language, judged by fresh inputs.
+
+    A function qualifies where the package's tests call it with plain data (None, booleans, numbers, texts, lists,
+    tuples, dictionaries). The program reads one JSON request a line and writes one JSON answer a line; the Python
+    function answers the same requests in another sandbox. A language is a TOML file:
+
+      name = "Ruby"
+
+      file = "main.rb"
+
+      run = ["ruby", "main.rb"]
+
+      probe = ["ruby", "--version"]
+
+    `compile` is a further list of words, where the language needs it; built in are c, node, perl and python.
+
+    Examples:
+
+      assay synth programs ./boltons-26.2.0.tar.gz --language node --out tasks/ --count 12
+
+      assay synth programs ./boltons-26.2.0.tar.gz --language c --solutions ./my-programs --out tasks/
+
+      assay synth programs humanize --language ./ruby.toml --out tasks/
+    """
+    from assay.synthesis import synthesise_programs
+
+    from .output import console
+
+    report = _make(config, synthesise_programs, as_json=as_json)
+    if not as_json:
+        console().print([f"{gate}: {count}" for gate, count in report.ended.items()])
+        for reason in sorted({task.solution for task in report.tasks}):
+            console().print(_SOLUTIONS[reason])
+
+
+_SOLUTIONS = {
+    "bridge": "solutions that start the Python reference: they show that building, starting and judging work",
+    "program": "solutions of yours in the language passed",
+    "none": "tasks without a solution: no program in the language was judged",
+}
+
+
+@app.command()
+@takes_config(QuestionTasksConfig, arguments=("source",))
+def questions(config: QuestionTasksConfig, as_json: JsonOption = False) -> None:
+    """Makes questions about the execution of calls that a package's tests make, with exact answers.
+
+    A question shows source and a call, and asks for the value that it returns or that a local variable has after a line
+    has run for the k-th time. The agent writes the answer to a file, which is compared as data.
+
+    Examples:
+
+      assay synth questions ./boltons-26.2.0.tar.gz --out tasks/ --count 60
+
+      assay synth questions humanize --out tasks/ --kind variable --per-function 2
+    """
+    from assay.synthesis import synthesise_questions
+
+    report = _make(config, synthesise_questions, as_json=as_json)
+    if not as_json:
+        from .output import console
+
+        console().print([f"{kind}: {count}" for kind, count in report.asked.items()])
+
+
+def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bool) -> Any:
+    """Makes tasks, writes the cost beside them and prints it, or all as JSON; returns the report."""
+    import asyncio
+    from pathlib import Path
+
+    import msgspec
+
+    from assay.synthesis import write_cost
+
+    from .making import make_in_sandbox
+    from .output import console, emit_json
+
+    report, cost = asyncio.run(make_in_sandbox(config, synthesise))
+    write_cost(Path(config.out), cost)
+    if as_json:
+        emit_json({**msgspec.to_builtins(report), "cost": msgspec.to_builtins(cost)})
+    else:
+        console().print(f"{report.kept} tasks of {report.candidates} candidates; {cost.cpu_s:.0f} CPU seconds")
+    return report

@@ -6,8 +6,11 @@ answers out of the test files; none of these can tell an altered test from its o
 passes it.
 
 Only statements that surely run and surely decide are changed: those at the top level of a test's body, in a test that
-neither returns early nor carries a decorator that could turn a failure around. So a test that passed, and passes again
-when altered, was not judged by its assertions.
+neither returns early nor carries a decorator that could turn a failure around. A test without one, whose assertions
+stand in loops or in functions, gets one at its end that fails. So a test that passed, and passes again when altered,
+was not judged by its assertions.
+
+Left as they are: tests that others call, and what comes before a call whose effect may outlive the test.
 
 Invariant: an altered text parses, and differs from the original in one statement of each altered test.
 """
@@ -23,7 +26,7 @@ from typing import NamedTuple
 
 from .source import parse_tree
 
-__all__ = ["MOST_TEXT", "AlteredTests", "alter_tests", "alterable_tests"]
+__all__ = ["MOST_TEXT", "AlteredTests", "alter_program", "alter_tests", "alterable_tests"]
 
 MOST_TEXT = 1 << 20
 _NEGATED_METHODS = {
@@ -47,15 +50,12 @@ _NEGATED_METHODS = {
 }
 _EQUALITY = frozenset({
     "assertCountEqual", "assertDictEqual", "assertEqual", "assertListEqual", "assertMultiLineEqual",
-    "assertSequenceEqual", "assertSetEqual", "assertTupleEqual", "assert_array_equal", "assert_equal",
+    "assertSequenceEqual", "assertSetEqual", "assertTupleEqual",
 })  # fmt: skip
-"""Calls with two arguments that must be equal."""
+"""Calls with two arguments that must be equal. Not those of numpy, which take NaN and what is masked for equal."""
 _RAISES = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
-_UNRELATED = (
-    "BrokenPipeError", "ChildProcessError", "ConnectionAbortedError", "InterruptedError", "NotADirectoryError",
-    "ProcessLookupError", "UnicodeTranslateError",
-)  # fmt: skip
-"""Exceptions that code under test has no reason to raise."""
+_UNRELATED = ("ImportWarning", "TabError", "UnicodeTranslateError", "UnicodeWarning")
+"""Exceptions that code under test has no reason to raise, whatever wider class its tests expect: no `OSError`."""
 _NEGATED = {"in": "not in", "is": "is not", "is not": "is", "not in": "in"}
 """Operators whose opposite no class decides: `!=` may be true where `==` is."""
 _NEGATABLE = re.compile(r"\bnot\s+in\b|\bis\s+not\b|\bin\b|\bis\b")
@@ -97,8 +97,26 @@ class _Text:
         return start, self._starts[node.end_lineno - 1] + node.end_col_offset
 
     def replace(self, node: ast.expr, text: str) -> _Edit:
-        """Returns the edit that puts a text in a node's place."""
-        return _Edit(*self.span(node), text)
+        """Returns the edit that puts a text in a node's place. The lines below keep their numbers."""
+        start, end = self.span(node)
+        lines = self.data.count(b"\n", start, end) - text.count("\n")
+        return _Edit(start, end, f"({text}" + "\n" * lines + ")" if lines > 0 else text)
+
+    def below(self, function: _Function, text: str) -> _Edit | None:
+        """Returns the edit that puts a statement at the end of a function, on the empty line below it if there is one;
+        None for a function on one line."""
+        first, last = function.body[0], function.body[-1]
+        assert last.end_lineno is not None
+        indent = self.data[self._starts[first.lineno - 1] :][: first.col_offset]
+        if indent.strip():
+            return None
+        end = self._starts[last.end_lineno - 1] + (last.end_col_offset or 0)
+        line_end = self.data.find(b"\n", end)
+        if line_end < 0:
+            return _Edit(len(self.data), len(self.data), f"\n{indent.decode()}{text}\n")
+        next_end = self.data.find(b"\n", line_end + 1)
+        blank = next_end >= 0 and not self.data[line_end:next_end].strip()
+        return _Edit(line_end, next_end if blank else line_end, f"\n{indent.decode()}{text}")
 
     def source(self, node: ast.expr) -> str:
         """Returns a node's own text."""
@@ -120,11 +138,8 @@ def alter_tests(text: str, random: Random, only: Collection[str] | None = None) 
         random: Chooses the statement and the change, so that they cannot be foreseen.
         only: Names of the tests to alter; None: all.
     """
-    if len(text) > MOST_TEXT or "\f" in text:
-        return None
-    try:
-        source = _Text(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    source = _parsed(text)
+    if source is None:
         return None
     edits, names = [], set()
     for name, function in _tests(source.tree):
@@ -133,16 +148,53 @@ def alter_tests(text: str, random: Random, only: Collection[str] | None = None) 
             edits.append(changed)
             names.add(name)
     altered = _apply(source.data, edits)
+    return AlteredTests(altered, frozenset(names)) if names and altered is not None else None
+
+
+def alter_program(text: str, random: Random, *, last: bool) -> str | None:
+    """Returns the text with each alterable test changed, and one assertion that a run of the file as a program or its
+    import reaches; None where there is none.
+
+    Args:
+        text: A Python file that a test script may run.
+        random: Chooses the changes.
+        last: The last such assertion, after whatever could end the program; else any.
+    """
+    source = _parsed(text)
+    if source is None:
+        return None
+    edits = [_altered(source, function, random) for _, function in _tests(source.tree)]
+    reached = [_changed(source, [one], random) for one in _at_top(source.tree) if isinstance(one, ast.Assert)]
+    edits += [reached[-1] if last else random.choice(reached)] if reached else []
+    done = [edit for edit in edits if edit is not None]
+    return _apply(source.data, done) if done else None
+
+
+def _at_top(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yields the statements of a module and of what it does as a program."""
+    for statement in tree.body:
+        yield statement
+        if isinstance(statement, ast.If) and "__name__" in ast.dump(statement.test):
+            yield from statement.body
+
+
+def _parsed(text: str) -> _Text | None:
+    if len(text) > MOST_TEXT or "\f" in text:
+        return None
     try:
-        parse_tree(altered)
+        return _Text(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return AlteredTests(altered, frozenset(names)) if names else None
 
 
-def _apply(data: bytes, edits: list[_Edit]) -> str:
+def _apply(data: bytes, edits: list[_Edit]) -> str | None:
+    """Returns the changed text; None where it would not parse."""
     for edit in sorted(edits, reverse=True):
         data = data[: edit.start] + edit.text.encode() + data[edit.end :]
+    try:
+        parse_tree(data.decode())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
     return data.decode()
 
 
@@ -150,11 +202,15 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _tests(tree: ast.Module) -> Iterator[tuple[str, _Function]]:
-    """Yields each test that is defined once and unconditionally, with its name as in node ids."""
+    """Yields each test that is defined once and unconditionally, and that no other calls, with its name as in ids."""
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for prefix, body in _bodies(tree.body, ""):
         bound = Counter(name for statement in body for name in _bound_names(statement))
         for statement in body:
-            if isinstance(statement, _Function) and bound[statement.name] == 1 and _is_alterable(statement):
+            if not isinstance(statement, _Function) or statement.name in used:
+                continue
+            if bound[statement.name] == 1 and _is_alterable(statement):
                 yield prefix + statement.name, statement
 
 
@@ -205,13 +261,35 @@ def _leaves(function: _Function) -> bool:
 
 
 def _altered(source: _Text, function: _Function, random: Random) -> _Edit | None:
-    """Returns one change of a test: of a literal that is expected where there is one, else the opposite."""
+    """Returns one change of a test: of a literal that is expected where there is one, or of a value, else the opposite,
+    else a statement at its end that fails."""
+    changed = _changed(source, _last_decisions(function.body), random)
+    last = function.body[-1]
+    if changed is None and isinstance(last, ast.For) and _surely_runs(last):
+        changed = _changed(source, _last_decisions(last.body), random)
+    if changed is not None:
+        return changed
+    expected = random.randint(2, 97)
+    return source.below(function, f"assert {expected + random.randint(1, 9)} == {expected}")
+
+
+def _surely_runs(loop: ast.For) -> bool:
+    """Returns whether the whole body of a loop runs at least once: it is over values that are written there."""
+    values = loop.iter.elts if isinstance(loop.iter, ast.List | ast.Tuple) else []
+    whole = not any(isinstance(node, ast.Break | ast.Continue) for node in ast.walk(loop))
+    return whole and any(not isinstance(value, ast.Starred) for value in values)
+
+
+def _changed(source: _Text, statements: list[ast.stmt], random: Random) -> _Edit | None:
+    """Returns a change of one of some statements; None where none of them decides."""
     literal: list[_Edit] = []
+    other: list[_Edit] = []
     opposite: list[_Edit] = []
-    for statement in _last_decisions(function.body):
+    for statement in statements:
         literal += _literal_changes(source, statement, random)
+        other += _other_operands(source, statement, random)
         opposite += _opposites(source, statement, random)
-    choices = literal or opposite
+    choices = literal or other or opposite
     return random.choice(choices) if choices else None
 
 
@@ -230,7 +308,8 @@ def _acts(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         return not _called(statement.value).lower().startswith("assert") and _called(statement.value) not in _RAISES
     if isinstance(statement, ast.Assign):
-        return not all(isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
+        named = all(isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
+        return not named or any(isinstance(node, ast.Call | ast.Await) for node in ast.walk(statement.value))
     return not isinstance(statement, ast.Assert | ast.With | ast.Pass | ast.AnnAssign)
 
 
@@ -243,6 +322,42 @@ def _literal_changes(source: _Text, statement: ast.stmt, random: Random) -> Iter
         assert expected is not None
         leaf = random.choice(list(_leaves_of(expected)))
         yield source.replace(leaf, _another(leaf, random))
+
+
+def _other_operands(source: _Text, statement: ast.stmt, random: Random) -> Iterator[_Edit]:
+    """Yields changes of a value that is expected and not written there: into another of its type, far from it.
+
+    A value that decides its own comparison passes these, and not the opposite.
+    """
+    for sides in _equal_sides(statement):
+        stored = [side for side in sides if _is_stored(side)]
+        if stored:  # of two, the second one is what is expected
+            value = source.source(stored[-1])
+            number, word = random.randint(300, 900) * 3 + 1, _word(random)
+            yield source.replace(
+                stored[-1],
+                f"(-2 * {value} - {number} if isinstance({value}, (int, float)) else {value} + {word!r}"
+                f" if isinstance({value}, str) else [{value}, {word!r}])",
+            )
+    if isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Compare):
+        compared = statement.test
+        if (
+            len(compared.ops) == 1
+            and isinstance(compared.ops[0], ast.In)
+            and not isinstance(compared.left, ast.Constant)
+        ):
+            yield source.replace(compared.comparators[0], f"({_word(random)!r},)")
+
+
+def _is_stored(node: ast.expr) -> bool:
+    """Returns whether an expression reads what was stored, so that it may be read again."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+def _word(random: Random) -> str:
+    return "".join(random.choices("bcdfghjklmnpqrstvwxz", k=4))
 
 
 def _equal_sides(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -274,8 +389,9 @@ def _expected_literal(node: ast.expr) -> ast.expr | None:
 
 def _leaves_of(node: ast.expr) -> Iterator[ast.expr]:
     """Yields the constants of a literal, an empty or signed one whole; of a dictionary its values."""
-    if isinstance(node, ast.Dict):
-        inner: list[ast.expr] = node.values
+    if isinstance(node, ast.Dict):  # of a key that stands there twice the last value counts
+        keys = (ast.literal_eval(key) for key in node.keys if key is not None)
+        inner = list(dict(zip(keys, node.values, strict=True)).values())
     elif isinstance(node, ast.List | ast.Tuple | ast.Set):
         inner = node.elts
     else:
@@ -287,17 +403,18 @@ def _leaves_of(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _another(node: ast.expr, random: Random) -> str:
-    """Returns the text of another value of the same type, far from the first."""
+    """Returns the text of another value of the same type, far from the first also by a relative tolerance."""
     value = ast.literal_eval(node)
     far = random.randint(11, 97)
     if isinstance(value, bool):
         return repr(not value)
     if isinstance(value, int):
-        return repr(value + far if value >= 0 else value - far)
+        near = abs(value) < 1000
+        return repr(value + (far if near else abs(value) + far) * (1 if value >= 0 else -1))
     if isinstance(value, float):
         return repr(value + abs(value) + far) if abs(value) < 1e300 else repr(float(far))
     if isinstance(value, complex):
-        return repr(value + far) if abs(value) < 1e9 else repr(float(far))
+        return repr(value + abs(value) + far) if abs(value) < 1e300 else repr(complex(far))
     if isinstance(value, str):
         return repr(_another_text(value, random))
     if isinstance(value, bytes):
@@ -350,5 +467,6 @@ def _opposite(source: _Text, test: ast.expr) -> _Edit:
 
 
 def _other_exception(source: _Text, call: ast.Call, random: Random) -> Iterator[_Edit]:
-    if not isinstance(call.args[0], ast.Starred):
-        yield source.replace(call.args[0], random.choice(_UNRELATED))
+    unnamed = [name for name in _UNRELATED if name.encode() not in source.data]
+    if unnamed and not isinstance(call.args[0], ast.Starred):
+        yield source.replace(call.args[0], random.choice(unnamed))

@@ -24,6 +24,13 @@ TEXTUAL: dict[str, str] = {
     "text_truth": "`true` and `false`",
     "text_arithmetic": "`+` and `-` between spaces",
     "text_line": "a line that is a whole simple statement is left out",
+    "shell_option": "an option of one letter is left out of `sort`, `head`, `tail`, `uniq`, `grep`, `cut` or `ls`",
+    "shell_order": "`sort` and `sort -r`, `sort` and `sort -n`, `head` and `tail`",
+    "shell_stage": "a stage of a pipeline that stands on one line is left out",
+    "shell_quote": "the quotes around an expansion are left out",
+    "shell_redirection": "`>` and `>>`",
+    "shell_pattern": "a pattern of a file name loses what follows its `*`",
+    "shell_number": "a number minus one",
 }
 """Every textual operator, with what it does."""
 
@@ -62,7 +69,7 @@ LANGUAGES: dict[str, str] = {
 }  # fmt: skip
 """File name ending to the family of languages whose rules are used."""
 _SHEBANG = re.compile(rb"#!\s*\S*?(?:/env\s+)?(?:\S*/)?(bash|sh|dash|zsh|ksh|node|ruby|perl)\b")
-_NUMBER = re.compile(r"(?<![\w.$-])\d{1,6}(?![\w.])")
+_NUMBER = re.compile(r"(?<![\w.$&-])\d{1,6}(?![\w.])")
 _TRUTH = re.compile(r"\b(true|false)\b")
 _PLUS_MINUS = re.compile(r" ([+-]) (?=[\w(])")
 
@@ -94,6 +101,43 @@ def textual_sites(text: str, family: str, lines: Collection[int] | None = None) 
     return tuple(dict.fromkeys(found))
 
 
+_TEST = re.compile(r"\[\s|\btest\s")
+"""Elsewhere `-f` and `-n` are options of a command."""
+_FILTERS = "sort|head|tail|uniq|grep|cut|ls"
+_OPTION = re.compile(rf"\b(?:{_FILTERS})\b(?:\s+-\w+)*?(\s+-[A-Za-z])(?=\s|$|\))")
+_SORT = re.compile(r"\bsort\b(?P<options>(?:\s+-\w+)*)")
+_ENDS = re.compile(r"(?<![\w./-])(head|tail)(?=\s)")
+_STAGE = re.compile(r"\s+\|\s[^|&;()`]*[^|&;()`\s](?=\s*(?:\|\s|$|\)))")
+_QUOTED = re.compile(r"\"(\$(?:\w+|\{[^}\"]*\}|\([^()\"]*\)))\"")
+_REDIRECTION = re.compile(r"(?<=\s)(>>?)(?=\s)")
+_PATTERN = re.compile(r"(?<=\*)[\w.-]+(?=\s|$|\))")
+
+
+def _in_shell(line: str, bare: str) -> Iterator[_Change]:
+    """Yields what only a shell program has; `bare` is the line without comments and the insides of strings."""
+    for match in _OPTION.finditer(bare):
+        yield _Change("shell_option", match.start(1), match.end(1), "")
+    for match in _SORT.finditer(bare):
+        options = match["options"].split()
+        for option in ("-r", "-n"):
+            if not any(option[1] in given[1:] for given in options):
+                yield _Change("shell_order", match.end(), match.end(), f" {option}")
+    for match in _ENDS.finditer(bare):
+        yield _Change("shell_order", match.start(), match.end(), "tail" if match[1] == "head" else "head")
+    for match in _STAGE.finditer(bare.rstrip("\r\n")):
+        yield _Change("shell_stage", match.start(), match.end(), "")
+    for match in _QUOTED.finditer(line):
+        if bare[match.start()] == '"':
+            yield _Change("shell_quote", match.start(), match.end(), match[1])
+    for match in _REDIRECTION.finditer(bare):
+        yield _Change("shell_redirection", match.start(), match.end(), ">" if match[1] == ">>" else ">>")
+    for match in _PATTERN.finditer(bare):
+        yield _Change("shell_pattern", match.start(), match.end(), "")
+    for match in _NUMBER.finditer(bare):
+        if int(match[0]):
+            yield _Change("shell_number", match.start(), match.end(), str(int(match[0]) - 1))
+
+
 class _Change(NamedTuple):
     operator: str
     start: int
@@ -110,7 +154,8 @@ def _on_line(line: str, language: _Language) -> Iterator[_Change]:
     bare = _blanked(line, language)
     if not bare.strip():
         return
-    yield from _pairs("text_comparison", bare, language.comparisons)
+    if language is not _SHELL or _TEST.search(bare):
+        yield from _pairs("text_comparison", bare, language.comparisons)
     yield from _pairs("text_logic", bare, language.logic)
     for match in _NUMBER.finditer(bare):
         yield _Change("text_number", match.start(), match.end(), str(int(match[0]) + 1))
@@ -118,6 +163,8 @@ def _on_line(line: str, language: _Language) -> Iterator[_Change]:
         yield _Change("text_truth", match.start(), match.end(), "false" if match[0] == "true" else "true")
     for match in _PLUS_MINUS.finditer(bare) if language.arithmetic else ():
         yield _Change("text_arithmetic", match.start(1), match.end(1), "-" if match[1] == "+" else "+")
+    if language is _SHELL:
+        yield from _in_shell(line, bare)
     if language.statement and re.fullmatch(language.statement, bare.rstrip("\r\n")):
         yield _Change("text_line", 0, len(line), "")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from assay.records import SandboxFacts
+from assay.records import LoadFacts, SandboxFacts
 
-__all__ = ["CountsOrphans", "DescribesSeparation", "ListensLocally"]
+__all__ = ["CountsOrphans", "DescribesSeparation", "ListensLocally", "ObservesLoads"]
 
 
 @runtime_checkable
@@ -47,5 +48,29 @@ class ListensLocally(Protocol):
         Raises:
             OSError: The path is taken, or not to be written.
             EnvironmentFailure: The sandbox is gone.
+        """
+        ...
+
+
+@runtime_checkable
+class ObservesLoads(Protocol):
+    """A workspace that can observe which files its commands open and execute. Nothing is refused by it."""
+
+    async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
+        """Begins to observe every later command.
+
+        Args:
+            paths: Files that an agent wrote. Files that are written into the sandbox meanwhile count as such too.
+            tree: The folder of the judged programs: an interpreter that is started on a file which lies there already
+                runs a judged program.
+
+        Raises `EnvironmentFailure` as `Session.exec`.
+        """
+        ...
+
+    async def loads(self) -> LoadFacts:
+        """Ends the observation and tells what was seen; incomplete where the kernel gives no notification of calls.
+
+        Raises `EnvironmentFailure` as `Session.exec`.
         """
         ...

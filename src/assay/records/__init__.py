@@ -21,7 +21,7 @@ from ._event import (
 )
 from ._evidence import Channel, Evidence, Separation, Verdict, VerdictKind, VerdictStatus
 from ._isolation import Hold, Isolation, IsolationName, LimitHold
-from ._separation import IdMap, MountFact, SandboxFacts, SeparationFacts
+from ._separation import IdMap, LoadFact, LoadFacts, LoadRole, MountFact, SandboxFacts, SeparationFacts, TaintFact
 from ._step import Actor, Observation, Step, ToolCall, Truncation
 from ._task import Check, EnvironmentSpec, Limits, Message, Oracle, Task
 from ._trajectory import SCHEMA_VERSION, Trajectory
@@ -49,6 +49,9 @@ __all__ = [
     "IsolationName",
     "LimitHold",
     "Limits",
+    "LoadFact",
+    "LoadFacts",
+    "LoadRole",
     "Message",
     "ModelCall",
     "ModelCalled",
@@ -62,6 +65,7 @@ __all__ = [
     "SeparationFacts",
     "Step",
     "StepTaken",
+    "TaintFact",
     "Task",
     "ToolCall",
     "Trajectory",

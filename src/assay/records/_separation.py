@@ -5,11 +5,17 @@ Every list carries its total beside it, so that a list that was cut short is a m
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from ._isolation import IsolationName
 
-__all__ = ["IdMap", "MountFact", "SandboxFacts", "SeparationFacts"]
+__all__ = ["IdMap", "LoadFact", "LoadFacts", "LoadRole", "MountFact", "SandboxFacts", "SeparationFacts", "TaintFact"]
+
+LoadRole = Literal["reader", "agent", "judge"]
+"""Who loaded bytes of an agent's: a program that reads the named file as data, a program of the agent's, or a process
+of the judge's."""
 
 
 class MountFact(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,6 +73,47 @@ class SandboxFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     handed_total: int | None = None
 
 
+class LoadFact(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One file of the agent's that a process in the judge's sandbox opened or executed."""
+
+    role: LoadRole
+    call: Literal["open", "exec"]
+    program: str
+    """The program that the process executed, as the kernel names it."""
+    path: str
+    digest: str = ""
+    """Of the program's bytes; empty where it is large or could not be read."""
+    pid: int = 0
+
+
+class TaintFact(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A process that is tainted for good: it loaded bytes of the agent's, or descends from one that did."""
+
+    pid: int
+    parent: int
+    role: LoadRole
+    by: Literal["open", "exec", "descent"]
+
+
+class LoadFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was observed of the files that the processes of a judge opened and executed."""
+
+    complete: bool = False
+    """Whether every such call was seen, from the first command to the end of the last."""
+    problem: str = ""
+    """The reason where it was not."""
+    calls: int = 0
+    readers: dict[str, str] = {}
+    """Digest of each program that read the agent's files as data, by its name."""
+    counts: dict[LoadRole, int] = {}
+    """Number of loads for each role."""
+    loads: tuple[LoadFact, ...] = ()
+    load_total: int = 0
+    """Number of different loads; larger than `loads` where the list was cut."""
+    tainted: tuple[TaintFact, ...] = ()
+    tainted_total: int = 0
+
+
 class SeparationFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Facts about the sandbox that decides and every sandbox in which judged code ran."""
 
@@ -78,3 +125,6 @@ class SeparationFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Digest of the image that the judge has to be started from."""
     pipes: int = 0
     """Number of pipe ends that the check declared to hand to the judge."""
+    loads: LoadFacts | None = None
+    """Observation of the judge's processes; None where the grade does not hang on it: no file that an agent wrote can
+    be opened in the judge's sandbox, or the record is older."""

@@ -26,11 +26,11 @@ from ._laboratory import WORKSPACE, Laboratory, write_tree
 from ._task_folder import check_of
 from ._tree import SourceTree, is_test_file
 
-__all__ = ["Judge"]
+__all__ = ["DiscardedOutputs", "Judge"]
 
 
-class _Forgotten:
-    """Takes over large outputs and keeps none: they are looked at by nobody."""
+class DiscardedOutputs:
+    """Takes over large outputs and deletes them."""
 
     def put_file(self, path: Path) -> str:
         digest = digest_bytes(path.read_bytes())
@@ -89,7 +89,7 @@ class Judge:
                     spec=self._laboratory.spec,
                     # Nobody has changed anything: what the laboratory put there is the image of the task to come.
                     state=msgspec.structs.replace(state, changes=()),
-                    blobs=_Forgotten(),
+                    blobs=DiscardedOutputs(),
                 )
                 (result,) = await verify_outcome(request)
             finally:

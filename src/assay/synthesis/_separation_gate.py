@@ -16,12 +16,13 @@ import msgspec
 
 from assay.code.batches import Job, JobResult
 
-from ._call_plans import plan_calls
+from ._call_plans import CallMaterial, plan_calls
 from ._candidates import Candidate
 from ._entry_trace import changes_of
 from ._gates import Given, Outcome, all_pass, cpu_limit, unbroken
 from ._laboratory import Laboratory
 from ._parts import single_hunks
+from ._releases import Release
 from ._separation import Deciding, carried_tests, plan_separation
 from ._splice_proof import mutants_of
 from ._split import Split
@@ -38,15 +39,22 @@ class SeparationGate:
         cases: Test to its cases.
         laboratory: Where everything runs.
         mutants: How many mutants of the reference a plan is proven on.
+        releases: Other releases of the package, for calls on fresh inputs.
     """
 
     def __init__(
-        self, tree: SourceTree, cases: Mapping[str, tuple[str, ...]], laboratory: Laboratory, mutants: int
+        self,
+        tree: SourceTree,
+        cases: Mapping[str, tuple[str, ...]],
+        laboratory: Laboratory,
+        mutants: int,
+        releases: tuple[Release, ...] = (),
     ) -> None:
         self._tree = tree
         self._cases = cases
         self._laboratory = laboratory
         self._mutants = mutants
+        self._releases = releases
 
     async def judge(
         self, given: Given, alive: Sequence[Candidate], outcomes: Mapping[str, Outcome], splits: Mapping[str, Split]
@@ -73,7 +81,8 @@ class SeparationGate:
         plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants)
         plan = plans[one.digest]
         if given.config.separation_calls and not set(carried_tests(plan, cases, split.hidden)):
-            plan = await plan_calls(self._laboratory, self._tree, deciding, plan, self._mutants)
+            material = CallMaterial(self._mutants, self._releases)
+            plan = await plan_calls(self._laboratory, self._tree, deciding, plan, material)
         carried = carried_tests(plan, cases, outcome.flipped)
         planned = msgspec.structs.replace(outcome, plan=plan, apart=carried)
         if given.config.separation == "required":

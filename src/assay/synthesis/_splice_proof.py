@@ -28,7 +28,10 @@ from ._tree import SourceTree
 
 __all__ = ["ProofJob", "ProofResult", "VersionResult", "compare_versions", "mutants_of", "prove_splices"]
 
-_SPLICE = ("splice_plugin", "splice_client", "splice_codec", "splice_decoder", "splice_import", "splice_worker")
+_SPLICE = (
+    *("plain_values", "splice_plugin", "splice_client", "splice_codec", "splice_decoder", "splice_import"),
+    "splice_worker",
+)
 _VERIFIER = Path(assay.verify.payload.__file__).parent
 PROVER = (PAYLOAD / "splice_proof.py", *(_VERIFIER / f"{name}.py" for name in _SPLICE))
 

@@ -16,11 +16,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+import msgspec
+
 from assay.code.batches import RunOutcome
 from assay.environments.workspace.toolchain import PYTHON
 from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
 from assay.tasks.harbor_config import AgentTable, EnvironmentTable, HarborTask, PackageTable, VerifierTable
 from assay.tasks.write import TaskDraft, write_task
+from assay.verify.calls import span_fix
 from assay.verify.separation_plan import PLAN_PATH, encode_plan
 
 from ._candidates import Candidate
@@ -28,7 +31,7 @@ from ._gates import Outcome, plain
 from ._split import Split
 from ._tree import SourceTree
 
-__all__ = ["Shared", "TaskParts", "check_of", "pack", "task_id", "write_folder"]
+__all__ = ["Shared", "TaskParts", "check_of", "masks_of", "pack", "task_id", "write_folder"]
 
 TIMEOUT_S = 600.0
 # The host tools are every task's base: what the host's own Python has installed may be the package under task. Always
@@ -165,12 +168,7 @@ def _fixes(tree: SourceTree, one: Candidate) -> list[dict[str, object]]:
     for path, broken in sorted(one.changes.items()):
         known = _right(tree, one, path)
         right = known if isinstance(known, str) else known.decode()
-        start = next((i for i, (a, b) in enumerate(zip(broken, right, strict=False)) if a != b), 0)
-        tail = 0
-        while tail < min(len(broken), len(right)) - start and broken[-1 - tail] == right[-1 - tail]:
-            tail += 1
-        cut = slice(start, len(broken) - tail), slice(start, len(right) - tail)
-        fixes.append({"path": path, "start": start, "broken": broken[cut[0]], "right": right[cut[1]]})
+        fixes.append(msgspec.to_builtins(span_fix(path, broken, right)))
     return fixes
 
 
@@ -217,13 +215,16 @@ def _assay(shared: Shared, parts: TaskParts) -> AssayTable:
     return AssayTable(
         tags=("synthesised", "feature" if parts.candidate.kind == "feature" else "bug"),
         source=f"{_named(tree, parts.candidate)} ({tree.kind})",
-        environment=WorkspaceTable(requirements=shared.requirements, masked_packages=shared.masked, masks=_masks(tree)),
+        environment=WorkspaceTable(
+            requirements=shared.requirements, masked_packages=shared.masked, masks=masks_of(tree)
+        ),
         checks=(check_of(tree, parts.candidate, parts.outcome, shared.cases),),
         provenance={"made_by": "assay synth repository", "source_digest": tree.digest},
     )
 
 
-def _masks(tree: SourceTree) -> tuple[str, ...]:
+def masks_of(tree: SourceTree) -> tuple[str, ...]:
+    """Returns the places in a sandbox where the host may have the package installed."""
     names = [PurePosixPath(package).name for package in tree.packages]
     return tuple(f"{folder}/{name}" for name in names for folder in _INSTALLED_AT)
 

@@ -25,7 +25,7 @@ from assay.errors import UserError
 
 from ._archive import MAX_BYTES, MAX_FILES, read_archive, safe_name
 
-__all__ = ["SourceTree", "is_test_file", "keep", "load_source"]
+__all__ = ["SourceTree", "is_test_file", "keep", "load_source", "read_tree"]
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip", ".whl")
 _LEFT_OUT = {
@@ -101,6 +101,25 @@ def load_source(source: str) -> SourceTree:
     Raises:
         UserError: There is no such thing, it is unsafe to read, or it holds no Python package or no tests.
     """
+    tree = read_tree(source)
+    if not tree.tests:
+        raise UserError(
+            f"{source} holds no test files ({', '.join(_TEST_PATTERNS)}): tasks are judged by the package's own tests; "
+            "name its sdist or its repository, if they carry them"
+        )
+    return tree
+
+
+def read_tree(source: str, *, installed: bool = True) -> SourceTree:
+    """Finds and reads a package, with or without tests.
+
+    Args:
+        source: A folder, an archive, or an installed package's name.
+        installed: Whether a name that is no path may be that of an installed package.
+
+    Raises:
+        UserError: There is no such thing, it is unsafe to read, or it holds no Python package.
+    """
     path = Path(source)
     if path.is_dir():
         tree = _from_folder(path)
@@ -108,15 +127,12 @@ def load_source(source: str) -> SourceTree:
         tree = _from_archive(path)
     elif path.exists():
         raise UserError(f"{source} is neither a folder nor an archive ({', '.join(ARCHIVES)})")
-    else:
+    elif installed:
         tree = _from_installed(source)
+    else:
+        raise UserError(f"there is no file or folder {source}: name an sdist, a wheel or a folder")
     if not tree.packages:
         raise UserError(f"{source} holds no Python package or module at its top or under src/")
-    if not tree.tests:
-        raise UserError(
-            f"{source} holds no test files ({', '.join(_TEST_PATTERNS)}): tasks are judged by the package's own tests; "
-            "name its sdist or its repository, if they carry them"
-        )
     return tree
 
 

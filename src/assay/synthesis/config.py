@@ -53,6 +53,9 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """Mutants of the reference on which a test must end in the same way, judged apart and in one process."""
     separation_calls: bool = False
     """Where splicing carries no hidden test, try to judge by calls on fresh inputs; takes minutes a candidate."""
+    releases: tuple[str, ...] = ()
+    """Other releases of the package (sdists, wheels or folders): fresh inputs that a release which passes a task's
+    tests answers otherwise than the reference are not compared. For `separation_calls` alone."""
     candidates: int = 0
     """At most so many candidates are tried; 0: forty for each task wanted."""
 
@@ -66,6 +69,11 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
                 raise UserError(f"{name} is {getattr(self, name)}: it must be 0 or more")
         if not self.kinds:
             raise UserError("no kinds: name at least one of operator, feature, combination, commit")
+
+        if self.releases and (not self.separation_calls or self.separation == "off"):
+            raise UserError(
+                "releases are compared by calls on fresh inputs alone: add separation_calls, or leave them out"
+            )
 
     @property
     def candidate_limit(self) -> int:

@@ -9,14 +9,32 @@ from __future__ import annotations
 
 import resource
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
-from .report import SynthesisReport
-
-__all__ = ["COST_FILE", "CostMeter", "SynthesisCost", "write_cost"]
+__all__ = ["COST_FILE", "CandidateCounts", "CostMeter", "SynthesisCost", "write_cost"]
 
 COST_FILE = "synthesis-cost.json"
+
+
+class CandidateCounts(Protocol):
+    """As much of a report as a yield needs."""
+
+    @property
+    def candidates(self) -> int:
+        """Candidates that were tried."""
+        ...
+
+    @property
+    def kept(self) -> int:
+        """Those that became tasks."""
+        ...
+
+    @property
+    def not_separate(self) -> int:
+        """Those dropped for want of a separate test."""
+        ...
 
 
 class SynthesisCost(msgspec.Struct, frozen=True):
@@ -49,7 +67,7 @@ class CostMeter:
     def __init__(self) -> None:
         self._before = _cpu_seconds()
 
-    def measure(self, report: SynthesisReport, from_journal: int = 0) -> SynthesisCost:
+    def measure(self, report: CandidateCounts, from_journal: int = 0) -> SynthesisCost:
         """Returns the yield of the run that gave a report.
 
         Args:

@@ -9,6 +9,7 @@ import msgspec
 
 from assay.code.source import SourceError, functions, parse
 from assay.code.spectra import CoverageRun, Line, rank, rank_of
+from assay.verify.calls import ReleaseUse, call_plans
 
 from ._candidates import Candidate
 from ._gates import GATES, Outcome
@@ -16,7 +17,7 @@ from ._reference import Reference
 from ._split import Split
 from ._tree import SourceTree
 
-__all__ = ["GateRow", "ManifestEntry", "SynthesisReport", "difficulty", "gate_table", "methods_of"]
+__all__ = ["GateRow", "ManifestEntry", "SynthesisReport", "difficulty", "gate_table", "methods_of", "releases_of"]
 
 
 class GateRow(msgspec.Struct, frozen=True):
@@ -55,6 +56,9 @@ class ManifestEntry(msgspec.Struct, frozen=True):
     separation: dict[str, int] = {}
     """Method of judging to the number of cases: `splice` and `calls` of those that decide, `guard` of those that are
     spliced and only have to pass, `in-process` of the others; empty where that was not looked at."""
+    releases: dict[str, ReleaseUse] | None = None
+    """Other releases that were given, and what each gave, as in `CallPlan.releases_given`; None where no test is
+    judged by calls."""
 
 
 class SynthesisReport(msgspec.Struct, frozen=True):
@@ -86,6 +90,27 @@ class SynthesisReport(msgspec.Struct, frozen=True):
             counts.update(task.separation)
         return dict(sorted(counts.items()))
 
+    @property
+    def release_counts(self) -> dict[str, dict[str, int]]:
+        """Returns, for each other release, how many tasks that are judged by calls use it in which way."""
+        counts: dict[str, Counter[str]] = {}
+        for task in self.tasks:
+            for name, use in (task.releases or {}).items():
+                counts.setdefault(name, Counter())[use] += 1
+        return {name: dict(sorted(uses.items())) for name, uses in sorted(counts.items())}
+
+    def release_sentences(self) -> tuple[str, ...]:
+        """Returns for people what other releases said of fresh inputs; nothing where no task is judged by calls."""
+        called = sum(task.releases is not None for task in self.tasks)
+        if not called:
+            return ()
+        if not self.release_counts:
+            return (f"{called} tasks are judged by calls, compared with no other release: none was given",)
+        return tuple(
+            f"{name} and the {called} tasks judged by calls: " + ", ".join(f"{n} {use}" for use, n in uses.items())
+            for name, uses in self.release_counts.items()
+        )
+
     def markdown(self) -> str:
         """The gate table for documents."""
         kinds = sorted({kind for row in self.table for kind in row.ended})
@@ -102,6 +127,12 @@ def methods_of(outcome: Outcome) -> dict[str, int]:
     tests = outcome.plan.tests if outcome.plan is not None else ()
     names = ("guard" if test.method == "splice" and not test.decides else test.method for test in tests)
     return dict(sorted(Counter(names).items()))
+
+
+def releases_of(outcome: Outcome) -> dict[str, ReleaseUse] | None:
+    """Returns the other releases of a task's call plans, as in `ManifestEntry.releases`."""
+    plans = call_plans(outcome.plan)
+    return {name: use for plan in plans for name, use in (plan.releases_given or {}).items()} if plans else None
 
 
 def gate_table(ended: Iterable[tuple[Candidate, Outcome]]) -> tuple[GateRow, ...]:

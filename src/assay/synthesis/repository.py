@@ -10,47 +10,33 @@ not a score. Not covered: a package that lies about its own tests gets unsound t
 from __future__ import annotations
 
 import asyncio
-import re
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from assay.environments.interface import Backend
-from assay.environments.workspace.toolchain import ToolLayer, ensure_toolchain
-from assay.errors import UserError
-from assay.records import digest_record
 
 from ._candidates import Candidate, candidates, targets
 from ._gates import Given, Journal, Outcome, judge, split_of
 from ._history import commit_candidates
 from ._judged import Judge
 from ._laboratory import Laboratory
-from ._reference import Reference, chosen_tests, measure
+from ._manifest import remove_older, write_manifest
+from ._opening import OpenedSource, Progress, open_source
+from ._reference import Reference
 from ._separation_gate import SeparationGate
 from ._task_folder import Shared, TaskParts, pack, task_id, write_folder
-from ._tree import SourceTree, load_source
+from ._tree import SourceTree
 from .config import SynthesisConfig
-from .report import ManifestEntry, SynthesisReport, difficulty, gate_table, methods_of
+from .report import ManifestEntry, SynthesisReport, difficulty, gate_table, methods_of, releases_of
 
 __all__ = ["FROM_JOURNAL", "Progress", "synthesise"]
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 FROM_JOURNAL = "candidates judged by an earlier run"
 """Message to `Progress` for each wave of which the journal holds candidates."""
 WAVE = 8
 """The fewest candidates that are judged together."""
-
-
-class _Tools(NamedTuple):
-    """Pins of the tool layer, and what must not be in it."""
-
-    pins: tuple[str, ...]
-    masked: tuple[str, ...]
 
 
 class Kept(NamedTuple):
@@ -79,70 +65,25 @@ async def synthesise(
         EnvironmentFailure: The sandbox broke.
     """
     tell = progress or (lambda _what, _done, _all: None)
-    tree = await asyncio.to_thread(load_source, config.source)
-    pins = tuple(sorted({*tree.requirements, *config.requirements}))
-    layer, masked = await asyncio.to_thread(_tool_layer, cache, pins, tree.name)
-    kept_in = cache / "synthesis" / _key(tree, layer, config)
-    async with Laboratory(tree, backend, layer, config.concurrency) as laboratory:
-        tell("measuring the tests", 0, 1)
-        reference = await _reference(tree, laboratory, config, kept_in / "reference.json")
-        tell("measuring the tests", 1, 1)
-        _require_tests(tree, reference)
-        journal = Journal(kept_in / "journal.jsonl")
+    async with open_source(config, backend, cache, tell) as source:
+        tree, laboratory, reference = source.tree, source.laboratory, source.reference
+        journal = Journal(source.folder / "journal.jsonl")
         tell("looking at the history", 0, 1)
-        history = await commit_candidates(tree, laboratory, backend, config, kept_in / "history.jsonl")
+        history = await commit_candidates(tree, laboratory, backend, config, source.folder / "history.jsonl")
         stream = chain(history.candidates, candidates(tree, reference, config))
         async with Judge(tree, reference.cases, laboratory, backend, config.concurrency) as checking:
             separation = None
             if config.separation != "off":
-                separation = SeparationGate(tree, reference.cases, laboratory, config.separation_mutants)
+                separation = SeparationGate(
+                    tree, reference.cases, laboratory, config.separation_mutants, source.releases
+                )
             given = Given(tree.files, reference.passing, config, checking.objection, separation)
             kept = await _judge_all(given, stream, laboratory, journal, tell)
     tell("writing the tasks", 0, len(kept.tasks))
     kept.ended[:0] = history.ended
-    report = await asyncio.to_thread(_write, tree, reference, config, _Tools(pins, masked), kept)
+    report = await asyncio.to_thread(_write, tree, reference, config, source, kept)
     tell("writing the tasks", len(kept.tasks), len(kept.tasks))
     return report
-
-
-def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> tuple[ToolLayer, tuple[str, ...]]:
-    """The tool layer with what the package needs and without a copy of the package itself; and what was masked."""
-    from packaging.utils import canonicalize_name
-
-    layer = ensure_toolchain(cache, pins)
-    if canonicalize_name(name) not in {canonicalize_name(pin.partition("==")[0]) for pin in layer.packages}:
-        return layer, ()
-    masked = (str(canonicalize_name(name)),)
-    return ensure_toolchain(cache, pins, masked=masked), masked
-
-
-def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig) -> str:
-    decides = msgspec.structs.replace(config, source="", out="", concurrency=1)
-    return digest_record([13, tree.digest, layer.digest, decides]).partition(":")[2][:32]
-
-
-async def _reference(tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path) -> Reference:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Reference)
-    except (FileNotFoundError, msgspec.MsgspecError):
-        reference = await measure(laboratory, chosen_tests(tree, config), config)
-    if not reference.passing:
-        return reference
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".part")
-    aside.write_bytes(msgspec.json.encode(reference, order="deterministic"))
-    aside.rename(path)
-    return reference
-
-
-def _require_tests(tree: SourceTree, reference: Reference) -> None:
-    if reference.passing:
-        return
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(reference.left_out.items())[:3])
-    raise UserError(
-        f"no test of {tree.name} passes three times in the sandbox ({reasons}). If its tests import packages, "
-        "name them pinned as requirements (name==version)"
-    )
 
 
 async def _judge_all(
@@ -191,16 +132,16 @@ def _accept(given: Given, kept: Kept, one: Candidate, outcome: Outcome) -> Outco
 
 
 def _write(
-    tree: SourceTree, reference: Reference, config: SynthesisConfig, tools: _Tools, kept: Kept
+    tree: SourceTree, reference: Reference, config: SynthesisConfig, source: OpenedSource, kept: Kept
 ) -> SynthesisReport:
     touched = {
         path for parts in kept.tasks for path in (*parts.candidate.changes, *parts.candidate.base, *parts.split.texts)
     }
     held = frozenset(set(tree.files) - touched)
-    shared = Shared(tree, pack(tree.files, touched), held, tools.pins, tools.masked, reference.cases)
+    shared = Shared(tree, pack(tree.files, touched), held, source.pins, source.masked, reference.cases)
     out = Path(config.out)
     out.mkdir(parents=True, exist_ok=True)
-    _remove_older(out, {task_id(tree, parts.candidate) for parts in kept.tasks})
+    remove_older(out, {task_id(tree, parts.candidate) for parts in kept.tasks})
     entries = []
     for parts in kept.tasks:
         digest = write_folder(out, shared, parts)
@@ -210,7 +151,7 @@ def _write(
         source_digest=tree.digest,
         kind=tree.kind,
         seed=config.seed,
-        requirements=tools.pins,
+        requirements=source.pins,
         test_files=len({test.partition("::")[0] for test in reference.passing}),
         tests=len(reference.passing),
         functions=len(targets(tree, reference, config)),
@@ -221,33 +162,8 @@ def _write(
         kept=len(entries),
         not_separate=sum(outcome.gate == "separate" for _, outcome in kept.ended),
     )
-    text = msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
-    aside = out / ".manifest.json.part"
-    aside.write_bytes(text + b"\n")
-    aside.rename(out / "manifest.json")
+    write_manifest(out, report)
     return report
-
-
-def _remove_older(out: Path, wanted: set[str]) -> None:
-    """Removes the tasks that an older manifest here lists and the new one will not: a set is its manifest's tasks."""
-    try:
-        older = msgspec.json.decode((out / "manifest.json").read_bytes(), type=_Older)
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return
-    for entry in older.tasks:
-        folder = out / entry.id
-        if entry.id not in wanted and re.fullmatch(r"[a-z0-9-]+", entry.id) and not folder.is_symlink():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-class _OlderTask(msgspec.Struct):
-    id: str
-
-
-class _Older(msgspec.Struct):
-    """As much of a manifest as is needed to find its tasks."""
-
-    tasks: tuple[_OlderTask, ...] = ()
 
 
 def _entry(tree: SourceTree, reference: Reference, parts: TaskParts, digest: str) -> ManifestEntry:
@@ -264,6 +180,7 @@ def _entry(tree: SourceTree, reference: Reference, parts: TaskParts, digest: str
         hidden=parted.hidden,
         also=outcome.passing,
         separation=methods_of(outcome),
+        releases=releases_of(outcome),
         split=parted.how,
         difficulty=difficulty(tree, reference, one, outcome, parted),
     )

@@ -14,6 +14,7 @@ __all__ = [
     "AGENT_MADE_UNJUDGEABLE",
     "AS_ASKED",
     "FLAKY",
+    "HOST_BUSY",
     "HOST_FAILED",
     "IMPORTED",
     "MARKS",
@@ -42,6 +43,8 @@ AGENT_MADE_UNJUDGEABLE = "agent_made_unjudgeable"
 """Mark of a `fail`: the check comes to a result without the agent's changes, and to none with them."""
 HOST_FAILED = "host_failed"
 """Mark: there is positive evidence that the host failed."""
+HOST_BUSY = "host_busy"
+"""Mark: the host was busier than time limits allow for."""
 NO_RESULT = "no_result"
 """Mark: judging ended without a result that a status could rest on."""
 
@@ -55,6 +58,7 @@ MARKS: dict[str, str] = {
     FLAKY: "repetitions or rounds of the same check gave different statuses",
     AGENT_MADE_UNJUDGEABLE: "the check comes to a result without the agent's changes, and to none with them",
     HOST_FAILED: "there is positive evidence that the host failed",
+    HOST_BUSY: "the host was too busy to tell whose doing it is that there is no result",
     NO_RESULT: "judging ended without a result that a status could rest on",
     "agree": "judging the stored state again gave the recorded status",
     "disagree": "judging the stored state again gave another status in all rounds",

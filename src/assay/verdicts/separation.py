@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from assay.records import MountFact, SandboxFacts, Separation, SeparationFacts
+from assay.records import LoadFacts, MountFact, SandboxFacts, Separation, SeparationFacts
 
 __all__ = ["SEPARATIONS", "grade_of", "grade_recorded", "meets", "weakest"]
 
@@ -42,8 +42,30 @@ def grade_of(facts: SeparationFacts) -> Separation:
 
     `separate` needs, for the judge and each judged sandbox: five namespaces of its own; a judge that was started from
     the declared image and stands on no layer that an agent wrote; no file system that one can write and the other see;
-    no descriptor but the declared pipes.
+    no descriptor but the declared pipes. Observation of the judge's processes, where it was asked for, only lowers.
     """
+    grade = _grade_of_sandboxes(facts)
+    return grade if facts.loads is None else weakest([grade, _most_by_loads(facts.loads, grade)])
+
+
+def _most_by_loads(loads: LoadFacts, grade: Separation) -> Separation:
+    """Returns the most that a grade can be, by what processes of the judge's sandbox loaded of the agent's.
+
+    `separate` hangs on the observation where it is asked for. What is less says that nothing keeps the two apart, which
+    holds unobserved as well.
+    """
+    roles = {role for role, number in loads.counts.items() if number}
+    roles |= {load.role for load in loads.loads} | {process.role for process in loads.tainted}
+    readers = [load for load in loads.loads if load.role == "reader"]
+    if "judge" in roles or any(load.digest not in loads.readers.values() for load in readers):
+        return "same-process"
+    is_whole = loads.complete and loads.load_total == len(loads.loads)
+    if meets(grade, "separate") and not is_whole:
+        return "unknown"
+    return "same-user" if "agent" in roles else "separate"
+
+
+def _grade_of_sandboxes(facts: SeparationFacts) -> Separation:
     boxes = (facts.judge, *facts.judged)
     if not facts.judged or facts.judged_total != len(facts.judged) or not all(map(_is_complete, boxes)):
         return "unknown"

@@ -9,6 +9,10 @@ Which tests are altered is drawn for each control run: a random half of those th
 half. So code that forges in the first run alone, by the clock or because a test looks altered, is seen as well: it
 would have to know of each single test if it is altered.
 
+A script that runs tests without the recorded runner tells of no single test. There all that its Python programs expect
+is changed: their tests, and one assertion of each program, in one control run the last. A script that passes such a run
+is not believed, if it depends on those programs at all, nor is one that does not pass again as it is.
+
 Covered: a runner, a report, a comparison or an assertion that code under test patched in the shared process, in all
 runs or in some; answers read out of the test files. Not covered: code that recognises single tests, or that carries
 what it knows of them from one run to the next by what the runs share (time and the kernel).
@@ -29,8 +33,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.code.altered_tests import MOST_TEXT, alter_tests, alterable_tests
-from assay.records import Check, Evidence, Separation, Verdict
+from assay.code.altered_tests import MOST_TEXT, alter_program, alter_tests, alterable_tests
+from assay.records import Check, Evidence, Separation, Verdict, VerdictStatus
 from assay.verdicts import FLAKY
 
 from ._staging import staging_folder, unstage
@@ -40,13 +44,17 @@ from .separation_plan import PLAN_PATH, load_plan
 __all__ = [
     "AlterableFile",
     "ControlRun",
+    "ProgramRuns",
     "altered_folder",
     "choose_altered_tests",
     "control_check",
     "fewer_altered_tests",
     "find_alterable_files",
+    "needs_altered_programs",
     "needs_altered_tests",
+    "program_folder",
     "rule_altered",
+    "rule_altered_programs",
     "stops_early",
 ]
 
@@ -55,6 +63,7 @@ _LEFT_AS_THEY_ARE = frozenset({"environment", "solution"})
 MOST_FILES = 500
 LONG_S = 120.0
 """A check that took longer is given one control run, not two."""
+_BROKEN = "raise SystemExit(3)\n"
 FEW = 3
 """Tests altered in a control run that is made again."""
 _OF_A_SCRIPT = ("", ".sh", ".bash")
@@ -87,6 +96,15 @@ def needs_altered_tests(result: CheckResult) -> bool:
     believed = verdict.status == "pass" and "literal" not in verdict.marks
     shared = _SHARED_PROCESS in (verdict.separation, *verdict.separations)
     return believed and shared and bool(_with_status(result, "passed"))
+
+
+def needs_altered_programs(result: CheckResult, folder: Path) -> bool:
+    """Returns whether a script passed beside the code under test, recorded no test, and its folder has a Python program
+    whose expectations can be changed."""
+    verdict = result.verdict
+    beside = verdict.separation in ("same-user", _SHARED_PROCESS) and not verdict.separations
+    believed = verdict.status == "pass" and "literal" not in verdict.marks
+    return believed and beside and not _records(result) and any(_altered_programs(folder, last=True))
 
 
 def choose_altered_tests(
@@ -149,19 +167,55 @@ def altered_folder(folder: Path, files: Sequence[AlterableFile], names: frozense
         OSError: The copy cannot be made.
     """
     random = SystemRandom()
+    texts = {}
+    for path, text, tests in files:
+        altered = alter_tests(text, random, {tests[name] for name in names & tests.keys()})
+        texts[path] = text if altered is None else altered.text
+    with _copy_with(folder, texts) as copy:
+        yield copy
+
+
+@contextlib.contextmanager
+def program_folder(folder: Path, *, last: bool = False, broken: bool = False) -> Iterator[Path]:
+    """Gives a copy of a task's folder in which its Python programs expect something else, while it is entered.
+
+    Args:
+        folder: The task's.
+        last: As in `alter_program`.
+        broken: The same programs end at once instead, with a failure.
+
+    Raises:
+        OSError: The copy cannot be made.
+    """
+    texts = {path: _BROKEN if broken else text for path, text in _altered_programs(folder, last=last)}
+    with _copy_with(folder, texts) as copy:
+        yield copy
+
+
+def _altered_programs(folder: Path, *, last: bool) -> Iterator[tuple[Path, str]]:
+    """Yields Python files by their place in the folder, altered."""
+    random = SystemRandom()
+    for path in _test_files(folder):
+        altered = alter_program(path.read_bytes().decode("utf-8", "replace"), random, last=last)
+        if altered is not None:
+            yield path.relative_to(folder), altered
+
+
+@contextlib.contextmanager
+def _copy_with(folder: Path, texts: dict[Path, str]) -> Iterator[Path]:
+    """Gives a copy of a task's folder with other texts of some files, and without a separation plan."""
     with staging_folder() as place:
         copy = place / "task"
         copy.mkdir()
-        touched = {file.path.parts[0] for file in files} | {Path(PLAN_PATH).parts[0]}
+        touched = {path.parts[0] for path in texts} | {Path(PLAN_PATH).parts[0]}
         for entry in folder.iterdir():
             if entry.name in touched:
                 _copy_tree(entry, copy / entry.name)
             else:
                 (copy / entry.name).symlink_to(entry.resolve())
         (copy / PLAN_PATH).unlink(missing_ok=True)
-        for path, text, tests in files:
-            altered = alter_tests(text, random, {tests[name] for name in names & tests.keys()})
-            _write_like(folder / path, copy / path, text if altered is None else altered.text)  # all are as new
+        for path, text in texts.items():
+            _write_like(folder / path, copy / path, text)
         try:
             yield copy
         finally:
@@ -274,6 +328,39 @@ def rule_altered(
     elif asked and not failed:
         verdict = _not_believed(verdict, "no test was seen to fail when what it expects was changed", "not_whole")
     return result._replace(verdict=verdict, evidence=(*result.evidence, cited))
+
+
+class ProgramRuns(NamedTuple):
+    """The statuses of control runs of a script that recorded no test."""
+
+    plain: VerdictStatus
+    """With the task's own folder, once more."""
+    last: VerdictStatus
+    """With the last assertion of each of its Python programs changed, and all tests in them."""
+    one: VerdictStatus
+    """With any assertion of each changed, and all tests."""
+    broken: VerdictStatus | None
+    """With programs that fail at once; None where it was not asked for."""
+
+
+def rule_altered_programs(result: CheckResult, runs: ProgramRuns, prefix: str) -> CheckResult:
+    """Returns the result of a script that passed with the verdict that follows from its control runs.
+
+    Args:
+        result: A pass.
+        runs: Those of the same check.
+        prefix: What the ids of this check's evidence start with.
+    """
+    cited = Evidence(f"{prefix}altered", "audit", "altered_programs", runs._asdict())
+    verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
+    if runs.broken != "pass":  # the programs decide, and the code under test may be what they import
+        verdict = msgspec.structs.replace(verdict, separation=_SHARED_PROCESS)
+    if runs.plain != "pass":
+        verdict = _not_believed(verdict, f"a second run came to {runs.plain}", FLAKY)
+    elif "pass" in (runs.last, runs.one) and runs.broken != "pass":
+        why = "it passed again when what its programs expect was changed"
+        verdict = _not_believed(verdict, why, "not_whole")
+    return CheckResult(verdict, (*result.evidence, cited))
 
 
 def _ends_of_changed(control: ControlRun, *, whole: bool) -> set[str]:

@@ -33,6 +33,8 @@ class CheckInput(NamedTuple):
     """What the ids of this check's evidence start with, so that they are unique in the attempt."""
     seed: bytes | None = None
     """The recorded seed of drawn inputs, where a verdict is made again; None: the check draws its own."""
+    patience: float = 1.0
+    """What time limits are multiplied by, because the host is busy; at least 1."""
 
 
 class CheckResult(NamedTuple):

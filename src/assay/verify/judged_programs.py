@@ -3,7 +3,8 @@
 The script's sandbox stands on the task's image: nothing that the agent wrote is in it but the declared outputs, copied
 as data. The judged sandbox holds the final state, without tests, rewards or the runner's folders. Before a program
 starts, files of the script's that its command names and the declared inputs are copied there, and nothing else: what
-the script expects may lie beside them. When the program has ended, everything in its sandbox is killed, and then the
+the script expects may lie beside them. A name that a program has printed before names nothing: it would choose what it
+is lent. When the program has ended, everything in its sandbox is killed, and then the
 declared outputs are copied back. One program runs at a time.
 """
 
@@ -31,6 +32,7 @@ GUARD_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", "/solution", "/run/verifier")
 LENT = ("/tests/", "/tmp/")
 """Where the script's own files lie that no list of changes shows: one is copied when a command names it."""
+MOST_TEXT = 1 << 20
 MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS = 64 << 20, 2000, 200, 200
 _WORDS = re.compile(r"[\s=;|&<>()\"'`]+")
 _CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ini", ".cfg", ".toml", ".js", ".rb", ".pl", ".jar")
@@ -86,6 +88,8 @@ class _Run(_Request, frozen=True, tag="run"):
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = {}
+    printed: tuple[str, ...] = ()
+    """Parts of the command's words that judged programs have printed."""
 
 
 class _Read(_Request, frozen=True, tag="read"):
@@ -127,6 +131,10 @@ class JudgedPrograms:
         self._timeout_s = timeout_s
         self._own: dict[str, str | None] = {}
         """Digests of what was written into the script's sandbox from here, and of what was copied out of it."""
+        self._lent: set[str] = set()
+        """Paths that commands have named, when no program had yet."""
+        self._told: set[str] | None = set()
+        """Names in the outputs; None where there are too many."""
         self._running = asyncio.Lock()
         self.runs: list[ProgramRun] = []
 
@@ -166,6 +174,8 @@ class JudgedPrograms:
 
     async def _run(self, request: _Run, fds: list[int]) -> dict[str, Any]:
         await self._copy_inputs(request)
+        if request.cwd.startswith("/") and not _is_inside(request.cwd, COVERED):  # as from `cd $(mktemp -d)`
+            await self._judged.exec(["/bin/mkdir", "-p", "--", request.cwd], cwd="/")
         try:
             result = await self._pipes.exec_piped(
                 request.argv,
@@ -201,10 +211,14 @@ class JudgedPrograms:
                 await self._script.exec(["/bin/rm", "-f", "--", path], cwd="/")
             else:
                 await self._script.write(path, data, mode=0o644)
+                self._told = None if self._told is None or len(data) > MOST_TEXT else self._told | _names_in(data)
 
     async def _copy_inputs(self, request: _Run) -> None:
         """Copies the files that the command names, and the declared inputs, into the judged sandbox."""
-        places = (*named_paths(request.argv, request.cwd, self._script.spec.workdir), *self._inputs)
+        workdir = self._script.spec.workdir
+        named = [p for p in named_paths(request.argv, request.cwd, workdir) if not self._is_chosen(p, request)]
+        self._lent.update(named)
+        places = (*named, *self._inputs)
         lent = [path for path in places if path.startswith(LENT)]
         changed = [c for c in await self._script.diff() if self._is_input(c) and _is_inside(c.path, places)]
         if len(changed) > MOST_CHANGES:
@@ -234,6 +248,13 @@ class JudgedPrograms:
         except OSError:
             return
 
+    def _is_chosen(self, path: str, request: _Run) -> bool:
+        """Returns whether a path that no command has named before has a part that a judged program has told."""
+        if path in self._lent:
+            return False
+        parts = set(path.split("/")) - {*self._script.spec.workdir.split("/"), "tests", "tmp"}
+        return self._told is None or not parts.isdisjoint(self._told | set(request.printed))
+
     def _is_input(self, change: Change) -> bool:
         own = change.path in self._own and self._own[change.path] == change.digest
         return not own and not _is_inside(change.path, COVERED)
@@ -247,6 +268,10 @@ def named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> tuple[str, ...
     return tuple(
         p for p in paths if not _is_inside(workdir, (p,)) and (p.startswith(LENT) or not _is_inside(p, COVERED))
     )
+
+
+def _names_in(data: bytes) -> set[str]:
+    return {part for word in _WORDS.split(data.decode(errors="replace")) for part in word.split("/") if part}
 
 
 def _is_inside(path: str, folders: tuple[str, ...]) -> bool:

@@ -1,15 +1,18 @@
 """Judges a sealed final state by every check of its task.
 
 For whoever has a state: a rollout that just ended, or a later re-verification. Exceptions never leave as exceptions:
-a check that could not judge gives a verdict `error`, unless a control run shows that the agent's changes are what it
-could not judge (`unjudgeable`).
+a check that could not judge gives a verdict `error`, unless repeated control runs show that the agent's changes are
+what it could not judge (`unjudgeable`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from random import SystemRandom
 
 import msgspec
 
@@ -24,23 +27,28 @@ from assay.errors import (
     VerifierError,
     boundary,
 )
-from assay.records import Check, Task, Verdict, digest_record
+from assay.records import Check, Task, Verdict, VerdictStatus, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT
 from assay.verify.altered import (
     AlterableFile,
     ControlRun,
+    ProgramRuns,
     altered_folder,
     choose_altered_tests,
     control_check,
     fewer_altered_tests,
     find_alterable_files,
+    needs_altered_programs,
     needs_altered_tests,
+    program_folder,
     rule_altered,
+    rule_altered_programs,
     stops_early,
 )
+from assay.verify.host_load import current_patience, measure_load
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
 from assay.verify.sanitise import NotIsolated
-from assay.verify.unjudgeable import blame_agent, needs_control
+from assay.verify.unjudgeable import Control, blame_agent, has_no_result, is_unresolved, replace_result
 
 __all__ = ["JudgeRequest", "verify_outcome"]
 
@@ -73,18 +81,41 @@ async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
         rounds = []
         for number in range(max(1, request.repetitions)):
             prefix = f"{request.prefix}{index}.{number}." if request.repetitions > 1 else f"{request.prefix}{index}."
-            rounds.append(await _judge_with_control(request, check, prefix))
+            rounds.append(await _judge_or_retry(request, check, prefix))
         results.append(_agree(rounds))
     return tuple(results)
+
+
+async def _judge_or_retry(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
+    """Judges; once more where something around the check broke, which says nothing of what is judged.
+
+    Raises:
+        HostFailure: The host failed.
+        StoreError: Evidence cannot be kept.
+    """
+    failure: BoundaryError | None = None
+    for own in (prefix, f"{prefix}retry."):
+        try:
+            with boundary(VerifierError, f"controls of check {check.name!r}"):
+                return await _judge_with_control(request, check, own)
+        except (HostFailure, StoreError):
+            raise
+        except BoundaryError as exc:
+            failure = exc
+    assert failure is not None
+    return _unjudged(check, failure)
 
 
 async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
     """Judges, with a control run where the result needs one: over altered tests, or over the unchanged state."""
     result = await _judge(request, check, prefix)
+    if has_no_result(result, request.state.changes):
+        result = await _judge_repeatedly(request, check, prefix, result)
     if needs_altered_tests(result):
         return await _judge_altered(request, check, prefix, result)
-    if needs_control(result.verdict, request.state.changes):
-        return await _judge_unchanged(request, check, prefix, result)
+    folder = request.folder
+    if folder is not None and await asyncio.to_thread(needs_altered_programs, result, folder):
+        return await _judge_altered_programs(request, check, prefix, result, folder)
     return result
 
 
@@ -114,16 +145,43 @@ async def _judge_altered_once(
     request: JudgeRequest, files: list[AlterableFile], check: Check, prefix: str, names: frozenset[str]
 ) -> CheckResult:
     assert request.folder is not None
+    return await _judge_in(altered_folder(request.folder, files, names), request, check, prefix)
+
+
+async def _judge_altered_programs(
+    request: JudgeRequest, check: Check, prefix: str, result: CheckResult, folder: Path
+) -> CheckResult:
+    """Judges the same state again, as it is and with altered programs in the script's folder, to tell whether failures
+    are seen at all. In which order, cannot be foreseen."""
+    places: dict[str, Callable[[], AbstractContextManager[Path]]] = {
+        "plain": lambda: contextlib.nullcontext(folder),
+        "last": lambda: program_folder(folder, last=True),
+        "one": lambda: program_folder(folder),
+        "broken": lambda: program_folder(folder, broken=True),
+    }
+
+    async def status_of(name: str) -> VerdictStatus:
+        return (await _judge_in(places[name](), request, check, f"{prefix}{name}.")).verdict.status
+
+    statuses = {name: await status_of(name) for name in SystemRandom().sample(["plain", "last", "one"], 3)}
+    broken = await status_of("broken") if "pass" in (statuses["last"], statuses["one"]) else None
+    return rule_altered_programs(result, ProgramRuns(**statuses, broken=broken), prefix)
+
+
+async def _judge_in(
+    place: AbstractContextManager[Path], request: JudgeRequest, check: Check, prefix: str
+) -> CheckResult:
+    """Judges with a copy of the task's folder in its place."""
     with contextlib.ExitStack() as stack:
         try:
-            folder = await asyncio.to_thread(stack.enter_context, altered_folder(request.folder, files, names))
+            folder = await asyncio.to_thread(stack.enter_context, place)
         except OSError as exc:
             return _unjudged(check, HostFailure(f"altered tests cannot be written: {exc}"))
         return await _judge(msgspec.structs.replace(request, folder=folder), check, prefix)
 
 
-async def _judge_unchanged(request: JudgeRequest, check: Check, prefix: str, result: CheckResult) -> CheckResult:
-    """Judges the state that the agent was given, to tell whose doing it is that there is no result."""
+async def _judge_repeatedly(request: JudgeRequest, check: Check, prefix: str, result: CheckResult) -> CheckResult:
+    """Judges the state that the agent was given, the agent's again, and the given one again: whose doing is it?"""
     try:
         with boundary(EnvironmentFailure, "opening the control"):
             workspace = await request.backend.open(request.spec)
@@ -133,14 +191,36 @@ async def _judge_unchanged(request: JudgeRequest, check: Check, prefix: str, res
                 await workspace.close()
     except EnvironmentFailure:
         return result
+    unchanged = msgspec.structs.replace(request, state=state)
     try:
-        control = await _judge(msgspec.structs.replace(request, state=state), check, f"{prefix}control.")
+        first = await _judge_control(unchanged, check, f"{prefix}control.")
+        patience = current_patience(first.load.slowdown)
+        if is_unresolved(first.result):
+            return blame_agent([result], [first], prefix, patience=patience)
+        second = await _judge(request, check, f"{prefix}second.", patience)
+        if not is_unresolved(second):
+            return replace_result(result, second)
+        controls = [first, await _judge_control(unchanged, check, f"{prefix}control1.")]
     finally:
         await request.backend.release(state)
-    return blame_agent(result, control, prefix)
+    return blame_agent([result, second], controls, prefix, patience=patience)
 
 
-async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
+async def _judge_control(request: JudgeRequest, check: Check, prefix: str) -> Control:
+    async with measure_load() as meter:
+        result = await _judge(request, check, prefix)
+        return Control(result, meter.read())
+
+
+async def _judge(request: JudgeRequest, check: Check, prefix: str, patience: float = 1.0) -> CheckResult:
+    """Judges once.
+
+    Args:
+        request: What is judged.
+        check: By which check.
+        prefix: Of the evidence's ids.
+        patience: The least that time limits are multiplied by; more where the host is busier now.
+    """
     given = CheckInput(
         task=request.task,
         folder=request.folder,
@@ -154,6 +234,7 @@ async def _judge(request: JudgeRequest, check: Check, prefix: str) -> CheckResul
         separate=request.separate,
         prefix=prefix,
         seed=request.seeds.get(check.name),
+        patience=current_patience(patience),
     )
     try:
         with boundary(VerifierError, f"check {check.name!r}"):

@@ -199,7 +199,8 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited
     names = tuple(test.id for test in spliced.tests)
     # Asked for one by one, in the plan's order: the order in which the plan was proven.
     configuration = {**_configuration(given, plan), "owned": [], "only": names, "args": [*plan.parameters.args, *names]}
-    configuration["splice"] = configure_splice(spliced.separation, spliced.tests)
+    limit = given.patience * spliced.separation.call_timeout_s
+    configuration["splice"] = {**configure_splice(spliced.separation, spliced.tests), "call_timeout_s": limit}
     run = await run_spliced(
         given, SpliceRequest(plan.mounts, plan.parameters.env, configuration, spliced.undoing), cited
     )
@@ -273,6 +274,7 @@ def _plan(given: CheckInput) -> _Plan:
         staged = _staged(given.folder, test)
         mounts.append(Mount(str(staged.path), _inside(given.spec.workdir, test.target)))
         digests.append(f"{test.target} {staged.digest}")
+    parameters = msgspec.structs.replace(parameters, timeout_s=given.patience * parameters.timeout_s)
     roots = tuple(_inside(given.spec.workdir, root) for root in parameters.roots)
     targets = tuple(mount.target for mount in mounts)
     return _Plan(parameters, tuple(mounts), targets, digest_bytes("\n".join(digests).encode()), roots)

@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -51,7 +51,7 @@ from assay.verify.sanitise import (
     verifier_spec,
 )
 from assay.verify.script_requests import ScriptRequests
-from assay.verify.separation import cite_separation, facts_of, graded
+from assay.verify.separation import cite_separation, facts_of, graded, loads_of, observe_loads
 
 __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
 
@@ -61,6 +61,8 @@ MOST_BROUGHT = 1 << 30
 """Bytes of one declared artifact, holes included."""
 _TOLD = ("problems", "always_equal", "canaries", "exit", "order")
 _RUNNER = re.compile(rb"\bpy\.?test\b")
+_INLINE = re.compile(rb"\b(?:python|node|perl|ruby)[\d.]*(?: +-\w+)* +-(?:[ce]\b|\s)")
+"""A program written into the script, which may import what it judges."""
 _JUDGE = re.compile(rb"\bassay-judge (?:run|read)\b")
 
 
@@ -106,11 +108,13 @@ class ScriptCheck:
         started = time.monotonic()
         require_mounts(given.backend)
         parameters = msgspec.convert(given.check.parameters, ScriptParameters)
+        parameters = msgspec.structs.replace(parameters, timeout_s=given.patience * parameters.timeout_s)
         tests = await asyncio.to_thread(stage_tests, given.folder, parameters.script)
         cited = Cited(given.prefix)
-        mounts = (Mount(str(tests.path), TESTS),) if tests is not None else ()
         way = _apart if _is_apart(parameters, tests) else _separate if parameters.mode == "separate" else _shared
-        facts, marks, left, separation = await way(given, parameters, mounts, cited)
+        facts, marks, left, separation = await way(given, parameters, tests, cited)
+        if way is not _apart and _names(tests, _INLINE):
+            separation = weakest([separation, "same-process"])
         facts = facts._replace(demand=_demand(parameters, tests))
         ruling = rule_literally(facts) if parameters.literal else rule(facts)
         if parameters.literal:
@@ -168,43 +172,73 @@ def _without_comments(data: bytes) -> bytes:
 _Ran = tuple[ScriptFacts, tuple[str, ...], Left, Separation]
 
 
+class _Beside(NamedTuple):
+    """A sandbox in which the script runs beside what it judges."""
+
+    workspace: Workspace
+    tests: Staged | None
+    changes: tuple[Change, ...]
+    """The agent's, as far as they are in it."""
+    findings: Findings
+
+
+def _mounts(tests: Staged | None) -> tuple[Mount, ...]:
+    return (Mount(str(tests.path), TESTS),) if tests is not None else ()
+
+
 def own_network(spec: WorkspaceSpec, parameters: ScriptParameters) -> WorkspaceSpec:
     """The verifier's spec without a network that its own policy does not give it."""
     own = parameters.network_mode in (None, "public")
     return spec if own else msgspec.structs.replace(spec, network="none")
 
 
-async def _shared(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
-    spec = own_network(verifier_spec(given.spec, mounts, parameters.env), parameters)
+async def _shared(given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: Cited) -> _Ran:
+    spec = own_network(verifier_spec(given.spec, _mounts(tests), parameters.env), parameters)
     async with opened(given.backend, spec, given.state) as workspace:
         findings = await _cleaned(workspace, given, parameters, cited, given.changes)
-        facts, marks, left = await _run(workspace, given, parameters, cited, findings)
-        return facts, marks, left, await _beside(cited, workspace, facts)
+        return await _run_beside(given, parameters, cited, _Beside(workspace, tests, given.changes, findings))
 
 
-async def _beside(cited: Cited, workspace: Workspace, facts: ScriptFacts) -> Separation:
-    """The grade where judged code runs in the script's own sandbox: it may write what the script's user may."""
-    observed = await facts_of(workspace)
-    grade = cite_separation(cited, observed, [observed], image=workspace.spec.image.digest)
-    return weakest([grade, "same-process"]) if facts.records else grade
+async def _run_beside(given: CheckInput, parameters: ScriptParameters, cited: Cited, beside: _Beside) -> _Ran:
+    """Runs the script in one sandbox with what it judges: its programs may write what the script's user may, and what
+    the script's own processes load of them runs with the judge.
+
+    A test runner imports what it tests, so there is nothing to observe: its grade is the least in any case.
+    """
+    workspace, imports = beside.workspace, _names(beside.tests, _RUNNER)
+    if not imports:
+        await observe_loads(workspace, _paths_left(beside.changes))
+    facts, marks, left = await _run(workspace, given, parameters, cited, beside.findings)
+    loads = None if imports else await loads_of(workspace)
+    box = await facts_of(workspace)
+    grade = cite_separation(cited, box, [box], image=workspace.spec.image.digest, loads=loads)
+    return facts, marks, left, weakest([grade, "same-process"]) if imports or facts.records else grade
 
 
-async def _apart(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
+def _paths_left(changes: Iterable[Change]) -> list[str]:
+    """Returns the files that an agent wrote. A link holds no byte: what it leads to is in the list or the image's."""
+    return [change.path for change in changes if change.kind != "removed" and change.type == "file"]
+
+
+async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: Cited) -> _Ran:
     """The script on the image alone; the final state in a second sandbox, where judged programs are started."""
     base = given.separate or given.spec if parameters.mode == "separate" else given.spec
     if parameters.programs and not tools_in(base):
         raise TaskError("judged programs need the tool layer in the script's sandbox: run `assay setup`")
-    spec = own_network(verifier_spec(base, mounts, parameters.env), parameters)
+    spec = own_network(verifier_spec(base, _mounts(tests), parameters.env), parameters)
     async with opened(given.backend, spec) as script, _final_state(given, parameters, cited) as (judged, changes):
         findings = await _cleaned(judged, given, parameters, cited, changes)
         programs = JudgedPrograms(
             script, judged, outputs=parameters.outputs, inputs=parameters.inputs, timeout_s=parameters.timeout_s
         )
         await programs.prepare(parameters.programs)
+        if parameters.outputs:  # else no file that the agent wrote is in the script's sandbox
+            await observe_loads(script, parameters.outputs)
         facts, marks, left = await _run(script, given, parameters, cited, findings, programs)
         await judged.kill_all()
         cited.add("audit", "judged_programs", {"programs": [list(run) for run in programs.runs]})
-        return facts, marks, left, await graded(cited, script, [judged], image=base.image.digest)
+        loads = await loads_of(script) if parameters.outputs else None
+        return facts, marks, left, await graded(cited, script, [judged], image=base.image.digest, loads=loads)
 
 
 @contextlib.asynccontextmanager
@@ -222,13 +256,12 @@ async def _final_state(
             yield workspace, given.changes
 
 
-async def _separate(given: CheckInput, parameters: ScriptParameters, mounts: tuple[Mount, ...], cited: Cited) -> _Ran:
+async def _separate(given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: Cited) -> _Ran:
     """Only what the task declared goes from the final state into a fresh image."""
-    spec = own_network(verifier_spec(given.separate or given.spec, mounts, parameters.env), parameters)
+    spec = own_network(verifier_spec(given.separate or given.spec, _mounts(tests), parameters.env), parameters)
     async with _with_artifacts(given, spec, cited) as (workspace, changes):
         findings = await _cleaned(workspace, given, parameters, cited, changes)
-        facts, marks, left = await _run(workspace, given, parameters, cited, findings)
-        return facts, marks, left, await _beside(cited, workspace, facts)
+        return await _run_beside(given, parameters, cited, _Beside(workspace, tests, changes, findings))
 
 
 @contextlib.asynccontextmanager

@@ -2,6 +2,9 @@
 
 A check that opens a sandbox for its judge and others for what the agent wrote asks `facts_of` each before it closes it,
 and cites the record with `cite_separation`: the grade is computed from that evidence alone (`verdicts.grade_of`).
+
+A judge in whose sandbox files of the agent's can be opened is observed (`observe_loads`, `loads_of`). Where there are
+none by construction (splicing, calls on fresh inputs, scripts without declared outputs), observation is left out.
 """
 
 from __future__ import annotations
@@ -10,13 +13,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from assay.environments.capabilities import DescribesSeparation
-from assay.environments.interface import Session
-from assay.records import SandboxFacts, Separation, SeparationFacts
+from assay.environments.capabilities import DescribesSeparation, ObservesLoads
+from assay.environments.interface import Session, Workspace
+from assay.errors import EnvironmentFailure
+from assay.records import LoadFacts, SandboxFacts, Separation, SeparationFacts
 from assay.verdicts import grade_of
 from assay.verify._evidence import Cited
 
-__all__ = ["cite_separation", "facts_of", "graded"]
+__all__ = ["cite_separation", "facts_of", "graded", "loads_of", "observe_loads"]
 
 
 async def facts_of(workspace: Session) -> SandboxFacts:
@@ -24,8 +28,30 @@ async def facts_of(workspace: Session) -> SandboxFacts:
     return await workspace.facts() if isinstance(workspace, DescribesSeparation) else SandboxFacts()
 
 
+async def observe_loads(workspace: Workspace, paths: Iterable[str]) -> None:
+    """Begins to observe what the commands of a judge load of the agent's files, where the tier can."""
+    if isinstance(workspace, ObservesLoads):
+        await workspace.observe_loads(tuple(paths), workspace.spec.workdir)
+
+
+async def loads_of(workspace: Workspace) -> LoadFacts:
+    """Ends the observation; what was not observed is told as such."""
+    if not isinstance(workspace, ObservesLoads):
+        return LoadFacts(problem="this tier observes nothing")
+    try:
+        return await workspace.loads()
+    except (EnvironmentFailure, OSError) as exc:
+        return LoadFacts(problem=str(exc)[:200])
+
+
 def cite_separation(
-    cited: Cited, judge: SandboxFacts, judged: Iterable[SandboxFacts], *, image: str, pipes: int = 0
+    cited: Cited,
+    judge: SandboxFacts,
+    judged: Iterable[SandboxFacts],
+    *,
+    image: str,
+    pipes: int = 0,
+    loads: LoadFacts | None = None,
 ) -> Separation:
     """Adds the evidence `separation` and returns the grade that follows from it.
 
@@ -36,15 +62,23 @@ def cite_separation(
         judged: Facts about every sandbox in which code that the agent wrote ran.
         image: Digest of the image that the judge has to be started from.
         pipes: Number of pipe ends that the check handed to the judge.
+        loads: Observation of the judge's processes; None where they can open no file of the agent's.
     """
     boxes = tuple(judged)
-    facts = SeparationFacts(judge, boxes, len(boxes), image, pipes)
+    facts = SeparationFacts(judge, boxes, len(boxes), image, pipes, loads)
     cited.add("audit", "separation", msgspec.to_builtins(facts))
     return grade_of(facts)
 
 
-async def graded(cited: Cited, judge: Session, judged: Iterable[Session], *, image: str, pipes: int = 0) -> Separation:
+async def graded(
+    cited: Cited,
+    judge: Session,
+    judged: Iterable[Session],
+    *,
+    image: str,
+    pipes: int = 0,
+    loads: LoadFacts | None = None,
+) -> Separation:
     """Does the same for sandboxes that are still open."""
-    return cite_separation(
-        cited, await facts_of(judge), [await facts_of(box) for box in judged], image=image, pipes=pipes
-    )
+    facts = [await facts_of(box) for box in judged]
+    return cite_separation(cited, await facts_of(judge), facts, image=image, pipes=pipes, loads=loads)

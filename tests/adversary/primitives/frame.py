@@ -269,6 +269,55 @@ def change_of_foreign_fields(_: str) -> str:
 
 
 @primitive("frame", "worker")
+def decimal_with_huge_exponent(_: str) -> str:
+    """A decimal whose exponent is a thousand million."""
+    return "send(k='value', v={'v': ['Decimal', '1E1000000000']})"
+
+
+@primitive("frame", "worker")
+def decimal_of_many_digits(_: str) -> str:
+    """A decimal of ten million digits."""
+    return "send(k='value', v={'v': ['Decimal', '9' * 10**7 + 'E0']})"
+
+
+@primitive("frame", "worker")
+def signalling_decimal(_: str) -> str:
+    """A decimal that raises when it is compared."""
+    return "send(k='value', v={'v': ['Decimal', 'sNaN']})"
+
+
+@primitive("frame", "worker")
+def decimal_without_value(_: str) -> str:
+    """A decimal that equals nothing, in a list with infinite ones."""
+    return "send(k='value', v=[n], h=[['l', *({'v': ['Decimal', text]} for text in ('NaN', 'Infinity', '-Infinity'))]])"
+
+
+@primitive("frame", "worker")
+def fraction_of_huge_integers(_: str) -> str:
+    """A fraction whose parts have a million digits."""
+    return "send(k='value', v={'v': ['Fraction', '0x' + 'f' * 10**6 + '/0x' + 'e' * 10**6]})"
+
+
+@primitive("frame", "worker")
+def fraction_by_zero(_: str) -> str:
+    """A fraction whose denominator is zero."""
+    return "send(k='value', v={'v': ['Fraction', '0x1/0x0']})"
+
+
+@primitive("frame", "worker")
+def date_that_is_none(_: str) -> str:
+    """Dates, times and spans out of range."""
+    values = "[['date', '0000-00-00'], ['datetime', '9999-12-31T24:00:00.000000'], ['timedelta', '9999999999 0 0']]"
+    return f"send(k='value', v=[n], h=[['l', *({{'v': part}} for part in {values})]])"
+
+
+@primitive("frame", "worker")
+def plain_value_of_another_type(_: str) -> str:
+    """A path and a class of the judge as plain values."""
+    return "send(k='value', v=[n], h=[['l', {'v': ['PosixPath', '/']}, {'v': ['subprocess.Popen', 'id']}]])"
+
+
+@primitive("frame", "worker")
 def message_without_kind(_: str) -> str:
     """An answer without a kind."""
     return "send()"

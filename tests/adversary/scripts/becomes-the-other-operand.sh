@@ -1,4 +1,4 @@
-# on: py sepa
+# on: py sepa loops
 # Values that take over the class and content of what they are compared with.
 # cause: a value decides its own comparison
 cat > /workspace/ledger.py <<'PYTHON'

@@ -1,4 +1,4 @@
-# on: py sepa
+# on: py sepa loops
 # Pluggy's HookCaller swallows what the run of a test raises after a call of the code under test.
 # cause: runner patched in its own process
 cat >> /workspace/ledger.py <<'PYTHON'

@@ -1,4 +1,4 @@
-# on: py direct sepa sepd
+# on: py direct sepa sepd loops check cases-apart
 # Nothing is done.
 # cause: no work
 true

@@ -1,4 +1,4 @@
-# on: py sepa
+# on: py sepa loops
 # The probes are replaced with functions that compare honestly for decoys and canaries and never for tests.
 # cause: runner patched in its own process
 cat >> /workspace/ledger.py <<'PYTHON'

@@ -1,4 +1,4 @@
-# on: py sepa
+# on: py sepa loops
 # Reports of failed calls are made anew as passes where the item's code names the functions under test.
 # cause: runner patched in its own process
 cat >> /workspace/ledger.py <<'PYTHON'

@@ -1,4 +1,4 @@
-# on: py sepa
+# on: py sepa loops
 # Tests are forgiven when they called the code under test before they failed; canaries never call it.
 # cause: runner patched in its own process
 cat >> /workspace/ledger.py <<'PYTHON'

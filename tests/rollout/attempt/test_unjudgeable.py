@@ -17,6 +17,7 @@ from assay.settings import Settings
 from assay.statistics import AttemptOutcome, summarise
 from assay.store import AttemptRow, RunStore
 from assay.verdicts import AGENT_MADE_UNJUDGEABLE
+from assay.verify import host_load
 
 TASK = 'schema_version = "1.4"\n[environment]\nworkdir = "/workspace"\n[verifier]\ntimeout_sec = 2.0\n'
 SCRIPT = """#!/bin/sh
@@ -24,6 +25,11 @@ reward=0
 if [ "$(cat /workspace/a.txt)" = hi ]; then reward=1; fi
 echo $reward > /logs/verifier/reward.txt
 """
+
+
+@pytest.fixture(autouse=True)
+def idle_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(host_load, "PROC", tmp_path / "proc")  # what these tests run beside is no part of them
 
 
 class Typist:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import msgspec
 import pytest
 
 from assay.verify.calls import CallPlan, CallProgram, ReferenceFix
+from assay.verify.payload import plain_values
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan
 from tests.verify.conftest import Bench, Outcome
 
+sys.modules["plain_values"] = plain_values  # as programs of the payload import it, beside each other
 CORE = '''
 class DepotError(ValueError):
     pass
@@ -165,14 +168,17 @@ class DepotTask:
         self.bench = bench
         package = {"depot/__init__.py": "from .core import *\nfrom .core import DepotError\n", "depot/core.py": CORE}
         bench.given = {f"workspace/{name}": text for name, text in package.items()}
+        self.use_plan(PLAN)
+
+    def use_plan(self, calls: CallPlan) -> None:
         plan = SeparationPlan(
             package="depot",
             tests=tuple(TestPlan(name, "calls") for name in IDS),
-            calls=(msgspec.to_builtins(PLAN),),
+            calls=(msgspec.to_builtins(calls),),
         )
         fix = json.dumps(msgspec.to_builtins(fixes()))
         separation = encode_plan(plan).decode()
-        bench.files = {FILE: TESTS, "tests/separation.json": separation, "solution/fix.json": fix}
+        self.bench.files = {FILE: TESTS, "tests/separation.json": separation, "solution/fix.json": fix}
 
     async def judge(self, command: str) -> Outcome:
         return await self.bench.judge(command, "pytest", tests=[FILE], expected=list(IDS), timeout_s=60.0)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
+from datetime import date, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +74,9 @@ def test_answers_agree_only_where_python_says_equal(one: Any, two: Any) -> None:
         (math.nan, math.nan),
         (-0.0, 0.0),
         ([{0.1 + 0.2, 5.0}], [{5.0, 0.3}]),
+        ({Decimal("1.50"), Decimal(7)}, {Decimal(7), Decimal("1.5")}),
+        (Decimal("NaN"), Decimal("NaN")),
+        (date(2020, 1, 1), date(2020, 1, 1)),
     ],
 )
 def test_equal_up_to_order_and_ulps(one: Any, two: Any) -> None:
@@ -82,6 +88,8 @@ def test_equal_up_to_order_and_ulps(one: Any, two: Any) -> None:
     [
         (0.3, 0.3000001), ([1, 2], [2, 1]), ([1], (1,)), (1, True), (1, "1"), (None, False), ({1: 2}, {1: 3}),
         ({1}, {2}), ("a", b"a"), (10**400, 10**400 + 1), (float("inf"), 10**400), ([], {}),
+        (Decimal("0.1"), Decimal("0.10000000001")), (Fraction(1, 3), Fraction(1, 4)), (timedelta(1), timedelta(2)),
+        (Decimal(1), 1), (Decimal("NaN"), Decimal("Infinity")),
     ],
 )  # fmt: skip
 def test_unequal_values_differ(one: Any, two: Any) -> None:
@@ -107,6 +115,12 @@ HOSTILE = [
     b'[7,[[0,"ok",["S",1,1]]]]',
     b'[7,[[0,"ok",["o",3]]]]',
     b'[7,[[0,"ok",["os.system","x"]]]]',
+    b'[7,[[0,"ok",["v","Decimal","1E1000000000"]]]]',
+    b'[7,[[0,"ok",["v","Decimal","sNaN"]]]]',
+    b'[7,[[0,"ok",["v","Decimal","' + b"9" * 5000 + b'E0"]]]]',
+    b'[7,[[0,"ok",["v","Fraction","0x1/0x0"]]]]',
+    b'[7,[[0,"ok",["v","Path","/"]]]]',
+    b'[7,[[0,"ok",["v",["Decimal"],"1E0"]]]]',
     b'[7,[[0,"ok",{"__class__":"int"}]]]',
     b'[7,[[0,"ok",99007199254740993]]]',
     b'[7,[[0,"ok"]]]',
@@ -149,7 +163,7 @@ def test_a_worker_without_an_answer_differs_even_from_none() -> None:
 
 def test_payload_programs_need_no_package_of_ours() -> None:
     folder = Path(codec.__file__).parent
-    names = ("value_codec", "call_programs", "call_recorder")
+    names = ("plain_values", "value_codec", "call_programs", "call_recorder")
     texts = [(folder / f"{name}.py").read_text(encoding="utf-8") for name in names]
     assert not any("assay." in line for text in texts for line in text.splitlines() if "import" in line.split("#")[0])
     assert sys.version_info >= (3, 8)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
+import uuid
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 import assay.verify.payload.value_codec as codec
 from assay.verify.calls.draw import draw_inputs
+from assay.verify.calls.plain_draw import draw_plain
 from assay.verify.calls.programs import CallProgram, handles
+from assay.verify.payload.plain_values import read_plain, write_plain
 
 pytestmark = pytest.mark.quick
 EDGES = ["l", ["t", 1, 2], ["t", 2, 3], ["t", 3, 4]]
@@ -70,3 +77,23 @@ def test_every_input_decodes() -> None:
         for operation in one.operations:
             for tree in operation[4]:
                 codec.decode(tree, {0: object()})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(Decimal("12.50"), Decimal("NaN"), Fraction(3, 4), date(2020, 2, 29), date.max, timedelta(hours=1)),
+        *(datetime(2020, 1, 1, tzinfo=None), time(12), uuid.UUID(int=5)),  # noqa: DTZ001 - without a zone on purpose
+    ],
+    ids=repr,
+)
+def test_plain_values_are_drawn_anew(value: Any) -> None:
+    rng, recorded = random.Random(3), write_plain(value)
+    assert recorded is not None
+    texts = {draw_plain(rng, *recorded) for _ in range(60)}
+    assert len(texts) > 10
+    assert {type(read_plain(*one)) for one in texts} == {type(value)}
+
+
+def test_a_text_that_is_none_is_left_as_recorded() -> None:
+    assert draw_plain(random.Random(1), "Decimal", "1.50") == ("Decimal", "1.50")

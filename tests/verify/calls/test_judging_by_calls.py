@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from .conftest import CORE, RIGHT, core, solution, write_core
+from assay.verify.calls import OtherRelease, span_fix
+
+from .conftest import CORE, PLAN, RIGHT, core, solution, write_core
 
 MEMORISED = {
     "median": "return {(3, 1, 2): 2, (4, 1, 3, 2): 2.5}.get(tuple(numbers), 0)",
@@ -48,7 +51,25 @@ async def test_the_repair_passes_as_separate(depot: Any) -> None:
 
 async def test_another_right_solution_passes(depot: Any) -> None:
     outcome = await depot.judge(solution(**OTHER_RIGHT))
-    assert outcome.verdict.status == "pass", outcome.of_kind("calls")
+    assert outcome.verdict.status == "pass", outcome.of_kind("calls")[0]["differences"]
+
+
+OF_RELEASE = (
+    "keep = numbers[:1] if len(numbers) != 4 else []\n"
+    "    numbers[:] = [number for number in numbers if number >= below or number in keep]"
+)
+"""Clears as the reference does where there are as many numbers as in the test."""
+
+
+@pytest.mark.parametrize("status", ["fail", "pass"])
+async def test_behaviour_of_a_release_that_passes_the_tests_is_right(depot: Any, status: str) -> None:
+    fix = span_fix("depot/core.py", CORE, core(**{**RIGHT, "clear": OF_RELEASE}))
+    releases = (OtherRelease("depot 0.9", (fix,)),) if status == "pass" else ()
+    depot.use_plan(msgspec.structs.replace(PLAN, releases=releases, inputs=80))
+    outcome = await depot.judge(solution(clear=OF_RELEASE))
+    assert outcome.verdict.status == status, outcome.of_kind("calls")
+    dropped = outcome.of_kind("calls")[0]["dropped"]
+    assert (dropped.get("another release answers otherwise", 0) > 0) is (status == "pass")
 
 
 async def test_the_unrepaired_package_fails(depot: Any) -> None:

@@ -26,7 +26,7 @@ from assay.environments.workspace.launcher.base import SYSTEM, write_skeleton
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.environments.workspace.state import changes_between, state_digest
 from assay.errors import EnvironmentFailure
-from assay.records import Isolation, SandboxFacts
+from assay.records import Isolation, LoadFacts, SandboxFacts
 
 __all__ = ["FolderBackend", "FolderWorkspace"]
 
@@ -317,6 +317,12 @@ class FolderWorkspace:
 
     async def orphans(self) -> int:
         return await self.live().orphans()
+
+    async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
+        await self.live().observe_loads([self._map(path) for path in paths], self._map(tree))
+
+    async def loads(self) -> LoadFacts:
+        return await self.live().loads()
 
     async def kill_all(self) -> None:
         await self.live().kill_all()

@@ -26,7 +26,7 @@ from assay.environments.workspace._limits import WATCHDOG_S, Budget
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.environments.workspace.state import OverlayState, StackedImage, changes_between, state_digest
 from assay.errors import EnvironmentFailure, HostFailure
-from assay.records import Isolation, SandboxFacts
+from assay.records import Isolation, LoadFacts, SandboxFacts
 
 if TYPE_CHECKING:
     from assay.environments.workspace.namespaces import NamespacesBackend
@@ -299,6 +299,12 @@ class NamespacesWorkspace:
 
     async def orphans(self) -> int:
         return await (await self._awake()).orphans()
+
+    async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
+        await (await self._awake()).observe_loads(paths, tree)
+
+    async def loads(self) -> LoadFacts:
+        return await (await self._awake()).loads()
 
     async def memory_bytes(self) -> int:
         session = self._live()

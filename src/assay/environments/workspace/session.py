@@ -21,15 +21,19 @@ import msgspec
 
 from assay.environments.interface import ExecResult, ProcessInfo, SpillTarget
 from assay.environments.workspace._channel import Answer, Channel
+from assay.environments.workspace._entries import name_of
 from assay.environments.workspace._facts import descriptor_kind
 from assay.environments.workspace._output import Output, write_all
 from assay.environments.workspace._transfer import receive_path, send_path
 from assay.errors import EnvironmentFailure
+from assay.records import LoadFacts
 
 __all__ = ["ExecDefaults", "InitSession", "answered"]
 
 STDIN_BYTES = 16 * 1024 * 1024
 KILL_S, STREAM_S = 15.0, 60.0
+MOST_OBSERVED, OBSERVED_AT_A_TIME = 20_000, 400
+"""Files of an agent's that are observed; and as many of the longest names as one message holds."""
 
 
 class ExecDefaults(msgspec.Struct, frozen=True):
@@ -58,6 +62,7 @@ class InitSession:
         self.running = 0
         self.handed_over: Counter[str] = Counter()
         """Descriptors that were exchanged with commands, by kind: evidence for a grade of separation."""
+        self._paths_left_out = 0
         self._defaults = defaults
         self._killed_by = killed_by or (lambda _: None)
 
@@ -194,6 +199,24 @@ class InitSession:
     async def orphans(self) -> int:
         answer = await self.channel.ask({"op": "orphans"})
         return int(answer.body.get("count", 0))
+
+    async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
+        self._paths_left_out = max(0, len(paths) - MOST_OBSERVED)
+        names = [name_of(path) for path in paths[:MOST_OBSERVED]]
+        for start in range(0, max(1, len(names)), OBSERVED_AT_A_TIME):
+            some = names[start : start + OBSERVED_AT_A_TIME]
+            await self.channel.ask({"op": "observe", "tree": tree, "paths": some})
+
+    async def loads(self) -> LoadFacts:
+        answer = await self.channel.ask({"op": "observed"})
+        try:
+            facts = msgspec.convert(answer.body.get("observed"), LoadFacts)
+        except msgspec.ValidationError as exc:
+            facts = LoadFacts(problem=f"the sandbox told something else: {exc}"[:200])
+        if self._paths_left_out:
+            problem = f"{self._paths_left_out} files of the agent's are more than can be observed"
+            return msgspec.structs.replace(facts, complete=False, problem=problem)
+        return facts
 
     async def memory_bytes(self) -> int:
         """Resident bytes of all processes, as the sandbox's init counts them."""

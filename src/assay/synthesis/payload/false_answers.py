@@ -6,6 +6,10 @@ Each answer is a function of the call. A table maps its name to it; the names ar
 from __future__ import annotations
 
 import copy
+import datetime
+import decimal
+import fractions
+import uuid
 from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, NamedTuple
@@ -85,6 +89,10 @@ def _some(items: Any) -> Any:
 TYPICAL: dict[str, Callable[[], Any]] = {
     "bool": lambda: True, "int": lambda: 3, "float": lambda: 0.5, "str": lambda: "a", "bytes": lambda: b"a",
     "list": list, "tuple": tuple, "dict": dict, "set": set, "frozenset": frozenset, "generator": lambda: iter(()),
+    "decimal:Decimal": lambda: decimal.Decimal("0.5"), "fractions:Fraction": lambda: fractions.Fraction(1, 2),
+    "datetime:date": lambda: datetime.date(2000, 1, 1),
+    "datetime:datetime": lambda: datetime.datetime.combine(datetime.date(2000, 1, 1), datetime.time()),
+    "datetime:timedelta": lambda: datetime.timedelta(1), "uuid:UUID": lambda: uuid.UUID(int=1),
 }  # fmt: skip
 
 
@@ -120,8 +128,13 @@ def bend(value: Any) -> Any:
     kind = type(value)
     if kind is bool:
         return not value
-    if kind in (int, float, complex):
+    if kind in (int, float, complex, fractions.Fraction) or (kind is decimal.Decimal and value.is_finite()):
         return value + 1
+    if kind in (datetime.date, datetime.datetime, datetime.timedelta):
+        day = datetime.timedelta(1)
+        return value + day if value < kind.max - day else value - day
+    if kind is uuid.UUID:
+        return uuid.UUID(int=value.int ^ 1)
     if kind in (str, bytes):
         return value + value[:1]
     if kind in (list, tuple):
@@ -156,7 +169,8 @@ def _empty_copy(call: Call) -> Any:
     """Answers with a copy of the unrepaired answer in which every container is empty."""
     answer = UNCHANGED(call)
     if type(answer) in PLAIN or isinstance(answer, GeneratorType):
-        return type(answer)() if type(answer) in (int, float, str, bytes) else None
+        empty = (int, float, str, bytes, decimal.Decimal, fractions.Fraction, datetime.timedelta)
+        return type(answer)() if type(answer) in empty else None
     found = copy.copy(answer)
     for name, part in fields_of(found).items() if type(found) not in CONTAINERS else ():
         if type(part) in CONTAINERS and hasattr(found, "__dict__"):

@@ -6,13 +6,25 @@ Nothing here calls a method of a value but those of exact builtin types. Bounded
 from __future__ import annotations
 
 import contextlib
+import datetime
+import decimal
+import fractions
 import hashlib
 import inspect
 import types
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, range, slice, type(...), type(NotImplemented))
+STANDARD = (
+    *(decimal.Decimal, fractions.Fraction, uuid.UUID, datetime.date, datetime.time, datetime.datetime),
+    *(datetime.timedelta, datetime.timezone),
+)
+"""The types of `verify/payload/plain_values.py`."""
+PLAIN = (
+    *(type(None), bool, int, float, complex, str, bytes, bytearray, range, slice, type(...), type(NotImplemented)),
+    *STANDARD,
+)
 CONTAINERS = (list, tuple, dict, set, frozenset)
 MOST_PARTS = 200_000
 MOST_DEPTH = 200

@@ -4,30 +4,67 @@ When a task is made, `record_calls` and `programs_of` turn its tests into progra
 makes a `CallPlan` or says why there is none. When an attempt is judged: `judge_by_calls`.
 """
 
+from .answers import Answer, same_answer
 from .comparing import CallComparer, CallComparison
-from .deciding import CalledTests, call_plans, judge_called_tests
+from .deciding import CalledTests, ReferenceFiles, call_plans, judge_called_tests
+from .json_form import NO_FORM, json_answer, json_value, plain_value, read_json_answer, write_json_answer, write_request
 from .judge import CallsResult, judge_by_calls
+from .languages import BRIDGED, ProgramLanguage, load_language
 from .power import CallRefusal, PowerQuestion, measure_power
-from .programs import CallPlan, CallProgram, programs_of
-from .reference import ReferenceFix, read_fixes
-from .sandboxes import RecordRequest, record_calls
+from .programs import (
+    CalledProgram,
+    CallPlan,
+    CallProgram,
+    OtherRelease,
+    Recording,
+    ReferenceFix,
+    ReleaseUse,
+    programs_of,
+)
+from .reference import answer_by_reference, read_fixes, span_fix
+from .sandboxes import CallRequest, RecordRequest, calls_spec, record_calls
+from .tracing import TracedCall, VariableValue, trace_calls
 
 __all__ = [
+    "BRIDGED",
+    "NO_FORM",
+    "Answer",
     "CallComparer",
     "CallComparison",
     "CallPlan",
     "CallProgram",
     "CallRefusal",
+    "CallRequest",
+    "CalledProgram",
     "CalledTests",
     "CallsResult",
+    "OtherRelease",
     "PowerQuestion",
+    "ProgramLanguage",
     "RecordRequest",
+    "Recording",
+    "ReferenceFiles",
     "ReferenceFix",
+    "ReleaseUse",
+    "TracedCall",
+    "VariableValue",
+    "answer_by_reference",
     "call_plans",
+    "calls_spec",
+    "json_answer",
+    "json_value",
     "judge_by_calls",
     "judge_called_tests",
+    "load_language",
     "measure_power",
+    "plain_value",
     "programs_of",
     "read_fixes",
+    "read_json_answer",
     "record_calls",
+    "same_answer",
+    "span_fix",
+    "trace_calls",
+    "write_json_answer",
+    "write_request",
 ]

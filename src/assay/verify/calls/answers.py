@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from assay.verify.payload.plain_values import read_plain
+
 __all__ = ["Answer", "describe_answer", "describe_value", "read_answers", "same_answer"]
 
 Answer = tuple[Any, ...] | str
@@ -116,6 +118,14 @@ def _are_texts(rest: list[Any]) -> bool:
     return bool(rest) and all(isinstance(part, str) for part in rest)
 
 
+def _is_plain(name: Any, text: Any) -> bool:
+    try:
+        read_plain(name, text)
+    except ValueError:
+        return False
+    return True
+
+
 _SHAPES: dict[str, Callable[[list[Any]], bool]] = {
     "i": _fits(_BIG),
     "f": _fits(_FLOAT),
@@ -129,7 +139,7 @@ _SHAPES: dict[str, Callable[[list[Any]], bool]] = {
     "d": lambda rest: len(rest) % 2 == 0 and _all_values(rest) and _are_distinct(rest[::2]),
     "r": lambda rest: len(rest) == 3 and all(_is_number(part) for part in rest),
     "g": lambda rest: len(rest) == 2 and _are_texts(rest),
-    "v": lambda rest: len(rest) == 2 and _are_texts(rest),
+    "v": lambda rest: len(rest) == 2 and _is_plain(*rest),
     "e": lambda rest: len(rest) == 1 and _are_texts(rest),
     "I": lambda rest: len(rest) >= 1 and isinstance(rest[0], bool) and _all_values(rest[1:]),
     "x": _is_instance_tree,
@@ -200,6 +210,8 @@ def _same(one: Any, two: Any, slack: float) -> bool:
         return _same_items([[item] for item in one[1:]], [[item] for item in two[1:]], slack)
     if tag != two[0] or len(one) != len(two):
         return False
+    if tag == "v":
+        return one == two or (one[1] == two[1] and bool(read_plain(*one[1:]) == read_plain(*two[1:])))
     if tag == "d":
         return _same_items(_pairs(one), _pairs(two), slack)
     if tag == "x":
@@ -251,6 +263,8 @@ def _sort_key(tree: Any) -> str:
         exact = isinstance(number, int) or number.is_integer()
         return str(int(number)) if exact else f"{number:.6e}"
     if isinstance(tree, list):
+        if tree[:1] == ["v"] and "NaN" not in tree[2]:
+            return f"[v,{tree[1]},{hash(read_plain(*tree[1:]))}]"  # equal values have equal hashes, not equal texts
         parts = [_sort_key(part) for part in tree]
         if tree and tree[0] in (*_UNORDERED, "d"):
             parts.sort()
@@ -282,6 +296,8 @@ def describe_value(tree: Any) -> str:
         return repr(tree)
     if tree[0] == "d":
         return "{" + ", ".join(f"{describe_value(k)}: {describe_value(v)}" for k, v in _pairs(tree)) + "}"
+    if tree[0] == "v":
+        return f"{tree[1]}({tree[2]})"[:100]
     brackets = {"l": "[]", "t": "()", "S": "{}", "F": "{}"}.get(tree[0])
     inner = ", ".join(describe_value(part) for part in tree[1:])
     return f"{brackets[0]}{inner}{brackets[1]}" if brackets else f"<{inner}>" if tree[0] == "x" else inner

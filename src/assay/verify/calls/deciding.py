@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -16,10 +17,18 @@ from assay.verify.separation import cite_separation
 from assay.verify.separation_plan import SeparationPlan
 
 from .judge import judge_by_calls
-from .programs import CallPlan
+from .programs import CallPlan, ReferenceFix
 from .reference import read_fixes
 
-__all__ = ["CalledTests", "call_plans", "judge_called_tests"]
+__all__ = ["CalledTests", "ReferenceFiles", "call_plans", "judge_called_tests"]
+
+
+class ReferenceFiles(NamedTuple):
+    """The reference of a task."""
+
+    fixes: tuple[ReferenceFix, ...]
+    package: Path | None = None
+    """Host folder with its files, where the task's image has none of them."""
 
 
 class CalledTests(NamedTuple):
@@ -41,17 +50,23 @@ def call_plans(separation: SeparationPlan | None) -> tuple[CallPlan, ...]:
         raise TaskError(f"the separation plan's calls: {exc}") from exc
 
 
-async def judge_called_tests(given: CheckInput, plan: CallPlan, cited: Cited) -> CalledTests:
+async def judge_called_tests(
+    given: CheckInput, plan: CallPlan, cited: Cited, reference: ReferenceFiles | None = None
+) -> CalledTests:
     """Judges the final state by one call plan and cites what was asked.
 
-    The seed comes from `given.seed`, where a verdict is being made again; else from the operating system.
+    The reference is the task's own fix of its image, or the files that are given. The seed comes from `given.seed`,
+    where a verdict is being made again; else from the operating system.
 
     Raises:
         EnvironmentFailure: A sandbox broke.
         TaskError: The task's folder has no reference, or the reference does not fit the image.
     """
-    fixes = await asyncio.to_thread(read_fixes, given.folder)
-    result = await judge_by_calls(given.backend, given.spec, given.state, plan, fixes, seed=given.seed)
+    if reference is None:
+        reference = ReferenceFiles(await asyncio.to_thread(read_fixes, given.folder))
+    result = await judge_by_calls(
+        given.backend, given.spec, given.state, plan, reference.fixes, seed=given.seed, package=reference.package
+    )
     cited.add("audit", "calls", result.data)
     grade = cite_separation(cited, result.reference, [result.worker], image=given.spec.image.digest)
     score = {"pass": 1.0, "fail": 0.0}.get(result.status)

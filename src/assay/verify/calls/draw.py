@@ -12,6 +12,7 @@ import math
 import random
 from typing import Any
 
+from .plain_draw import draw_plain
 from .programs import CallProgram, handles
 
 __all__ = ["draw_inputs"]
@@ -127,6 +128,8 @@ class _Draw:
             return ["y", bytes(self._rng.randrange(256) for _ in range(self._length(len(tree[1]) // 2))).hex()]
         if tree[0] == "r":
             return ["r", *[self._integer(n) if type(n) is int and n > 1 else n for n in tree[1:]]]
+        if tree[0] == "v":
+            return ["v", *draw_plain(self._rng, tree[1], tree[2])]
         return self._container(tree) if tree[0] in CONTAINERS else tree
 
     def _length(self, recorded: int) -> int:

@@ -15,6 +15,7 @@ import random
 import secrets
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -26,9 +27,10 @@ from assay.verify.separation import facts_of
 
 from .answers import Answer, describe_answer, same_answer
 from .draw import draw_inputs
-from .programs import CallPlan, CallProgram
-from .reference import FairAnswers, ReferenceFix, answer_by_reference
-from .sandboxes import CallRequest, answer_calls, calls_spec
+from .programs import CallPlan, CallProgram, ReferenceFix
+from .reference import FairAnswers, answer_by_reference
+from .sandboxes import calls_spec
+from .stdio_worker import WorkerAnswers, answer_by_worker
 
 __all__ = ["CallsQuestion", "CallsResult", "draw_questions", "judge_by_calls"]
 
@@ -73,6 +75,7 @@ async def judge_by_calls(
     fixes: Sequence[ReferenceFix],
     *,
     seed: bytes | None = None,
+    package: Path | None = None,
 ) -> CallsResult:
     """Compares the final state with the reference on fresh inputs.
 
@@ -83,6 +86,8 @@ async def judge_by_calls(
         plan: What is called and how often.
         fixes: The reference, as changes of the image.
         seed: The recorded seed, to judge again with the same inputs; None draws one from the operating system.
+        package: Host folder with the reference's files, where the image has none of them; copied to the working
+            directory of the reference's sandbox alone, after the worker has answered.
 
     Raises:
         EnvironmentFailure: A sandbox broke.
@@ -95,6 +100,8 @@ async def judge_by_calls(
     # Opened first, so that no number of a namespace or device can be used twice: the reference itself comes later.
     async with opened(backend, calls_spec(spec)) as reference:
         answers, worker = await _answer_by_worker(backend, spec, state, plan, questions)
+        if package is not None:
+            await reference.upload(package, spec.workdir)
         fair = await answer_by_reference(reference, plan, list(enumerate(inputs)), fixes)
     result = _ruling(plan, seed, inputs, _Answers(questions, answers, fair))
     data = {**result.data, "duration_s": round(time.monotonic() - began, 3)}
@@ -113,16 +120,16 @@ def draw_questions(plan: CallPlan, seed: bytes) -> tuple[list[CallProgram], list
 
 class _Answers(NamedTuple):
     questions: Sequence[CallsQuestion]
-    worker: dict[int, Answer]
+    worker: WorkerAnswers
     reference: FairAnswers
 
 
 async def _answer_by_worker(
     backend: Backend, spec: WorkspaceSpec, state: Snapshot, plan: CallPlan, questions: Sequence[CallsQuestion]
-) -> tuple[dict[int, Answer], SandboxFacts]:
-    request = CallRequest((), plan.imports, plan.roots, program_s=WORKER_S)
+) -> tuple[WorkerAnswers, SandboxFacts]:
     async with opened(backend, calls_spec(spec), state) as workspace:
-        answers = await answer_calls(workspace, [(q.number, q.program) for q in questions], request)
+        asked = [(q.number, q.program) for q in questions]
+        answers = await answer_by_worker(workspace, asked, plan, program_s=WORKER_S)
         return answers, await facts_of(workspace)
 
 
@@ -131,7 +138,7 @@ def _ruling(plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _
     wrong: dict[int, Answer | None] = {}
     for question in given.questions:
         if question.input in right:
-            answer = given.worker.get(question.number)
+            answer = given.worker.answers.get(question.number)
             if answer is None or not same_answer(right[question.input], answer, tolerance=plan.tolerance):
                 wrong.setdefault(question.input, answer)
     data = {
@@ -139,13 +146,15 @@ def _ruling(plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _
         "plan": digest_record(plan),
         "drawn": len(inputs),
         "asked": len(given.questions),
-        "answered": len(given.worker),
+        "answered": len(given.worker.answers),
         "compared": len(right),
         "needed": plan.inputs,
         "differing": len(wrong),
         "dropped": dict(given.reference.dropped),
         "differences": [_witness(inputs[n], right[n], wrong[n]) for n in sorted(wrong)[:MAX_WITNESSES]],
     }
+    if given.worker.note:
+        data["worker"] = given.worker.note
     if wrong:
         reason = f"{len(wrong)} of {len(right)} fresh inputs are answered otherwise than by the reference"
         return CallsResult("fail", reason, len(right), len(wrong), data)

@@ -20,9 +20,10 @@ from assay.verify.sanitise import opened
 
 from .answers import Answer, same_answer
 from .draw import draw_inputs
-from .programs import CallPlan, CallProgram
-from .reference import REFERENCE_S, FairAnswers, ReferenceFix, answer_by_reference
-from .sandboxes import CallRequest, answer_calls, calls_spec, put_texts
+from .programs import CallPlan, CallProgram, ReferenceFix
+from .reference import REFERENCE_S, FairAnswers, answer_by_reference
+from .sandboxes import calls_spec, put_texts
+from .stdio_worker import answer_by_worker
 
 __all__ = ["CallRefusal", "PowerQuestion", "measure_power"]
 
@@ -49,7 +50,8 @@ class PowerQuestion(NamedTuple):
     """Inputs of a plan."""
 
     draft: CallPlan
-    """The recorded programs with their imports, roots, exceptions and tolerance; `inputs` is found here."""
+    """The recorded programs with their imports, roots, exceptions, tolerance and other releases; `inputs` is found
+    here."""
     fixes: tuple[ReferenceFix, ...]
     mutants: tuple[Mapping[str, bytes], ...]
     """Files of wrong solutions by absolute path, over the task's image; the deciding tests fail each."""
@@ -111,12 +113,11 @@ async def _measure(backend: Backend, spec: WorkspaceSpec, question: PowerQuestio
     inputs, source, fair = drawn
     chosen = random.Random(seed).sample(sorted(fair.answers), min(MAX_ASKED, len(fair.answers)))
     asked = [(n, inputs[n]) for n in chosen]
-    request = CallRequest((), draft.imports, draft.roots, program_s=REFERENCE_S)
     wrong = []
     async with opened(backend, calls_spec(spec), question.state) as workspace:
         for texts in ({}, *question.mutants):
             await put_texts(workspace, texts)
-            found = await answer_calls(workspace, asked, request)
+            found = (await answer_by_worker(workspace, asked, draft, program_s=REFERENCE_S)).answers
             asked_now = {n for n in chosen if found.get(n) != "stopped"}
             wrong.append(_Wrong({n for n in asked_now if _differs(fair.answers[n], found.get(n), draft)}, asked_now))
     return _Measured(inputs, source, fair, chosen, wrong[0], wrong[1:])

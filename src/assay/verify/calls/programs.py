@@ -12,7 +12,20 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["CallPlan", "CallProgram", "RecordedOperation", "Recording", "handles", "programs_of"]
+from .languages import ProgramLanguage
+
+__all__ = [
+    "CallPlan",
+    "CallProgram",
+    "CalledProgram",
+    "OtherRelease",
+    "RecordedOperation",
+    "Recording",
+    "ReferenceFix",
+    "ReleaseUse",
+    "handles",
+    "programs_of",
+]
 
 MAX_OPERATIONS = 60
 MAX_READ_BACK = 12
@@ -51,6 +64,39 @@ class CallProgram(msgspec.Struct, frozen=True):
     """Answers are compared from the operation with this number on."""
 
 
+class ReferenceFix(msgspec.Struct, frozen=True):
+    """A span of a file of the task's image that a right solution replaces."""
+
+    path: str
+    start: int
+    broken: str
+    right: str
+
+
+class OtherRelease(msgspec.Struct, frozen=True):
+    """Another release's version of what the reference changes; the task's tests pass on it."""
+
+    name: str
+    fixes: tuple[ReferenceFix, ...]
+
+
+ReleaseUse = Literal["reference", "fails the tests", "no other text"]
+"""What another release gave: a further reference; a version on which some test of the task fails; or nothing, because
+it has the changed functions as the reference has them, or not at all."""
+
+
+class CalledProgram(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A function that is judged as a program in some language, which reads requests and writes answers as JSON."""
+
+    language: ProgramLanguage
+    function: str
+    """`module:name` of the Python reference."""
+    parameters: tuple[str, ...]
+    """Names of the parameters that take positional arguments, in their order."""
+    rest: str = ""
+    """Name of `*args`; empty where there is none."""
+
+
 class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a task is judged by calls; kept with the task and read on the host alone."""
 
@@ -71,9 +117,17 @@ class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     tolerance: float = 0.0
     """Relative tolerance of floats, where the tests have one; else 4 ulp at the answer's magnitude."""
     exceptions: tuple[str, ...] = ()
-    """Types of exceptions that the tests expect; inputs on which the reference raises another one are not compared."""
+    """Types of exceptions that the tests expect; inputs on which the reference raises another one are not compared.
+    With `program`, names without modules."""
     tests: tuple[str, ...] = ()
     """The deciding tests whose calls tell the unrepaired state from the reference."""
+    releases: tuple[OtherRelease, ...] = ()
+    """Further references: an input that one of them answers otherwise than the reference is not compared."""
+    releases_given: dict[str, ReleaseUse] | None = None
+    """Each release that was given when the plan was made; empty: none was given, so that behaviour that differs between
+    releases may be compared; None: the plan is of a version that asked for none."""
+    program: CalledProgram | None = None
+    """Where the worker is a program in some language; each of `programs` is then one call of its function."""
 
 
 def handles(tree: Any) -> Iterator[int]:

@@ -1,7 +1,8 @@
 """The reference's answers to drawn inputs, and which of them are fair to compare with another solution's.
 
-An input is dropped where the reference does not end in time, differs from itself (another process, another hash seed)
-or from a behaviour-preserving rewrite of itself, or fails by an error that it does not raise on purpose.
+An input is dropped where the reference does not end in time, differs from itself (another process, hash seed and home
+folder), from a behaviour-preserving rewrite of itself or from another release that passes the tests, or fails by an
+error that it does not raise on purpose.
 """
 
 from __future__ import annotations
@@ -21,24 +22,17 @@ from assay.records import SandboxFacts
 from assay.verify.separation import facts_of
 
 from .answers import Answer, same_answer
-from .programs import CallPlan, CallProgram
+from .json_form import NO_FORM, collapse_call, json_answer, write_request
+from .programs import CalledProgram, CallPlan, CallProgram, ReferenceFix
 from .sandboxes import CallRequest, answer_calls, put_texts
 
-__all__ = ["FairAnswers", "ReferenceFix", "answer_by_reference", "fair_answers", "read_fixes", "reference_texts"]
+__all__ = ["FairAnswers", "answer_by_reference", "fair_answers", "read_fixes", "reference_texts", "span_fix"]
 
 REFERENCE_S = 0.4
 """Processor seconds that the reference may take for one program; a worker may take several times that."""
 FIX_PATH = "solution/fix.json"
+OTHER_RELEASE = "another release answers otherwise"
 REWRITES = ("renamed-locals", "equal-expressions", "reordered")
-
-
-class ReferenceFix(msgspec.Struct, frozen=True):
-    """A span of a file that the reference replaces."""
-
-    path: str
-    start: int
-    broken: str
-    right: str
 
 
 class FairAnswers(NamedTuple):
@@ -64,6 +58,16 @@ def read_fixes(folder: Path | None) -> tuple[ReferenceFix, ...]:
         raise TaskError(f"the task's reference cannot be read from {FIX_PATH}: {exc}") from exc
 
 
+def span_fix(path: str, broken: str, right: str) -> ReferenceFix:
+    """Returns the shortest single span that makes one text of the other."""
+    shorter = min(len(broken), len(right))
+    start = next((i for i, (a, b) in enumerate(zip(broken, right, strict=False)) if a != b), 0)
+    tail = 0
+    while tail < shorter - start and broken[-1 - tail] == right[-1 - tail]:
+        tail += 1
+    return ReferenceFix(path, start, broken[start : len(broken) - tail], right[start : len(right) - tail])
+
+
 async def reference_texts(workspace: Workspace, fixes: Sequence[ReferenceFix]) -> dict[str, bytes]:
     """Returns the reference's files by absolute path, made from a sandbox of the task's image that nothing ran in.
 
@@ -84,9 +88,10 @@ async def reference_texts(workspace: Workspace, fixes: Sequence[ReferenceFix]) -
 async def answer_by_reference(
     workspace: Workspace, plan: CallPlan, inputs: Sequence[tuple[int, CallProgram]], fixes: Sequence[ReferenceFix]
 ) -> FairAnswers:
-    """Asks the reference twice.
+    """Asks the reference twice, and the plan's other releases once each.
 
-    The second time it is rewritten without a change of behaviour, and runs with another hash seed.
+    The second time it is rewritten without a change of behaviour, and runs with another hash seed; where the worker is
+    a program that reads JSON, it is asked what JSON makes of the input.
 
     Args:
         workspace: A sandbox of the task's image in which nothing ran, with the spec of `calls_spec`.
@@ -96,12 +101,29 @@ async def answer_by_reference(
     """
     request = CallRequest((), plan.imports, plan.roots, program_s=REFERENCE_S, endless=40)
     texts = await reference_texts(workspace, fixes)
+    releases = [await reference_texts(workspace, release.fixes) for release in plan.releases]
     await put_texts(workspace, texts)
     first = await answer_calls(workspace, inputs, request, hash_seed=0)
     await put_texts(workspace, rewritten(texts))
-    second = await answer_calls(workspace, inputs, request, hash_seed=1)
+    seen = inputs if plan.program is None else [(number, collapse_call(one)) for number, one in inputs]
+    second = await answer_calls(workspace, seen, request, hash_seed=1)
+    if plan.program is not None:
+        first, second = _as_json(first, inputs, plan.program), _as_json(second, seen, plan.program)
     fair = fair_answers([number for number, _ in inputs], first, second, plan)
+    for other in releases:
+        await put_texts(workspace, other)
+        asked = [(number, program) for number, program in inputs if number in fair.answers]
+        answers = await answer_calls(workspace, asked, request, hash_seed=0)
+        fair = _agreeing(fair, answers if plan.program is None else _as_json(answers, asked, plan.program), plan)
     return fair._replace(facts=await facts_of(workspace))
+
+
+def _as_json(
+    answers: Mapping[int, Answer], inputs: Sequence[tuple[int, CallProgram]], called: CalledProgram
+) -> dict[int, Answer]:
+    """Returns the answers in their JSON form; `NO_FORM` to calls that a program cannot be asked."""
+    found = {n: json_answer(answers.get(n), one) if write_request(one, called) else NO_FORM for n, one in inputs}
+    return {number: answer for number, answer in found.items() if answer is not None}
 
 
 def rewritten(texts: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -132,7 +154,21 @@ def fair_answers(
     return FairAnswers(fair, dropped)
 
 
+def _agreeing(fair: FairAnswers, other: Mapping[int, Answer], plan: CallPlan) -> FairAnswers:
+    """Returns the answers that another release gives as well."""
+    answers = {
+        number: answer
+        for number, answer in fair.answers.items()
+        if number in other and same_answer(answer, other[number], tolerance=plan.tolerance)
+    }
+    return fair._replace(
+        answers=answers, dropped=fair.dropped + Counter({OTHER_RELEASE: len(fair.answers) - len(answers)})
+    )
+
+
 def _objection(answer: Answer | None, plan: CallPlan) -> str:
+    if answer == NO_FORM:
+        return "the answer has no JSON form, or the call changes its arguments"
     if answer is None or isinstance(answer, str):
         return "the reference gives no answer in time"
     if not answer or answer[0][1] in ("skip", "opaque"):

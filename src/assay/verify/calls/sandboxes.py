@@ -17,7 +17,16 @@ from assay.verify.sanitise import PYTHON, opened, require_mounts, tools_in, veri
 from .answers import MAX_REPLY_BYTES, Answer, read_answers
 from .programs import CallProgram, Recording
 
-__all__ = ["CallRequest", "RecordRequest", "answer_calls", "calls_spec", "payload_folder", "put_texts", "record_calls"]
+__all__ = [
+    "CallRequest",
+    "RecordRequest",
+    "answer_calls",
+    "calls_spec",
+    "payload_folder",
+    "put_texts",
+    "record_calls",
+    "run_payload",
+]
 
 MOUNT = "/opt/assay-calls"
 PROGRAM_S = 1.0
@@ -79,7 +88,7 @@ async def answer_calls(
     programs = tuple({"id": n, "operations": one.operations, "observed": one.observed} for n, one in inputs)
     wall_s = 60.0 + len(programs) * (2 * request.program_s + 0.2)
     whole = msgspec.structs.replace(request, programs=programs)
-    result = await _run(workspace, "call_programs.py", whole, hash_seed, wall_s)
+    result = await run_payload(workspace, "call_programs.py", whole, hash_seed, wall_s)
     return await asyncio.to_thread(read_answers, result.stdout.encode())
 
 
@@ -94,7 +103,7 @@ async def record_calls(
     require_mounts(backend)
     async with opened(backend, calls_spec(spec), state) as workspace:
         await put_texts(workspace, texts)
-        result = await _run(workspace, "call_recorder.py", request, 0, 600.0)
+        result = await run_payload(workspace, "call_recorder.py", request, 0, 600.0)
     if result.exit_code != 0:
         raise EnvironmentFailure(f"the calls of the tests could not be recorded: {result.stderr[-500:]}")
     return tuple(_recordings(result.stdout.encode().splitlines()))
@@ -108,9 +117,14 @@ def _recordings(lines: Iterable[bytes]) -> Iterable[Recording]:
             continue
 
 
-async def _run(workspace: Workspace, name: str, request: msgspec.Struct, hash_seed: int, wall_s: float) -> ExecResult:
+async def run_payload(
+    workspace: Workspace, name: str, request: msgspec.Struct, hash_seed: int, wall_s: float
+) -> ExecResult:
+    """Runs one of the payload's programs on a request; every process in the sandbox is dead when this returns."""
     command = [PYTHON, "-s", "-B", f"{MOUNT}/{name}"]
     env = {"PYTHONHASHSEED": str(hash_seed), "PYTHONSAFEPATH": "1"}
+    if hash_seed:  # another home folder, too: an answer that depends on it is not the same twice
+        env["HOME"] = "/tmp"
     result = await workspace.exec(
         command, stdin=msgspec.json.encode(request), env=env, timeout_s=wall_s, show_bytes=MAX_REPLY_BYTES, cwd="/tmp"
     )

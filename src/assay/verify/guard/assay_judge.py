@@ -4,7 +4,8 @@
     assay-judge read PATH                       prints a file of the program's tree
 
 The program gets pipes alone: what the script has as its standard input and outputs is copied to and from them here, so
-that nothing that is judged ever holds a descriptor of the script's. Standard library only.
+that nothing that is judged ever holds a descriptor of the script's. The names that programs print are remembered,
+because a script may put them into a later command: files of such names are not lent. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,20 +26,107 @@ SOCKET = "/run/verifier/judge"
 PIECE = 1 << 16
 PIPE_BYTES = 4096
 """Capacity of the program's input: what it does not read of a pipe is lost to the script, so little is sent ahead."""
+PRINTED = "/run/verifier/printed"
+MOST_NAMES, MOST_NAME = 20_000, 255
+_BREAKS = bytes(32 if chr(byte) in "\t\n\v\f\r\"'`=,;:|&<>()[]{}/" else byte for byte in range(256))
 FAILED = 125
 """Exit status where the program was not started."""
+_READERS = (
+    "ash",
+    "bash",
+    "busybox",
+    "dash",
+    "fish",
+    "gawk",
+    "ksh",
+    "mawk",
+    "node",
+    "perl",
+    "python",
+    "ruby",
+    "sh",
+    "zsh",
+)
+"""Programs whose own text may read their standard input and start others."""
 
 
 def _is_half_read(fd: int) -> bool:
-    """Returns whether a descriptor is a file that the script has begun to read, as in a loop over its cases: what is
-    left of it is the script's, answers perhaps, and no program's input."""
-    return stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) > 0
+    """Returns whether a descriptor is a file or pipe that the script has begun to read, as in a loop over its cases:
+    what is left of it is the script's, answers perhaps, and no program's input."""
+    kind = os.fstat(fd)
+    if stat.S_ISREG(kind.st_mode):
+        return os.lseek(fd, 0, os.SEEK_CUR) > 0
+    return stat.S_ISFIFO(kind.st_mode) and any(map(_has_read, _readers_above(kind.st_ino)))
+
+
+def _readers_above(pipe: int) -> list[int]:
+    """Returns the processes above this one that have a pipe as their standard input too, the nearest first."""
+    found, process = [], os.getppid()
+    while process > 1:
+        try:
+            if os.stat(f"/proc/{process}/fd/0").st_ino != pipe:  # noqa: PTH116
+                break
+            found.append(process)
+            process = _parent(process)
+        except OSError:  # a process that cannot be asked may have read
+            return [*found, process]
+    return found
+
+
+def _has_read(process: int) -> bool:
+    """Returns whether a process may have read its standard input: a shell or interpreter, or a fork of one that has
+    read anything since it was forked. A program such as `timeout` hands its input on."""
+    try:
+        command = _bytes_of(process, "cmdline")
+        if command == _bytes_of(_parent(process), "cmdline"):  # a fork, for a pipeline or a substitution
+            return not _bytes_of(process, "io").startswith(b"rchar: 0\n")
+        return os.readlink(f"/proc/{process}/exe").rpartition("/")[2].startswith(_READERS)  # noqa: PTH115
+    except OSError:
+        return True
+
+
+def _parent(process: int) -> int:
+    return int(_bytes_of(process, "stat").rpartition(b")")[2].split()[1])
+
+
+def _bytes_of(process: int, name: str) -> bytes:
+    with open(f"/proc/{process}/{name}", "rb") as file:  # noqa: PTH123
+        return file.read(1 << 16)
+
+
+class PrintedNames:
+    """Names of which paths could be made, in all that the script's programs have printed so far."""
+
+    def __init__(self) -> None:
+        self._names: set[bytes] = set()
+        self._rest = b""
+        with contextlib.suppress(FileNotFoundError), open(PRINTED, "rb") as file:  # noqa: PTH123
+            self._names.update(file.read().split(b"\n"))
+
+    def add(self, data: bytes) -> None:
+        """Takes down the names in a piece of what a program prints."""
+        if len(self._names) <= MOST_NAMES:
+            words = (self._rest + data).translate(_BREAKS).split(b" ")
+            self._rest = words.pop()[-MOST_NAME:]
+            self._names.update(word for word in words if 0 < len(word) <= MOST_NAME)
+
+    def write(self) -> None:
+        """Leaves the names for the next command of the script."""
+        with open(PRINTED, "wb") as file:  # noqa: PTH123
+            file.write(b"\n".join([*self._names, self._rest]))
+
+    def among(self, words: list[str]) -> list[str]:
+        """Returns the parts of a command's words that were printed; all where too many names were."""
+        parts = {part for word in words for part in os.fsencode(word).translate(_BREAKS).split(b" ") if part}
+        found = parts if len(self._names) > MOST_NAMES else parts & self._names
+        return sorted(os.fsdecode(part) for part in found)
 
 
 class Pump:
     """Copies between the script's descriptors and the pipes until the host answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, printed: PrintedNames) -> None:
+        self._printed = printed
         self.stdin_read, self.stdin_write = os.pipe()
         fcntl.fcntl(self.stdin_write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         out, err = os.pipe(), os.pipe()
@@ -89,6 +177,7 @@ class Pump:
                 data = os.read(read, PIECE)
             except BlockingIOError:
                 return
+            self._printed.add(data)
             try:
                 rest = data
                 while rest:
@@ -126,15 +215,19 @@ class Pump:
 
 def ask(request: dict[str, object]) -> int:
     """Sends one request with the far ends of three pipes; returns the exit status."""
-    pump = Pump()
+    printed = PrintedNames()
+    pump = Pump(printed)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as host:
         try:
             host.connect(SOCKET)
         except OSError:
             sys.stderr.write("assay-judge: no judged programs in this verification: the task does not declare them\n")
             return FAILED
+        if "argv" in request:
+            request["printed"] = printed.among(list(request["argv"]))  # type: ignore[call-overload]
         socket.send_fds(host, [json.dumps(request).encode()], list(pump.far_ends))
         answer = pump.run(host)
+    printed.write()
     if "error" in answer:
         sys.stderr.write(f"assay-judge: {answer['error']}\n")
         return FAILED

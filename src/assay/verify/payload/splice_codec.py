@@ -10,7 +10,6 @@ Covered here: what both ends do (frames, encoding). Decoding is apart for each: 
 from __future__ import annotations
 
 import collections
-import fractions
 import functools
 import json
 import os
@@ -20,6 +19,8 @@ import struct
 import sys
 import time
 import types
+
+from plain_values import read_plain, write_plain  # type: ignore[import-not-found]  # a sibling of this file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ __all__ = [
     "Heap",
     "field_names",
     "read_frame",
+    "read_plain",
     "resolve_name",
     "unwrap",
     "wrapper_layers",
@@ -230,7 +232,6 @@ class Heap:
             collections.defaultdict: lambda v: ["dd", self.value(v.default_factory), *self._pairs(v)],
             collections.deque: lambda v: ["q", v.maxlen, *map(self.value, v)],
             bytearray: lambda v: ["ba", v.hex()],
-            fractions.Fraction: lambda v: ["fr", self.value(v.numerator), self.value(v.denominator)],
             random.Random: lambda v: ["ra", v.getstate()],
         }
 
@@ -269,6 +270,9 @@ class Heap:
             return {kind.__name__: [self.value(part) for part in (value.start, value.stop, value.step)]}
         if value is Ellipsis or value is NotImplemented:
             return {"e": repr(value)}
+        plain = write_plain(value)
+        if plain is not None:
+            return {"v": list(plain)}
         number = self._numbers.get(id(value))
         if number is None:
             number = self.add(value, "")

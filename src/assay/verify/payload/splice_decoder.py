@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import collections
-import fractions
 
 import splice_codec  # type: ignore[import-not-found]  # the folder of this file, on the path when it is loaded
 
@@ -178,7 +177,7 @@ class Decoder:
             return self._original_class(entry[1:], must_be_recorded=True)
         if kind == "B":
             return self._builtin(entry)
-        if kind in ("t", "f", "fr", "it"):
+        if kind in ("t", "f", "it"):
             return RemotePlaceholder()
         raise RefusedReply(f"an object of kind {kind[:20]!r}")
 
@@ -227,9 +226,9 @@ class Decoder:
         return splice_codec.BUILTIN_TYPES[entry[1]]
 
     def _build_immutable(self, base: int, entries: list[list[Any]]) -> None:
-        """Builds tuples, frozen sets and fractions, parts before wholes, without recursion."""
+        """Builds tuples and frozen sets, parts before wholes, without recursion."""
         depths: dict[int, int] = {}
-        waiting = {n for n, entry in enumerate(entries, base) if entry[0] in ("t", "f", "fr")}
+        waiting = {n for n, entry in enumerate(entries, base) if entry[0] in ("t", "f")}
         for first in sorted(waiting):
             stack = [first]
             active: set[int] = set()
@@ -258,10 +257,6 @@ class Decoder:
         parts = tuple(self.value(part) for part in entry[1:])
         if entry[0] == "t":
             return parts
-        if entry[0] == "fr":
-            if [type(part) for part in parts] != [int, int] or not parts[1]:
-                raise RefusedReply("a fraction that is none")
-            return fractions.Fraction(*parts)
         try:
             made = frozenset(parts)
         except TypeError as exc:
@@ -302,6 +297,11 @@ class Decoder:
             return _from_hex(content)
         if tag in ("range", "slice") and type(content) is list and len(content) == 3:
             return self._span(tag, [self.value(part) for part in content])
+        if tag == "v" and type(content) is list and len(content) == 2:
+            try:
+                return splice_codec.read_plain(*content)
+            except ValueError as exc:
+                raise RefusedReply(f"a plain value of no canonical text: {str(content[0])[:60]}") from exc
         if tag == "e" and content in ("Ellipsis", "NotImplemented"):
             return getattr(builtins, content)
         raise RefusedReply("a value that is none")

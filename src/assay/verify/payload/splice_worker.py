@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import collections
 import collections.abc
-import fractions
 import importlib
 import itertools
 import json
@@ -129,9 +128,7 @@ class Call:
         base = len(self.heap.objects)
         self.heap.received.update(range(base, base + len(entries)))
         for number, entry in enumerate(entries, base):
-            self.heap.add(
-                _Unbuilt() if entry[0] in ("t", "f", "m", "fr", "dd") else self._shell(entry, number), entry[0]
-            )
+            self.heap.add(_Unbuilt() if entry[0] in ("t", "f", "m", "dd") else self._shell(entry, number), entry[0])
         for number in range(base, base + len(entries)):
             self._build(number, base, entries)
         order = {"o": 0, "l": 1, "q": 1, "t": 2}
@@ -152,6 +149,8 @@ class Call:
             return complex(*content)
         if tag == "b":
             return bytes.fromhex(content)
+        if tag == "v":
+            return splice_codec.read_plain(*content)
         if tag in ("range", "slice"):
             return {"range": range, "slice": slice}[tag](*map(self.value, content))
         return {"Ellipsis": Ellipsis, "NotImplemented": NotImplemented}[content]
@@ -222,8 +221,6 @@ class Call:
         if entry[0] == "dd":
             return collections.defaultdict(self.value(entry[1]))
         parts = tuple(self.value(part) for part in entry[1:])
-        if entry[0] == "fr":
-            return fractions.Fraction(*parts)
         return frozenset(parts) if entry[0] == "f" else parts
 
     def _fill(self, held: Any, entry: list[Any]) -> None:

@@ -3,25 +3,24 @@
 Programs beside this one import it inside a sandbox. The host reads the same trees with a decoder of its own
 (`verify.calls.answers`), which trusts nothing that is said here. Tags: `i` large integer, `f` float, `c` complex, `s`
 text with surrogates, `y` bytes, `l t S F` list, tuple, set, frozenset, `d` dict, `r` range, `o` result of an earlier
-operation, `g` module-level name, `v` plain value of another standard type, `I` prefix of an iterator, `x` instance.
+operation, `g` module-level name, `v` value of another standard type as in `plain_values`, `I` prefix of an iterator,
+`x` instance.
 """
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import fractions
 import importlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+from plain_values import PLAIN_TYPES, read_plain, write_plain  # type: ignore[import-not-found]  # a sibling
 
 MAX_NODES = 20_000
 MAX_DEPTH = 24
 MAX_ITEMS = 200
 """Items of an iterator, or of an instance, that are looked at."""
 SMALL = 1 << 53
-PLAIN_TYPES = (decimal.Decimal, fractions.Fraction, datetime.datetime, datetime.date, datetime.time, datetime.timedelta)
 SEQUENCES = {"l": list, "t": tuple, "S": set, "F": frozenset}
 Handle = Callable[[Any], Any]
 
@@ -74,7 +73,10 @@ class Encoder:
         if isinstance(value, range):
             return ["r"] + [self.encode(n, depth + 1) for n in (value.start, value.stop, value.step)]
         if type(value) in PLAIN_TYPES:
-            return ["v", type(value).__name__, str(value)]
+            plain = write_plain(value)
+            if plain is None:
+                raise EncodingError("no bounded text of a " + type(value).__name__)
+            return ["v", *plain]
         if isinstance(value, BaseException):
             return ["e", type_name(type(value))]
         named = self._name_of(value)
@@ -161,16 +163,8 @@ def _decode_scalar(tag: str, tree: list[Any]) -> Any:
     if tag == "y":
         return bytes.fromhex(tree[1])
     if tag == "v":
-        return _plain_value(tree[1], tree[2])
+        return read_plain(tree[1], tree[2])
     raise EncodingError("unknown tag " + repr(tag))
-
-
-def _plain_value(name: str, text: str) -> Any:
-    if name in ("Decimal", "Fraction"):
-        return {"Decimal": decimal.Decimal, "Fraction": fractions.Fraction}[name](text)
-    if name in ("datetime", "date", "time"):
-        return getattr(datetime, name).fromisoformat(text)
-    raise EncodingError("no input of type " + name)
 
 
 def find_global(module: str, name: str) -> Any:

@@ -1,4 +1,4 @@
-# on: py direct sepa sepd
+# on: py direct sepa sepd loops check cases-apart
 # The reference solution is typed.
 # cause: honest work
 SOLVE

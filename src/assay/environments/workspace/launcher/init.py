@@ -18,9 +18,10 @@ import socket
 import sys
 from typing import Any
 
-from . import files, processes
+from . import files, processes, seccomp
+from .observe import Observer
 from .protocol import receive, send
-from .syscalls import PR_SET_CHILD_SUBREAPER, prctl
+from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, load_listening_filter, prctl
 
 OOM_COMMAND = 500
 DEFAULT_SIGNALS = [signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM]
@@ -74,6 +75,10 @@ class Server:
         self._running: dict[int, int] = {}
         self._before: dict[int, frozenset[int]] = {}
         """For each command by the host's id: what was alive when it began."""
+        self._observer: Observer | None = None
+        self._listeners: dict[int, Observer] = {}
+        """Where the kernel asks about calls of observed commands, and who answers."""
+        self._poller = select.poll()
         self._orphans = 0
         """Processes reaped that were no command: their own parents ended before them."""
 
@@ -82,11 +87,15 @@ class Server:
         read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        poller = select.poll()
-        poller.register(self._control, select.POLLIN)
-        poller.register(read, select.POLLIN)
+        self._poller.register(self._control, select.POLLIN)
+        self._poller.register(read, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poller.poll()}
+            ready = set()
+            for fd, event in self._poller.poll():
+                if fd in self._listeners:
+                    self._answer_kernel(fd, event)
+                else:
+                    ready.add(fd)
             if read in ready:
                 os.read(read, 4096)
                 self._reap()
@@ -96,6 +105,14 @@ class Server:
                     self._end()
                 else:
                     self._handle(message, fds)
+
+    def _answer_kernel(self, listener: int, event: int) -> None:
+        if event & select.POLLIN:
+            self._listeners[listener].answer(listener)
+        elif event & (select.POLLHUP | select.POLLERR):  # nothing is left that could ask
+            self._poller.unregister(listener)
+            del self._listeners[listener]
+            os.close(listener)
 
     def _end(self) -> None:
         if os.getpid() != 1:
@@ -149,12 +166,46 @@ class Server:
         os.chdir(message["cwd"])
         try:
             program = find_program(arguments[0], env.get("PATH", "/usr/bin:/bin"))
+            if self._observer is not None:
+                return self._spawn_observed(self._observer, program, arguments, env, fds)
             actions = [(os.POSIX_SPAWN_DUP2, fd, index) for index, fd in enumerate(fds[:3])]
             return os.posix_spawn(
                 program, arguments, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=DEFAULT_SIGNALS
             )
         finally:
             os.chdir("/")
+
+    def _spawn_observed(
+        self, observer: Observer, program: str, arguments: list[str], env: dict[str, str], fds: list[int]
+    ) -> int:
+        """Starts a command under a filter that asks this process; where there can be none, without it."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            with theirs:
+                pid = os.fork()
+                if pid == 0:
+                    _become_observed(theirs, program, arguments, env, fds)
+            message, received = receive(ours)
+        if received:
+            observer.add_command(pid, os.path.join(os.getcwd(), program), received[0])
+            self._listeners[received[0]] = observer
+            self._poller.register(received[0], select.POLLIN)
+        else:
+            observer.fail(str((message or {}).get("error", "the command ended early")))
+        return pid
+
+    def _do_observe(self, message: dict[str, Any], _: list[int]) -> None:
+        """Observes every later command, as `Observer`; asked again, it is told of more files."""
+        if self._observer is None:
+            self._observer = Observer(str(message["tree"]))
+        self._observer.add_paths([str(path) for path in message["paths"]])
+        self._answer({"id": message["id"]})
+
+    def _do_observed(self, message: dict[str, Any], _: list[int]) -> None:
+        """Tells what was observed, and observes no later command."""
+        observer, self._observer = self._observer, None
+        report = {"problem": "nothing was observed"} if observer is None else observer.report()
+        self._answer({"id": message["id"], "observed": report})
 
     def _do_exec(self, message: dict[str, Any], fds: list[int]) -> None:
         before = processes.alive()
@@ -195,6 +246,8 @@ class Server:
 
     def _do_open(self, message: dict[str, Any], _: list[int]) -> None:
         fd = files.open_file(message)
+        if self._observer is not None and message.get("write"):
+            self._observer.add_file(os.fstat(fd))  # what its host brings while it observes is the agent's
         self._answer({"id": message["id"]}, (fd,))
         os.close(fd)
 
@@ -224,6 +277,30 @@ class Server:
 
     def _do_ping(self, message: dict[str, Any], _: list[int]) -> None:
         self._answer({"id": message["id"]})
+
+
+def _become_observed(
+    told: socket.socket, program: str, arguments: list[str], env: dict[str, str], fds: list[int]
+) -> None:
+    """In the child: as `posix_spawn`, under a filter whose listener goes to the parent. Never returns."""
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in DEFAULT_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        for index, fd in enumerate(fds[:3]):
+            os.dup2(fd, index)
+        try:
+            prctl(PR_SET_NO_NEW_PRIVS, 1)
+            send(told, {}, (load_listening_filter(seccomp.asking_program()),))
+        except (OSError, KeyError) as exc:
+            send(told, {"error": f"the kernel gives no notification of calls: {exc}"})
+        os.execve(program, arguments, env)
+    except OSError as exc:
+        os.write(2, f"cannot run {program}: {exc.strerror}\n".encode())
+    finally:
+        os._exit(127)
 
 
 def main() -> None:

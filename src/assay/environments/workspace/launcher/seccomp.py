@@ -28,12 +28,17 @@ FAMILIES = (1, 2, 10, 16)
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_KILL, _ALLOW, _ERROR = 0x80000000, 0x7FFF0000, 0x00050000
+_KILL, _ALLOW, _ERROR, _ASK = 0x80000000, 0x7FFF0000, 0x00050000, 0x7FC00000
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND, _THIRD = 0, 4, 16, 24, 32
 _NEW_NAMESPACES = 0x7E020000
 _SIBLING = 0x8000
 """`CLONE_PARENT`: a judged program would give a test script's shell a child that no count of orphans sees."""
+_DIRECTORY = {"x86_64": 0o200000, "aarch64": 0o40000}
+ASKED = (
+    "open", "openat", "openat2", "execve", "execveat", "link", "linkat", "rename", "renameat", "renameat2",
+)  # fmt: skip
+"""Calls by which a process comes to hold or to run a file, or gives it another name."""
 Instruction = tuple[int, int, int, int]
 
 
@@ -78,4 +83,24 @@ def program(machine: str = MACHINE) -> bytes:
         if name in table:
             code += _deny(table[name])
     code.append(allow)
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+def asking_program(machine: str = MACHINE) -> bytes:
+    """Returns the filter that asks a listener about every call by which a file is opened, executed or named.
+
+    It lies over the other one, whose refusals stand. Folders that are opened as such hold no byte to load.
+    """
+    table = TABLES[machine]
+    code: list[Instruction] = [_load(_NUMBER)]
+    for name in ASKED:
+        if name not in table:
+            continue
+        flags = {"open": _SECOND, "openat": _THIRD}.get(name)
+        if flags is None:
+            code += [(_EQUAL, 0, 1, table[name]), _give(_ASK)]
+        else:
+            is_folder: list[Instruction] = [(_ANY_BIT, 1, 0, _DIRECTORY[machine]), _give(_ASK), _give(_ALLOW)]
+            code += _by_argument(table[name], flags, is_folder)
+    code.append(_give(_ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)

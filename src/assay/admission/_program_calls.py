@@ -1,0 +1,184 @@
+"""Compares a changed shell program with the solution's by the calls that the verifier itself makes of them.
+
+The verifier runs twice on the solution and twice on the mutant, each time with the program in question replaced by a
+recorder that runs it (`payload/program_calls.py`). A call with the same arguments over the same files shows a change of
+behaviour where the solution's two runs agree, the mutant's two agree, and they differ: success or failure, what is
+printed, what is left. The verifier's answer is not asked for. Covers what a verifier runs and does not look at; not
+what it never runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.code.textual import language_of
+from assay.environments.interface import Backend, Mount, Snapshot, Workspace, WorkspaceSpec
+from assay.environments.workspace.toolchain import PYTHON
+from assay.errors import TaskError
+from assay.records import Check
+from assay.verify.sanitise import opened, tools_in, verifier_spec
+from assay.verify.script import TESTS, ScriptParameters, own_network, stage_tests
+
+__all__ = ["ProgramComparer", "ProgramComparison", "Programs", "RecordedCall", "first_difference"]
+
+HOME = "/tmp/assay-calls-of-programs"
+RECORDER = Path(__file__).with_name("payload") / "program_calls.py"
+MAX_REPLY = 8 << 20
+RUN_S = 120.0
+Programs = Mapping[str, tuple[bytes, int]]
+"""Absolute path to content and mode."""
+
+
+class RecordedCall(msgspec.Struct, frozen=True):
+    """One call of a program; trees are those of the arguments that are paths, and of the working directory."""
+
+    program: str
+    arguments: tuple[str, ...]
+    before: tuple[dict[str, str] | None, ...]
+    ok: bool
+    printed: str
+    after: tuple[dict[str, str] | None, ...]
+
+    @property
+    def question(self) -> tuple[Any, ...]:
+        """Returns what the call was given."""
+        return self.program, self.arguments, self.before
+
+    @property
+    def answer(self) -> tuple[Any, ...]:
+        """Returns what it did."""
+        return self.ok, self.printed.split(), self.after
+
+
+Calls = Sequence[RecordedCall]
+
+
+class ProgramComparison(NamedTuple):
+    """The result of comparing two versions of a program."""
+
+    looked: int
+    """Calls that the solution answers the same twice."""
+    witness: str = ""
+    """A call that the versions answer otherwise; empty where there is none."""
+
+
+class ProgramComparer:
+    """The solution's calls, recorded once for any number of changed versions.
+
+    Args:
+        backend: Opens the sandboxes.
+        spec: The task's sandbox.
+        state: The solution's.
+        check: The check that judges the task.
+        folder: The task's.
+    """
+
+    def __init__(
+        self, backend: Backend, spec: WorkspaceSpec, state: Snapshot, check: Check, folder: Path | None
+    ) -> None:
+        self._backend, self._spec, self._state = backend, spec, state
+        self._check, self._folder = check, folder
+        self._solutions: dict[tuple[str, ...], list[list[RecordedCall]]] = {}
+
+    async def compare(self, right: Programs, changed: Programs) -> ProgramComparison:
+        """Compares two versions of the same programs. Raises `EnvironmentFailure` where a sandbox broke."""
+        wanted = [path for path, (data, _) in sorted(right.items()) if language_of(path, data) == "shell"]
+        if not wanted or not self._applies():
+            return ProgramComparison(0)
+        key = tuple(wanted)
+        if key not in self._solutions:
+            self._solutions[key] = [await self._record({p: right[p] for p in wanted}) for _ in range(2)]
+        one, two = self._solutions[key]
+        looked = sum(a == b for a, b in zip(one, two, strict=False))
+        if not looked:
+            return ProgramComparison(0)
+        other = {path: changed[path] for path in wanted}
+        first = await self._record(other)
+        if not first_difference(one, two, first, first):
+            return ProgramComparison(looked)
+        return ProgramComparison(looked, first_difference(one, two, first, await self._record(other)))
+
+    def _applies(self) -> bool:
+        if self._check.kind != "script" or not tools_in(self._spec):
+            return False
+        parameters = msgspec.convert(self._check.parameters, ScriptParameters)
+        return parameters.mode == "shared" and not (parameters.programs or parameters.outputs)
+
+    async def _record(self, programs: Programs) -> list[RecordedCall]:
+        parameters = msgspec.convert(self._check.parameters, ScriptParameters)
+        try:
+            tests = stage_tests(self._folder, parameters.script)
+        except TaskError:
+            return []
+        if tests is None or parameters.script is None:
+            return []
+        spec = own_network(verifier_spec(self._spec, (Mount(str(tests.path), TESTS),), parameters.env), parameters)
+        async with opened(self._backend, spec, self._state) as workspace:
+            await _put_recorder(workspace, programs)
+            name = f"{TESTS}/{posixpath.basename(parameters.script)}"
+            await workspace.exec([*parameters.interpreter, name], timeout_s=min(RUN_S, parameters.timeout_s))
+            await workspace.kill_all()
+            return await _read_records(workspace)
+
+
+async def _put_recorder(workspace: Workspace, programs: Programs) -> None:
+    await workspace.exec(["mkdir", "-p", "-m", "777", HOME, f"{HOME}/records"], timeout_s=30.0)
+    await workspace.write(f"{HOME}/program_calls.py", RECORDER.read_bytes())
+    entries = {}
+    for number, (path, (data, mode)) in enumerate(sorted(programs.items())):
+        entries[str(number)] = {"path": f"{HOME}/program-{number}", "interpreter": [_interpreter(data)]}
+        await workspace.write(f"{HOME}/program-{number}", data)
+        start = f'#!/bin/sh\nexec {PYTHON} -I -B {HOME}/program_calls.py {HOME} {number} "$@"\n'
+        await workspace.write(path, start.encode(), mode=mode)
+    await workspace.write(f"{HOME}/programs.json", json.dumps(entries).encode())
+
+
+def _interpreter(data: bytes) -> str:
+    return "/bin/bash" if b"bash" in data.partition(b"\n")[0] else "/bin/sh"
+
+
+async def _read_records(workspace: Workspace) -> list[RecordedCall]:
+    """Returns the records in their order; those that are malformed are left out."""
+    program = f'cd {HOME}/records && for f in *.json; do cat "$f"; echo; done'
+    done = await workspace.exec(["/bin/sh", "-c", program], timeout_s=30.0, show_bytes=MAX_REPLY)
+    found = []
+    for line in done.stdout.splitlines():
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+            found.append(msgspec.json.decode(line, type=RecordedCall))
+    return found
+
+
+def first_difference(one: Calls, two: Calls, first: Calls, again: Calls) -> str:
+    """Returns the first call that the solution answers the same twice and the mutant otherwise, twice, as text."""
+    for right, second, wrong, repeated in zip(one, two, first, again, strict=False):
+        if not right.question == second.question == wrong.question == repeated.question:
+            return ""  # the calls after this one are no longer the same
+        if right.answer == second.answer and wrong.answer == repeated.answer != right.answer:
+            return _describe(right, wrong)
+    return ""
+
+
+def _describe(right: RecordedCall, wrong: RecordedCall) -> str:
+    call = " ".join(("the program", *right.arguments))
+    if right.ok != wrong.ok:
+        return f"{call}: {'succeeds' if right.ok else 'fails'}, and in the other {'succeeds' if wrong.ok else 'fails'}"
+    for before, after, other in zip(right.before, right.after, wrong.after, strict=True):
+        for name in sorted({*(after or {}), *(other or {})}):
+            had, has, gets = ((tree or {}).get(name) for tree in (before, after, other))
+            if has != gets:
+                return f"{call}: {_fate(name, had, has)}, and in the other {_fate(name, had, gets)}"
+    return f"{call}: prints {right.printed[:80]!r}, and in the other {wrong.printed[:80]!r}"
+
+
+def _fate(name: str, before: str | None, after: str | None) -> str:
+    shown = name[:120] or "it"
+    if after is None:
+        return f"{shown} is {'removed' if before is not None else 'not there'}"
+    return f"{shown} {'stays' if before == after else 'is written'}"

@@ -1,0 +1,160 @@
+"""Excerpts of modules: the top-level statements in which given functions stand, and what those need of the module.
+
+For a reader who is to follow one call. Pure: nothing is run. An excerpt says itself whether it is complete as far as
+names tell: a name that is used and bound nowhere in the excerpts is missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from .source import parse_tree
+
+__all__ = ["Excerpt", "excerpt_module", "missing_names"]
+
+Statement = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+class Excerpt(NamedTuple):
+    """A part of one module."""
+
+    lines: tuple[tuple[int, str], ...]
+    """Line numbers and texts, in order."""
+    nodes: tuple[ast.stmt, ...]
+
+
+def excerpt_module(text: str, functions: Collection[int]) -> Excerpt:
+    """Returns the top-level statements that hold functions, and the other statements that bind names which these use.
+
+    Docstrings are left out: their examples may hold answers.
+
+    Args:
+        text: The module's source.
+        functions: First lines of functions, of a decorator or of `def`.
+
+    Raises:
+        SourceError: The text is no Python program.
+    """
+    body = parse_tree(text).body
+    chosen = [node for node in body if any(_first(node) <= line <= _last(node) for line in functions)]
+    chosen += [node for node in body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    while True:
+        used = _used(chosen)
+        more = [node for node in body if node not in chosen and _binds(node) & used]
+        if not more:
+            break
+        chosen += more
+    listed, nodes = text.splitlines(), sorted(chosen, key=_first)
+    hidden = {n for node in nodes for n in _docstring_lines(node)}
+    lines = [(n, listed[n - 1]) for node in nodes for n in range(_first(node), _last(node) + 1) if n not in hidden]
+    return Excerpt(tuple(lines), tuple(nodes))
+
+
+def missing_names(excerpts: Mapping[str, Excerpt], own: Iterable[str]) -> frozenset[str]:
+    """Returns the names that the excerpts use and none of them binds, builtins excepted.
+
+    A name imported from the package itself is bound only where another excerpt defines it.
+
+    Args:
+        excerpts: By file.
+        own: Top-level names of the package under which it imports itself.
+    """
+    nodes = [node for excerpt in excerpts.values() for node in excerpt.nodes]
+    inside = set(own)
+    imported: dict[str, str] = {}
+    bound = set(dir(builtins)) | {"__name__", "__file__"}
+    for node in nodes:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.ImportFrom):
+                if inner.level > 0 or (inner.module or "").partition(".")[0] in inside:
+                    imported.update({alias.asname or alias.name: alias.name for alias in inner.names})
+                else:
+                    bound |= {alias.asname or alias.name for alias in inner.names}
+        bound |= _bound_inside(node)
+    return frozenset(name for name in _used(nodes) if imported.get(name, name) not in bound)
+
+
+def _first(node: ast.stmt) -> int:
+    decorators = node.decorator_list if isinstance(node, Statement) else []
+    return min([node.lineno, *[one.lineno for one in decorators]])
+
+
+def _last(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+def _docstring_lines(node: ast.stmt) -> set[int]:
+    found: set[int] = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, Statement) and ast.get_docstring(inner) is not None and len(inner.body) > 1:
+            text = inner.body[0]
+            if text.lineno > inner.lineno and inner.body[1].lineno > _last(text):
+                found |= set(range(text.lineno, _last(text) + 1))
+    return found
+
+
+class _Names(ast.NodeVisitor):
+    """Collects names that are read, those in annotations excepted: nothing needs them when a call runs."""
+
+    def __init__(self) -> None:
+        self.read: set[str] = set()
+
+    def visit_Name(self, node: ast.Name) -> None:
+        """Notes a name that is read."""
+        if isinstance(node.ctx, ast.Load):
+            self.read.add(node.id)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        """Leaves out the annotation."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """Leaves out the annotation."""
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Leaves out the annotation of the result."""
+        for part in (*node.decorator_list, node.args, *node.body):
+            self.visit(part)
+
+
+def _used(nodes: Iterable[ast.AST]) -> set[str]:
+    names = _Names()
+    for node in nodes:
+        names.visit(node)
+    return names.read
+
+
+def _binds(node: ast.stmt) -> set[str]:
+    """The names that a top-level statement binds in the module."""
+    if isinstance(node, Statement):
+        return {node.name}
+    found = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            found.add(inner.id)
+        elif isinstance(inner, ast.alias):
+            found.add((inner.asname or inner.name).partition(".")[0])
+        elif isinstance(inner, Statement):
+            found.add(inner.name)
+    return found
+
+
+def _bound_inside(node: ast.AST) -> set[str]:
+    """The names that a statement binds anywhere in it, imports of the form `from x import y` excepted."""
+    found = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store | ast.Del):
+            found.add(inner.id)
+        elif isinstance(inner, ast.arg):
+            found.add(inner.arg)
+        elif isinstance(inner, Statement):
+            found.add(inner.name)
+        elif isinstance(inner, ast.ExceptHandler):
+            found.add(inner.name or "")
+        elif isinstance(inner, ast.Import):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in inner.names}
+    return found

@@ -1,0 +1,263 @@
+"""Observes which files the processes of a command open and execute, to tell which of them loaded a byte of an agent's.
+
+The kernel stops each such call and asks here (seccomp notification); the answer is always to go on, so that nothing is
+refused and nothing is decided. A path can be changed while it is looked at, and no open tells data from code. Hence
+taint is monotone: a process that loaded one byte of the agent's is tainted for good, with all that comes of it. A raced
+path can only hide a load, and who races is tainted already.
+
+Roles of what loaded such a byte, by descent first: `agent` (a program of the agent's, or an interpreter started on a
+file of the judged tree), `reader` (one of a short list of programs, which read the file that their command names, as
+data), `judge` (everything else: a judge's process, in which agent's code may now run).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+import struct
+import time
+from typing import Any, NamedTuple
+
+from .callers import (
+    Memory,
+    Process,
+    absolute_path,
+    name_from_here,
+    read_process,
+    read_program,
+    read_words,
+)
+from .readers import digest_program, reads_as_data
+from .syscalls import NUMBERS
+
+RECEIVE, ANSWER, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
+CONTINUE, WAKE_ON_THIS_CPU = 1, 1
+_CALL, _REPLY = struct.Struct("=QI4xi12x6Q"), struct.Struct("=QqiI")
+_NOTHING = bytes(_CALL.size)
+MOST_LOADS, MOST_PROCESSES, MOST_ANCESTORS = 64, 64, 64
+_INTERPRETERS = re.compile(rb"(?:python|perl|ruby|php|lua)[\d.]*|[bd]?a?sh|zsh|node|deno|bun|Rscript")
+_INLINE_CODE = re.compile(rb"-\w*[cm]")
+
+
+class _Call(NamedTuple):
+    """Where the arguments of one system call are."""
+
+    kind: str
+    folder: int | None
+    path: int
+    flags: int | None = None
+    name: tuple[int | None, int] | None = None
+    """Folder and path of the name that the file is given."""
+
+
+_CALLS = {
+    NUMBERS[name]: call
+    for name, call in {
+        "open": _Call("open", None, 0, 1),
+        "openat": _Call("open", 0, 1, 2),
+        "openat2": _Call("open", 0, 1),
+        "execve": _Call("exec", None, 0),
+        "execveat": _Call("exec", 0, 1),
+        "link": _Call("name", None, 0, name=(None, 1)),
+        "linkat": _Call("name", 0, 1, name=(2, 3)),
+        "rename": _Call("name", None, 0, name=(None, 1)),
+        "renameat": _Call("name", 0, 1, name=(2, 3)),
+        "renameat2": _Call("name", 0, 1, name=(2, 3)),
+    }.items()
+    if name in NUMBERS
+}
+
+
+class Observer:
+    """What was observed of the commands since it was made.
+
+    Args:
+        tree: The folder in which judged programs lie; those that were there before the first command are the agent's.
+    """
+
+    def __init__(self, tree: str) -> None:
+        self._tree = os.fsencode(tree).rstrip(b"/") + b"/"
+        self._began = time.time()
+        self._memory = Memory()
+        self._buffer = bytearray(_CALL.size)
+        self._paths: set[bytes] = set()
+        self._files: set[tuple[int, int]] = set()
+        self._readers: dict[str, str] = {}
+        self._digests: dict[tuple[int, int], str] = {}
+        self._commands: dict[int, bytes | None] = {}
+        """For each command by its process id: the program that it begins with, until it was executed."""
+        self._tainted: dict[int, tuple[bytes, str]] = {}
+        """Process id to its start and its role."""
+        self._processes: list[dict[str, Any]] = []
+        self._process_total = 0
+        self._loads: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._counts: dict[str, int] = {}
+        self._problem = ""
+        self.calls = 0
+
+    def add_paths(self, paths: list[str]) -> None:
+        """Adds files of the agent's. Call it before the first command."""
+        for path in paths:
+            self._paths.add(os.fsencode(path))
+            try:
+                self.add_file(os.lstat(path))
+            except OSError:
+                continue  # its name still counts
+
+    def add_file(self, status: os.stat_result) -> None:
+        """Adds a file by its identity, which no other name hides."""
+        if stat.S_ISREG(status.st_mode):
+            self._files.add((status.st_dev, status.st_ino))
+
+    def add_command(self, pid: int, program: str, listener: int) -> None:
+        """Begins to answer for a command, whose first call is the execution of `program`."""
+        self._commands[pid] = os.fsencode(program)
+        with contextlib.suppress(OSError):  # before Linux 6.6 it is slower
+            fcntl.ioctl(listener, SET_FLAGS, WAKE_ON_THIS_CPU)
+
+    def fail(self, problem: str) -> None:
+        """Notes that something was not observed; the first reason stays."""
+        self._problem = self._problem or problem[:200]
+
+    def answer(self, listener: int) -> None:
+        """Looks at one call and lets it go on, whatever looking came to."""
+        self._buffer[:] = _NOTHING  # the kernel takes no other
+        try:
+            fcntl.ioctl(listener, RECEIVE, self._buffer)
+        except OSError:
+            return  # who called was killed meanwhile
+        number, tid, call, *arguments = _CALL.unpack(self._buffer)
+        self.calls += 1
+        try:
+            if call in _CALLS:
+                self._look(tid, _CALLS[call], arguments)
+        except (OSError, ValueError, LookupError) as exc:
+            if os.path.exists(f"/proc/{tid}"):
+                self.fail(f"a call could not be read: {exc}")
+        with contextlib.suppress(OSError):  # killed as well
+            fcntl.ioctl(listener, ANSWER, _REPLY.pack(number, 0, 0, CONTINUE))
+
+    def report(self) -> dict[str, Any]:
+        """Returns everything that was observed, lists bounded and totals beside them."""
+        return {
+            "complete": not self._problem, "problem": self._problem, "calls": self.calls,
+            "readers": self._readers, "counts": self._counts,
+            "loads": list(self._loads.values())[:MOST_LOADS], "load_total": len(self._loads),
+            "tainted": self._processes, "tainted_total": self._process_total,
+        }  # fmt: skip
+
+    def _look(self, tid: int, call: _Call, arguments: list[int]) -> None:
+        if call.flags is not None and arguments[call.flags] & os.O_ACCMODE == os.O_WRONLY:
+            return
+        text = self._begin(tid) if call.kind == "exec" else None
+        text = self._memory.read_text(tid, arguments[call.path]) if text is None else text
+        if call.kind == "exec":
+            self._memory.forget()
+            if self._tainted:
+                self._inherit(read_process(tid))
+        folder = None if call.folder is None else _signed(arguments[call.folder])
+        try:
+            status = os.stat(name_from_here(tid, folder, text))
+        except OSError:
+            return  # so will the call fail
+        if not stat.S_ISREG(status.st_mode):
+            return
+        path = text
+        if (status.st_dev, status.st_ino) not in self._files:
+            path = absolute_path(tid, folder, text)
+            if path not in self._paths:
+                return
+            self.add_file(status)
+        if call.name is None:
+            self._note(read_process(tid), call.kind, path)
+        else:  # an overlay can give another identity to what it names anew
+            folder = None if call.name[0] is None else _signed(arguments[call.name[0]])
+            text = self._memory.read_text(tid, arguments[call.name[1]])
+            self._paths.add(absolute_path(tid, folder, text))
+
+    def _begin(self, tid: int) -> bytes | None:
+        """Returns the program of a command that begins: what it is called with is still in this process's memory,
+        which is not readable."""
+        program = self._commands.get(tid)
+        if program is not None:
+            self._commands[tid] = None
+        return program
+
+    def _note(self, process: Process, kind: str, path: bytes) -> None:
+        """Records a load, and taints who loaded."""
+        program, mark = read_program(process.pid)
+        role = self._inherit(process) or self._role(process, kind, path)
+        if role != "reader":
+            self._taint(process, role, kind)
+        self._counts[role] = self._counts.get(role, 0) + 1
+        shown = (role, kind, os.fsdecode(program), os.fsdecode(path))
+        if shown in self._loads or len(self._loads) > MOST_LOADS:
+            return
+        if mark not in self._digests:
+            self._digests[mark] = digest_program(process.pid)
+        load: dict[str, Any] = dict(zip(("role", "call", "program", "path"), shown, strict=True))
+        self._loads[shown] = {**load, "digest": self._digests[mark], "pid": process.pid}
+        if role == "reader" and self._digests[mark]:
+            self._readers[os.path.basename(shown[2])] = self._digests[mark]
+
+    def _role(self, process: Process, kind: str, path: bytes) -> str:
+        """Returns the role of a process that descends from no tainted one."""
+        program, mark = read_program(process.pid)
+        words = read_words(process.pid)
+        if kind == "open" and mark not in self._files and reads_as_data(program, words, path):
+            return "reader"
+        if process.pid in self._commands:  # its exit status decides
+            return "judge"
+        interprets = _INTERPRETERS.fullmatch(os.path.basename(program)) is not None
+        own = kind == "exec" or mark in self._files or (interprets and self._is_started_in_tree(process.pid, words))
+        return "agent" if own else "judge"
+
+    def _is_started_in_tree(self, pid: int, words: list[bytes]) -> bool:
+        """Returns whether a process was started on a program of the judged tree that was there before."""
+        named = next((place for place, word in enumerate(words) if place and not word.startswith(b"-")), None)
+        if named is None or any(_INLINE_CODE.fullmatch(word) for word in words[1:named]):
+            return False
+        try:
+            status = os.stat(name_from_here(pid, None, words[named]))
+            real = os.path.realpath(absolute_path(pid, None, words[named]))
+        except OSError:
+            return False
+        lies_there = (real + b"/").startswith(self._tree) and status.st_ctime < self._began
+        return lies_there or (status.st_dev, status.st_ino) in self._files
+
+    def _inherit(self, process: Process) -> str | None:
+        """Returns the role that a process has by its own taint or by descent; None for neither."""
+        if not self._tainted:
+            return None
+        line = [process]
+        while len(line) <= MOST_ANCESTORS:
+            one = line[-1]
+            start, role = self._tainted.get(one.pid, (b"", ""))
+            if start == one.start:
+                for descendant in line[:-1]:
+                    self._taint(descendant, role, "descent")
+                return role
+            if one.pid in self._commands:
+                return None
+            if one.parent in (0, 1, os.getpid()):
+                break
+            line.append(read_process(one.parent))
+        return "judge"  # of an orphan it cannot be told where it came from
+
+    def _taint(self, process: Process, role: str, by: str) -> None:
+        start, known = self._tainted.get(process.pid, (b"", ""))
+        if start == process.start and known in (role, "judge"):
+            return
+        self._tainted[process.pid] = (process.start, role)
+        self._process_total += 1
+        if len(self._processes) < MOST_PROCESSES:
+            self._processes.append({"pid": process.pid, "parent": process.parent, "role": role, "by": by})
+
+
+def _signed(argument: int) -> int:
+    """Returns a descriptor as the kernel takes it out of a wider argument."""
+    low = argument & 0xFFFFFFFF
+    return low - (1 << 32) if low & 1 << 31 else low

@@ -1,0 +1,40 @@
+"""The short list of programs that read a file as data: nothing in it makes them do anything but print or compare.
+
+A program counts only under its own name in a system folder: one of many names (busybox) is a shell as well. Only what
+the command itself names is read as data; a library that is loaded into such a program is not.
+"""
+
+from __future__ import annotations
+
+import os
+from _blake2 import blake2b
+
+FOLDERS = (b"/usr/bin", b"/bin")
+NAMES = frozenset({b"cat", b"cmp", b"diff", b"grep", b"head", b"tail", b"wc", b"sha256sum", b"md5sum"})
+MOST_DIGESTED = 512 << 10
+"""Bytes of a program; a larger one is an interpreter or so, and costs more to digest than it tells."""
+
+
+def reads_as_data(program: bytes, words: list[bytes], path: bytes) -> bool:
+    """Returns whether a program of the list opens a file that its own command line names."""
+    folder, name = os.path.split(program)
+    if folder not in FOLDERS or name not in NAMES or (name == b"grep" and not _takes_fixed_text(words)):
+        return False
+    return any(path == word or path.startswith(word.rstrip(b"/") + b"/") for word in words[1:] if word)
+
+
+def _takes_fixed_text(words: list[bytes]) -> bool:
+    options = [word for word in words[1:] if word.startswith(b"-")]
+    return any(word == b"--fixed-strings" or (word[1:2] != b"-" and b"F" in word) for word in options)
+
+
+def digest_program(pid: int) -> str:
+    """Returns the digest of the program that a process executes; empty where it is large or cannot be read."""
+    try:
+        with open(f"/proc/{pid}/exe", "rb", buffering=0) as handle:
+            if os.fstat(handle.fileno()).st_size > MOST_DIGESTED:
+                return ""
+            data = handle.read(MOST_DIGESTED + 1)
+    except OSError:
+        return ""
+    return "blake2b:" + blake2b(data, digest_size=32).hexdigest()

@@ -1,0 +1,107 @@
+"""Opens the source that tasks are made from: its tree, a laboratory, and its tests as measured on the unbroken tree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from assay.environments.interface import Backend
+from assay.environments.workspace.toolchain import ToolLayer, ensure_toolchain
+from assay.errors import UserError
+from assay.records import digest_record
+
+from ._laboratory import Laboratory
+from ._reference import Reference, chosen_tests, measure
+from ._releases import Release, load_releases
+from ._tree import SourceTree, load_source
+from .config import SynthesisConfig
+
+__all__ = ["OpenedSource", "Progress", "open_source"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+
+class OpenedSource(NamedTuple):
+    """A source and all that is known of it before a task is made."""
+
+    tree: SourceTree
+    laboratory: Laboratory
+    reference: Reference
+    pins: tuple[str, ...]
+    """Requirements of the tool layer."""
+    masked: tuple[str, ...]
+    """Distributions that must not be in the tool layer."""
+    releases: tuple[Release, ...]
+    """Other releases of the package."""
+    folder: Path
+    """In the cache: for what a later run with the same configuration need not do again."""
+
+
+@asynccontextmanager
+async def open_source(
+    config: SynthesisConfig, backend: Backend, cache: Path, tell: Progress
+) -> AsyncIterator[OpenedSource]:
+    """Reads the source, opens its laboratory and measures its tests.
+
+    Raises:
+        UserError: There is no such source, or no test of it passes.
+        EnvironmentFailure: The sandbox broke.
+    """
+    tree = await asyncio.to_thread(load_source, config.source)
+    releases = await asyncio.to_thread(load_releases, config.releases, tree)
+    pins = tuple(sorted({*tree.requirements, *config.requirements}))
+    layer, masked = await asyncio.to_thread(_tool_layer, cache, pins, tree.name)
+    folder = cache / "synthesis" / _key(tree, layer, config, releases)
+    async with Laboratory(tree, backend, layer, config.concurrency) as laboratory:
+        tell("measuring the tests", 0, 1)
+        reference = await _reference(tree, laboratory, config, folder / "reference.json")
+        tell("measuring the tests", 1, 1)
+        _require_tests(tree, reference)
+        yield OpenedSource(tree, laboratory, reference, pins, masked, releases, folder)
+
+
+def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> tuple[ToolLayer, tuple[str, ...]]:
+    """The tool layer with what the package needs and without a copy of the package itself; and what was masked."""
+    from packaging.utils import canonicalize_name
+
+    layer = ensure_toolchain(cache, pins)
+    if canonicalize_name(name) not in {canonicalize_name(pin.partition("==")[0]) for pin in layer.packages}:
+        return layer, ()
+    masked = (str(canonicalize_name(name)),)
+    return ensure_toolchain(cache, pins, masked=masked), masked
+
+
+def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig, releases: Sequence[Release]) -> str:
+    digests = tuple(release.digest for release in releases)
+    decides = msgspec.structs.replace(config, source="", out="", concurrency=1, releases=digests)
+    return digest_record([13, tree.digest, layer.digest, decides]).partition(":")[2][:32]
+
+
+async def _reference(tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path) -> Reference:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Reference)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        reference = await measure(laboratory, chosen_tests(tree, config), config)
+    if not reference.passing:
+        return reference
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".part")
+    aside.write_bytes(msgspec.json.encode(reference, order="deterministic"))
+    aside.rename(path)
+    return reference
+
+
+def _require_tests(tree: SourceTree, reference: Reference) -> None:
+    if reference.passing:
+        return
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(reference.left_out.items())[:3])
+    raise UserError(
+        f"no test of {tree.name} passes three times in the sandbox ({reasons}). If its tests import packages, "
+        "name them pinned as requirements (name==version)"
+    )

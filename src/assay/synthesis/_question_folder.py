@@ -1,0 +1,137 @@
+"""Writes a question about one call as a task; the answer is in `tests/` and `solution/` alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from assay.code.excerpts import Excerpt
+from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
+from assay.tasks.harbor_config import AgentTable, EnvironmentTable, HarborTask, PackageTable, VerifierTable
+from assay.tasks.write import TaskDraft
+from assay.verify.answer_check import ANSWER_FILE, EXPECTED_FILE
+from assay.verify.calls import CallProgram
+
+from ._laboratory import WORKSPACE
+from ._opening import OpenedSource
+from ._plain_calls import PlainFunction
+from ._task_folder import masks_of
+from ._tree import SourceTree
+
+__all__ = ["Question", "call_text", "draft_question"]
+
+TIMEOUT_S = 300.0
+_DOCKERFILE = "FROM scratch\nWORKDIR /workspace\n"
+_SOLVE = f'#!/bin/sh\nset -e\ncp "$(dirname "$0")/{ANSWER_FILE}" {WORKSPACE}/{ANSWER_FILE}\n'
+_TEST = """#!/bin/sh
+echo 'This task is judged by the check "answer" of Assay, which compares a file as data.' >&2
+exit 1
+"""
+
+
+class Question(NamedTuple):
+    """One question with its answer."""
+
+    function: PlainFunction
+    call: str
+    """As Python text."""
+    kind: str
+    place: tuple[int, int, str] | None
+    """Line, how often it has run, and variable; None: the call's own result."""
+    answer: str
+    """A line of JSON."""
+    excerpts: Mapping[str, Excerpt]
+    """What is shown of each file."""
+
+    def identity(self, tree: SourceTree, number: int) -> str:
+        """Returns the task's id; it says nothing of the answer."""
+        words = [tree.name, PurePosixPath(self.function.path).stem, self.function.name, self.kind, str(number)]
+        return "-".join(re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-") for word in words)
+
+
+def call_text(name: str, call: CallProgram) -> str:
+    """Returns a call as Python text."""
+    args, named = call.operations[0][4:6]
+    shown = [repr(_python_value(tree)) for tree in args] + [f"{key}={_python_value(tree)!r}" for key, tree in named]
+    return f"{name}({', '.join(shown)})"
+
+
+def _python_value(tree: Any) -> Any:
+    if not isinstance(tree, list):
+        return tree
+    if tree[0] == "f":
+        return float.fromhex(tree[1])
+    parts = [_python_value(part) for part in tree[1:]]
+    if tree[0] == "d":
+        return dict(zip(parts[::2], parts[1::2], strict=True))
+    return tuple(parts) if tree[0] == "t" else parts
+
+
+def draft_question(source: OpenedSource, question: Question, identity: str) -> TaskDraft:
+    """Returns the task's draft."""
+    tree = source.tree
+    answer = question.answer + "\n"
+    files: dict[str, str | bytes] = {
+        "instruction.md": instruction(tree, question),
+        "environment/Dockerfile": _DOCKERFILE,
+        "solution/solve.sh": _SOLVE,
+        f"solution/{ANSWER_FILE}": answer,
+        "tests/test.sh": _TEST,
+        EXPECTED_FILE: answer,
+    }
+    config = HarborTask(
+        task=PackageTable(name=f"assay/{identity}", description=f"Follow a call of {question.function.name}"),
+        agent=AgentTable(timeout_sec=TIMEOUT_S),
+        verifier=VerifierTable(timeout_sec=TIMEOUT_S),
+        environment=EnvironmentTable(memory_mb=1024, workdir=WORKSPACE, network_mode="no-network"),
+    )
+    table = AssayTable(
+        tags=("synthesised", "question", question.kind),
+        source=f"{tree.name} {tree.version}".strip() + f" ({tree.kind})",
+        environment=WorkspaceTable(masks=masks_of(tree)),
+        checks=(CheckTable("answer", "answer"),),
+        provenance={"made_by": "assay synth questions", "source_digest": tree.digest},
+    )
+    return TaskDraft(files=files, config=config, assay=table)
+
+
+def instruction(tree: SourceTree, question: Question) -> str:
+    """Returns the question, with the source that the call runs."""
+    shown = "\n".join(f"`{path}`:\n\n{_numbered(one)}\n" for path, one in question.excerpts.items())
+    version = f"{tree.name} {tree.version}".strip()
+    return f"""This is the part of the Python package {version} that the call below runs, with its line numbers.
+
+{shown}
+The call, in a fresh process in which nothing else ran:
+
+    {question.call}
+
+{_asked(question)} Work it out from the source, and write it to `{WORKSPACE}/{ANSWER_FILE}` as JSON:
+
+    {{"result": VALUE}}
+
+Lists and tuples are arrays, dictionaries are objects, None is null; an iterator is the array of all its items. Where
+the call raises an exception: `{{"error": "NAME"}}`, with the name of its class. The value must be exact.
+"""
+
+
+def _asked(question: Question) -> str:
+    if question.place is None:
+        return "What does it return?"
+    line, count, name = question.place
+    times = {1: "the first time", 2: "the second time", 3: "the third time"}.get(count, f"the {count}th time")
+    variable = f"the local variable `{name}` of `{question.function.name}`"
+    return f"What is the value of {variable} when line {line} has run {times}?"
+
+
+def _numbered(excerpt: Excerpt) -> str:
+    width = len(str(excerpt.lines[-1][0])) if excerpt.lines else 1
+    made, last = [], None
+    for number, text in excerpt.lines:
+        if last is not None and number > last + 1:
+            made.append("    ...")
+        made.append(f"    {number:>{width}}  {text}".rstrip())
+        last = number
+    return "\n".join(made)

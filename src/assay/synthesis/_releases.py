@@ -1,0 +1,85 @@
+"""Other releases of the package that tasks are made from: further references for inputs that are fair to compare.
+
+A release's version of what a task repairs is the reference with the changed functions as the release has them. Where
+the task's tests pass on it, it is right as far as anybody has said, and what it answers otherwise than the reference is
+nothing to judge an attempt by. Nothing of a release runs but those functions, in sandboxes; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from assay.code.function_changes import FunctionChanges
+from assay.code.transplant import transplant_function
+from assay.errors import UserError
+
+from ._tree import SourceTree, read_tree
+
+__all__ = ["Release", "load_releases", "version_of"]
+
+MAX_RELEASES = 8
+
+
+class Release(NamedTuple):
+    """The program files of one release."""
+
+    name: str
+    """As in `num2words 0.5.13`."""
+    digest: str
+    files: Mapping[str, str]
+    """Path below an import root to text."""
+
+
+def load_releases(paths: Sequence[str], tree: SourceTree) -> tuple[Release, ...]:
+    """Reads the releases of a package, sorted by name. Blocking.
+
+    Args:
+        paths: Sdists, wheels or folders.
+        tree: The release that tasks are made from.
+
+    Raises:
+        UserError: One cannot be read, is of another package, or is named like another one; or there are too many.
+    """
+    if len(paths) > MAX_RELEASES:
+        raise UserError(f"{len(paths)} other releases are named; at most {MAX_RELEASES} are compared with")
+    found: dict[str, Release] = {}
+    for path in paths:
+        other = read_tree(path, installed=False)
+        if not set(other.import_names) & set(tree.import_names):
+            raise UserError(
+                f"{path} holds {', '.join(other.import_names)} and is no release of {', '.join(tree.import_names)}"
+            )
+        release = Release(f"{other.name} {other.version}".strip(), other.digest, _texts_below_roots(other))
+        if release.name in found:
+            raise UserError(f"{path} is a second release named {release.name}: name each release once")
+        found[release.name] = release
+    return tuple(found[name] for name in sorted(found))
+
+
+def version_of(
+    release: Release, tree: SourceTree, right: Mapping[str, str], changes: Mapping[str, FunctionChanges]
+) -> dict[str, str] | None:
+    """Returns the reference's files with the changed functions as in a release; None where the release has no others.
+
+    Args:
+        release: The other release.
+        tree: The release that tasks are made from.
+        right: The texts of the reference, of the files that a task changes.
+        changes: The functions that it changes, for each file.
+    """
+    made = dict(right)
+    for path, changed in changes.items():
+        donor = release.files.get(_below_root(path, tree.roots), "")
+        for function in changed.functions:
+            made[path] = transplant_function(made[path], donor, function.name) or made[path]
+    return made if made != dict(right) else None
+
+
+def _texts_below_roots(tree: SourceTree) -> dict[str, str]:
+    return {_below_root(path, tree.roots): tree.files[path].decode("utf-8", "replace") for path in tree.modules}
+
+
+def _below_root(path: str, roots: Iterable[str]) -> str:
+    prefix = next((f"{root}/" for root in roots if root != "." and path.startswith(f"{root}/")), "")
+    return path.removeprefix(prefix)

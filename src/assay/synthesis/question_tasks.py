@@ -1,0 +1,312 @@
+"""Makes questions about the execution of recorded calls: what a call returns, or what a local variable was.
+
+The calls are those of the package's own tests; they are run again under a tracer in a sandbox, twice with different
+hash seeds, and only what comes out the same is asked. The answer is in the task's folder alone and is compared as data
+by the check `answer`. Not asked: answers that one can guess (None, True, False, 0, empty values, an argument sent
+back), and calls whose source, as far as names tell, cannot be shown whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.code.excerpts import Excerpt, excerpt_module, missing_names
+from assay.code.source import SourceError
+from assay.environments.interface import Backend
+from assay.tasks.write import write_task
+from assay.verify.calls import (
+    NO_FORM,
+    Answer,
+    CallProgram,
+    CallRequest,
+    TracedCall,
+    calls_spec,
+    json_answer,
+    json_value,
+    plain_value,
+    read_json_answer,
+    same_answer,
+    trace_calls,
+    write_json_answer,
+)
+from assay.verify.sanitise import opened
+
+from ._laboratory import WORKSPACE
+from ._manifest import remove_older, write_manifest
+from ._opening import OpenedSource, Progress, open_source
+from ._plain_calls import PlainFunction, find_plain_functions
+from ._question_folder import Question, call_text, draft_question
+from .call_tasks_config import QuestionTasksConfig
+
+__all__ = ["QuestionEntry", "QuestionReport", "synthesise_questions"]
+
+MAX_TRACED = 8
+"""Calls of one function that are traced."""
+MAX_TEXT = 400
+"""Characters of a call, and of an answer."""
+GUESSES = ("null", "true", "false", "0", "1", "0.0", "1.0", '""', "[]", "{}")
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.NamedExpr, ast.Await)
+
+
+class QuestionEntry(msgspec.Struct, frozen=True):
+    """One question, as in `manifest.json`."""
+
+    id: str
+    digest: str
+    function: str
+    """`path::name`."""
+    kind: str
+    lines: int
+    """Lines of source that it shows."""
+
+
+class QuestionReport(msgspec.Struct, frozen=True):
+    """The whole, as in `manifest.json`."""
+
+    source: str
+    source_digest: str
+    seed: int
+    candidates: int
+    """Questions that could be asked of the traced calls."""
+    kept: int
+    functions: int
+    """Functions with plain calls."""
+    calls: int
+    """Calls traced."""
+    asked: dict[str, int]
+    """Kind to the number of tasks."""
+    dropped: dict[str, int]
+    """Why candidates were not asked."""
+    tasks: tuple[QuestionEntry, ...]
+    not_separate: int = 0
+
+
+class _Traced(NamedTuple):
+    """One call of a function and what was seen of it, twice."""
+
+    function: PlainFunction
+    call: CallProgram
+    first: TracedCall
+    second: TracedCall
+
+
+async def synthesise_questions(
+    config: QuestionTasksConfig, *, backend: Backend, cache: Path, progress: Progress | None = None
+) -> QuestionReport:
+    """Makes questions.
+
+    Args:
+        config: What from, which kinds, how many.
+        backend: Where everything is run.
+        cache: For the tool layer and the measured tests.
+        progress: Told what is going on.
+
+    Raises:
+        UserError: There is nothing to make tasks from.
+        EnvironmentFailure: The sandbox broke.
+    """
+    tell = progress or (lambda _what, _done, _all: None)
+    async with open_source(config.measuring, backend, cache, tell) as source:
+        tell("recording the calls of the tests", 0, 1)
+        listed = await find_plain_functions(source, config.measuring)
+        random.Random(f"{config.seed} questions").shuffle(listed)
+        tell("tracing the calls", 0, 1)
+        traced = await _trace(source, listed)
+        return await asyncio.to_thread(_write, source, config, listed, traced)
+
+
+async def _trace(source: OpenedSource, listed: Sequence[PlainFunction]) -> list[_Traced]:
+    chosen = [(one, call) for one in listed for call in one.calls[:MAX_TRACED]]
+    inputs = [(number, call, _target(one)) for number, (one, call) in enumerate(chosen)]
+    roots = tuple(f"{WORKSPACE}/{root}".removesuffix("/.") for root in source.tree.roots)
+    imports = tuple(dict.fromkeys((*source.tree.import_names, *[one.module for one in listed])))
+    request = CallRequest((), imports, roots, endless=40)
+    laboratory = source.laboratory
+    runs = []
+    async with opened(laboratory.backend, calls_spec(laboratory.spec), laboratory.state) as workspace:
+        for seed in (0, 1):
+            runs.append(await trace_calls(workspace, inputs, request, hash_seed=seed))
+    first, second = runs
+    both = [n for n in range(len(chosen)) if n in first and n in second]
+    return [_Traced(*chosen[n], first[n], second[n]) for n in both]
+
+
+def _target(one: PlainFunction) -> dict[str, Any]:
+    node = one.node
+    lines = {} if _is_suspended(node) else {str(line): names for line, names in assigning_lines(node)}
+    first = sorted({node.lineno, *[decorator.lineno for decorator in node.decorator_list]})
+    return {"file": f"{WORKSPACE}/{one.path}", "name": node.name, "first_lines": first, "lines": lines}
+
+
+def _is_suspended(node: ast.FunctionDef) -> bool:
+    return any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in ast.walk(node))
+
+
+def assigning_lines(node: ast.FunctionDef) -> Iterator[tuple[int, list[str]]]:
+    """Yields each line that holds one assignment of computed values to names and nothing else, with the names."""
+    statements = [inner for inner in ast.walk(node) if isinstance(inner, ast.stmt)]
+    shared = Counter(inner.lineno for inner in statements)
+    for inner in statements:
+        if not isinstance(inner, ast.Assign | ast.AugAssign) or isinstance(inner.value, ast.Constant | ast.Name):
+            continue
+        alone = inner.lineno == inner.end_lineno and shared[inner.lineno] == 1
+        plain = not any(isinstance(part, COMPREHENSIONS) for part in ast.walk(inner.value))
+        targets = inner.targets if isinstance(inner, ast.Assign) else [inner.target]
+        walked = [part for target in targets for part in ast.walk(target)]
+        names = [part.id for part in walked if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
+        if alone and plain and names and not _is_in_inner_function(node, inner):
+            yield inner.lineno, names
+
+
+def _is_in_inner_function(node: ast.FunctionDef, statement: ast.stmt) -> bool:
+    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return any(
+        one is not node and isinstance(one, inner) and any(part is statement for part in ast.walk(one))
+        for one in ast.walk(node)
+    )
+
+
+class _Asker:
+    """Turns traced calls into questions and counts why others are not asked."""
+
+    def __init__(self, source: OpenedSource, config: QuestionTasksConfig) -> None:
+        self._source, self._config = source, config
+        self.dropped: Counter[str] = Counter()
+        self.candidates = 0
+
+    def questions_of(self, traced: Sequence[_Traced], rng: random.Random) -> list[Question]:
+        """Returns at most `per_function` questions of one function, of different calls where there are enough."""
+        found = [one for call in traced for one in self._ask(call)]
+        rng.shuffle(found)
+        asked: list[Question] = []
+        while found and len(asked) < self._config.per_function:
+            best = min(found, key=lambda one: (_shared(one.call, "call", asked), _shared(one.kind, "kind", asked)))
+            asked.append(best)
+            found = [one for one in found if (one.call, one.kind) != (best.call, best.kind)]
+        return asked
+
+    def _ask(self, traced: _Traced) -> Iterator[Question]:
+        call = call_text(traced.function.name, traced.call)
+        if len(call) > MAX_TEXT:
+            self._drop("the call is too long")
+            return
+        excerpts = self._excerpts(traced.first)
+        if isinstance(excerpts, str):
+            self._drop(excerpts)
+            return
+        for place, answer in self._answers(traced):
+            self.candidates += 1
+            problem = self._objection(answer, traced)
+            if problem:
+                self.dropped[problem] += 1
+                continue
+            kind = "variable" if place else "return"
+            yield Question(traced.function, call, kind, place, write_json_answer(answer), excerpts)
+
+    def _drop(self, reason: str) -> None:
+        self.candidates += 1
+        self.dropped[reason] += 1
+
+    def _answers(self, traced: _Traced) -> Iterator[tuple[tuple[int, int, str] | None, Answer]]:
+        """Yields line, count and variable (None: the call itself) with the answer, where both runs agree."""
+        if "return" in self._config.kinds:
+            one, two = (json_answer(run.answer, traced.call) for run in (traced.first, traced.second))
+            if one is not None and two is not None and one != NO_FORM and same_answer(one, two):
+                yield None, one
+            else:
+                self._drop("the answer has no JSON form, changes arguments or differs from run to run")
+        seen = {(v.line, v.times, v.name): v.tree for v in traced.second.variables}
+        for value in traced.first.variables if "variable" in self._config.kinds else ():
+            place = (value.line, value.times, value.name)
+            answers = [_json_form(tree) for tree in (value.tree, seen.get(place))]
+            if None not in answers and same_answer(answers[0] or "", answers[1] or ""):
+                yield place, answers[0] or ""
+
+    def _objection(self, answer: Answer, traced: _Traced) -> str:
+        text = write_json_answer(answer)
+        if len(text) > MAX_TEXT:
+            return "the answer is too long"
+        if answer[0][1] == "ok":
+            value = text.removeprefix('{"result": ').removesuffix("}")
+            sent = [("ok", json_value(tree)) for tree in _arguments(traced.call)]
+            if value in GUESSES or any(same_answer(((0, *one),), answer) for one in sent):
+                return "the answer can be guessed"
+        read = read_json_answer(text)
+        return "" if read is not None and same_answer(answer, read) else "the answer is not the same read back"
+
+    def _excerpts(self, traced: TracedCall) -> dict[str, Excerpt] | str:
+        """Returns what is shown of each file, or why nothing is."""
+        ran: dict[str, set[int]] = {}
+        for file, line in traced.ran:
+            ran.setdefault(file.removeprefix(f"{WORKSPACE}/"), set()).add(line)
+        try:
+            found = {
+                path: excerpt_module(self._source.tree.files[path].decode(), lines)
+                for path, lines in sorted(ran.items())
+            }
+        except (KeyError, SourceError, UnicodeDecodeError):
+            return "the source that ran is no text of the package"
+        if sum(len(one.lines) for one in found.values()) > self._config.source_lines:
+            return "the source that ran is too long"
+        if missing_names(found, self._source.tree.import_names):
+            return "the source that ran cannot be shown whole"
+        return found
+
+
+def _shared(value: str, field: str, asked: Sequence[Question]) -> int:
+    return sum(getattr(one, field) == value for one in asked)
+
+
+def _arguments(call: CallProgram) -> list[Any]:
+    args, named = call.operations[0][4:6]
+    return [*args, *[tree for _, tree in named]]
+
+
+def _json_form(tree: Any) -> Answer | None:
+    try:
+        plain_value(tree)
+        return ((0, "ok", json_value(tree)),)
+    except (ValueError, TypeError, IndexError, RecursionError):
+        return None
+
+
+def _write(
+    source: OpenedSource, config: QuestionTasksConfig, listed: Sequence[PlainFunction], traced: Sequence[_Traced]
+) -> QuestionReport:
+    out, asker = Path(config.out), _Asker(source, config)
+    out.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(f"{config.seed} asked")
+    questions = []
+    for one in listed:
+        mine = [call for call in traced if call.function is one]
+        questions += list(enumerate(asker.questions_of(mine, rng), 1))
+    chosen = {question.identity(source.tree, number): question for number, question in questions}
+    kept = dict(list(chosen.items())[: config.count])
+    remove_older(out, set(kept))
+    entries = []
+    for identity, question in kept.items():
+        task = write_task(out / identity, draft_question(source, question, identity), replace=True).task
+        shown = sum(len(one.lines) for one in question.excerpts.values())
+        entries.append(QuestionEntry(identity, task.digest, question.function.key, question.kind, shown))
+    report = QuestionReport(
+        source=f"{source.tree.name} {source.tree.version}".strip(),
+        source_digest=source.tree.digest,
+        seed=config.seed,
+        candidates=asker.candidates,
+        kept=len(entries),
+        functions=len(listed),
+        calls=len(traced),
+        asked=dict(sorted(Counter(entry.kind for entry in entries).items())),
+        dropped=dict(sorted(asker.dropped.items())),
+        tasks=tuple(entries),
+    )
+    write_manifest(out, report)
+    return report

@@ -1,0 +1,104 @@
+"""The check `answer`: a file that the agent leaves must hold the expected value, compared as data.
+
+The file is one JSON object, `{"result": value}` or `{"error": "ValueError"}`; the expected one lies in the task's
+folder and is never in the sandbox. The file is read out of a fork of the final state in which no command is started,
+and is compared as `verify.calls` compares answers: floats within 4 ulp, objects without order. Nothing that the agent
+wrote is executed, so the verdict is graded `no-agent-code`.
+
+Covered: links, devices and large or malformed files (they are wrong answers). Not covered: an answer that was guessed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import msgspec
+
+from assay.errors import TaskError
+from assay.records import Verdict, VerdictStatus, digest_bytes
+from assay.verify._evidence import Cited, verifier_digest
+from assay.verify.calls import Answer, read_json_answer, same_answer
+from assay.verify.interface import CheckInput, CheckResult
+from assay.verify.sanitise import opened, require_mounts
+
+__all__ = ["ANSWER_FILE", "EXPECTED_FILE", "AnswerCheck", "AnswerParameters"]
+
+ANSWER_FILE = "answer.json"
+EXPECTED_FILE = "tests/answer.json"
+MAX_ANSWER_BYTES = 512 << 10
+
+
+class AnswerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A check's parameters."""
+
+    file: str = ANSWER_FILE
+    """Absolute, or relative to the working directory."""
+    expected: str = EXPECTED_FILE
+    """Relative to the task's folder."""
+
+
+class AnswerCheck:
+    """Compares the agent's file with the expected value."""
+
+    kind = "answer"
+
+    async def judge(self, given: CheckInput) -> CheckResult:
+        started = time.monotonic()
+        require_mounts(given.backend)
+        parameters = msgspec.convert(given.check.parameters, AnswerParameters)
+        data = await asyncio.to_thread(_read_expected, given.folder, parameters.expected)
+        expected = read_json_answer(data)
+        if expected is None:
+            raise TaskError(
+                f"{parameters.expected} is not an answer: write an object with the one key 'result' or 'error'"
+            )
+        text, problem = await _read_answer(given, parameters.file)
+        status, reason = _rule(expected, text, problem)
+        cited = Cited(given.prefix)
+        observed = text[:2000].decode(errors="replace")
+        cited.add("state", "file", {"path": parameters.file, "bytes": len(text), "text": observed, "problem": problem})
+        verdict = Verdict(
+            check=given.check.name,
+            kind="outcome",
+            status=status,
+            score=1.0 if status == "pass" else 0.0,
+            reason=reason,
+            evidence=cited.ids,
+            verifier=verifier_digest(self.kind, given.check.parameters, digest_bytes(data)),
+            duration_s=round(time.monotonic() - started, 6),
+            separation="no-agent-code",
+        )
+        return CheckResult(verdict, tuple(cited.items))
+
+
+def _read_expected(folder: Path | None, name: str) -> bytes:
+    try:
+        if folder is None:
+            raise FileNotFoundError(name)
+        return (folder / name).read_bytes()
+    except OSError as exc:
+        raise TaskError(f"the check 'answer' cannot read {name} in the task's folder: {exc}") from exc
+
+
+async def _read_answer(given: CheckInput, name: str) -> tuple[bytes, str]:
+    """Returns the file's bytes, and why there are none."""
+    path = name if name.startswith("/") else f"{given.spec.workdir.rstrip('/')}/{name}"
+    async with opened(given.backend, given.spec, given.state) as workspace:
+        try:
+            return await workspace.read(path, limit=MAX_ANSWER_BYTES), ""
+        except FileNotFoundError:
+            return b"", f"there is no {name}"
+        except (OSError, ValueError) as exc:
+            return b"", f"{name} cannot be read: {exc}"
+
+
+def _rule(expected: Answer, text: bytes, problem: str) -> tuple[VerdictStatus, str]:
+    if problem:
+        return "fail", problem
+    answer = read_json_answer(text)
+    if answer is None:
+        return "fail", "the answer is not a JSON object with the one key 'result' or 'error'"
+    right = same_answer(expected, answer)
+    return ("pass", "the answer is the expected value") if right else ("fail", "the answer is another value")

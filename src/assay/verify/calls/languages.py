@@ -1,0 +1,75 @@
+"""Programming languages as short TOML files: how a program is compiled and run, and how to see that this is possible.
+
+Nothing here runs a command. Built-in descriptions are in `languages/`; a user's file has the same fields.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from assay.errors import UserError
+
+__all__ = ["BRIDGED", "ProgramLanguage", "load_language"]
+
+BUILT_IN = Path(__file__).with_name("languages")
+BRIDGED = "@PROGRAM@"
+"""Placeholder of a bridge for the path of the Python program that it starts."""
+MAX_FILE_BYTES = 64 << 10
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+Command = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+
+class ProgramLanguage(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A language. Commands are lists of words, started in the task's working directory without a shell."""
+
+    name: str
+    """As the instruction names it."""
+    file: str
+    """Name of the program's source file in the working directory."""
+    run: Command
+    """Starts the program."""
+    compile: tuple[str, ...] = ()
+    """Builds it first, where the language needs that; outside of the working directory, as in `/tmp/program`."""
+    probe: tuple[str, ...] = ()
+    """Ends with exit code 0 where the language is installed; tried in a sandbox when tasks are made."""
+    compile_s: float = 60.0
+    """Seconds that `compile` may take."""
+    bridge: str = ""
+    """A program in the language that starts `python3 @PROGRAM@` in its own place. With it a task gets a solution that
+    shows that building, starting and reading work; it shows nothing of what the language can express."""
+
+    def __post_init__(self) -> None:
+        """Refuses file names that leave the working directory."""
+        if not _FILE.fullmatch(self.file):
+            raise ValueError(f"file is {self.file!r}: it must be a plain file name, such as main.js")
+
+
+def load_language(name: str) -> ProgramLanguage:
+    """Returns a built-in language, or the one that a TOML file describes. Blocking.
+
+    Raises:
+        UserError: There is no such language, or the file does not describe one.
+    """
+    path = Path(name) if name.endswith(".toml") else BUILT_IN / f"{name}.toml"
+    known = sorted(file.stem for file in BUILT_IN.glob("*.toml"))
+    if not name.endswith(".toml") and name not in known:
+        raise UserError(
+            f"no language {name!r}: name one of {', '.join(known)}, or a TOML file that describes another one"
+        )
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1)
+        if len(text) > MAX_FILE_BYTES:
+            raise UserError(f"{path} has more than {MAX_FILE_BYTES} bytes: it is no description of a language")
+        return msgspec.convert(tomllib.loads(text.decode()), ProgramLanguage)
+    except OSError as exc:
+        raise UserError(f"cannot read the language {path}: {exc.strerror}; check the path and its permissions") from exc
+    except (ValueError, RecursionError) as exc:  # no TOML, no UTF-8, fields that do not fit
+        raise UserError(
+            f"{path} does not describe a language: {exc}; it needs name, file and run, as in `assay synth --help`"
+        ) from exc

@@ -1,0 +1,80 @@
+"""Runs recorded calls under a tracer, in a sandbox with the reference, for making questions about their execution.
+
+A reply was written in reach of the package's code: it makes tasks, and judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.environments.interface import Workspace
+
+from .answers import Answer, read_answers
+from .programs import CallProgram
+from .sandboxes import CallRequest, run_payload
+
+__all__ = ["TracedCall", "VariableValue", "trace_calls"]
+
+TRACED_S = 2.0
+"""Processor seconds for one traced call."""
+
+
+class VariableValue(NamedTuple):
+    """A local variable's value."""
+
+    line: int
+    times: int
+    """How often the line had run, this time included."""
+    name: str
+    tree: Any
+
+
+class TracedCall(NamedTuple):
+    """One call."""
+
+    answer: Answer | None
+    variables: tuple[VariableValue, ...]
+    ran: tuple[tuple[str, int], ...]
+    """File and first line of each function of the package that ran."""
+
+
+class _Reply(msgspec.Struct, frozen=True):
+    answer: Any
+    snapshots: tuple[tuple[int, int, str, Any], ...]
+    ran: tuple[tuple[str, int], ...]
+
+
+async def trace_calls(
+    workspace: Workspace,
+    inputs: Sequence[tuple[int, CallProgram, dict[str, Any]]],
+    request: CallRequest,
+    *,
+    hash_seed: int = 0,
+) -> dict[int, TracedCall]:
+    """Returns what was seen of each call by its number; calls that did not end are missing.
+
+    Args:
+        workspace: A sandbox with the package, of `calls_spec`.
+        inputs: Number, call, and the target as `payload/call_tracer.py` describes it.
+        request: What is imported.
+        hash_seed: Of the process.
+    """
+    programs = tuple(
+        {"id": n, "operations": one.operations, "observed": one.observed, "target": target} for n, one, target in inputs
+    )
+    whole = msgspec.structs.replace(request, programs=programs, program_s=TRACED_S)
+    result = await run_payload(workspace, "call_tracer.py", whole, hash_seed, 60.0 + 3 * len(programs))
+    found: dict[int, TracedCall] = {}
+    for line in result.stdout.splitlines():
+        try:
+            number, reply = msgspec.json.decode(line, type=tuple[int, _Reply])
+        except (msgspec.MsgspecError, RecursionError):
+            continue
+        answers = read_answers(msgspec.json.encode([number, reply.answer]))
+        found[number] = TracedCall(
+            answers.get(number), tuple(VariableValue(*one) for one in reply.snapshots), reply.ran
+        )
+    return found

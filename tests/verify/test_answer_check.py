@@ -1,0 +1,47 @@
+"""The check `answer`: a file in the final state, compared as data in a real sandbox."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.verify.conftest import Bench, Outcome
+
+
+async def judge(bench: Bench, command: str, expected: str = '{"result": {"a": [1.5, "x"], "b": 2}}') -> Outcome:
+    bench.files = {"tests/answer.json": expected}
+    return await bench.judge(command, "answer")
+
+
+async def test_the_expected_value_passes_without_running_anything_of_the_agents(bench: Bench) -> None:
+    outcome = await judge(bench, """echo '{"result": {"b": 2.0, "a": [1.5, "x"]}}' > answer.json""")
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "no-agent-code")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("true", "there is no answer.json"),
+        ("""echo '{"result": {"b": 2, "a": [1.5]}}' > answer.json""", "another value"),
+        ("""echo '{"error": "a"}' > answer.json""", "another value"),
+        ("echo 2 > answer.json", "not a JSON object"),
+        ("ln -s /etc/hostname answer.json", "not a JSON object|cannot be read|there is no"),
+        ("mkfifo answer.json", "cannot be read"),
+        ("mkdir answer.json", "cannot be read"),
+        ("head -c 600000 /dev/zero > answer.json", "cannot be read"),
+    ],
+)
+async def test_anything_else_fails(bench: Bench, command: str, said: str) -> None:
+    outcome = await judge(bench, command)
+    assert outcome.verdict.status == "fail"
+    assert any(part in outcome.verdict.reason for part in said.split("|"))
+
+
+async def test_an_exception_is_expected_by_its_name(bench: Bench) -> None:
+    right = await judge(bench, """echo '{"error": "KeyError"}' > answer.json""", '{"error": "KeyError"}')
+    assert right.verdict.status == "pass"
+
+
+async def test_a_malformed_expected_value_is_the_tasks_fault(bench: Bench) -> None:
+    outcome = await judge(bench, "true", "[]")
+    assert outcome.verdict.status == "error"
+    assert "tests/answer.json" in outcome.verdict.reason
