@@ -58,7 +58,7 @@ def tool_call(id_: str, name: str, arguments: Any) -> ToolCall:
     try:
         parsed = loads(arguments)
     except ValueError as exc:
-        return ToolCall(id_, name, arguments, None, f"the arguments are invalid JSON: {exc}")
+        return ToolCall(id_, name, arguments, None, f"the arguments are no JSON: {exc}")
     if isinstance(parsed, dict):
         return ToolCall(id_, name, arguments, parsed)
     return ToolCall(id_, name, arguments, None, "the arguments are no object")
