@@ -495,7 +495,7 @@ def tables_page() -> str:
         "marks the try that decides. `events` alone is the record; the other tables are made from it.\n\n"
         "The `request` of a call holds what is new in it. Where its parent has the rest, `request.shared` says so: "
         "`parent` is that call, `messages` how many leading ones are its, and `fields` which other fields are. "
-        "`assay.store.request_of` puts the whole together.\n\n"
+        "`assay.store.restore_request` puts the whole together.\n\n"
         "A query also sees what was learnt after sealing: rows of `verdicts` and `evidence` in whose column `addendum` "
         "a number stands. They change no `outcome` in `trajectories`, and no file.\n"
     )
