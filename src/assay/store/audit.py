@@ -94,13 +94,13 @@ def chain_problems(
 
     `integrity`: the rows have that field; those of schema 1 do not.
     """
-    known: dict[str, AttemptRow] = {}
+    rows_by_chain: dict[str, AttemptRow] = {}
     for one in rows:
-        if one.chain in known:
+        if one.chain in rows_by_chain:
             yield Problem(run, one.chain, None, "it has two summary rows")
-        known[one.chain] = one
+        rows_by_chain[one.chain] = one
     for name, group in groupby(links, key=attrgetter("chain")):
-        row = known.pop(name, None)
+        row = rows_by_chain.pop(name, None)
         if row is None:
             yield Problem(run, name, None, "it has events and no summary row, or is stored in two places")
         folded, unreadable = RowBuilder(run, name), list[Problem]()
@@ -112,7 +112,7 @@ def chain_problems(
         elif row is not None and (expected := _expected_row(folded, integrity=integrity)) != row:
             fields = _differing_fields(expected, row)
             yield Problem(run, name, None, f"its summary row differs from its events in {fields}")
-    for name in known:
+    for name in rows_by_chain:
         yield Problem(run, name, None, "it has a summary row and no events")
 
 

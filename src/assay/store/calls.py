@@ -339,6 +339,6 @@ def _call_lineage(
     return line
 
 
-def _require_shared(call: ModelCall, shared: int, known: int, what: str) -> None:
-    if not 0 <= shared <= known:
-        raise StoreError(f"call {call.id} shares {shared} {what} with its parent, which has {known}")
+def _require_shared(call: ModelCall, shared: int, available: int, what: str) -> None:
+    if not 0 <= shared <= available:
+        raise StoreError(f"call {call.id} shares {shared} {what} with its parent, which has {available}")

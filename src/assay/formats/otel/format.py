@@ -206,10 +206,10 @@ class _Trace:
         attributes = span.attributes
         id_ = text_or_none(attributes.get("gen_ai.tool.call.id"))
         name = str(attributes.get("gen_ai.tool.name") or "")
-        made = tool_call(id_ or f"span-{span.id}", name, attributes.get("gen_ai.tool.call.arguments"))
+        call = tool_call(id_ or f"span-{span.id}", name, attributes.get("gen_ai.tool.call.arguments"))
         error = attributes.get("error.type") or _status(span)
         result = attributes.get("gen_ai.tool.call.result")
-        data: dict[str, Any] = {"tool": name, "call_id": made.id, "arguments": made.parsed or made.arguments}
+        data: dict[str, Any] = {"tool": name, "call_id": call.id, "arguments": call.parsed or call.arguments}
         data |= {"stdout": text_of(result)} if result is not None else {}
         data |= {"error": str(error)} if error else {}
         took = span.end - span.start if span.start is not None and span.end is not None else None
@@ -219,16 +219,16 @@ class _Trace:
             else {REST: self._source_span(at, span)}
         )
         self._builder.add(EvidenceAdded(Evidence(f"t{at}", "audit", "execution", data, at=span.start)))
-        if made.id not in self._known:  # the model's own words were not recorded: that it called is known from here
-            seen = Observation(text_of(result), made.id, error=bool(error), duration_s=took)
-            self._attach_unrecorded(made, () if result is None and not error else (seen,))
+        if call.id not in self._known:  # the model's own words were not recorded: that it called is known from here
+            seen = Observation(text_of(result), call.id, error=bool(error), duration_s=took)
+            self._attach_unrecorded(call, () if result is None and not error else (seen,))
 
-    def _attach_unrecorded(self, made: ToolCall, seen: tuple[Observation, ...]) -> None:
+    def _attach_unrecorded(self, call: ToolCall, results: tuple[Observation, ...]) -> None:
         step = next((s for s in reversed(self._builder.steps) if s.actor == "agent"), None)
         if step is None:
-            self._builder.add_step("agent", None, tool_calls=(made,), observations=seen)
+            self._builder.add_step("agent", None, tool_calls=(call,), observations=results)
         else:
-            calls, observations = (*step.tool_calls, made), (*step.observations, *seen)
+            calls, observations = (*step.tool_calls, call), (*step.observations, *results)
             self._builder.change_step(step, tool_calls=calls, observations=observations)
 
     def _judge(self, span: Span) -> None:
