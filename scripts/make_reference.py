@@ -101,7 +101,7 @@ from assay.rollout.rejudge.replay import Replayed
 from assay.rollout.rejudge.reverify import Reverified
 from assay.rollout.schedule.policies import ALLOCATIONS
 from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
-from assay.store import AttemptRow, GcReport, Problem, SealReport
+from assay.store import AttemptRow, GcReport, SealReport, StoreProblem
 from assay.store.receipt import Signature, Statement
 from assay.store.tables import IN_QUERIES, TABLES, VIEWS
 from assay.synthesis import SynthesisCost
@@ -273,7 +273,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "verified": "what was looked at: `chain`, `blobs`",
             "problems": "list of Problem; empty where all holds",
         },
-        (Problem,),
+        (StoreProblem,),
     ),
     "verify --again": (
         {
