@@ -109,7 +109,7 @@ from assay.rollout.rejudge.replay import ReplayResult
 from assay.rollout.rejudge.reverify import ReverificationResult
 from assay.rollout.schedule.policies import ALLOCATIONS
 from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
-from assay.store import AttemptRow, GcReport, Problem, SealReport
+from assay.store import AttemptRow, GcReport, SealReport, StoreProblem
 from assay.store.receipt import Signature, Statement
 from assay.store.tables import IN_QUERIES, TABLES, VIEWS
 from assay.synthesis import SynthesisCost
@@ -288,7 +288,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "verified": "what was looked at: `chain`, `blobs`",
             "problems": "list of Problem; empty where all holds",
         },
-        (Problem,),
+        (StoreProblem,),
     ),
     "verify --again": (
         {
@@ -527,7 +527,7 @@ def tables_page() -> str:
         "marks the try that decides. `events` alone is the record; the other tables are made from it.\n\n"
         "The `request` of a call holds what is new in it. Where its parent has the rest, `request.shared` says so: "
         "`parent` is that call, `messages` how many leading ones are its, and `fields` which other fields are. "
-        "`assay.store.request_of` puts the whole together.\n\n"
+        "`assay.store.restore_request` puts the whole together.\n\n"
         "A query also sees what was learnt after sealing: rows of `verdicts` and `evidence` in whose column `addendum` "
         "a number stands. They change no `outcome` in `trajectories`, and no file.\n"
     )

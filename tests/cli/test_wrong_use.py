@@ -54,7 +54,7 @@ WRONG = {
     "ls of an unknown run": (["ls", "rr"], 2, "there are r"),
     "ls --runs with a name": (["ls", "r", "--runs"], 2, "leave out the name"),
     "show of nothing": (["show"], 2, "Missing argument"),
-    "show of an unknown attempt": (["show", "zebra"], 2, "is no attempt of run r: count@0"),
+    "show of an unknown attempt": (["show", "zebra"], 2, "is not an attempt of run r: count@0"),
     "show in an unknown run": (["show", "count", "--run", "zz"], 2, "no run is called 'zz'"),
     "stats with k of 0": (["stats", "--k", "0"], 2, "--k"),
     "stats with a word for k": (["stats", "--k", "many"], 2, "--k"),

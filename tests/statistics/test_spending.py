@@ -66,7 +66,7 @@ def test_the_front_is_of_rates_and_means() -> None:
 
 @pytest.mark.parametrize("wrong", [-1.0, math.nan, math.inf])
 def test_what_is_no_amount_is_refused(wrong: float) -> None:
-    with pytest.raises(ValueError, match="no amount"):
+    with pytest.raises(ValueError, match="not an amount"):
         summarise_spending([used("a", "x", 0, "pass", usd=wrong)], ["usd"])
 
 

@@ -119,8 +119,8 @@ def test_a_try_that_was_cut_can_be_annotated_and_one_under_way_not(tmp_path: Pat
     [
         ("zebra", [Noted("x")], "has no chain 'zebra'"),
         ("t.a.0.0", [], "nothing to add"),
-        ("t.a.0.0", [AttemptEnded()], "AttemptEnded is nothing that can be learnt"),
-        ("t.a.0.0", [Noted("about", {"chain": "t.a.1.0"})], "about is nothing"),
+        ("t.a.0.0", [AttemptEnded()], "AttemptEnded cannot be added"),
+        ("t.a.0.0", [Noted("about", {"chain": "t.a.1.0"})], "about cannot be added"),
     ],
 )
 def test_what_cannot_be_learnt_is_refused(run: Path, chain: str, bodies: list[Body], said: str) -> None:

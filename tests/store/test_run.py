@@ -112,7 +112,7 @@ def test_find_takes_unique_beginnings_and_lists_others(live: RunStore) -> None:
     assert live.find("t.a.9").attempt == "t.a.99"
     with pytest.raises(UserError, match="beginning of several attempts"):
         live.find("t.a")
-    with pytest.raises(UserError, match="is no attempt of run r"):
+    with pytest.raises(UserError, match="is not an attempt of run r"):
         live.find("zebra")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from assay.errors import StoreError
 from assay.records import Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven, digest_bytes
-from assay.store import LISTING, BlobStore, Problem, RunStore, annotate, audit, seal, store_tree
+from assay.store import LISTING, BlobStore, RunStore, StoreProblem, annotate, audit, seal, store_tree
 
 Fill = Callable[..., None]
 FEW, MANY = 100, 500
@@ -28,7 +28,7 @@ class Change(NamedTuple):
     """What was done, and what a finding must say to have located it."""
 
     what: str
-    located: Callable[[Problem], bool]
+    located: Callable[[StoreProblem], bool]
 
 
 def learn(root: Path) -> None:
@@ -71,7 +71,7 @@ def files_of(root: Path) -> list[Path]:
     return sorted(found)
 
 
-def names_file(root: Path, path: Path) -> Callable[[Problem], bool]:
+def names_file(root: Path, path: Path) -> Callable[[StoreProblem], bool]:
     if path.parent.name == "addenda":
         return lambda p: p.chain == f"addendum.{path.stem}" or f"addenda/{path.name}" in p.what
     if path.is_relative_to(root / "blobs"):
@@ -126,7 +126,7 @@ def as_bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode()
 
 
-def names_value(table: str, column: str, row: object, place: tuple[Any, Any]) -> Callable[[Problem], bool]:
+def names_value(table: str, column: str, row: object, place: tuple[Any, Any]) -> Callable[[StoreProblem], bool]:
     if table == "meta":
         return lambda p: "run.sqlite" in p.what or "manifest.json" in p.what
     if table == "attempts":

@@ -164,8 +164,8 @@ def _auc_interval(
     return _interval_or_none(found, confidence)
 
 
-def _interval_or_none(found: Sequence[float], confidence: float) -> Interval | None:
+def _interval_or_none(samples: Sequence[float], confidence: float) -> Interval | None:
     normal_quantile(confidence)
-    if len(found) < 100:
+    if len(samples) < 100:
         return None
-    return percentiles(found, confidence)
+    return percentiles(samples, confidence)

@@ -127,16 +127,16 @@ def _amount(
     )
 
 
-def _with_fronts(found: Sequence[Spending], measures: Sequence[str]) -> tuple[Spending, ...]:
+def _with_fronts(summaries: Sequence[Spending], measures: Sequence[str]) -> tuple[Spending, ...]:
     best: dict[str, set[int]] = {}
     for name in measures:
-        best[name] = set(pareto_front([(_mean_of(one, name), one.pass_at_1.value) for one in found]))
+        best[name] = set(pareto_front([(_mean_of(one, name), one.pass_at_1.value) for one in summaries]))
     return tuple(
         msgspec.structs.replace(
             one,
             amounts=tuple(msgspec.structs.replace(a, on_front=place in best[a.measure]) for a in one.amounts),
         )
-        for place, one in enumerate(found)
+        for place, one in enumerate(summaries)
     )
 
 

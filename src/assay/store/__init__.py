@@ -13,7 +13,7 @@ from .calls import (
     restore_prompt_ids,
     restore_request,
 )
-from .chain import BrokenLink, Link, Problem, heads_digest, make_event, verify_chain, verify_links
+from .chain import BrokenLink, Link, StoreProblem, heads_digest, make_event, verify_chain, verify_links
 from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
 from .query import QueryLimits, QueryResult, query
@@ -40,7 +40,6 @@ __all__ = [
     "Hit",
     "Layout",
     "Link",
-    "Problem",
     "QueryLimits",
     "QueryResult",
     "Receipt",
@@ -48,6 +47,7 @@ __all__ = [
     "RedactedBytes",
     "RunStore",
     "SealReport",
+    "StoreProblem",
     "StoredTree",
     "TreeFile",
     "TreeTooLarge",

@@ -42,9 +42,9 @@ def addendum_tables(layout: Layout, names: Sequence[str], scratch: Path) -> dict
 
 
 def _records(
-    run: str, found: Iterable[Addendum], rows: Mapping[str, AttemptRow]
+    run: str, addenda_read: Iterable[Addendum], rows: Mapping[str, AttemptRow]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    for addendum in found:
+    for addendum in addenda_read:
         for part in addendum.parts():
             for table, record in event_rows(rows.get(part.about or ""), part.event, b""):
                 yield table, record | {"run": run, "addendum": addendum.number}

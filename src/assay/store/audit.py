@@ -26,7 +26,7 @@ from assay.records import AttemptEnded, AttemptStarted, Body, EvidenceAdded, Mod
 from .addenda import addendum_links
 from .blobs import BlobStore
 from .byte_check import LiveContent, check_addenda_bytes, check_manifest, check_sealed_bytes
-from .chain import Link, Problem, decode_event, heads_digest, verify_links
+from .chain import Link, StoreProblem, decode_event, heads_digest, verify_links
 from .layout import Layout
 from .live_tables import check_live_tables
 from .parquet import is_same_row
@@ -41,7 +41,7 @@ MISSING = "is missing"
 _ADDRESS = re.compile(rb"blake3:[0-9a-f]{64}")
 
 
-def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> tuple[Problem, ...]:
+def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> tuple[StoreProblem, ...]:
     """Returns every problem of a run; empty where all of it holds.
 
     Args:
@@ -61,10 +61,10 @@ def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> t
                 parts.append(_check_blobs(store))
             return tuple(chained.from_iterable(_catch_store_errors(run, part) for part in parts))
     except StoreError as exc:  # it cannot be opened at all
-        return (Problem(run, None, None, str(exc)),)
+        return (StoreProblem(run, None, None, str(exc)),)
 
 
-def _live_parts(store: RunStore) -> list[Iterator[Problem]]:
+def _live_parts(store: RunStore) -> list[Iterator[StoreProblem]]:
     content = LiveContent(store)
     parts = [
         check_manifest(store.layout, content),
@@ -75,7 +75,7 @@ def _live_parts(store: RunStore) -> list[Iterator[Problem]]:
     return [*parts, check_live_tables(store)]
 
 
-def _sealed_parts(store: RunStore) -> list[Iterator[Problem]]:
+def _sealed_parts(store: RunStore) -> list[Iterator[StoreProblem]]:
     sealed, layout = store.sealed, store.layout
     return [
         check_sealed_bytes(layout, sealed),
@@ -89,31 +89,31 @@ def _sealed_parts(store: RunStore) -> list[Iterator[Problem]]:
 
 def chain_problems(
     run: str, links: Iterable[Link], rows: Iterable[AttemptRow], *, integrity: bool = True
-) -> Iterator[Problem]:
+) -> Iterator[StoreProblem]:
     """Yields the problems of all chains of a run; the links of each chain are consecutive.
 
     `integrity`: the rows have that field; those of schema 1 do not.
     """
-    known: dict[str, AttemptRow] = {}
+    rows_by_chain: dict[str, AttemptRow] = {}
     for one in rows:
-        if one.chain in known:
-            yield Problem(run, one.chain, None, "it has two summary rows")
-        known[one.chain] = one
+        if one.chain in rows_by_chain:
+            yield StoreProblem(run, one.chain, None, "it has two summary rows")
+        rows_by_chain[one.chain] = one
     for name, group in groupby(links, key=attrgetter("chain")):
-        row = known.pop(name, None)
+        row = rows_by_chain.pop(name, None)
         if row is None:
-            yield Problem(run, name, None, "it has events and no summary row, or is stored in two places")
-        folded, unreadable = RowBuilder(run, name), list[Problem]()
+            yield StoreProblem(run, name, None, "it has events and no summary row, or is stored in two places")
+        folded, unreadable = RowBuilder(run, name), list[StoreProblem]()
         broken = verify_links(_fold_links(group, folded, unreadable), row.head if row else None)
         if broken is not None:
-            yield Problem(run, name, broken.at, f"{broken.problem}: {broken.detail}")
+            yield StoreProblem(run, name, broken.at, f"{broken.problem}: {broken.detail}")
         elif unreadable:
             yield unreadable[0]
         elif row is not None and (expected := _expected_row(folded, integrity=integrity)) != row:
             fields = _differing_fields(expected, row)
-            yield Problem(run, name, None, f"its summary row differs from its events in {fields}")
-    for name in known:
-        yield Problem(run, name, None, "it has a summary row and no events")
+            yield StoreProblem(run, name, None, f"its summary row differs from its events in {fields}")
+    for name in rows_by_chain:
+        yield StoreProblem(run, name, None, "it has a summary row and no events")
 
 
 def _expected_row(folded: RowBuilder, *, integrity: bool) -> AttemptRow:
@@ -121,7 +121,7 @@ def _expected_row(folded: RowBuilder, *, integrity: bool) -> AttemptRow:
     return row if integrity else msgspec.structs.replace(row, integrity=None)
 
 
-def _fold_links(links: Iterable[Link], folded: RowBuilder, unreadable: list[Problem]) -> Iterator[Link]:
+def _fold_links(links: Iterable[Link], folded: RowBuilder, unreadable: list[StoreProblem]) -> Iterator[Link]:
     """Passes links on and folds their events into a row."""
     for stored in links:
         run: str = folded.fields["run"]
@@ -129,10 +129,10 @@ def _fold_links(links: Iterable[Link], folded: RowBuilder, unreadable: list[Prob
             body = decode_event(stored).body
             folded.add(body)
         except StoreError as exc:
-            unreadable.append(Problem(run, stored.chain, stored.index, str(exc)))
+            unreadable.append(StoreProblem(run, stored.chain, stored.index, str(exc)))
         else:
             if isinstance(body, AttemptStarted) and body.run != run:
-                unreadable.append(Problem(run, stored.chain, stored.index, f"it was recorded in run {body.run!r}"))
+                unreadable.append(StoreProblem(run, stored.chain, stored.index, f"it was recorded in run {body.run!r}"))
         folded.fields["head"], folded.fields["length"] = stored.digest, folded.fields["length"] + 1
         yield stored
 
@@ -142,26 +142,26 @@ def _differing_fields(left: msgspec.Struct, right: msgspec.Struct) -> str:
     return ", ".join(n for n in names if getattr(left, n) != getattr(right, n))
 
 
-def _catch_store_errors(run: str, part: Iterator[Problem]) -> Iterator[Problem]:
+def _catch_store_errors(run: str, part: Iterator[StoreProblem]) -> Iterator[StoreProblem]:
     """Turns a `StoreError` of a check into a problem, so that the other checks still run."""
     try:
         yield from part
     except StoreError as exc:
-        yield Problem(run, None, None, str(exc))
+        yield StoreProblem(run, None, None, str(exc))
 
 
-def _check_live_chains(run: str, content: LiveContent) -> Iterator[Problem]:
+def _check_live_chains(run: str, content: LiveContent) -> Iterator[StoreProblem]:
     found = list(chain_problems(run, content.links(), content.attempts()))
     yield from (*content.problems, *found)
 
 
-def _check_types(store: RunStore) -> Iterator[Problem]:
+def _check_types(store: RunStore) -> Iterator[StoreProblem]:
     found = store.live.find_mistyped()
     if found is not None:
-        yield Problem(store.run, *found, "the column `type` differs from the event's type, so queries may miss it")
+        yield StoreProblem(store.run, *found, "the column `type` differs from the event's type, so queries may miss it")
 
 
-def _check_blobs(store: RunStore) -> Iterator[Problem]:
+def _check_blobs(store: RunStore) -> Iterator[StoreProblem]:
     """Checks every blob that an event requires, and every other stored blob that its bytes name."""
     checked: dict[str, str | None] = {}
     addenda = addendum_links(store.layout)
@@ -175,7 +175,7 @@ def _check_blobs(store: RunStore) -> Iterator[Problem]:
                 checked[address] = _blob_problem(store, address)
             what = checked[address]
             if what is not None and (address in needed or what != MISSING):
-                yield Problem(store.run, stored.chain, stored.index, f"blob {address} {what}")
+                yield StoreProblem(store.run, stored.chain, stored.index, f"blob {address} {what}")
 
 
 def _referenced_blobs(body: Body, blobs: BlobStore, checked: Mapping[str, object]) -> set[str]:
@@ -208,44 +208,44 @@ def _blob_problem(store: RunStore, address: str) -> str | None:
     return None if store.blobs.intact(address) else "does not have the bytes of its address"
 
 
-def _check_seal(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
+def _check_seal(layout: Layout, sealed: SealedRun) -> Iterator[StoreProblem]:
     run, seal, rows = layout.run, sealed.seal, sealed.attempts()
     if (seal.chains, seal.events) != (len(rows), sealed.counts()["events"]):
-        yield Problem(run, None, None, "seal.json has wrong counts of chains or events")
+        yield StoreProblem(run, None, None, "seal.json has wrong counts of chains or events")
     if heads_digest((r.chain, r.head, r.length) for r in rows) != seal.head:
-        yield Problem(run, None, None, "the head in seal.json differs from the heads of the chains")
+        yield StoreProblem(run, None, None, "the head in seal.json differs from the heads of the chains")
     yield from _check_tables(sealed, run, {r.chain: r for r in rows})
 
 
-def _check_tables(sealed: SealedRun, run: str, rows: dict[str, AttemptRow]) -> Iterator[Problem]:
+def _check_tables(sealed: SealedRun, run: str, rows: dict[str, AttemptRow]) -> Iterator[StoreProblem]:
     """Requires that the tables hold exactly the rows that follow from the events, in the same order."""
     actual = {name: sealed.rows(name) for name in TABLES}
     for name in sorted(rows):
         if not is_same_row(next(actual["trajectories"], None), trajectory_row(rows[name])):
-            yield Problem(run, name, None, "sealed/trajectories.parquet differs from its own summary row")
+            yield StoreProblem(run, name, None, "sealed/trajectories.parquet differs from its own summary row")
             break
     for stored in sealed.links():
         if stored.chain not in rows:
             return  # the chains have said so
         for table, record in event_rows(rows[stored.chain], decode_event(stored), stored.body):
             if table in actual and not is_same_row(next(actual[table], None), record):
-                yield Problem(run, stored.chain, stored.index, f"sealed/{table}.parquet differs from the event")
+                yield StoreProblem(run, stored.chain, stored.index, f"sealed/{table}.parquet differs from the event")
                 actual.pop(table)
     for table, rest in actual.items():
         if next(rest, None) is not None:
-            yield Problem(run, None, None, f"sealed/{table}.parquet has more rows than the events give")
+            yield StoreProblem(run, None, None, f"sealed/{table}.parquet has more rows than the events give")
 
 
-def _check_addenda(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
+def _check_addenda(layout: Layout, sealed: SealedRun) -> Iterator[StoreProblem]:
     previous = sealed.seal.head
     for expected, segment in enumerate(addendum_links(layout)):
         if segment.number != expected:
-            yield Problem(layout.run, f"addendum.{expected}", None, "it is missing, and later ones exist")
+            yield StoreProblem(layout.run, f"addendum.{expected}", None, "it is missing, and later ones exist")
         broken = verify_links(segment.links, segment.head, previous)
         wrong = next((s for s in segment.links if s.chain != f"addendum.{segment.number}"), None)
         if wrong is not None:
-            yield Problem(layout.run, wrong.chain, wrong.index, f"it is stored in addenda/{segment.number}.json")
+            yield StoreProblem(layout.run, wrong.chain, wrong.index, f"it is stored in addenda/{segment.number}.json")
         if broken is not None:
-            yield Problem(layout.run, broken.chain, broken.at, f"{broken.problem}: {broken.detail}")
+            yield StoreProblem(layout.run, broken.chain, broken.at, f"{broken.problem}: {broken.detail}")
             return
         previous = segment.head

@@ -21,7 +21,7 @@ from assay.errors import StoreError
 from assay.records import canonical_bytes, digest_bytes
 
 from .addenda import addendum_bytes, addendum_numbers
-from .chain import Link, Problem
+from .chain import Link, StoreProblem
 from .database import SCHEMA_QUERY, expected_schema
 from .layout import Layout
 from .rows import AttemptRow
@@ -48,7 +48,7 @@ class LiveContent:
     def __init__(self, store: RunStore) -> None:
         self.run = store.run
         self._connection = store.live.connection
-        self.problems: list[Problem] = []
+        self.problems: list[StoreProblem] = []
 
     def links(self) -> Iterator[Link]:
         types = "typeof(chain) || typeof(idx) || typeof(previous) || typeof(body) || typeof(digest)"
@@ -75,7 +75,7 @@ class LiveContent:
             found.append(row)
         return found
 
-    def check_database(self) -> Iterator[Problem]:
+    def check_database(self) -> Iterator[StoreProblem]:
         """Checks the database with SQLite's own check, its schema, and the order in which events were appended."""
         for (said,) in self._rows(f"PRAGMA integrity_check({MOST_TORN})"):
             text = said.decode(errors="backslashreplace")
@@ -86,14 +86,14 @@ class LiveContent:
             for name, statement in self._rows(SCHEMA_QUERY)
         ]
         if found != [(name, _normalize_whitespace(statement)) for name, statement in expected_schema()]:
-            yield Problem(self.run, None, None, "run.sqlite has a changed schema")
+            yield StoreProblem(self.run, None, None, "run.sqlite has a changed schema")
         out = "seq < 1 OR seq > (SELECT count(*) FROM events)"
         for chain, index, seq in self._rows(f"SELECT chain, idx, seq FROM events WHERE {out} ORDER BY seq LIMIT 1"):
             what = f"it says that it is number {seq} of the run's events, of which there are fewer"
-            yield Problem(self.run, _display_text(chain), _int_or_none(index), what)
+            yield StoreProblem(self.run, _display_text(chain), _int_or_none(index), what)
         turned = "SELECT chain, idx, lag(seq) OVER (PARTITION BY chain ORDER BY idx) AS before, seq FROM events"
         for chain, index, *_ in self._rows(f"SELECT * FROM ({turned}) WHERE before >= seq LIMIT 1"):
-            yield Problem(
+            yield StoreProblem(
                 self.run, _display_text(chain), _int_or_none(index), "it was appended before the event that it follows"
             )
 
@@ -104,15 +104,15 @@ class LiveContent:
             if isinstance(value, bytes)
         }
 
-    def _locate_problem(self, text: str) -> Problem:
+    def _locate_problem(self, text: str) -> StoreProblem:
         found = _TORN.match(text)
         if found is not None:
             query = f"SELECT chain, idx FROM events NOT INDEXED WHERE seq = {int(found[1])}"
             for chain, index in self._rows(query):
-                return Problem(
+                return StoreProblem(
                     self.run, _display_text(chain), _int_or_none(index), f"run.sqlite: {text}: it was changed"
                 )
-        return Problem(self.run, None, None, f"run.sqlite: {text}")
+        return StoreProblem(self.run, None, None, f"run.sqlite: {text}")
 
     def _rows(self, query: str) -> Iterator[tuple[Any, ...]]:
         """Yields rows whose texts are bytes, because changed ones need not be UTF-8."""
@@ -131,7 +131,7 @@ class LiveContent:
             yield from some
 
     def _add_problem(self, chain: object, index: object, what: str) -> None:
-        self.problems.append(Problem(self.run, _display_text(chain), _int_or_none(index), what))
+        self.problems.append(StoreProblem(self.run, _display_text(chain), _int_or_none(index), what))
 
 
 class _ManifestCopies(NamedTuple):
@@ -142,19 +142,19 @@ class _ManifestCopies(NamedTuple):
     digest: bytes | None
 
 
-def check_manifest(layout: Layout, content: LiveContent) -> Iterator[Problem]:
+def check_manifest(layout: Layout, content: LiveContent) -> Iterator[StoreProblem]:
     """Checks the manifest of a live run, its copy and its digest."""
     run, meta = layout.run, content.meta()
     if meta.get("run") != run.encode():
-        yield Problem(run, None, None, "run.sqlite does not name this run: `run` in its table meta was changed")
+        yield StoreProblem(run, None, None, "run.sqlite does not name this run: `run` in its table meta was changed")
     unknown = sorted(set(meta) - _META - {"manifest_digest"})
     if unknown:
-        yield Problem(run, None, None, f"run.sqlite has {unknown[0]!r} in its table meta, which is unknown")
+        yield StoreProblem(run, None, None, f"run.sqlite has {unknown[0]!r} in its table meta, which is unknown")
     if "manifest" not in meta:
-        yield Problem(run, None, None, "run.sqlite holds no manifest: it was removed")
+        yield StoreProblem(run, None, None, "run.sqlite holds no manifest: it was removed")
         return
     copies = _ManifestCopies(meta["manifest"], _manifest_file_bytes(layout), meta.get("manifest_digest"))
-    yield from (Problem(run, None, None, what) for what in _manifest_differences(copies))
+    yield from (StoreProblem(run, None, None, what) for what in _manifest_differences(copies))
 
 
 def _manifest_differences(copies: _ManifestCopies) -> Iterator[str]:
@@ -191,34 +191,34 @@ def _manifest_file_bytes(layout: Layout) -> bytes | None:
         raise StoreError(f"manifest.json cannot be read: {exc.strerror or exc}") from exc
 
 
-def check_sealed_bytes(layout: Layout, sealed: SealedRun) -> Iterator[Problem]:
+def check_sealed_bytes(layout: Layout, sealed: SealedRun) -> Iterator[StoreProblem]:
     """Compares the files of a sealed run with what was sealed, byte by byte."""
     run, seal = layout.run, sealed.seal
     if seal.run != run:
-        yield Problem(run, None, None, f"seal.json is of run {seal.run!r}")
+        yield StoreProblem(run, None, None, f"seal.json is of run {seal.run!r}")
     if sealed.seal_bytes() != seal.written():
-        yield Problem(run, None, None, "seal.json is not in the form that sealing writes: it was changed")
+        yield StoreProblem(run, None, None, "seal.json is not in the form that sealing writes: it was changed")
     if seal.digest is not None and seal.digest != seal.own_digest():
-        yield Problem(run, None, None, "seal.json does not match its own digest: it was changed")
+        yield StoreProblem(run, None, None, "seal.json does not match its own digest: it was changed")
     on_disk = _manifest_file_bytes(layout)
     if on_disk is None:
         if "schema_version" in seal.manifest:
-            yield Problem(run, None, None, "manifest.json is missing")
+            yield StoreProblem(run, None, None, "manifest.json is missing")
     elif on_disk != msgspec.json.format(canonical_bytes(seal.manifest), indent=2):
-        yield Problem(run, None, None, "manifest.json differs from the recorded manifest")
+        yield StoreProblem(run, None, None, "manifest.json differs from the recorded manifest")
     named = {f"{name}.parquet" for name in TABLES} | ({INDEX} & set(seal.files))
     for file in sorted(named):
         path = layout.sealed / file
         if not path.is_file():
-            yield Problem(run, None, None, f"sealed/{file} is missing")
+            yield StoreProblem(run, None, None, f"sealed/{file} is missing")
         elif file_digest(path) != seal.files.get(file):
-            yield Problem(run, None, None, f"sealed/{file} differs from what was sealed")
+            yield StoreProblem(run, None, None, f"sealed/{file} differs from what was sealed")
     for path in sorted(layout.sealed.glob("*.parquet")):
         if path.name not in named:
-            yield Problem(run, None, None, f"sealed/{path.name} was not sealed: it was added later")
+            yield StoreProblem(run, None, None, f"sealed/{path.name} was not sealed: it was added later")
 
 
-def check_addenda_bytes(layout: Layout) -> Iterator[Problem]:
+def check_addenda_bytes(layout: Layout) -> Iterator[StoreProblem]:
     """Compares the files of addenda with what was written, and reports foreign files."""
     for number in addendum_numbers(layout):
         try:
@@ -227,10 +227,10 @@ def check_addenda_bytes(layout: Layout) -> Iterator[Problem]:
             continue  # reported by the check of their chain
         if raw != written:
             what = f"addenda/{number}.json is not canonical: it was changed"
-            yield Problem(layout.run, f"addendum.{number}", None, what)
+            yield StoreProblem(layout.run, f"addendum.{number}", None, what)
     for path in sorted(layout.addenda.glob("*.json")):
         if not (path.stem.isascii() and path.stem.isdecimal() and str(int(path.stem)) == path.stem):
-            yield Problem(layout.run, None, None, f"addenda/{path.name} is not an addendum: it was added later")
+            yield StoreProblem(layout.run, None, None, f"addenda/{path.name} is not an addendum: it was added later")
 
 
 def _decode_row(raw: bytes) -> AttemptRow | None:

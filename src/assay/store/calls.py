@@ -41,7 +41,7 @@ class RedactedBytes(msgspec.Struct, frozen=True, gc=False):
     names: tuple[str, ...]
 
 
-class Redactor(Protocol):
+class BodyRedactor(Protocol):
     """Removes secrets from bytes."""
 
     def clean(self, data: bytes) -> RedactedBytes: ...
@@ -67,7 +67,7 @@ class BodyDeltaEncoder:
         redactor: Removes secrets; None stores all bytes unchanged.
     """
 
-    def __init__(self, blobs: BlobStore, redactor: Redactor | None = None) -> None:
+    def __init__(self, blobs: BlobStore, redactor: BodyRedactor | None = None) -> None:
         self._blobs = blobs
         self._redactor = redactor or _NoRedaction()
         self._cached: OrderedDict[str, _CachedBody] = OrderedDict()
@@ -339,6 +339,6 @@ def _call_lineage(
     return line
 
 
-def _require_shared(call: ModelCall, shared: int, known: int, what: str) -> None:
-    if not 0 <= shared <= known:
-        raise StoreError(f"call {call.id} shares {shared} {what} with its parent, which has {known}")
+def _require_shared(call: ModelCall, shared: int, available: int, what: str) -> None:
+    if not 0 <= shared <= available:
+        raise StoreError(f"call {call.id} shares {shared} {what} with its parent, which has {available}")

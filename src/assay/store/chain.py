@@ -32,7 +32,7 @@ class BrokenLink(NamedTuple):
     detail: str
 
 
-class Problem(msgspec.Struct, frozen=True):
+class StoreProblem(msgspec.Struct, frozen=True):
     """One mismatch in a stored run, and its place."""
 
     run: str

@@ -148,10 +148,10 @@ def _upgrade(connection: sqlite3.Connection, path: Path, *, write: bool) -> sqli
     return connection
 
 
-def _migrate(connection: sqlite3.Connection, found: int) -> None:
+def _migrate(connection: sqlite3.Connection, version_found: int) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for version in range(found, SCHEMA_VERSION):
+        for version in range(version_found, SCHEMA_VERSION):
             MIGRATIONS[version](connection)
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         connection.execute("COMMIT")

@@ -138,18 +138,18 @@ def _remove_blob(path: Path, before: float, *, dry_run: bool) -> int | None:
     between the check and the removal: the writer then either misses the blob, or its new time is seen.
     """
     with store_errors(path):
-        known = path.stat()
-        if known.st_mtime > before:
+        status = path.stat()
+        if status.st_mtime > before:
             return None
         if dry_run:
-            return known.st_size
+            return status.st_size
         aside = path.with_name(f"{path.name}.gc.tmp")
         path.replace(aside)
         if aside.stat().st_mtime > before:
             aside.replace(path)
             return None
         aside.unlink()
-        return known.st_size
+        return status.st_size
 
 
 def _remove_temporary(root: Path, before: float, *, dry_run: bool) -> Iterator[str]:

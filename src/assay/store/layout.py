@@ -64,7 +64,7 @@ class Layout:
                     "removed; restore it from a copy"
                 )
             known = ", ".join(list_runs(self.root)[-5:]) or "none"
-            raise StoreError(f"run {self.run!r} does not exist in {self.root} (newest: {known})")
+            raise StoreError(f"no run is called {self.run!r} in {self.root} (newest: {known})")
 
 
 def list_runs(root: Path) -> list[str]:

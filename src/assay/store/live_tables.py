@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, SCHEMA_VERSION, digest_record
 
-from .chain import Problem, decode_event
+from .chain import StoreProblem, decode_event
 from .parquet import TableWriter, is_same_row, read_rows, write_tables
 from .rows import AttemptRow
 from .run import RunStore
@@ -88,7 +88,7 @@ def cached_segments(store: RunStore, name: str) -> list[Segment]:
     return chained
 
 
-def check_live_tables(store: RunStore) -> Iterator[Problem]:
+def check_live_tables(store: RunStore) -> Iterator[StoreProblem]:
     """Compares cached tables with the events."""
     rows = {row.chain: row for row in store.attempts()}
     for name in _TYPES:
@@ -98,7 +98,7 @@ def check_live_tables(store: RunStore) -> Iterator[Problem]:
             same = all(is_same_row(next(actual, None), record) for record, _ in expected)
             if not same or next(actual, None) is not None:
                 what = f"tables/{segment.path.name} does not say what the events say: remove the folder `tables`"
-                yield Problem(store.run, None, None, what)
+                yield StoreProblem(store.run, None, None, what)
 
 
 def _segment_rows(

@@ -31,7 +31,7 @@ from assay.records import canonical_bytes, digest_record
 
 from .addenda import addendum_links
 from .audit import audit
-from .chain import Link, Problem, verify_links
+from .chain import Link, StoreProblem, verify_links
 from .database import store_errors
 from .merkle import ChainHead, inclusion_proof, leaf_digest, merkle_root, root_from_proof
 from .rows import AttemptRow
@@ -76,7 +76,7 @@ class StoredEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: str
 
 
-class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ChainProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A proof that one chain is among those of the statement, without naming the others."""
 
     chain: str
@@ -95,13 +95,13 @@ class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     assay_receipt: Literal[1]
     signature: Signature | None = None
     heads: tuple[ChainHead, ...] | None = None
-    proof: Proof | None = None
+    proof: ChainProof | None = None
 
 
 class ReceiptCoverage(NamedTuple):
     """How much of a run a receipt covers, and where the run differs from the receipt."""
 
-    problems: tuple[Problem, ...]
+    problems: tuple[StoreProblem, ...]
     chains: int
     events: int
     addenda: int
@@ -193,8 +193,8 @@ def check_receipt(root: Path, run: str, receipt: Receipt, *, key: str | None = N
         UserError: The signature cannot be checked, because `cryptography` is not installed.
         StoreError: The run is missing or cannot be read.
     """
-    problems = [Problem(run, None, None, what) for what in _receipt_problems(receipt, key)]
-    problems += [Problem(run, p.chain, p.index, p.what) for p in _proof_problems(receipt)]
+    problems = [StoreProblem(run, None, None, what) for what in _receipt_problems(receipt, key)]
+    problems += [StoreProblem(run, p.chain, p.index, p.what) for p in _proof_problems(receipt)]
     with RunStore.open(root, run) as store, store.snapshot():
         rows = {row.chain: row for row in store.attempts()}
         problems += _run_problems(store, receipt, rows)
@@ -222,13 +222,13 @@ def _make_statement(store: RunStore, heads: tuple[ChainHead, ...]) -> Statement:
     )
 
 
-def _make_proof(store: RunStore, heads: tuple[ChainHead, ...], attempt: str, *, events: bool) -> Proof:
+def _make_proof(store: RunStore, heads: tuple[ChainHead, ...], attempt: str, *, events: bool) -> ChainProof:
     row = store.find(attempt)
     index = next(at for at, head in enumerate(heads) if head.chain == row.chain)
     kept = None
     if events:
         kept = tuple(StoredEvent(link.previous, link.body.decode(), link.digest) for link in store.links(row.chain))
-    return Proof(
+    return ChainProof(
         row.chain, row.length, row.head, index, inclusion_proof([leaf_digest(head) for head in heads], index), kept
     )
 
@@ -259,43 +259,47 @@ def _has_invalid_signature(receipt: Receipt) -> bool:
     return found is None or not is_valid_signature(found.key, signed_bytes(receipt.statement), found.value)
 
 
-def _proof_problems(receipt: Receipt) -> Iterator[Problem]:
+def _proof_problems(receipt: Receipt) -> Iterator[StoreProblem]:
     """Checks that the proof leads to the root, and that the events in it lead to its head."""
     proof, statement = receipt.proof, receipt.statement
     if proof is None:
         return
     leaf = leaf_digest(ChainHead(proof.chain, proof.length, proof.head))
     if root_from_proof(leaf, proof.index, statement.chains, proof.path) != statement.root:
-        yield Problem(
+        yield StoreProblem(
             statement.run, proof.chain, None, "the proof in the receipt does not match its root: it was changed"
         )
     if proof.events is not None:
         links = (Link(proof.chain, n, e.previous, e.body.encode(), e.digest) for n, e in enumerate(proof.events))
         broken = verify_links(links, proof.head)
         if broken is not None:
-            yield Problem(statement.run, proof.chain, broken.at, f"in the receipt: {broken.problem}: {broken.detail}")
+            yield StoreProblem(
+                statement.run, proof.chain, broken.at, f"in the receipt: {broken.problem}: {broken.detail}"
+            )
         elif len(proof.events) != proof.length:
-            yield Problem(statement.run, proof.chain, None, "the receipt has a wrong number of events")
+            yield StoreProblem(statement.run, proof.chain, None, "the receipt has a wrong number of events")
 
 
-def _run_problems(store: RunStore, receipt: Receipt, rows: dict[str, AttemptRow]) -> Iterator[Problem]:
+def _run_problems(store: RunStore, receipt: Receipt, rows: dict[str, AttemptRow]) -> Iterator[StoreProblem]:
     run, statement, proof = store.run, receipt.statement, receipt.proof
     if statement.run != run:
-        yield Problem(run, None, None, f"the receipt is of run {statement.run!r}")
+        yield StoreProblem(run, None, None, f"the receipt is of run {statement.run!r}")
         return
     if digest_record(store.manifest()) != statement.manifest:
-        yield Problem(run, None, None, "the manifest differs from the receipt's: it was changed")
+        yield StoreProblem(run, None, None, "the manifest differs from the receipt's: it was changed")
     heads = receipt.heads or ()
     for head in heads if proof is None else (ChainHead(proof.chain, proof.length, proof.head),):
         what = _prefix_problem(store, head, rows.get(head.chain), statement.state)
         if what is not None:
-            yield Problem(run, head.chain, what[0], what[1])
+            yield StoreProblem(run, head.chain, what[0], what[1])
     if statement.state == "sealed":
         if not store.is_sealed:
-            yield Problem(run, None, None, "the receipt is of the sealed run, but this one is live: it was replaced")
+            yield StoreProblem(
+                run, None, None, "the receipt is of the sealed run, but this one is live: it was replaced"
+            )
         known = {head.chain for head in heads}
         for chain in sorted(set(rows) - known) if proof is None else ():
-            yield Problem(run, chain, None, "it is not in the receipt of the sealed run: it was added later")
+            yield StoreProblem(run, chain, None, "it is not in the receipt of the sealed run: it was added later")
     yield from _addenda_problems(store, statement)
 
 
@@ -319,13 +323,13 @@ def _digest_at(store: RunStore, head: ChainHead) -> str | None:
     return next((link.digest for link in store.links(head.chain) if link.index == head.length - 1), None)
 
 
-def _addenda_problems(store: RunStore, statement: Statement) -> Iterator[Problem]:
+def _addenda_problems(store: RunStore, statement: Statement) -> Iterator[StoreProblem]:
     if not statement.addenda:
         return
     segments = addendum_links(store.layout)
     if len(segments) < statement.addenda:
         what = f"the receipt has {statement.addenda} addenda, the run {len(segments)}: the last ones were removed"
-        yield Problem(store.run, f"addendum.{len(segments)}", None, what)
+        yield StoreProblem(store.run, f"addendum.{len(segments)}", None, what)
     elif segments[statement.addenda - 1].head != statement.addenda_head:
         what = "it or those before it differ from the receipt's: they were rewritten"
-        yield Problem(store.run, f"addendum.{statement.addenda - 1}", None, what)
+        yield StoreProblem(store.run, f"addendum.{statement.addenda - 1}", None, what)

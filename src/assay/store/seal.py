@@ -104,10 +104,10 @@ def _write_sealed(store: RunStore, folder: Path) -> SealManifest:
 def _existing_report(layout: Layout) -> SealReport:
     """Returns the report of an earlier sealing, and removes live files that it may have left."""
     with contextlib.closing(SealedRun(layout.sealed)) as sealed:
-        known = sealed.seal
+        seal = sealed.seal
         unfinished = tuple(r.chain for r in sealed.attempts() if r.finished is None)
         if layout.sqlite.exists():
-            for name, digest in known.files.items():
+            for name, digest in seal.files.items():
                 if file_digest(layout.sealed / Path(name).name) != digest:
                     raise StoreError(f"{layout.sealed / name} differs from what was sealed; run.sqlite is kept")
             lock = WriterLock(layout.lock)
@@ -116,7 +116,7 @@ def _existing_report(layout: Layout) -> SealReport:
             finally:
                 lock.release()
     after = _total_bytes(tuple(layout.sealed.iterdir()))
-    return SealReport(known.run, known.head, known.chains, known.events, unfinished, after, after, already=True)
+    return SealReport(seal.run, seal.head, seal.chains, seal.events, unfinished, after, after, already=True)
 
 
 @contextlib.contextmanager

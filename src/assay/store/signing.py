@@ -48,19 +48,19 @@ def new_key(path: Path) -> str:
     return _format_public(key.public_key())
 
 
-def public_key(given: str) -> str:
+def public_key(text: str) -> str:
     """Returns the public key of `ed25519:HEX`, of a public key file, or of a private one.
 
     Raises:
         UserError: It is none of these; or `cryptography` is not installed and a file is named.
     """
-    if given.startswith(PUBLIC_PREFIX):
-        if not _PUBLIC.fullmatch(given):
+    if text.startswith(PUBLIC_PREFIX):
+        if not _PUBLIC.fullmatch(text):
             raise UserError(
-                f"{given[:90]!r} is not a public key: expected {PUBLIC_PREFIX} and 64 hexadecimal digits, or a file"
+                f"{text[:90]!r} is not a public key: expected {PUBLIC_PREFIX} and 64 hexadecimal digits, or a file"
             )
-        return given
-    path = Path(given)
+        return text
+    path = Path(text)
     data = _read(path)
     if b"PRIVATE KEY" in data:
         return _format_public(_load_private(path, data).public_key())

@@ -14,7 +14,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .chain import Problem
+from .chain import StoreProblem
 from .database import store_errors
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ def candidate_groups(sealed: SealedRun, text: str, *, ignore_case: bool) -> Sequ
     return [int(group) for group in np.flatnonzero(has.all(axis=1))]
 
 
-def check_index(sealed: SealedRun, run: str) -> Iterator[Problem]:
+def check_index(sealed: SealedRun, run: str) -> Iterator[StoreProblem]:
     """Compares the index with the bits that the steps give."""
     if FILE not in sealed.seal.files:
         return
     stored = sealed.plain_column(FILE, "bits")
     if any(one != other for one, other in zip_longest(stored, _compute_bits(sealed))):
-        yield Problem(run, None, None, f"sealed/{FILE} differs from the steps, so searches may miss")
+        yield StoreProblem(run, None, None, f"sealed/{FILE} differs from the steps, so searches may miss")
 
 
 def _compute_bits(sealed: SealedRun) -> Iterator[bytes]:

@@ -177,19 +177,19 @@ def write_tree(blobs: BlobStore, listing: str, target: Path) -> None:
         target.mkdir(parents=True)
     modes = []
     for entry in entries:  # a folder stands before what is in it
-        place = target / entry.path if entry.path else target
+        path = target / entry.path if entry.path else target
         if entry.digest is not None:
-            with place.open("xb") as file:
+            with path.open("xb") as file:
                 file.write(blobs.get(entry.digest))
-            place.chmod(entry.mode & 0o777)
+            path.chmod(entry.mode & 0o777)
         elif entry.target is None:
-            place.mkdir()
-            modes.append((place, entry.mode))
+            path.mkdir()
+            modes.append((path, entry.mode))
     for entry in entries:
         if entry.target is not None:
             (target / entry.path).symlink_to(entry.target)
-    for place, mode in reversed(modes):
-        place.chmod(mode & 0o777)
+    for path, mode in reversed(modes):
+        path.chmod(mode & 0o777)
 
 
 def listed_addresses(blobs: BlobStore, evidence: Evidence) -> tuple[str, ...]:

@@ -80,8 +80,8 @@ def _columns(outline: Outline) -> dict[str, Any]:
     return plain | {"steps": _pairs(outline.steps), "at_once": AT_ONCE, "flag_bits": FLAGS}
 
 
-def _pairs(found: dict[int, int]) -> list[list[int]]:
-    return [[key, line] for key, line in found.items()][:MOST_STEPS]
+def _pairs(lines_by_key: dict[int, int]) -> list[list[int]]:
+    return [[key, line] for key, line in lines_by_key.items()][:MOST_STEPS]
 
 
 def _steps(root: Path, fields: Fields) -> bytes:

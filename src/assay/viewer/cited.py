@@ -87,10 +87,10 @@ def _verdict(line: int, verdict: Verdict, evidence: Mapping[str, tuple[int, Evid
     }
 
 
-def _best_citation(line: int, found: Evidence, reason: str) -> Citation:
-    data = found.data
+def _best_citation(line: int, evidence: Evidence, reason: str) -> Citation:
+    data = evidence.data
     tests = data.get("tests")
-    if found.kind == "test_report" and isinstance(tests, list):
+    if evidence.kind == "test_report" and isinstance(tests, list):
         test = _find_test(tests, reason)
         if test is not None:
             return Citation(line, "/evidence/data/tests", 0, test[:_SHOWN])
@@ -103,7 +103,7 @@ def _best_citation(line: int, found: Evidence, reason: str) -> Citation:
         if name in data:
             shown = msgspec.json.encode({name: data[name]}).decode("utf-8", "replace")
             return Citation(line, pointer("evidence", "data", name), 0, shown[:_SHOWN])
-    return Citation(line, "", 0, found.kind)
+    return Citation(line, "", 0, evidence.kind)
 
 
 def _find_test(tests: list[Any], reason: str) -> str | None:
@@ -217,9 +217,9 @@ def _step_texts(step: Step, quote: Quote) -> Iterator[tuple[str, str]]:
             yield from _observation_texts(seen, pointer("step", "observations", at))
 
 
-def _observation_texts(seen: Observation, where: str) -> Iterator[tuple[str, str]]:
-    yield where + "/content", seen.content
-    yield where + "/stderr", seen.stderr
+def _observation_texts(observation: Observation, where: str) -> Iterator[tuple[str, str]]:
+    yield where + "/content", observation.content
+    yield where + "/stderr", observation.stderr
 
 
 def _bodies(chain: Chain, numbers: Iterable[int]) -> dict[int, Body]:

@@ -60,8 +60,8 @@ def compare_end_files(ends: Sequence[Ends | None]) -> dict[str, Any]:
     }
 
 
-def _end_key(found: Ends, path: str) -> tuple[str, str | None, str] | None:
-    entry = found.get(path)
+def _end_key(ends: Ends, path: str) -> tuple[str, str | None, str] | None:
+    entry = ends.get(path)
     return None if entry is None else (entry.kind, entry.digest, entry.type)
 
 

@@ -41,23 +41,23 @@ def find_text(root: Path, run: str, text: str) -> dict[str, Any]:
     return {"text": wanted, "hits": hits[:MOST_HITS], "cut": len(hits) > MOST_HITS}
 
 
-def _search_live(store: RunStore, wanted: str) -> Iterator[dict[str, Any]]:
+def _search_live(store: RunStore, text: str) -> Iterator[dict[str, Any]]:
     """Searches the stored bytes of the steps; only matching ones are decoded."""
-    needle = msgspec.json.encode(wanted)[1:-1]
+    needle = msgspec.json.encode(text)[1:-1]
     names = {row.chain: row.attempt for row in store.attempts()}
     for link in store.live.later(0, store.live.last_seq(), "step"):
         if needle in link.body or needle in link.body.decode("utf-8", "replace").lower().encode():
-            yield from _step_hits(link, wanted, names.get(link.chain, link.chain))
+            yield from _step_hits(link, text, names.get(link.chain, link.chain))
 
 
-def _step_hits(link: Link, wanted: str, attempt: str) -> Iterator[dict[str, Any]]:
+def _step_hits(link: Link, text_sought: str, attempt: str) -> Iterator[dict[str, Any]]:
     body = decode_event(link).body
     if not isinstance(body, StepTaken):
         return
     for place, text in _texts(body.step):
-        at = text.lower().find(wanted)
+        at = text.lower().find(text_sought)
         if at >= 0:
-            excerpt = text[max(0, at - _AROUND) : at + len(wanted) + _AROUND]
+            excerpt = text[max(0, at - _AROUND) : at + len(text_sought) + _AROUND]
             hit = {"chain": link.chain, "attempt": attempt, "step": body.step.index}
             yield hit | {"place": place, "excerpt": excerpt}
 

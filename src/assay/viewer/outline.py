@@ -268,11 +268,11 @@ class _OutlineBuilder:
         self.lanes.append(Lane((agent or branch)[:100], "branch", parent, call.cause, agent))
         return self._branches[branch]
 
-    def _fact(self, number: int, found: LightEvidence) -> None:
-        flags = FLAGS["beside"] * bool(found.data.beside)
-        flags |= FLAGS["error"] * bool(found.data.exit_code)
-        line = self._line(number, "e", headline.evidence_headline(found), flags, at=found.at)
-        self.evidence.setdefault(found.id, line)
+    def _fact(self, number: int, evidence: LightEvidence) -> None:
+        flags = FLAGS["beside"] * bool(evidence.data.beside)
+        flags |= FLAGS["error"] * bool(evidence.data.exit_code)
+        line = self._line(number, "e", headline.evidence_headline(evidence), flags, at=evidence.at)
+        self.evidence.setdefault(evidence.id, line)
 
     def _note(self, number: int, event: LightEvent) -> None:
         if event.name == "audited":
@@ -304,5 +304,5 @@ def _move_lane(lane: Lane, position: Mapping[int, int]) -> Lane:
     return msgspec.structs.replace(lane, first=position.get(lane.first, -1))
 
 
-def _move_lines(found: Mapping[_K, int], position: Mapping[int, int]) -> dict[_K, int]:
-    return {key: position[line] for key, line in found.items()}
+def _move_lines(lines: Mapping[_K, int], position: Mapping[int, int]) -> dict[_K, int]:
+    return {key: position[line] for key, line in lines.items()}

@@ -47,11 +47,11 @@ def soundness(root: Path, run: str) -> dict[str, Any]:
     }
 
 
-def _certificate_place(task: str, place: object) -> dict[str, str] | None:
+def _certificate_place(task: str, reference: object) -> dict[str, str] | None:
     """Returns the place of a certificate that the run required."""
-    if not (isinstance(place, list) and len(place) == 3 and all(isinstance(part, str) for part in place)):
+    if not (isinstance(reference, list) and len(reference) == 3 and all(isinstance(part, str) for part in reference)):
         return None
-    return {"task": _text(task), "run": place[0], "chain": place[1]}
+    return {"task": _text(task), "run": reference[0], "chain": reference[1]}
 
 
 def soundness_of_task(root: Path, run: str, chain: str) -> dict[str, Any] | None:

@@ -84,11 +84,11 @@ def render_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
 
 
 def _numbered(
-    line: int, outline: Outline, found: Mapping[int, dict[str, Any]], calls: Mapping[int, dict[str, Any]]
+    line: int, outline: Outline, rendered: Mapping[int, dict[str, Any]], calls: Mapping[int, dict[str, Any]]
 ) -> dict[str, Any]:
     event, call_events = outline.events[line], outline.calls_of[line]
     more = {"model_call": calls[call_events]} if call_events in calls else {}
-    return {"line": line, "event": event, **found[event], **more}
+    return {"line": line, "event": event, **rendered[event], **more}
 
 
 def _body_json(body: Body, blobs: BlobStore, named: Mapping[str, str]) -> dict[str, Any]:
@@ -142,18 +142,18 @@ def _tool_call(call: ToolCall, at: int) -> dict[str, Any]:
     return content | {"parsed": json_tree(call.parsed, where + "/parsed")}
 
 
-def _observation_json(seen: Observation, at: int) -> dict[str, Any]:
+def _observation_json(observation: Observation, at: int) -> dict[str, Any]:
     where = pointer("step", "observations", at)
     return {
-        "call_id": seen.call_id,
-        "content": cut_text(seen.content, where + "/content"),
-        "stderr": cut_text(seen.stderr, where + "/stderr") if seen.stderr else None,
-        "exit_code": seen.exit_code,
-        "error": seen.error,
-        "timed_out": seen.timed_out,
-        "duration_s": seen.duration_s,
-        "truncated": _truncation_json(seen.truncated),
-        "stderr_truncated": _truncation_json(seen.stderr_truncated),
+        "call_id": observation.call_id,
+        "content": cut_text(observation.content, where + "/content"),
+        "stderr": cut_text(observation.stderr, where + "/stderr") if observation.stderr else None,
+        "exit_code": observation.exit_code,
+        "error": observation.error,
+        "timed_out": observation.timed_out,
+        "duration_s": observation.duration_s,
+        "truncated": _truncation_json(observation.truncated),
+        "stderr_truncated": _truncation_json(observation.stderr_truncated),
     }
 
 
@@ -203,21 +203,26 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _evidence(found: Evidence, blobs: BlobStore) -> dict[str, Any]:
-    data = dict(found.data)
-    content: dict[str, Any] = {"kind": "evidence", "id": found.id, "channel": found.channel, "type": found.kind}
+def _evidence(evidence: Evidence, blobs: BlobStore) -> dict[str, Any]:
+    data = dict(evidence.data)
+    content: dict[str, Any] = {
+        "kind": "evidence",
+        "id": evidence.id,
+        "channel": evidence.channel,
+        "type": evidence.kind,
+    }
     tests = data.get("tests")
-    if found.kind == "test_report" and isinstance(tests, list):
+    if evidence.kind == "test_report" and isinstance(tests, list):
         del data["tests"]
         content["tests"] = _tests(tests)
-    listed = found.blobs[:MOST_BLOBS]
+    listed = evidence.blobs[:MOST_BLOBS]
     pictures = [digest for digest in listed if _shows_picture(blobs, digest)]
     return content | {
         "data": json_tree(data, "/evidence/data"),
         "blobs": list(listed),
-        "more_blobs": len(found.blobs) - len(listed),
+        "more_blobs": len(evidence.blobs) - len(listed),
         "pictures": pictures,
-        "at": found.at,
+        "at": evidence.at,
     }
 
 

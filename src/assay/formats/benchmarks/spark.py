@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.formats.benchmarks.spark_events import Attempt
+from assay.formats.benchmarks.spark_events import SparkAttempt
 from assay.formats.interface import ImportContext, ImportedTrajectory
 from assay.formats.shared.base import ReadOnlyFormat
 from assay.formats.shared.builder import Origin
@@ -63,7 +63,7 @@ class SparkFormat(ReadOnlyFormat):
             bad = warn_in(reading, path.name)
             for number, record in attempts_by_number.items():
                 if number not in done:
-                    yield source.one(Attempt(number, None, record), bad)
+                    yield source.one(SparkAttempt(number, None, record), bad)
 
 
 class _AttemptReader:
@@ -72,7 +72,7 @@ class _AttemptReader:
     def __init__(self, origin: Origin, reading: ImportContext, task: str) -> None:
         self._origin, self._reading, self._task_name = origin, reading, task
 
-    def one(self, attempt: Attempt, bad: WarnFunction, skill: Path | None = None) -> ImportedTrajectory:
+    def one(self, attempt: SparkAttempt, bad: WarnFunction, skill: Path | None = None) -> ImportedTrajectory:
         return attempt.read(self._origin, self._reading, bad, self._task_name, skill)
 
     def lines(
@@ -80,7 +80,7 @@ class _AttemptReader:
     ) -> Iterator[ImportedTrajectory]:
         """Yields the attempts in `trajectory.jsonl`, each with the lines that follow it."""
         bad = warn_in(self._reading, path.name)
-        open_: Attempt | None = None
+        open_: SparkAttempt | None = None
         early: list[dict[str, Any]] = []
         for number, line in json_lines(path, bad):
             where = f"line {number}"
@@ -92,7 +92,7 @@ class _AttemptReader:
                     yield self.one(open_, bad)
                 tried = _number_or(line.get("attempt"), len(done))
                 done.add(tried)
-                open_ = Attempt(tried, line, attempts_by_number.get(tried), where)
+                open_ = SparkAttempt(tried, line, attempts_by_number.get(tried), where)
                 open_.notes, early = early, []
             else:
                 (open_.notes if open_ is not None else early).append(line)

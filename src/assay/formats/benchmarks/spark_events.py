@@ -18,7 +18,7 @@ _STATUS: dict[str, VerdictStatus] = {"PASS": "pass", "FAIL": "fail", "PARTIAL": 
 _CTRF = ("passed", "failed", "skipped", "pending", "other")
 
 
-class Attempt:
+class SparkAttempt:
     """Builds one attempt."""
 
     def __init__(

@@ -227,14 +227,14 @@ def plan_lines(step: Step) -> Iterator[str]:
 
 def render_line(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
     kind, _, position = part.partition(" ")
-    made: dict[str, Any] = {"isSidechain": step.actor == "other_agent"}
+    line: dict[str, Any] = {"isSidechain": step.actor == "other_agent"}
     if (when := iso_time(step.started)) is not None:
-        made["timestamp"] = when
+        line["timestamp"] = when
     if kind == "result":
-        return {**made, **_result_line(step.observations[int(position)])}
+        return {**line, **_result_line(step.observations[int(position)])}
     if kind == "message" and step.actor not in {"agent", "other_agent"}:
         meta = {"isMeta": True} if step.actor == "environment" else {}
-        return {**made, **meta, "type": "user", "message": {"role": "user", "content": step.message}}
+        return {**line, **meta, "type": "user", "message": {"role": "user", "content": step.message}}
     message: dict[str, Any] = {"type": "message", "role": "assistant"}
     message["content"] = [_block(step, kind, int(position or 0))]
     message["id"] = call.id if call is not None else f"msg-{step.index}"
@@ -243,7 +243,7 @@ def render_line(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]
         prompt = None if counts.prompt_tokens is None else counts.prompt_tokens - (counts.cached_tokens or 0)
         usage = {"input_tokens": prompt, "cache_read_input_tokens": counts.cached_tokens}
         message |= {"model": call.model, "usage": {**usage, "output_tokens": counts.completion_tokens}}
-    return {**made, "type": "assistant", "message": message}
+    return {**line, "type": "assistant", "message": message}
 
 
 def _block(step: Step, kind: str, at: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from assay.formats.interface import ExportContext, ImportContext, ImportedTrajec
 from assay.formats.shared.builder import Origin, TrajectoryBuilder, tool_call
 from assay.formats.shared.embedded_records import ASSAY, read_call, read_started, restore_calls, restore_records
 from assay.formats.shared.json_stream import (
-    Source,
+    ByteSource,
     WarnFunction,
     digest_file,
     json_fields,
@@ -60,7 +60,7 @@ class AtifFormat:
         write_trajectories(trajectories, target, writing)
 
 
-def read_document(source: Source, origin: Origin, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+def read_document(source: ByteSource, origin: Origin, reading: ImportContext) -> Iterator[ImportedTrajectory]:
     """Yields the trajectories of an ATIF document."""
     bad = warn_in(reading, origin.file)
     fields = json_fields(source, ("steps", "subagent_trajectories"), bad)

@@ -174,8 +174,8 @@ def _unread_files(folder: Path) -> dict[str, int]:
     return found
 
 
-def _int_values(found: Any) -> dict[str, int]:
-    return {str(k): v for k, v in found.items() if isinstance(v, int)} if isinstance(found, dict) else {}
+def _int_values(values: Any) -> dict[str, int]:
+    return {str(k): v for k, v in values.items() if isinstance(v, int)} if isinstance(values, dict) else {}
 
 
 def _start_fields(result: dict[str, Any], filled: DocumentSummary) -> dict[str, Any]:

@@ -171,10 +171,10 @@ def _read_bytes(path: Path, where: str, bad: WarnFunction, inside: Path | None =
     return path.read_bytes()
 
 
-def _numeric_values(found: Any) -> dict[str, float]:
-    if not isinstance(found, dict):
+def _numeric_values(values: Any) -> dict[str, float]:
+    if not isinstance(values, dict):
         return {}
-    known = {str(k): v for k, v in found.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+    known = {str(k): v for k, v in values.items() if isinstance(v, int | float) and not isinstance(v, bool)}
     return {k: float(v) for k, v in known.items() if abs(v) < 1e300}
 
 

@@ -202,8 +202,8 @@ def read_record(event: dict[str, Any], reading: ImportContext) -> Body:
     return found
 
 
-def _with_blobs(fact: Evidence, held: Any, reading: ImportContext) -> Evidence:
-    given = held if isinstance(held, dict) else {}
+def _with_blobs(fact: Evidence, embedded: Any, reading: ImportContext) -> Evidence:
+    given = embedded if isinstance(embedded, dict) else {}
     for digest in fact.blobs:
         try:
             content = b64decode(str(given.get(digest, "")), validate=True)

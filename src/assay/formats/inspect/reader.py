@@ -205,14 +205,14 @@ class _Turns:
         self._builder.steps.append(step)
         return position + len(parts)
 
-    def _message(self, message: dict[str, Any], seen: ModelEvent | None) -> None:
+    def _message(self, message: dict[str, Any], event: ModelEvent | None) -> None:
         if message.get("role") == "tool":
             self._builder.add_answer(self._add_timing(observation_of(message)), message)
             return
         fields = turn_fields(message)
-        stripped = () if seen is None or fields["tool_calls"] else tool_calls_of(seen.answer or {})
-        if seen is not None:
-            fields |= {"call": seen.call.id, "started": seen.call.started, "ended": seen.call.ended}
+        stripped = () if event is None or fields["tool_calls"] else tool_calls_of(event.answer or {})
+        if event is not None:
+            fields |= {"call": event.call.id, "started": event.call.started, "ended": event.call.ended}
         if stripped:  # solvers take the call that hands in an answer out of the conversation; it was made all the same
             fields["tool_calls"] = stripped
         step = self._builder.add_step(**fields)
@@ -226,29 +226,29 @@ class _Turns:
             if tool is not None:
                 self._builder.add_result(self._add_timing(Observation(tool.text, asked.id, error=tool.error)))
 
-    def _add_timing(self, seen: Observation) -> Observation:
-        tool = self._events.tools.get(seen.call_id or "")
+    def _add_timing(self, observation: Observation) -> Observation:
+        tool = self._events.tools.get(observation.call_id or "")
         if tool is None:
-            return seen
+            return observation
         took = tool.ended - tool.started if tool.started is not None and tool.ended is not None else None
         return msgspec.structs.replace(
-            seen,
+            observation,
             exit_code=tool.exits[0] if len(tool.exits) == 1 else None,
-            timed_out=seen.timed_out or tool.timed_out,
+            timed_out=observation.timed_out or tool.timed_out,
             duration_s=None if took is None or took < 0 else round(took, 6),
         )
 
-    def _add_unshown(self, seen: ModelEvent) -> None:
-        answer = seen.answer or {}
+    def _add_unshown(self, event: ModelEvent) -> None:
+        answer = event.answer or {}
         step = self._builder.add_step(
-            "agent" if seen.agent is None else "other_agent",
+            "agent" if event.agent is None else "other_agent",
             split_text_parts(answer.get("content"))[0],
             reasoning=reasoning_of(answer),
             tool_calls=tool_calls_of(answer),
-            call=seen.call.id,
-            started=seen.call.started,
-            ended=seen.call.ended,
-            extra={"beside": True, "name": seen.agent},
+            call=event.call.id,
+            started=event.call.started,
+            ended=event.call.ended,
+            extra={"beside": True, "name": event.agent},
         )
         self._results(step.tool_calls)
 
@@ -274,7 +274,7 @@ def _own_facts(sample: Sample) -> dict[str, Any] | None:
 
 
 def _restore_start_and_end(
-    made: ImportedTrajectory, own: dict[str, Any], bad: WarnFunction
+    imported: ImportedTrajectory, own: dict[str, Any], bad: WarnFunction
 ) -> ImportedTrajectory | None:
     """Restores the start and end that Assay wrote; None where they are invalid."""
     try:
@@ -283,8 +283,8 @@ def _restore_start_and_end(
     except msgspec.ValidationError as exc:
         bad(f"metadata.{ASSAY}", str(exc))
         return None
-    config = {**started.config, IMPORTED: made.started.config[IMPORTED]}
+    config = {**started.config, IMPORTED: imported.started.config[IMPORTED]}
     named = msgspec.structs.replace(started, run="", attempt="", config=config)
     ends: tuple[Body, ...] = () if finished is None else (finished,)
-    at = next(n for n, body in enumerate(made.bodies) if isinstance(body, AttemptEnded))
-    return ImportedTrajectory(made.key, named, (*made.bodies[:at], *ends, *made.bodies[at + 1 :]))
+    at = next(n for n, body in enumerate(imported.bodies) if isinstance(body, AttemptEnded))
+    return ImportedTrajectory(imported.key, named, (*imported.bodies[:at], *ends, *imported.bodies[at + 1 :]))

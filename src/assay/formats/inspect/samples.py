@@ -217,7 +217,7 @@ def _decode_member(member: Member, bad: WarnFunction) -> Sample:
     return _in_memory(member.name, parts, bad)
 
 
-def _in_memory(place: str, parts: dict[str, Any], bad: WarnFunction) -> Sample:
+def _in_memory(member_name: str, parts: dict[str, Any], bad: WarnFunction) -> Sample:
     """Returns a sample whose parts are values, or bytes of values."""
     older = _plain(parts.get("transcript"))
     older = older if isinstance(older, dict) else {}
@@ -229,7 +229,7 @@ def _in_memory(place: str, parts: dict[str, Any], bad: WarnFunction) -> Sample:
     messages, events = _items(parts.get("messages")), _items(parts.get("events", older.get("events")))
     fields = {key: _plain(value) for key, value in parts.items() if key not in SEQUENCES}
     return Sample(
-        place,
+        member_name,
         attachments.resolve(fields),
         attachments,
         lambda: map(attachments.decode, messages),

@@ -87,11 +87,11 @@ class EventReader:
         return self._builder.add_call(ModelCall(name, "openai-chat", self._model, {}, {}, usage=usage))
 
     def _action(self, event: dict[str, Any], at: float | None) -> None:
-        asked = event.get("tool_call")
-        asked = asked if isinstance(asked, dict) else {}
-        call_id = text_or_none(event.get("tool_call_id")) or text_or_none(asked.get("id")) or ""
-        name = text_or_none(event.get("tool_name")) or text_or_none(asked.get("name")) or ""
-        made = tool_call(call_id, name, asked.get("arguments", event.get("action")))
+        asked_call = event.get("tool_call")
+        asked_call = asked_call if isinstance(asked_call, dict) else {}
+        call_id = text_or_none(event.get("tool_call_id")) or text_or_none(asked_call.get("id")) or ""
+        name = text_or_none(event.get("tool_name")) or text_or_none(asked_call.get("name")) or ""
+        made = tool_call(call_id, name, asked_call.get("arguments", event.get("action")))
         self.finished = self.finished or name == "finish"
         answer = event.get("llm_response_id")
         thought = content_text(event.get("thought")) or None
@@ -110,18 +110,18 @@ class EventReader:
         return step
 
     def _result(self, event: dict[str, Any]) -> None:
-        seen = event.get("observation")
-        seen = seen if isinstance(seen, dict) else {}
-        text = content_text(seen.get("content"))
+        observation = event.get("observation")
+        observation = observation if isinstance(observation, dict) else {}
+        text = content_text(observation.get("content"))
         if text is None:
             text = text_or_none(event.get("error")) or text_or_none(event.get("rejection_reason")) or ""
-        code = seen.get("exit_code", get_path(seen, "metadata", "exit_code"))
+        code = observation.get("exit_code", get_path(observation, "metadata", "exit_code"))
         found = Observation(
             text,
             text_or_none(event.get("tool_call_id")),
             exit_code=exit_code(code),
-            error=seen.get("is_error") is True or event.get("kind") != "ObservationEvent",
-            timed_out=seen.get("timeout") is True,
+            error=observation.get("is_error") is True or event.get("kind") != "ObservationEvent",
+            timed_out=observation.get("timeout") is True,
         )
         self._builder.add_answer(found, event)
 
@@ -195,45 +195,50 @@ def render_event(step: Step, part: str, call: ModelCall | None) -> dict[str, Any
     kind, _, position = part.partition(" ")
     if kind.startswith("old"):
         return _old(step, kind, position)
-    made: dict[str, Any] = {"timestamp": iso_time(step.started)}
+    event: dict[str, Any] = {"timestamp": iso_time(step.started)}
     if kind == "system":
-        return {**made, "kind": "SystemPromptEvent", "source": "agent", "system_prompt": _text(step.message or "")}
+        return {**event, "kind": "SystemPromptEvent", "source": "agent", "system_prompt": _text(step.message or "")}
     if kind == "action":
-        return {**made, **_action(step, step.tool_calls[int(position)], int(position), call)}
+        return {**event, **_action(step, step.tool_calls[int(position)], int(position), call)}
     if kind == "result":
-        return {**made, **_result(step, step.observations[int(position)])}
+        return {**event, **_result(step, step.observations[int(position)])}
     agent = step.actor in {"agent", "other_agent"}
     said: dict[str, Any] = {"role": "assistant" if agent else "user"}
     said["content"] = [_text(step.message)] if step.message is not None else []
     said |= {"reasoning_content": step.reasoning} if step.reasoning is not None else {}
-    made |= {"kind": "MessageEvent", "source": "agent" if agent else "user", "llm_message": said}
-    return made | ({"llm_response_id": call.id} if call is not None else {})
+    event |= {"kind": "MessageEvent", "source": "agent" if agent else "user", "llm_message": said}
+    return event | ({"llm_response_id": call.id} if call is not None else {})
 
 
 def _text(text: str) -> dict[str, Any]:
     return {"cache_prompt": False, "type": "text", "text": text}
 
 
-def _action(step: Step, asked: ToolCall, at: int, call: ModelCall | None) -> dict[str, Any]:
+def _action(step: Step, asked_call: ToolCall, at: int, call: ModelCall | None) -> dict[str, Any]:
     made: dict[str, Any] = {
         "kind": "ActionEvent",
         "source": "agent",
         "thought": [_text(step.message)] if step.message is not None and at == 0 else [],
-        "tool_name": asked.name,
-        "tool_call_id": asked.id,
-        "tool_call": {"id": asked.id, "name": asked.name, "arguments": asked.arguments, "origin": "completion"},
+        "tool_name": asked_call.name,
+        "tool_call_id": asked_call.id,
+        "tool_call": {
+            "id": asked_call.id,
+            "name": asked_call.name,
+            "arguments": asked_call.arguments,
+            "origin": "completion",
+        },
         "llm_response_id": call.id if call is not None else f"step-{step.index}",
     }
     return made | ({"reasoning_content": step.reasoning} if step.reasoning is not None and at == 0 else {})
 
 
-def _result(step: Step, seen: Observation) -> dict[str, Any]:
-    name = next((c.name for c in step.tool_calls if c.id == seen.call_id), "")
-    metadata: dict[str, Any] = {"content": [_text(seen.content)], "is_error": seen.error}
-    metadata |= {"exit_code": seen.exit_code} if seen.exit_code is not None else {}
-    metadata |= {"timeout": True} if seen.timed_out else {}
+def _result(step: Step, observation: Observation) -> dict[str, Any]:
+    name = next((c.name for c in step.tool_calls if c.id == observation.call_id), "")
+    metadata: dict[str, Any] = {"content": [_text(observation.content)], "is_error": observation.error}
+    metadata |= {"exit_code": observation.exit_code} if observation.exit_code is not None else {}
+    metadata |= {"timeout": True} if observation.timed_out else {}
     made = {"kind": "ObservationEvent", "source": "environment", "tool_name": name, "observation": metadata}
-    return {**made, "tool_call_id": seen.call_id}
+    return {**made, "tool_call_id": observation.call_id}
 
 
 def _old(step: Step, kind: str, position: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
 from assay.formats.otel.messages import REST, parse_objects, text_of, to_chat
-from assay.formats.otel.spans import Form, Span, encode_lines, is_genai_trace, otlp_span, traces, with_attributes
+from assay.formats.otel.spans import Form, TraceSpan, encode_lines, is_genai_trace, otlp_span, traces, with_attributes
 from assay.formats.otel.writer import INPUT, OUTPUT, render_spans, restore_spans
 from assay.formats.shared.builder import Origin, tool_call
 from assay.formats.shared.conversations import MessageTree
@@ -88,7 +88,7 @@ def _read_back(spans: list[tuple[dict[str, Any], dict[str, Any], Form]]) -> Impo
 class _Trace:
     """Reads one trace."""
 
-    def __init__(self, spans: list[Span], origin: Origin, reading: ImportContext, bad: WarnFunction) -> None:
+    def __init__(self, spans: list[TraceSpan], origin: Origin, reading: ImportContext, bad: WarnFunction) -> None:
         self._builder = RoundTripBuilder(origin, reading, render_chat_message)
         self._spans, self._bad = spans, bad
         self._lines = MessageTree()
@@ -111,7 +111,7 @@ class _Trace:
             self._judge(span)
         return self._finish()
 
-    def _source_span(self, at: int, span: Span, *without: str) -> dict[str, Any]:
+    def _source_span(self, at: int, span: TraceSpan, *without: str) -> dict[str, Any]:
         """Returns a span without attributes that a record holds, with its position in the trace."""
         if span.about not in self._about:
             self._about.append(span.about)
@@ -122,7 +122,7 @@ class _Trace:
         key = blake2b(canonical_bytes(chat), digest_size=16).digest()
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def _model(self, at: int, span: Span) -> None:
+    def _model(self, at: int, span: TraceSpan) -> None:
         attributes = span.attributes
         prompt = [chat for message in parse_objects(attributes.get(INPUT)) for chat in to_chat(message)]
         system = parse_objects(attributes.get(_SYSTEM))
@@ -150,7 +150,7 @@ class _Trace:
         )
 
     def _call(
-        self, at: int, span: Span, prompt: list[dict[str, Any]], answer: dict[str, Any] | None, outputs: list[Any]
+        self, at: int, span: TraceSpan, prompt: list[dict[str, Any]], answer: dict[str, Any] | None, outputs: list[Any]
     ) -> ModelCall:
         attributes, id_ = span.attributes, f"s{at}"
         said = None if answer is None else self._number(answer)
@@ -202,14 +202,14 @@ class _Trace:
             extra={} if role in ("user", "assistant") else {"role": role},
         )
 
-    def _tool(self, at: int, span: Span) -> None:
+    def _tool(self, at: int, span: TraceSpan) -> None:
         attributes = span.attributes
         id_ = text_or_none(attributes.get("gen_ai.tool.call.id"))
         name = str(attributes.get("gen_ai.tool.name") or "")
-        made = tool_call(id_ or f"span-{span.id}", name, attributes.get("gen_ai.tool.call.arguments"))
+        call = tool_call(id_ or f"span-{span.id}", name, attributes.get("gen_ai.tool.call.arguments"))
         error = attributes.get("error.type") or _status(span)
         result = attributes.get("gen_ai.tool.call.result")
-        data: dict[str, Any] = {"tool": name, "call_id": made.id, "arguments": made.parsed or made.arguments}
+        data: dict[str, Any] = {"tool": name, "call_id": call.id, "arguments": call.parsed or call.arguments}
         data |= {"stdout": text_of(result)} if result is not None else {}
         data |= {"error": str(error)} if error else {}
         took = span.end - span.start if span.start is not None and span.end is not None else None
@@ -219,19 +219,19 @@ class _Trace:
             else {REST: self._source_span(at, span)}
         )
         self._builder.add(EvidenceAdded(Evidence(f"t{at}", "audit", "execution", data, at=span.start)))
-        if made.id not in self._known:  # the model's own words were not recorded: that it called is known from here
-            seen = Observation(text_of(result), made.id, error=bool(error), duration_s=took)
-            self._attach_unrecorded(made, () if result is None and not error else (seen,))
+        if call.id not in self._known:  # the model's own words were not recorded: that it called is known from here
+            seen = Observation(text_of(result), call.id, error=bool(error), duration_s=took)
+            self._attach_unrecorded(call, () if result is None and not error else (seen,))
 
-    def _attach_unrecorded(self, made: ToolCall, seen: tuple[Observation, ...]) -> None:
+    def _attach_unrecorded(self, call: ToolCall, results: tuple[Observation, ...]) -> None:
         step = next((s for s in reversed(self._builder.steps) if s.actor == "agent"), None)
         if step is None:
-            self._builder.add_step("agent", None, tool_calls=(made,), observations=seen)
+            self._builder.add_step("agent", None, tool_calls=(call,), observations=results)
         else:
-            calls, observations = (*step.tool_calls, made), (*step.observations, *seen)
+            calls, observations = (*step.tool_calls, call), (*step.observations, *results)
             self._builder.change_step(step, tool_calls=calls, observations=observations)
 
-    def _judge(self, span: Span) -> None:
+    def _judge(self, span: TraceSpan) -> None:
         for attributes in _evaluations(span):
             value, label = (
                 number(attributes.get("gen_ai.evaluation.score.value")),
@@ -277,7 +277,7 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
     return to_chat({key: value for key, value in message.items() if key != "finish_reason"})[0]
 
 
-def _status(span: Span) -> str | None:
+def _status(span: TraceSpan) -> str | None:
     """Returns a span's error message; None where it has no error."""
     status = span.raw.get("status")
     held = status if isinstance(status, dict) else {}
@@ -286,7 +286,7 @@ def _status(span: Span) -> str | None:
     return str(held.get("message") or held.get("description") or "error") if failed else None
 
 
-def _evaluations(span: Span) -> Iterator[dict[str, Any]]:
+def _evaluations(span: TraceSpan) -> Iterator[dict[str, Any]]:
     if "gen_ai.evaluation.name" in span.attributes:
         yield {k: v for k, v in span.attributes.items() if k.startswith("gen_ai.evaluation.")}
     events = span.raw.get("events")

@@ -24,7 +24,7 @@ LARGEST = 512 << 20
 _ABOUT = ("resource", "scope")
 
 
-class Span(NamedTuple):
+class TraceSpan(NamedTuple):
     trace: str
     id: str
     parent: str | None
@@ -48,7 +48,7 @@ def is_genai_trace(path: Path) -> bool:
         return b"gen_ai." in stream.read(8 << 20)
 
 
-def traces(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
+def traces(path: Path, bad: WarnFunction) -> Iterator[list[TraceSpan]]:
     """Yields the spans of each trace, traces in the order of first occurrence, spans in the file's order."""
     seen = sniff(path)
     if seen.shape == "array":
@@ -77,15 +77,15 @@ def _one_line(path: Path) -> bool:
         return False
 
 
-def _group_by_trace(some: Iterable[list[Span]]) -> Iterator[list[Span]]:
-    found: dict[str, list[Span]] = {}
+def _group_by_trace(some: Iterable[list[TraceSpan]]) -> Iterator[list[TraceSpan]]:
+    found: dict[str, list[TraceSpan]] = {}
     for spans in some:
         for span in spans:
             found.setdefault(span.trace, []).append(span)
     yield from found.values()
 
 
-def _read_by_place(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
+def _read_by_place(path: Path, bad: WarnFunction) -> Iterator[list[TraceSpan]]:
     places: dict[str, list[tuple[int, int, int]]] = {}
     with path.open("rb") as stream:
         number, start = 0, 0
@@ -95,9 +95,9 @@ def _read_by_place(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
                 raise UserError(f"line {number} has more than {LARGEST:,} bytes")
             for trace in dict.fromkeys(s.trace for s in _line(line, number, bad)):
                 places.setdefault(trace, []).append((number, at, len(line)))
-        inner: tuple[int, list[Span]] = (0, [])
+        inner: tuple[int, list[TraceSpan]] = (0, [])
         for trace, lines in places.items():
-            found: list[Span] = []
+            found: list[TraceSpan] = []
             for number, at, size in lines:
                 if inner[0] != number:
                     stream.seek(at)
@@ -106,7 +106,7 @@ def _read_by_place(path: Path, bad: WarnFunction) -> Iterator[list[Span]]:
             yield found
 
 
-def _line(line: bytes, number: int, bad: WarnFunction) -> list[Span]:
+def _line(line: bytes, number: int, bad: WarnFunction) -> list[TraceSpan]:
     if not line.strip():
         return []
     try:
@@ -117,11 +117,11 @@ def _line(line: bytes, number: int, bad: WarnFunction) -> list[Span]:
     return _spans(value, f"line {number}", bad)
 
 
-def _spans(value: Any, where: str, bad: WarnFunction) -> list[Span]:
+def _spans(value: Any, where: str, bad: WarnFunction) -> list[TraceSpan]:
     batches = value.get("resourceSpans") if isinstance(value, dict) else None
     if not isinstance(batches, list):
         return _read_flat_span(value, where, bad)
-    found: list[Span] = []
+    found: list[TraceSpan] = []
     for b, batch in enumerate(batches):
         scopes = batch.get("scopeSpans") if isinstance(batch, dict) else None
         for s, scoped in enumerate(scopes if isinstance(scopes, list) else ()):
@@ -139,17 +139,17 @@ def _spans(value: Any, where: str, bad: WarnFunction) -> list[Span]:
     return found
 
 
-def otlp_span(raw: Any, about: dict[str, Any]) -> Span | None:
+def otlp_span(raw: Any, about: dict[str, Any]) -> TraceSpan | None:
     """Parses a span of OTLP; None where it is invalid."""
     if not isinstance(raw, dict) or not isinstance(raw.get("traceId"), str) or not isinstance(raw.get("spanId"), str):
         return None
     attributes = {a["key"]: plain_value(a.get("value")) for a in list_or_empty(raw.get("attributes")) if _is_pair(a)}
     parent = text_or_none(raw.get("parentSpanId")) or None
     times = [_nanoseconds(raw.get(key)) for key in ("startTimeUnixNano", "endTimeUnixNano")]
-    return Span(raw["traceId"], raw["spanId"], parent, times[0], times[1], attributes, raw, about, "otlp")
+    return TraceSpan(raw["traceId"], raw["spanId"], parent, times[0], times[1], attributes, raw, about, "otlp")
 
 
-def _read_flat_span(raw: Any, where: str, bad: WarnFunction) -> list[Span]:
+def _read_flat_span(raw: Any, where: str, bad: WarnFunction) -> list[TraceSpan]:
     context = raw.get("context") if isinstance(raw, dict) else None
     ids = [context.get(key) for key in ("trace_id", "span_id")] if isinstance(context, dict) else []
     if len(ids) != 2 or not all(isinstance(i, str) for i in ids):
@@ -159,7 +159,9 @@ def _read_flat_span(raw: Any, where: str, bad: WarnFunction) -> list[Span]:
     inner = attributes if isinstance(attributes, dict) else {}
     times = [parse_time(raw.get(key)) for key in ("start_time", "end_time")]
     return [
-        Span(str(ids[0]), str(ids[1]), text_or_none(raw.get("parent_id")), times[0], times[1], inner, raw, {}, "flat")
+        TraceSpan(
+            str(ids[0]), str(ids[1]), text_or_none(raw.get("parent_id")), times[0], times[1], inner, raw, {}, "flat"
+        )
     ]
 
 

@@ -58,7 +58,7 @@ def tool_call(id_: str, name: str, arguments: Any) -> ToolCall:
     try:
         parsed = loads(arguments)
     except ValueError as exc:
-        return ToolCall(id_, name, arguments, None, f"the arguments are invalid JSON: {exc}")
+        return ToolCall(id_, name, arguments, None, f"the arguments are no JSON: {exc}")
     if isinstance(parsed, dict):
         return ToolCall(id_, name, arguments, parsed)
     return ToolCall(id_, name, arguments, None, "the arguments are no object")
@@ -147,11 +147,11 @@ class TrajectoryBuilder:
         """Stores a text as a blob; returns its digest."""
         return self._reading.store_blob(text.encode("utf-8", "replace"))
 
-    def restore_truncation(self, found: Observation, words: dict[str, Any]) -> Observation:
+    def restore_truncation(self, observation: Observation, words: dict[str, Any]) -> Observation:
         """Restores the truncation of an observation: stores its `whole` text, or records its length alone."""
         named: dict[str, Any] = {}
         for field, whole, text in (
-            ("truncated", "whole", found.content), ("stderr_truncated", "whole_stderr", found.stderr)
+            ("truncated", "whole", observation.content), ("stderr_truncated", "whole_stderr", observation.stderr)
         ):  # fmt: skip
             length, held = words.get(field), words.get(whole)
             if isinstance(held, str):
@@ -161,18 +161,18 @@ class TrajectoryBuilder:
                 named[field] = Truncation(
                     length, self._reading.store_blob(text.encode("utf-8", "replace")), complete=False
                 )
-        return msgspec.structs.replace(found, **named) if named else found
+        return msgspec.structs.replace(observation, **named) if named else observation
 
-    def add_result(self, found: Observation, **named: Any) -> Step:
+    def add_result(self, observation: Observation, **named: Any) -> Step:
         """Adds a tool's result to the turn of its call, else as a turn of the environment with `named`."""
-        step = self._find_caller(found.call_id)
+        step = self._find_caller(observation.call_id)
         if step is None:
-            return self.add_step("environment", observations=(found,), **named)
+            return self.add_step("environment", observations=(observation,), **named)
         waiting = self._unanswered(step)
-        if found.call_id is None and waiting:
-            found = msgspec.structs.replace(found, call_id=next(iter(waiting)))
-        waiting.pop(found.call_id or "", None)
-        changed = self.change_step(step, observations=(*step.observations, found))
+        if observation.call_id is None and waiting:
+            observation = msgspec.structs.replace(observation, call_id=next(iter(waiting)))
+        waiting.pop(observation.call_id or "", None)
+        changed = self.change_step(step, observations=(*step.observations, observation))
         self._open[step.index] = changed, waiting
         return changed
 
@@ -201,10 +201,10 @@ class TrajectoryBuilder:
             waiting.clear()
         return waiting
 
-    def add_call(self, made: ModelCall) -> str:
+    def add_call(self, call: ModelCall) -> str:
         """Adds a model call; returns its id, for `Step.call`."""
-        self.calls.append(made)
-        return made.id
+        self.calls.append(call)
+        return call.id
 
     def add_evidence(
         self, kind: str, data: dict[str, Any], *, channel: Channel = "state", blobs: tuple[str, ...] = ()

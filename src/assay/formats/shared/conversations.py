@@ -125,13 +125,13 @@ def message_numbers(calls: Iterable[ModelCall], number: Callable[[dict[str, Any]
 
 
 def _join_messages(
-    call: ModelCall, by_id: dict[str, ModelCall], found: dict[str, list[int]], number: Callable[[dict[str, Any]], int]
+    call: ModelCall, by_id: dict[str, ModelCall], numbers: dict[str, list[int]], number: Callable[[dict[str, Any]], int]
 ) -> list[int]:
     shared: list[int] = []
     if call.shared_messages:
         parent = by_id[call.parent or ""]
         answer = first_message(parent.response)
-        before = [*found[parent.id], *([number(answer)] if answer is not None else [])]
+        before = [*numbers[parent.id], *([number(answer)] if answer is not None else [])]
         if not 0 <= call.shared_messages <= len(before):
             raise UserError(
                 f"call {call.id} shares {call.shared_messages} messages with its parent, which has {len(before)}"

@@ -45,7 +45,7 @@ WarnFunction = Callable[[str, str], None]
 """Gets a place (`line 3`, `samples[2]`) and a description of its problem."""
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """A readable source: a `Path`, or a member of an archive."""
 
     def open(self, mode: Any = "rb") -> Any:
@@ -172,7 +172,7 @@ def truncate_text(text: str, reading: ImportContext) -> tuple[str, Truncation | 
     return cut, Truncation(len(raw), reading.store_blob(raw))
 
 
-def json_lines(source: Source, bad: WarnFunction, *, largest: int = LARGEST) -> Iterator[tuple[int, Any]]:
+def json_lines(source: ByteSource, bad: WarnFunction, *, largest: int = LARGEST) -> Iterator[tuple[int, Any]]:
     """Yields line number (from 1) and value of each line of JSON; skips empty lines, warns of invalid ones."""
     with source.open("rb") as stream:
         number = 0
@@ -191,7 +191,7 @@ def json_lines(source: Source, bad: WarnFunction, *, largest: int = LARGEST) -> 
                 bad(f"line {number}", f"invalid JSON: {exc}")
 
 
-def json_objects(source: Source, bad: WarnFunction) -> Iterator[dict[str, Any]]:
+def json_objects(source: ByteSource, bad: WarnFunction) -> Iterator[dict[str, Any]]:
     """Yields the lines that are JSON objects; warns of others."""
     for number, line in json_lines(source, bad):
         if isinstance(line, dict):
@@ -208,7 +208,7 @@ def _rest_of_line(stream: BinaryIO, line: bytes) -> int:
     return size
 
 
-def load_document(source: Source, *, largest: int = LARGEST) -> Any:
+def load_document(source: ByteSource, *, largest: int = LARGEST) -> Any:
     """Decodes a whole, small document.
 
     Raises:
@@ -225,7 +225,7 @@ def load_document(source: Source, *, largest: int = LARGEST) -> Any:
 
 
 def json_items(
-    source: Source, prefix: tuple[str, ...], bad: WarnFunction, *, largest: int = LARGEST
+    source: ByteSource, prefix: tuple[str, ...], bad: WarnFunction, *, largest: int = LARGEST
 ) -> Iterator[tuple[int | str, Any]]:
     """Yields the items of one array (by index) or object (by key) of a document.
 
@@ -245,7 +245,9 @@ def json_items(
             bad(where, f"{exc} (byte {scanner.offset:,})")
 
 
-def json_fields(source: Source, leave: tuple[str, ...], bad: WarnFunction, *, largest: int = LARGEST) -> dict[str, Any]:
+def json_fields(
+    source: ByteSource, leave: tuple[str, ...], bad: WarnFunction, *, largest: int = LARGEST
+) -> dict[str, Any]:
     """Returns the fields of a document that is an object, skipping those in `leave`.
 
     Warns of an invalid document or early end, and returns the fields before it.

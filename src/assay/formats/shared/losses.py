@@ -110,11 +110,11 @@ def _call(call: ModelCall) -> Iterator[tuple[str, Any]]:
     yield "calls.request", call.request or call.response
 
 
-def _add_results(found: Facts, verdicts: Iterable[Any], evidence: Iterable[Any], ended: Any) -> None:
+def _add_results(facts: Facts, verdicts: Iterable[Any], evidence: Iterable[Any], ended: Any) -> None:
     """Adds the data after the turns; a verdict comes back as a claim of another check."""
-    found["verdicts"] = Counter(canonical_bytes((v.check, v.kind, v.status)) for v in verdicts)
-    found["evidence"] = Counter(canonical_bytes((e.id, e.kind)) for e in evidence)
+    facts["verdicts"] = Counter(canonical_bytes((v.check, v.kind, v.status)) for v in verdicts)
+    facts["evidence"] = Counter(canonical_bytes((e.id, e.kind)) for e in evidence)
     said = [(name, getattr(ended, name, None)) for name in ("ended", "stopped", "broke")]
-    found["finished"] = Counter(canonical_bytes(pair) for pair in said if pair[1])
+    facts["finished"] = Counter(canonical_bytes(pair) for pair in said if pair[1])
     metrics: dict[str, float] = getattr(ended, "metrics", {})
-    found["finished.metrics"] = Counter(canonical_bytes(pair) for pair in metrics.items())
+    facts["finished.metrics"] = Counter(canonical_bytes(pair) for pair in metrics.items())

@@ -24,12 +24,12 @@ def actor_of(role: str) -> Actor:
     return _ACTORS.get(role, "environment")
 
 
-def role_of(step: Step, place: str) -> str:
+def role_of(step: Step, default_role: str) -> str:
     """Returns the role of a step. `place`: that of the environment, by default."""
     if step.actor in {"agent", "other_agent"}:
         return "assistant"
     role = step.extra.get("role")
-    return step.actor if step.actor == "user" else (role if isinstance(role, str) else place)
+    return step.actor if step.actor == "user" else (role if isinstance(role, str) else default_role)
 
 
 def iso_time(at: float | None) -> str | None:
@@ -61,7 +61,7 @@ def chat_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
 
 
 def read_message(
-    builder: RoundTripBuilder, message: Any, bad: WarnFunction, where: str, place: str = "", **named: Any
+    builder: RoundTripBuilder, message: Any, bad: WarnFunction, where: str, list_name: str = "", **named: Any
 ) -> Step | None:
     """Adds a message to a trajectory; None, with a warning, where it is invalid. `named` are fields of the step."""
     if not isinstance(message, dict):
@@ -74,7 +74,9 @@ def read_message(
     text = content_text(message.get("content"))
     if role in {"tool", "function"}:
         call_id = text_or_none(message.get("tool_call_id"))
-        return builder.add_answer(Observation(text or "", call_id, error=message.get("error") is True), message, place)
+        return builder.add_answer(
+            Observation(text or "", call_id, error=message.get("error") is True), message, list_name
+        )
     extra = {} if role in {"user", "assistant"} else {"role": role}
     step = builder.add_step(
         actor_of(role),
@@ -85,7 +87,7 @@ def read_message(
         extra={**extra, **named.pop("extra", {})},
         **named,
     )
-    builder.keep_item(message, "message", step, place)
+    builder.keep_item(message, "message", step, list_name)
     return step
 
 

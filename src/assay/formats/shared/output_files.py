@@ -72,13 +72,15 @@ def prompt_tokens(trajectory: Trajectory) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _shared(call: ModelCall, calls: dict[str, ModelCall], found: dict[str, tuple[int, ...]]) -> tuple[int, ...] | None:
+def _shared(
+    call: ModelCall, calls: dict[str, ModelCall], prompts: dict[str, tuple[int, ...]]
+) -> tuple[int, ...] | None:
     if call.shared_tokens == 0:
         return ()
     parent = calls.get(call.parent or "")
-    if parent is None or parent.id not in found:
+    if parent is None or parent.id not in prompts:
         return None
-    whole = found[parent.id] + (parent.completion_token_ids or ())
+    whole = prompts[parent.id] + (parent.completion_token_ids or ())
     return whole[: call.shared_tokens] if len(whole) >= call.shared_tokens else None
 
 

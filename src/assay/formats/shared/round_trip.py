@@ -106,7 +106,7 @@ def restore_items(
     writing: ExportContext,
     *,
     own: bool,
-    place: str = "",
+    list_name: str = "",
 ) -> Iterator[Any]:
     """Yields the items of one list of the source, in its order.
 
@@ -116,38 +116,38 @@ def restore_items(
         plan: Yields the parts of a step that did not come from this format.
         writing: Reads the whole of truncated texts.
         own: The trajectory came from this format; its stored items are used.
-        place: Name of the list.
+        list_name: Name of the list.
     """
     calls = {call.id: call for call in trajectory.calls}
     found: list[tuple[int, int, Any]] = []
     for number, step in enumerate(trajectory.steps):
         full, call = restore_observations(step, writing), calls.get(step.call or "")
-        entries = _stored_items(step, place) if own else [(0, part, None) for part in plan(step)]
+        entries = _stored_items(step, list_name) if own else [(0, part, None) for part in plan(step)]
         for at, part, rest in entries:
             made = None if part == "other" else fresh(full, part, call)
             found.append((at if own else number, len(found), patch_json(made, rest)))
     if own:
         found += [
             (at, len(found) + i, patch_json(None, rest))
-            for i, (at, rest) in enumerate(_unattached_items(trajectory, place))
+            for i, (at, rest) in enumerate(_unattached_items(trajectory, list_name))
         ]
     return (item for _, _, item in sorted(found, key=lambda one: one[:2]))
 
 
-def _stored_items(step: Step, place: str) -> list[tuple[int, str, Any]]:
+def _stored_items(step: Step, list_name: str) -> list[tuple[int, str, Any]]:
     entries = step.extra.get(ITEMS)
     return [
         (int(entry["at"]), str(entry["as"]), entry.get("rest"))
         for entry in (entries if isinstance(entries, list) else ())
-        if entry.get("in", "") == place
+        if entry.get("in", "") == list_name
     ]
 
 
-def _unattached_items(trajectory: Trajectory, place: str) -> list[tuple[int, Any]]:
+def _unattached_items(trajectory: Trajectory, list_name: str) -> list[tuple[int, Any]]:
     return [
         (int(note.data["at"]), note.data.get("rest"))
         for note in trajectory.notes
-        if note.name == "source" and note.data.get("in", "") == place
+        if note.name == "source" and note.data.get("in", "") == list_name
     ]
 
 
@@ -166,11 +166,11 @@ def truncate_observations(step: Step, reading: ImportContext) -> Step:
     )
 
 
-def _truncate_observation(seen: Observation, reading: ImportContext) -> Observation:
-    content, truncated = truncate_text(seen.content, reading)
-    stderr, stderr_truncated = truncate_text(seen.stderr, reading)
+def _truncate_observation(observation: Observation, reading: ImportContext) -> Observation:
+    content, truncated = truncate_text(observation.content, reading)
+    stderr, stderr_truncated = truncate_text(observation.stderr, reading)
     return msgspec.structs.replace(
-        seen, content=content, truncated=truncated, stderr=stderr, stderr_truncated=stderr_truncated
+        observation, content=content, truncated=truncated, stderr=stderr, stderr_truncated=stderr_truncated
     )
 
 
@@ -183,10 +183,10 @@ def restore_observations(step: Step, writing: ExportContext) -> Step:
     )
 
 
-def _restore_observation(seen: Observation, writing: ExportContext) -> Observation:
-    content = _restore_text(seen.content, seen.truncated, writing)
-    stderr = _restore_text(seen.stderr, seen.stderr_truncated, writing)
-    return msgspec.structs.replace(seen, content=content, stderr=stderr, truncated=None, stderr_truncated=None)
+def _restore_observation(observation: Observation, writing: ExportContext) -> Observation:
+    content = _restore_text(observation.content, observation.truncated, writing)
+    stderr = _restore_text(observation.stderr, observation.stderr_truncated, writing)
+    return msgspec.structs.replace(observation, content=content, stderr=stderr, truncated=None, stderr_truncated=None)
 
 
 def _restore_text(text: str, cut: Truncation | None, writing: ExportContext) -> str:

@@ -69,10 +69,10 @@ class RoundTripBuilder(TrajectoryBuilder):
         last = self.steps[callers[-1]] if callers else None
         return last if last is not None and len(last.observations) < 2 * MOST else None
 
-    def keep_item(self, value: Any, part: str = "other", step: Step | None = None, place: str = "") -> None:
+    def keep_item(self, value: Any, part: str = "other", step: Step | None = None, list_name: str = "") -> None:
         """Keeps an item, in the order of the source; `step` is the one that it became part of."""
-        made = Item(self._counts[place], part, value, place)
-        self._counts[place] += 1
+        made = Item(self._counts[list_name], part, value, list_name)
+        self._counts[list_name] += 1
         if step is None and self.steps:
             step = self.steps[-1]
         if step is None:
@@ -83,10 +83,10 @@ class RoundTripBuilder(TrajectoryBuilder):
             self._early = []
         self._items.setdefault(step.index, []).append(made)
 
-    def add_answer(self, found: Observation, value: Any, place: str = "", **named: Any) -> Step:
+    def add_answer(self, observation: Observation, value: Any, list_name: str = "", **named: Any) -> Step:
         """Adds a tool's result and keeps its item."""
-        step = self.add_result(found, **named)
-        self.keep_item(value, f"result {len(step.observations) - 1}", step, place)
+        step = self.add_result(observation, **named)
+        self.keep_item(value, f"result {len(step.observations) - 1}", step, list_name)
         return step
 
     def extend_step(self, step: Step, **named: Any) -> Step:
@@ -108,9 +108,9 @@ class RoundTripBuilder(TrajectoryBuilder):
                     return True
         return False
 
-    def step_by_position(self, place: str = "") -> dict[int, int]:
+    def step_by_position(self, list_name: str = "") -> dict[int, int]:
         """Returns the step of each item of a list, by the item's position."""
-        return {item.at: step for step, items in self._items.items() for item in items if item.place == place}
+        return {item.at: step for step, items in self._items.items() for item in items if item.place == list_name}
 
     def finish(self, key: str, **started: Any) -> ImportedTrajectory:
         calls = {call.id: call for call in self.calls}
@@ -128,9 +128,9 @@ def file_origin(name: str, path: Path, version: str = "") -> Origin:
     return Origin(name, path.name, digest_file(path), version)
 
 
-def is_object(seen: SniffResult) -> bool:
+def is_object(sniffed: SniffResult) -> bool:
     """Returns whether a file may be one JSON object; on one line it looks like lines of them."""
-    return seen.shape in {"object", "lines"}
+    return sniffed.shape in {"object", "lines"}
 
 
 def find_file(*candidates: Path) -> Path | None:

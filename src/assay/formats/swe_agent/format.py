@@ -67,8 +67,8 @@ class SweAgentFormat(SingleFileFormat):
 
     def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
         fresh = EntryRenderer()
-        entries = restore_items(trajectory, fresh, trajectory_plan, writing, own=own, place="trajectory")
-        history = restore_items(trajectory, fresh, history_plan, writing, own=own, place="history")
+        entries = restore_items(trajectory, fresh, trajectory_plan, writing, own=own, list_name="trajectory")
+        history = restore_items(trajectory, fresh, history_plan, writing, own=own, list_name="history")
         fields = dict(source_fields(trajectory)) if own else _fresh_fields(trajectory)
         report = fields.pop("report", None)
         lists = fields.pop("lists", ["trajectory", "history"])
@@ -83,8 +83,8 @@ class SweAgentFormat(SingleFileFormat):
             path.with_suffix(f".{OUTPUT}").write_bytes(whole)
 
 
-def _list(found: dict[str, Any], key: str, bad: WarnFunction) -> list[Any] | None:
-    value = found.get(key)
+def _list(document: dict[str, Any], key: str, bad: WarnFunction) -> list[Any] | None:
+    value = document.get(key)
     if value is not None and not isinstance(value, list):
         bad(key, f"expected a list, found {type(value).__name__}")
     return value if isinstance(value, list) else None
@@ -109,9 +109,11 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _finish(builder: RoundTripBuilder, found: dict[str, Any], path: Path, info: dict[str, Any]) -> ImportedTrajectory:
-    task = _task(found, path)
-    present = [key for key in ("trajectory", "history") if isinstance(found.get(key), list)]
+def _finish(
+    builder: RoundTripBuilder, document: dict[str, Any], path: Path, info: dict[str, Any]
+) -> ImportedTrajectory:
+    task = _task(document, path)
+    present = [key for key in ("trajectory", "history") if isinstance(document.get(key), list)]
     builder.fields |= {"lists": present} if len(present) == 1 else {}
     if submission := text_or_none(info.get("submission")):
         builder.add_text_evidence("submission", submission)
@@ -127,11 +129,11 @@ def _finish(builder: RoundTripBuilder, found: dict[str, Any], path: Path, info: 
         error=status if status and not status.startswith("submitted") and stopped is None else None,
         metrics=_metrics(info.get("model_stats")),
     )
-    return builder.finish(task, ended=ended, task=task, agent="swe-agent", model=_model(found.get("replay_config")))
+    return builder.finish(task, ended=ended, task=task, agent="swe-agent", model=_model(document.get("replay_config")))
 
 
-def _task(found: dict[str, Any], path: Path) -> str:
-    named = found.get("instance_id"), found.get("environment")
+def _task(document: dict[str, Any], path: Path) -> str:
+    named = document.get("instance_id"), document.get("environment")
     return next((name for name in named if isinstance(name, str) and name not in _GENERIC), path.stem)
 
 

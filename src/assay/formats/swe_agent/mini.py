@@ -90,7 +90,7 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _finish(
-    builder: RoundTripBuilder, found: dict[str, Any], info: dict[str, Any], path: Path, model: str | None
+    builder: RoundTripBuilder, document: dict[str, Any], info: dict[str, Any], path: Path, model: str | None
 ) -> ImportedTrajectory:
     status = text_or_none(info.get("exit_status")) or ""
     if submission := text_or_none(info.get("submission")):
@@ -105,5 +105,5 @@ def _finish(
         metrics={key: value for key, value in told.items() if value is not None},
     )
     stem = path.name.removesuffix(".json").removesuffix(".traj")
-    named = text_or_none(found.get("instance_id")) or (stem if "__" in stem else None)
+    named = text_or_none(document.get("instance_id")) or (stem if "__" in stem else None)
     return builder.finish(named or stem, ended=ended, task=named, agent="mini-swe-agent", model=model)

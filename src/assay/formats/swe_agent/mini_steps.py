@@ -166,21 +166,21 @@ def _flat_call(item: dict[str, Any]) -> ToolCall:
 
 def render_message(step: Step, part: str, call: ModelCall | None) -> dict[str, Any]:
     """Renders a part of a step as a message."""
-    made = render_chat_message(step, part)
+    message = render_chat_message(step, part)
     kind, _, position = part.partition(" ")
     if kind == "result":
         seen = step.observations[int(position)]
-        made.pop("name", None)
-        return {**made, "extra": {"returncode": seen.exit_code, "exception_info": "error" if seen.error else ""}}
-    if made["role"] != "assistant":
-        return made
+        message.pop("name", None)
+        return {**message, "extra": {"returncode": seen.exit_code, "exception_info": "error" if seen.error else ""}}
+    if message["role"] != "assistant":
+        return message
     actions = [{"command": (c.parsed or {}).get("command", c.arguments), "tool_call_id": c.id} for c in step.tool_calls]
     extra: dict[str, Any] = {"actions": actions}
     if call is not None:
         extra |= {"response": call.response} if call.response else {"response": _usage(call)}
         extra |= {"cost": call.cost_usd}
     extra |= {"timestamp": step.started} if step.started is not None else {}
-    return {**made, "extra": extra}
+    return {**message, "extra": extra}
 
 
 def _usage(call: ModelCall) -> dict[str, Any]:

@@ -62,12 +62,12 @@ def _trajectory_of(path: Path, instance: str) -> str | None:
     return found.name if found.parent == path.parent else f"../../trajectories/{instance}/{found.name}"
 
 
-def _describe_document(found: Any) -> str:
-    if isinstance(found, dict):
-        if "problem_statement" in found or "patch" in found:
+def _describe_document(document: Any) -> str:
+    if isinstance(document, dict):
+        if "problem_statement" in document or "patch" in document:
             return "it is a task of SWE-smith, not a run"
-        if "ids_resolved" in found:
+        if "ids_resolved" in document:
             return "it is the summary of an evaluation, whose attempts have reports of their own"
-        if "FAIL_TO_PASS" in found:
+        if "FAIL_TO_PASS" in document:
             return "it is the validation of a task, not a run"
     return "not a report of one instance"

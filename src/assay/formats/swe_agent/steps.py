@@ -125,7 +125,7 @@ class TrajReader:
         pairs = zip(messages, self._conversation, strict=False)
         shared = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(messages), len(self._conversation)))
         self._conversation = [*messages, *([answer] if isinstance(answer, dict) else [])]
-        made = ModelCall(
+        call = ModelCall(
             f"call-{position}",
             "openai-chat",
             "unknown",
@@ -135,16 +135,16 @@ class TrajReader:
             shared_messages=shared,
             lineage={"field": field},
         )
-        self._last_call = made.id
-        return self._builder.add_call(made)
+        self._last_call = call.id
+        return self._builder.add_call(call)
 
 
 def _role(message: Any) -> str:
     return text_or_empty(message.get("role")) if isinstance(message, dict) else ""
 
 
-def _calls(entry: dict[str, Any], said: Any, position: int) -> tuple[ToolCall, ...]:
-    named = chat_calls(said) if isinstance(said, dict) else ()
+def _calls(entry: dict[str, Any], message: Any, position: int) -> tuple[ToolCall, ...]:
+    named = chat_calls(message) if isinstance(message, dict) else ()
     if named:
         return named
     action = text_or_none(entry.get("action"))

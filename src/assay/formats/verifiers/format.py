@@ -115,7 +115,9 @@ class VerifiersFormat:
         if "row" in fields:
             lists = {
                 place: list(
-                    restore_items(trajectory, render_chat_message, plan_chat_messages, writing, own=True, place=place)
+                    restore_items(
+                        trajectory, render_chat_message, plan_chat_messages, writing, own=True, list_name=place
+                    )
                 )
                 for place in fields["lists"]
             }
@@ -168,8 +170,8 @@ def _trace(
     trace: dict[str, Any], shared: dict[str, Any], origin: Origin, reading: ImportContext, bad: WarnFunction, where: str
 ) -> ImportedTrajectory:
     builder = RoundTripBuilder(origin, reading, _fresh_node)
-    told = objects_in(trace.get("calls"))
-    calls = {c["node"]: c for c in told if isinstance(c.get("node"), int)}
+    calls_made = objects_in(trace.get("calls"))
+    calls = {c["node"]: c for c in calls_made if isinstance(c.get("node"), int)}
     graph = MessageGraph(trace["nodes"], calls, text_or_none(get_path(trace, "agent", "config", "model")))
     for index, node in enumerate(trace["nodes"]):
         if not isinstance(node, dict) or not isinstance(node.get("message"), dict):
@@ -180,7 +182,7 @@ def _trace(
         if call is not None:
             builder.add_call(call)
         _turn(builder, node, call)
-    for number_, failed in enumerate(c for c in told if c.get("error")):
+    for number_, failed in enumerate(c for c in calls_made if c.get("error")):
         builder.add_call(_failed_call(failed, number_))
     builder.fields = {"trace": {key: value for key, value in trace.items() if key != "nodes"}, **shared}
     _judge(builder, trace)

@@ -151,7 +151,7 @@ class _Rollout:
         given = given and all(map(_is_number, logprobs or ()))
         if not fit or step.call is not None or not (given or logprobs is None):
             return step, item
-        whole, made = tuple[int, ...](prompt or ()), tuple[int, ...](sampled or ())
+        whole, completion = tuple[int, ...](prompt or ()), tuple[int, ...](sampled or ())
         shared = len(self._before) if self._before and whole[: len(self._before)] == self._before else 0
         last = self._builder.calls[-1].id if self._builder.calls and shared else None
         call = ModelCall(
@@ -160,14 +160,14 @@ class _Rollout:
             model=str((self._row.get("response") or {}).get("model") or ""),
             request={},
             response=None,
-            usage=Usage(len(whole), len(made)),
+            usage=Usage(len(whole), len(completion)),
             prompt_token_ids=whole[shared:],
-            completion_token_ids=made,
+            completion_token_ids=completion,
             logprobs=tuple(map(float, logprobs)) if logprobs is not None else None,
             parent=last,
             shared_tokens=shared,
         )
-        self._before = whole + made
+        self._before = whole + completion
         self._builder.add_call(call)
         kept = {key: value for key, value in item.items() if key not in _TOKENS}
         return self._builder.change_step(step, call=call.id), {**kept, _CALL: call.id}
@@ -278,7 +278,7 @@ def _restore_row(trajectory: Trajectory, writing: ExportContext) -> dict[str, An
     for name, list_name in (("responses_create_params", "input"), ("response", "output")):
         container = row.get(name)
         if isinstance(container, dict) and list_name in container and container[list_name] is None:
-            items = restore_items(trajectory, _fresh_item, _plan, writing, own=True, place=list_name)
+            items = restore_items(trajectory, _fresh_item, _plan, writing, own=True, list_name=list_name)
             row[name] = {**container, list_name: [_with_tokens(item, calls, prompts) for item in items]}
     return row
 

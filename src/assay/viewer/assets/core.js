@@ -247,7 +247,7 @@ const Assay = (() => {
     });
   }
 
-  /* Where an export keeps a view; `assay.viewer.export.file_of` is its twin. */
+  /* Where an export keeps a view; `assay.viewer.export.view_file` is its twin. */
   function fileOf(name) {
     let first = 0x811c9dc5;
     let second = 0x01000193;
