@@ -37,7 +37,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     attempts: int = 1
     """Attempts per task, each with its own seed."""
     allocate: str = "uniform"
-    """Distribution of the attempts over tasks: `uniform`, by mixed outcomes (`halving`, `uncertainty`, `forks`), or by a
+    """Distribution of the attempts over tasks: `uniform`, by outcome (`halving`, `uncertainty`, `forks`), or by a
     curriculum over the given sources of tasks (`frontier`, `progress`, `bandit`)."""
     allocate_options: dict[str, Any] = {}
     """Options of the allocation policy, as `key=value`."""
