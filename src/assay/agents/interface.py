@@ -83,8 +83,8 @@ class Attempt(Protocol):
     solution: Path | None
     """The task's solution folder on the host, for a `SolutionAgent` that takes it; otherwise None."""
     ended: str | None
-    """Why the attempt is over: the world ended, or `finish` was called; None while it continues. Agents check it after
-        each act; acts after the world's end get errors.
+    """Reason why the attempt is over: the world ended, or `finish` was called; None while it continues. Agents check it
+        after each act; acts after the world's end get errors.
     """
     prior: Prior | None
     """Recorded attempt to repeat, for replay agents; otherwise None."""

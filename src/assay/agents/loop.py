@@ -59,13 +59,13 @@ class LoopOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_outputs: Count = 2
     """Number of latest tool outputs never dropped from a conversation that is too long."""
     keep_reasoning: bool = False
-    """Whether the model's reasoning is sent back to it, as `reasoning_content`."""
+    """True if the model's reasoning is sent back to it, as `reasoning_content`."""
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """Maximum tokens of one reply."""
     seeded: bool = False
-    """Whether a sampling seed is sent, derived from the attempt's seed and the turn."""
+    """True if a sampling seed is sent, derived from the attempt's seed and the turn."""
     sampling: dict[str, Any] = {}
     """Further sampling parameters, passed unchanged."""
 

@@ -53,7 +53,7 @@ class Card(msgspec.Struct, frozen=True):
     outcome: VerdictStatus | None
     score: float | None
     imported: bool
-    """Whether the outcome is another system's claim."""
+    """True if the outcome is another system's claim."""
     reverified: str | None
     integrity: Mark | None
     process: Mark | None

@@ -51,7 +51,7 @@ class DivergenceFacts(msgspec.Struct, frozen=True):
     changed: tuple[str, ...] = ()
     """Changed components of the sandbox."""
     network: bool = False
-    """Whether the sandbox had a network."""
+    """True if the sandbox had a network."""
     paths: tuple[str, ...] = ()
     """Paths that differ between two replays at the step, if known."""
 

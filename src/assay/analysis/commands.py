@@ -112,9 +112,9 @@ class _Pending:
         self.redirects: list[Redirect] = []
         self.stdin: str | None = None
         self.head = False
-        """Whether it heads a loop, case or function, whose words are no command."""
+        """True if it heads a loop, case or function, whose words are no command."""
         self.closed = False
-        """Whether a group ends here: the next command is joined to the group."""
+        """True if a group ends here: the next command is joined to the group."""
 
     def empty(self) -> bool:
         return not (self.words or self.assignments or self.redirects or self.stdin is not None)

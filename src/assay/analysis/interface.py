@@ -16,7 +16,7 @@ Severity = Literal["note", "minor", "major", "critical"]
 worthless as evidence.
 """
 Reach = Literal["attempted", "obtained"]
-"""Whether the action was only attempted, or its goal was visibly obtained."""
+"""`attempted`, or `obtained` if the goal of the action was visibly reached."""
 
 
 class Action(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,4 +69,4 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     reach: Reach | None = None
     data: dict[str, Any] = {}
     forging: bool = False
-    """Whether it is unmistakable forging of results, which decides even if it failed."""
+    """True if it is unmistakable forging of results, which decides even if it failed."""

@@ -36,7 +36,7 @@ class Loop(msgspec.Struct, frozen=True):
     """Acts per round."""
     rounds: int
     stuck: bool
-    """Whether each round had the same result as the first."""
+    """True if each round had the same result as the first."""
 
 
 def loops_of(actions: Sequence[Action]) -> tuple[Loop, ...]:

@@ -60,7 +60,7 @@ class Quality(msgspec.Struct, frozen=True):
     parts: dict[str, float]
     """Parts, each in [0, 1]."""
     referenced: bool
-    """Whether it was compared with passing attempts. Scores with and without are on different scales."""
+    """True if it was compared with passing attempts. Scores with and without are on different scales."""
     wasted: tuple[int, ...]
     """Positions of wasted actions."""
     judged: int

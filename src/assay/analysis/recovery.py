@@ -33,7 +33,7 @@ class RecoveredAct(NamedTuple):
     failed: int
     mended: int
     repeated: bool
-    """Whether the later act is identical."""
+    """True if the later act is identical."""
 
 
 class Recovery(msgspec.Struct, frozen=True):

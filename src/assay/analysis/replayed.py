@@ -38,7 +38,7 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
     call: int | None = None
     """Position among the step's observations."""
     reordered: bool = False
-    """Whether the lines are the same in another order."""
+    """True if the lines are the same in another order."""
 
 
 class PathDifference(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class PathDifference(msgspec.Struct, frozen=True):
 
     path: str
     volatile: bool
-    """Whether its content is volatile."""
+    """True if its content is volatile."""
 
 
 class Comparison(msgspec.Struct, frozen=True):

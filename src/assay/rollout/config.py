@@ -28,7 +28,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     tasks: tuple[str, ...]
     """Task folders, folders of task folders, or generated ones: `family:NAME,n=20,seed=3,option=value`."""
     agent: str = "oracle"
-    """Who acts: a short name (`assay plugins` lists them), `module:Class`, or `path/to/file.py`."""
+    """Agent: a short name (`assay plugins` lists them), `module:Class`, or `path/to/file.py`."""
     agent_options: dict[str, Any] = {}
     """Options of the agent, as `key=value`; an unknown one is an error that lists the known ones."""
     model: str | None = None
@@ -37,8 +37,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     attempts: int = 1
     """Attempts per task, each with its own seed."""
     allocate: str = "uniform"
-    """Which tasks get the attempts: `uniform`, or those whose outcomes differ (`halving`, `uncertainty`, `forks`), or
-    by a curriculum over the given sources of tasks (`frontier`, `progress`, `bandit`)."""
+    """Distribution of the attempts over tasks: `uniform`, by outcome (`halving`, `uncertainty`, `forks`), or by a
+    curriculum over the given sources of tasks (`frontier`, `progress`, `bandit`)."""
     allocate_options: dict[str, Any] = {}
     """Options of the allocation policy, as `key=value`."""
     budget: int | None = None

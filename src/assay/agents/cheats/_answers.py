@@ -28,7 +28,7 @@ class Confusion(msgspec.Struct, frozen=True):
     text: str
     json: str
     whole_lists: bool = False
-    """Whether it replaces a list of plain values as a whole."""
+    """True if it replaces a list of plain values as a whole."""
 
 
 def answer_files(knowledge: Knowledge) -> tuple[SolutionFile, ...]:

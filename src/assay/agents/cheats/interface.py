@@ -50,9 +50,9 @@ class Knowledge(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
     """Recorded steps of the reference solution on another seed; empty without such a record."""
     runs_pytest: bool = True
-    """Whether the verifier may run pytest; False only if its files show all programs that it starts, without pytest."""
+    """True if the verifier may run pytest; False only if its files show all programs that it starts, without pytest."""
     reads_reports: bool = True
-    """Whether the verifier may read a test report."""
+    """True if the verifier may read a test report."""
     python: tuple[str, ...] = ()
     """Importable names of the changed Python modules (`package.module`)."""
     byproducts: frozenset[str] = frozenset()
@@ -76,7 +76,7 @@ class Cheat(msgspec.Struct, frozen=True):
     closed_by: tuple[str, ...] = ()
     """Settings that prevent it: `separate verifier`, `fresh fork`, `other user`, `clean configuration`, ..."""
     quick: bool = False
-    """Whether it is among the ten most common."""
+    """True if it is among the ten most common."""
     applies: Callable[[Knowledge], str | None] = lambda _: None
     """Returns why it cannot be tried on a task; None if it can."""
     about: str = ""

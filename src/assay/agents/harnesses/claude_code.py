@@ -36,10 +36,8 @@ RECIPE = Recipe(
         "IS_SANDBOX": "1",
     },
     own=(".claude", ".cache", ".local/share/claude", ".local/state/claude"),
-    endpoint_settings="`ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`",
     side_calls="none in `-p`; compaction is a call of the same conversation",
-    as_root="`IS_SANDBOX=1`, or it refuses to skip its permission prompts",
-    notes="`ToolSearch` adds tools in mid-session, which ends a token prefix; `lean` has none.",
+    # `ToolSearch` adds tools in mid-session, which ends a token prefix; `lean` has none.
 )
 
 

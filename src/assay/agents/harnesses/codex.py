@@ -50,9 +50,8 @@ RECIPE = Recipe(
     env={"CODEX_HOME": "${home}/.codex", "OPENAI_API_KEY": "${key}"},
     files={".codex/config.toml": _CONFIG},
     own=(".codex", ".cache"),
-    endpoint_settings="`$$CODEX_HOME/config.toml`, `OPENAI_API_KEY`".replace("$$", "$"),
     side_calls="none; compaction is a call without tools",
-    notes="The text comes by standard input, which it would wait for anyway.",
+    # The text comes by standard input, which it would wait for anyway.
 )
 
 

@@ -42,7 +42,7 @@ class CommandOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the agent `command`."""
 
     command: str | tuple[str, ...]
-    """What to run: a text for the shell, or (as a JSON list) words."""
+    """Command to run: a text for the shell, or (as a JSON list) words."""
     env: dict[str, str] = {}
     """Variables added to its environment."""
     mounts: dict[str, str] = {}

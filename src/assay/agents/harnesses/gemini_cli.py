@@ -36,9 +36,8 @@ RECIPE = Recipe(
     },
     files={".gemini/settings.json": _SETTINGS},
     own=(".gemini", ".cache"),
-    endpoint_settings="`GOOGLE_GEMINI_BASE_URL`, `GEMINI_API_KEY`",
     side_calls="none with `-m`, which is given; else a router asks a smaller model first",
-    notes="It does not try again after a stream that was cut.",
+    # It does not try again after a stream that was cut.
 )
 
 

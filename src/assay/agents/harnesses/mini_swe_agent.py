@@ -29,9 +29,8 @@ RECIPE = Recipe(
         "MSWEA_GLOBAL_CONFIG_DIR": "${home}/.config/mini-swe-agent",
     },
     own=(".config/mini-swe-agent", ".cache"),
-    endpoint_settings="`OPENAI_API_BASE`, `OPENAI_API_KEY`",
     side_calls="none",
-    notes="Its end is the shell command `echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT`.",
+    # Its end is the shell command `echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT`.
 )
 
 

@@ -12,6 +12,5 @@ RECIPE = Recipe(
     install=Pip(("openai-agents==0.24.0",)),
     dialects=("openai-chat", "openai-responses"),
     command=(),
-    endpoint_settings="`OPENAI_BASE_URL`, `OPENAI_API_KEY`",
     side_calls="none; traces are sent elsewhere unless the program calls `set_tracing_disabled(True)`",
 )

@@ -45,9 +45,8 @@ RECIPE = Recipe(
     },
     files={".config/opencode/opencode.json": _CONFIG},
     own=(".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache"),
-    endpoint_settings="a provider in `opencode.json`",
     side_calls="a title, unless one is given (`--title`, which is)",
-    notes="It asks a refused request again without end; the attempt's limits end that.",
+    # It asks a refused request again without end; the attempt's limits end that.
 )
 
 

@@ -35,7 +35,6 @@ RECIPE = Recipe(
     },
     files={".openhands/run.py": _PROGRAM},
     own=(".openhands", ".cache"),
-    endpoint_settings="`LLM(base_url=..., api_key=...)`",
     side_calls="none",
 )
 

@@ -52,9 +52,8 @@ RECIPE = Recipe(
     env={"PI_OFFLINE": "1", "PI_CODING_AGENT_DIR": "${home}/.pi/agent"},
     files={".pi/agent/models.json": _MODELS},
     own=(".pi", ".cache"),
-    endpoint_settings="a provider in `models.json`",
     side_calls="none",
-    notes="It ends with 0 also where the answer was empty or could not be read.",
+    # It ends with 0 also where the answer was empty or could not be read.
 )
 
 

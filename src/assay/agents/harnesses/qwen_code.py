@@ -30,9 +30,8 @@ RECIPE = Recipe(
     },
     files={".qwen/settings.json": _SETTINGS},
     own=(".qwen", ".cache"),
-    endpoint_settings="`OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL`",
     side_calls="none; compaction is a call without tools",
-    notes="It drops a turn whose arguments are no JSON and asks the same again.",
+    # It drops a turn whose arguments are no JSON and asks the same again.
 )
 
 

@@ -86,12 +86,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     own: tuple[str, ...] = ()
     """Folders below home for its own files: they start empty and are excluded from the judged state."""
     by_dialect: dict[DialectName, dict[str, str]] = {}
-    endpoint_settings: str
     side_calls: str
     """Model calls beside the conversation, for readers."""
-    as_root: str = ""
-    """Requirements as root, for readers; the sandbox's agent is not root."""
-    notes: str = ""
     needs: Needs = Needs(memory_mib=2048, processes=256, open_files=1024, tmp_mib=256)
     """Tested resources; a task's lower limits are raised to them."""
 

@@ -12,7 +12,6 @@ RECIPE = Recipe(
     install=Pip(("smolagents==1.26.0", "openai==2.16.0")),
     dialects=("openai-chat",),
     command=(),
-    endpoint_settings="`OpenAIServerModel(api_base=..., api_key=...)`",
     side_calls="one without tools where its steps are used up",
-    notes="It ends with 0 also where it gave up.",
+    # It ends with 0 also where it gave up.
 )

@@ -87,7 +87,7 @@ class Sign(NamedTuple):
     who: str
     kind: str
     late: bool = False
-    """Whether it was detected later: an execution's result is a sign of the step that requested it."""
+    """True if it was detected later: an execution's result is a sign of the step that requested it."""
 
 
 _CHANGES: Final = re.compile(
@@ -100,7 +100,7 @@ class Watcher:
 
     def __init__(self) -> None:
         self._executed = False
-        """Whether anything was executed since results were last mentioned."""
+        """True if anything was executed since results were last mentioned."""
         self._failed = False
         self._asked: Step | None = None
         """Author of the code or call that is executed next."""

@@ -1,4 +1,4 @@
-"""What a contract is, and how it is read from TOML.
+"""Contracts, read from TOML.
 
     contract = "refunds"
 
@@ -129,7 +129,7 @@ class Clause(NamedTuple):
     when: Node | None
     require: Node
     decidable: bool
-    """Whether the past and the call itself decide it."""
+    """True if the past and the call itself decide it."""
 
 
 class Label(NamedTuple):

@@ -34,7 +34,7 @@ class Trace(NamedTuple):
     positions: Sequence[dict[str, Any]]
     """Roots of `fields.ROOTS` at each step."""
     ended: bool
-    """Whether the run is over."""
+    """True if the run is over."""
 
 
 class _Range(NamedTuple):

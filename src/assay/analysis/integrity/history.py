@@ -62,7 +62,7 @@ class _CommitView(NamedTuple):
     action: Action
     why: str
     content: bool
-    """Whether content, not only names, was shown or reused."""
+    """True if content, not only names, was shown or reused."""
     commit: str | None = None
     """The single commit that it reads."""
 
@@ -76,7 +76,7 @@ class _CommitLog:
         self.head: _When | None = None
         """Date of the newest shown commit of the past."""
         self.exact = False
-        """Whether that is HEAD itself."""
+        """True if that is HEAD itself."""
         self._asked = set(re.findall(r"[a-z_]{5,}", instruction(subject).lower()))
         number = _NUMBER.search(subject.trajectory.task)
         self._own = re.compile(rf"(?:#|\bPR ?#?|pull request #?){number[1]}\b") if number is not None else None

@@ -25,7 +25,7 @@ class GraphPathConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_o
     largest: Annotated[int, Meta(ge=1, le=1000)] = 9
     """Largest weight of an edge."""
     hidden: bool = False
-    """Whether edges are seen only by looking at a node."""
+    """True if edges are seen only by looking at a node."""
 
 
 class _Look(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

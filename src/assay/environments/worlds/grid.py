@@ -33,7 +33,7 @@ class GridConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
     distance: Annotated[int, Meta(ge=0, le=1600)] = 0
     """Exact distance of the goal in moves; 0 for any."""
     shortcut: bool = False
-    """Whether the act `claim` exists."""
+    """True if the act `claim` exists."""
 
 
 class _Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

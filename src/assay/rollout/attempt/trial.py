@@ -87,7 +87,7 @@ class TrialResult(NamedTuple):
 
 
 class _TrialEnding(msgspec.Struct):
-    """How acting ended; filled in phase by phase."""
+    """End of acting; filled in phase by phase."""
 
     ended: str | None = None
     stopped: str | None = None

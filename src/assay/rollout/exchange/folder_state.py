@@ -28,7 +28,7 @@ class FolderState:
 
     def __init__(self, folder: Path, store: Path) -> None:
         self.problem: str | None = None
-        """Why the folder is not observed; None if it is."""
+        """Reason why the folder is not observed; None if it is."""
         self._folder = folder.resolve()
         own = store.resolve()
         inside = own != self._folder and own.is_relative_to(self._folder)

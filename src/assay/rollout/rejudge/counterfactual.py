@@ -48,7 +48,7 @@ class PrefixOutcome(msgspec.Struct, frozen=True):
     """Chain of the continuation, in the run of continuations."""
     how: Literal["snapshot", "replayed"]
     note: str | None = None
-    """Why it was not judged, or why the state was not stored."""
+    """Reason why it was not judged, or the state not stored."""
 
 
 class RewindResult(msgspec.Struct, frozen=True):

@@ -73,7 +73,7 @@ class ReplayConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_o
     check_version: Version = "recorded"
     """Version of the task: `recorded` (the archived copy, or a folder with the same digest) or `today`."""
     tasks: tuple[str, ...] = ()
-    """Where today's tasks are, folders or families; default: where the run found them."""
+    """Folders or families of today's tasks; default: where the run found them."""
     concurrency: int = 2
     """Replays under way at once."""
 
@@ -94,7 +94,7 @@ class ReplayResult(msgspec.Struct, frozen=True, omit_defaults=True):
     replay: str | None = None
     """Chain of the replay; None if there was none."""
     problem: str | None = None
-    """Why it could not be replayed, or why it broke."""
+    """Reason why it could not be replayed, or broke."""
     comparison: Comparison | None = None
     missing: tuple[str, ...] = ()
     """Recorded acts that could not be repeated."""

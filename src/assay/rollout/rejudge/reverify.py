@@ -45,7 +45,7 @@ class ReverifyConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw
     check_version: Version = "recorded"
     """Version of the checks: `recorded` (the archived copy, or a folder with the same digest) or `today`."""
     tasks: tuple[str, ...] = ()
-    """Where today's tasks are, folders or families; default: where the run found them."""
+    """Folders or families of today's tasks; default: where the run found them."""
     attempt: tuple[str, ...] = ()
     """Only this attempt, by name or prefix."""
     concurrency: int = 2
