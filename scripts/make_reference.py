@@ -24,13 +24,13 @@ from typing import Any
 import msgspec
 
 from assay import plugins, settings
-from assay.admission.against import AgainstReport, Divergence
 from assay.admission.config import AdmitConfig
 from assay.admission.difficulty import AgentRate
+from assay.admission.environment_comparison import ComparisonReport, Divergence
 from assay.admission.findings import Finding as AdmissionFinding
-from assay.admission.fix import Fixed
-from assay.admission.observed import Observed
-from assay.admission.probe import Untried
+from assay.admission.fix import FixResult
+from assay.admission.probe import SkippedProbe
+from assay.admission.probe_results import ProbeResult
 from assay.admission.report import SetReport, Summary
 from assay.admission.sensitivity import Sensitivity, Survivor
 from assay.admission.soundness import Completeness, Cost, Strictness, TaskReport
@@ -219,10 +219,10 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         },
         (
             *(SetReport, Summary, TaskReport, AdmissionFinding, Completeness, Sensitivity, Survivor, Strictness),
-            *(Cost, AgentRate, Observed, Untried, Fixed),
+            *(Cost, AgentRate, ProbeResult, SkippedProbe, FixResult),
         ),
     ),
-    "admit --against": ({"(the whole)": "an AgainstReport"}, (AgainstReport, Divergence)),
+    "admit --against": ({"(the whole)": "a ComparisonReport"}, (ComparisonReport, Divergence)),
     "run": (
         {"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"},
         (GroupSummary, Estimate, OutcomeBounds, AtK),

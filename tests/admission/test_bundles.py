@@ -9,9 +9,9 @@ import pytest
 from assay.admission.bundles import bundle_cheats, uncleared
 from assay.admission.config import AdmitConfig
 from assay.admission.knowledge import _READS_REPORTS, _RUNS_PYTEST
-from assay.admission.observed import Observed
 from assay.admission.probe import Probe
-from assay.admission.soundness import TaskReport, Tried, judge_task
+from assay.admission.probe_results import ProbeResult
+from assay.admission.soundness import TaskEvidence, TaskReport, judge_task
 from assay.admission.variations import Circumstance, combine
 from assay.agents.cheats import CHEATS
 from assay.agents.cheats.interface import BUNDLES, CheatAgent, Knowledge
@@ -30,13 +30,13 @@ def shared(verification: Verification = "default", names: set[str] | None = None
     return {probe.name: probe for probe in bundle_cheats(probes, KNOWLEDGE, verification)}
 
 
-def seen(probe: str, outcome: Any, group: Any = "cheat", **more: Any) -> Observed:
-    return Observed(probe, group, "fail", "default", f"about {probe}", probe, f"{probe}.0", outcome, **more)
+def seen(probe: str, outcome: Any, group: Any = "cheat", **more: Any) -> ProbeResult:
+    return ProbeResult(probe, group, "fail", "default", f"about {probe}", probe, f"{probe}.0", outcome, **more)
 
 
-def report(*observed: Observed) -> TaskReport:
+def report(*observed: ProbeResult) -> TaskReport:
     oracle = seen("oracle.1", "pass", "completeness")
-    return judge_task(Tried("t", "blake3:t", ("default",), True, (oracle, *observed), ()))
+    return judge_task(TaskEvidence("t", "blake3:t", ("default",), True, (oracle, *observed), ()))
 
 
 @pytest.mark.parametrize("verification", ["default", "as_asked"])

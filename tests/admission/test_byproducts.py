@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.admission._byproducts import byproducts_of
+from assay.admission._byproducts import find_byproducts
 from assay.admission._changes import changed_files
 from assay.admission.sensitivity import mutants
 from assay.agents.cheats._modules import python_files
@@ -20,7 +20,7 @@ READS_REPORT = "json.loads(Path('/workspace/report.json').read_text())"
 
 
 def byproducts(verifier: str, files: tuple[SolutionFile, ...] = ALL, artifacts: tuple[str, ...] = ()) -> set[str]:
-    return set(byproducts_of(files, artifacts, verifier, TOLD))
+    return set(find_byproducts(files, artifacts, verifier, TOLD))
 
 
 def test_a_script_that_nobody_names_is_a_byproduct() -> None:

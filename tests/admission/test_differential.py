@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assay.admission._callable_functions import called_functions
 from assay.admission._canonical_data import same_data
-from assay.admission.differential import Bench
+from assay.admission.differential import DifferentialTester
 from assay.admission.rewrites import Rewrite
 from assay.agents.cheats.interface import Knowledge, SolutionFile
 from assay.agents.testing import fake_task
@@ -76,12 +76,12 @@ KNOWN = Knowledge(
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
+async def bench() -> AsyncIterator[DifferentialTester]:
     layer = ensure_toolchain(Settings.from_environment().cache)
     backend = NamespacesBackend()
     spec = WorkspaceSpec(env={"PATH": f"{HOME}/bin:/usr/bin:/bin"}, mounts=(layer.mount(),))
     task = fake_task("Write result.json. Check with `python3 -m pytest test_parts.py`.")
-    async with Bench(backend, spec, task, KNOWN) as made:
+    async with DifferentialTester(backend, spec, task, KNOWN) as made:
         yield made
     await backend.close()
 
@@ -108,7 +108,7 @@ UNDECIDED = [
 ]
 
 
-async def test_changed_behaviour_has_a_witness(bench: Bench) -> None:
+async def test_changed_behaviour_has_a_witness(bench: DifferentialTester) -> None:
     for old, new, by, witness in TOLD_APART:
         seen = await bench.compare(replaced(old, new))
         assert (seen.behaviour, seen.by) == ("changed", by), old
@@ -116,14 +116,14 @@ async def test_changed_behaviour_has_a_witness(bench: Bench) -> None:
         assert seen.looked > 0
 
 
-async def test_what_nothing_told_apart_is_undecided(bench: Bench) -> None:
+async def test_what_nothing_told_apart_is_undecided(bench: DifferentialTester) -> None:
     for old, new in UNDECIDED:
         seen = await bench.compare(replaced(old, new))
         assert (seen.behaviour, seen.witness) == ("undecided", ""), old
         assert seen.looked > 0
 
 
-async def test_what_needs_no_run(bench: Bench) -> None:
+async def test_what_needs_no_run(bench: DifferentialTester) -> None:
     cases: list[tuple[str, bytes | None, str]] = [
         ("result.json", b'{"b":[2],"a":1}\n', "same"),
         ("result.json", b'{"b":[2],"a":1.0}', "changed"),

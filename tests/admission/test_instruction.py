@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.admission._demands import demands_of_python, demands_of_shell
+from assay.admission._demands import parse_python_demands, parse_shell_demands
 from assay.admission.instruction import review
 from assay.agents.cheats.interface import Knowledge, SolutionFile
 from assay.tasks import LoadedTask, TaskDraft, load_task, write_task
@@ -96,7 +96,7 @@ def test_shell_tests_name_paths_and_what_they_grep_for() -> None:
     script = (
         "mkdir -p /app/made\n# /app/no.txt\ngrep -q 'all well' /app/out.log && test -f /app/data/x.csv\nls /tmp/a.txt\n"
     )
-    assert [(d.kind, d.value) for d in demands_of_shell(script, "t")] == [
+    assert [(d.kind, d.value) for d in parse_shell_demands(script, "t")] == [
         ("path", "/app/out.log"), ("path", "/app/data/x.csv"), ("literal", "all well"),
     ]  # fmt: skip
 
@@ -154,5 +154,5 @@ def test_real_tasks_that_tell_everything_have_no_finding(name: str) -> None:
 
 @given(st.text(max_size=200), st.sampled_from(["python", "shell"]))
 def test_any_text_is_read(text: str, language: str) -> None:
-    for demand in (demands_of_python if language == "python" else demands_of_shell)(text, "t"):
+    for demand in (parse_python_demands if language == "python" else parse_shell_demands)(text, "t"):
         assert demand.value

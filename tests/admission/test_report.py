@@ -9,23 +9,23 @@ import pytest
 
 from assay.admission.config import AdmitConfig
 from assay.admission.findings import Finding
-from assay.admission.observed import Observed
-from assay.admission.probe import Group, Untried
+from assay.admission.probe import Group, SkippedProbe
+from assay.admission.probe_results import ProbeResult
 from assay.admission.probes import LEFT_OUT
 from assay.admission.report import SetReport, markdown, summarise_set, write_report
 from assay.admission.rewrites import Rewrite
 from assay.admission.sensitivity import Comparison, MutantRow, judge_mutants
-from assay.admission.soundness import Tried, judge_task
+from assay.admission.soundness import TaskEvidence, judge_task
 from assay.errors import UserError
 
 pytestmark = pytest.mark.quick
 GOLDEN = Path(__file__).with_name("report.md")
 
 
-def paid(name: str, group: Group, about: str = "", **cost: float) -> Observed:
+def paid(name: str, group: Group, about: str = "", **cost: float) -> ProbeResult:
     """A probe that passed. `cost` holds seconds."""
     wanted = "pass" if group == "completeness" else "fail"
-    return Observed(name, group, wanted, "default", about, name, f"{name}.0", "pass", **cost)  # type: ignore[arg-type]
+    return ProbeResult(name, group, wanted, "default", about, name, f"{name}.0", "pass", **cost)  # type: ignore[arg-type]
 
 
 def a_report(name: str = "good/task") -> SetReport:
@@ -38,8 +38,8 @@ def a_report(name: str = "good/task") -> SetReport:
     rows = [MutantRow(one, "fail") for one in dropped]
     last = Rewrite("mutant.010", "sensitivity", {}, "--- /w/a.py\n+++ /w/a.py\n-a < b\n+a <= b\n", "boundary")
     rows.append(MutantRow(last, "pass", "a4", Comparison("changed", "calls", "f(1) gives 2, and 3", 7)))
-    untried = (Untried("oracle.clock", "completeness", "libfaketime is not installed"),)
-    tried = Tried(name, "blake3:00", ("default",), True, observed, untried, judge_mutants(rows))
+    untried = (SkippedProbe("oracle.clock", "completeness", "libfaketime is not installed"),)
+    tried = TaskEvidence(name, "blake3:00", ("default",), True, observed, untried, judge_mutants(rows))
     return summarise_set("admit-1", AdmitConfig(tasks=("t",)), [judge_task(tried)])
 
 
@@ -78,13 +78,13 @@ def test_numbers_of_a_set_are_of_its_tasks() -> None:
 def test_where_one_attempts_processor_time_is_not_known_the_clock_counts() -> None:
     told = paid("oracle.1", "completeness", attempt_s=1.0, cpu_s=0.1)
     observed = (told, paid("oracle.2", "completeness", attempt_s=2.0))
-    cost = judge_task(Tried("t", "blake3:00", ("default",), True, observed, ())).cost
+    cost = judge_task(TaskEvidence("t", "blake3:00", ("default",), True, observed, ())).cost
     assert (cost.battery_cpu_s, cost.in_verifications, cost.in_verifications_by_clock) == (None, 2.0, 2.0)
 
 
 def test_severities_are_ordered_by_gravity() -> None:
     given = [Finding(kind, "t", None, kind, "x") for kind in ("note", "weak", "hole", "broken")]  # type: ignore[arg-type]
-    tried = Tried("t", "blake3:00", ("default",), True, (), (), more=tuple(given))
+    tried = TaskEvidence("t", "blake3:00", ("default",), True, (), (), more=tuple(given))
     found = [f.severity for f in judge_task(tried).findings]
     assert found == ["hole", "broken", "broken", "weak", "note"]
 
@@ -92,7 +92,7 @@ def test_severities_are_ordered_by_gravity() -> None:
 def test_a_task_that_accepts_a_wrong_solution_is_never_called_admitted() -> None:
     rewrite = Rewrite("mutant.001", "sensitivity", {}, "-a\n+b\n", "boundary")
     survivor = judge_mutants([MutantRow(rewrite, "pass", "a4", Comparison("changed", "calls", "f(1) gives 2", 7))])
-    tried = Tried("t", "blake3:00", ("default",), True, (paid("oracle.1", "completeness"),), (), survivor)
+    tried = TaskEvidence("t", "blake3:00", ("default",), True, (paid("oracle.1", "completeness"),), (), survivor)
     report = summarise_set("admit-1", AdmitConfig(tasks=("t",)), [judge_task(tried)])
     assert report.tasks[0].conclusion == "weak, accepts 1 wrong solution"
     assert (report.summary.admitted, report.summary.accept_wrong) == (0, 1)
@@ -102,7 +102,10 @@ def test_a_task_that_accepts_a_wrong_solution_is_never_called_admitted() -> None
 
 def test_what_was_not_tested_is_one_line_with_the_number_of_tasks() -> None:
     ran = paid("oracle.1", "completeness")
-    untried = (Untried("oracle.clock", "completeness", "not installed"), Untried("cheat.os-exit", "cheat", LEFT_OUT))
-    tasks = [judge_task(Tried(name, "blake3:00", ("default",), True, (ran,), untried)) for name in ("a", "b")]
+    untried = (
+        SkippedProbe("oracle.clock", "completeness", "not installed"),
+        SkippedProbe("cheat.os-exit", "cheat", LEFT_OUT),
+    )
+    tasks = [judge_task(TaskEvidence(name, "blake3:00", ("default",), True, (ran,), untried)) for name in ("a", "b")]
     summary = summarise_set("admit-1", AdmitConfig(tasks=("t",)), tasks).summary
     assert summary.not_tested == f"clock (2 of 2 tasks: not installed); 1 probes (2 of 2 tasks: {LEFT_OUT})"

@@ -7,24 +7,24 @@ from typing import Any
 import pytest
 
 from assay.admission.difficulty import AgentRate, difficulty_findings
-from assay.admission.observed import Observed
-from assay.admission.probe import Untried
-from assay.admission.soundness import TaskReport, Tried, judge_task, saved_by
+from assay.admission.probe import SkippedProbe
+from assay.admission.probe_results import ProbeResult
+from assay.admission.soundness import TaskEvidence, TaskReport, judge_task, list_effective_settings
 from assay.rollout.plan import Verification
 from assay.statistics import wilson
 
 pytestmark = pytest.mark.quick
 
 
-def seen(probe: str, group: Any, outcome: Any, verification: Verification = "default", **more: Any) -> Observed:
+def seen(probe: str, group: Any, outcome: Any, verification: Verification = "default", **more: Any) -> ProbeResult:
     wanted = "pass" if group in ("completeness", "strictness") else "fail"
     attempt = f"t@{probe}"
-    return Observed(probe, group, wanted, verification, f"about {probe}", attempt, f"{attempt}.0", outcome, **more)
+    return ProbeResult(probe, group, wanted, verification, f"about {probe}", attempt, f"{attempt}.0", outcome, **more)
 
 
-def judged(*observed: Observed, has_oracle: bool = True, **more: Any) -> TaskReport:
+def judged(*observed: ProbeResult, has_oracle: bool = True, **more: Any) -> TaskReport:
     verifications = tuple(dict.fromkeys(one.verification for one in observed)) or ("default",)
-    return judge_task(Tried("t", "blake3:t", verifications, has_oracle, observed, **({"untried": ()} | more)))
+    return judge_task(TaskEvidence("t", "blake3:t", verifications, has_oracle, observed, **({"untried": ()} | more)))
 
 
 ORACLE = seen("oracle.1", "completeness", "pass", judged_s=0.5, attempt_s=1.0, peak_bytes=3 << 20)
@@ -85,7 +85,7 @@ def test_what_the_means_of_a_circumstance_break_by_themselves_says_nothing_of_it
 def test_a_circumstance_that_did_not_hold_is_not_tested() -> None:
     report = judged(ORACLE, seen("oracle.clock", "completeness", "fail", holds=False, ended="did nothing"))
     assert report.findings == ()
-    assert report.untried == (Untried("oracle.clock", "completeness", "did nothing"),)
+    assert report.untried == (SkippedProbe("oracle.clock", "completeness", "did nothing"),)
     assert report.completeness.circumstances["clock"] == "not tested"
 
 
@@ -122,7 +122,9 @@ def test_a_cheat_that_was_not_judged_is_told() -> None:
     ],
 )
 def test_the_setting_that_closed_a_hole_is_read_off_the_marks(marks: tuple[str, ...], setting: str) -> None:
-    assert saved_by(seen("cheat.x", "cheat", "fail", marks=marks, reason="reward 1, but any words")) == (setting,)
+    assert list_effective_settings(seen("cheat.x", "cheat", "fail", marks=marks, reason="reward 1, but any words")) == (
+        setting,
+    )
 
 
 def rate(passed: int, judged: int, agent: str = "loop") -> AgentRate:

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from assay.admission.knowledge import Known, knowledge_of
-from assay.admission.variations import CIRCUMSTANCES, CONTROLS, OracleUnder, circumstances
+from assay.admission.knowledge import SolutionRecord, extract_knowledge
+from assay.admission.variations import CIRCUMSTANCES, CONTROLS, CircumstanceOracle, circumstances
 from assay.agents.interface import Attempt
 from assay.agents.rewrite import put_state
 from assay.environments.interface import Backend, Change, WorkspaceSpec
@@ -71,11 +71,13 @@ async def attempted(
     return store, store.trajectory(f"{planned.id}.0")
 
 
-async def known_of(tmp_path: Path, means: RunResources, loaded: LoadedTask) -> tuple[Known, WorkspaceSpec, Backend]:
+async def known_of(
+    tmp_path: Path, means: RunResources, loaded: LoadedTask
+) -> tuple[SolutionRecord, WorkspaceSpec, Backend]:
     assert means.preparer is not None
     store, trajectory = await attempted(tmp_path, means, loaded)
     spec, backend = await means.preparer.spec(loaded), means.preparer.backend
-    known = await knowledge_of(loaded, trajectory, store.blobs, backend, spec)
+    known = await extract_knowledge(loaded, trajectory, store.blobs, backend, spec)
     store.close()
     assert known is not None
     return known, spec, backend
@@ -173,7 +175,7 @@ async def test_where_a_circumstance_does_not_hold_nothing_is_done(
     tmp_path: Path, means: RunResources, loaded: LoadedTask
 ) -> None:
     (one,) = [c for c in circumstances(WorkspaceSpec(), tmp_path) if c.name == "hash-seed"]
-    agent = OracleUnder(one)
+    agent = CircumstanceOracle(one)
     store, trajectory = await attempted(tmp_path, means, loaded, agent=agent, variation=Variation("none"))
     store.close()
     assert trajectory.outcome == "fail"

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from assay.admission.battery import Admission, admit
 from assay.admission.config import AdmitConfig
 from assay.admission.soundness import TaskReport
-from assay.admission.worlds import hooks_of
+from assay.admission.worlds import collect_hooks
 from assay.cli.app import build_app
 from assay.errors import TaskError
 from assay.rollout import RunConfig, Tally, start_run
@@ -96,7 +96,7 @@ async def test_a_hook_that_gives_no_calls_is_the_tasks_failure() -> None:
 
     task = replace(lying.task, environment=replace(lying.task.environment, kind=kind))
     with pytest.raises(TaskError, match="hook oracle gives no list of tool calls"):
-        await hooks_of(LoadedTask(task, None), 0)
+        await collect_hooks(LoadedTask(task, None), 0)
 
 
 async def test_many_tasks_are_certified_one_by_one_and_counted_together(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ async def test_many_tasks_are_certified_one_by_one_and_counted_together(tmp_path
     settings = Settings(cache=tmp_path / "cache", store=tmp_path / "store")
     told: list[str] = []
     config = AdmitConfig(tasks=("given",), run="a", quick=True, concurrency=1)
-    result = await admit(config, settings, tally, told=lambda report: told.append(report.task), tasks=tasks)
+    result = await admit(config, settings, tally, on_report=lambda report: told.append(report.task), tasks=tasks)
     assert [report.task for report in result.reports] == told == [one.task.id for one in tasks]
     assert sum(report.is_admitted for report in result.reports) == 20
     assert tally.done == tally.total == sum(len(report.probes) for report in result.reports)

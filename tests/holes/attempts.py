@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.admission.knowledge import knowledge_of
+from assay.admission.knowledge import extract_knowledge
 from assay.agents.cheats.interface import Knowledge
 from assay.agents.interface import Agent
 from assay.agents.null import NullAgent
@@ -85,7 +85,7 @@ class Attempts:
         known = {}
         for probe in solved:
             spec = await self._preparer.spec(probe.loaded)
-            found = await knowledge_of(probe.loaded, trajectories[probe.id], self._run.blobs, self._backend, spec)
+            found = await extract_knowledge(probe.loaded, trajectories[probe.id], self._run.blobs, self._backend, spec)
             assert found is not None
             known[probe.loaded.task.id] = found.knowledge
         return known

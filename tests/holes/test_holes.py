@@ -22,7 +22,7 @@ MOST_TASKS = 2
 tests/holes/sound tests/holes/missed --verification as-asked` tries all on all."""
 
 
-class Tried(NamedTuple):
+class TaskEvidence(NamedTuple):
     """How a cheat fared on a task."""
 
     task: str
@@ -33,7 +33,7 @@ class Tried(NamedTuple):
 
 async def tried(
     wanted: Iterable[tuple[Known, Cheat]], verifications: Iterable[Verification], store: Path
-) -> list[Tried]:
+) -> list[TaskEvidence]:
     """Every wanted pair where the cheat applies, under each verification."""
     pairs = list(wanted)
     tasks = {known.name: known.loaded for known, _ in pairs}
@@ -47,7 +47,7 @@ async def tried(
         }
         await run.add(list(probes.values()))
     found = ended(store)
-    return [Tried(task, cheat, asked, found[probe.id]) for (task, cheat, asked), probe in probes.items()]
+    return [TaskEvidence(task, cheat, asked, found[probe.id]) for (task, cheat, asked), probe in probes.items()]
 
 
 def applies(cheat: Cheat, knowledge: Knowledge) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from assay.agents.cheats.interface import SolutionFile
 
-__all__ = ["byproducts_of"]
+__all__ = ["find_byproducts"]
 
 _LISTS = re.compile(r"glob|listdir|scandir|iterdir|os\.walk|\bfind\b|\bls\b|copytree|\bcp -|/\*|\*\.")
 """The verifier reads whatever it finds in a folder."""
@@ -22,8 +22,8 @@ _READ_UNNAMED = re.compile(
 """Files that some program reads without being told their names."""
 
 
-def byproducts_of(
-    files: Sequence[SolutionFile], artifacts: Iterable[str], verifier: str, told: Iterable[str]
+def find_byproducts(
+    files: Sequence[SolutionFile], artifacts: Iterable[str], verifier: str, agent_texts: Iterable[str]
 ) -> frozenset[str]:
     """Returns the paths of added files that neither the task nor the verifier, nor a file in use, names.
 
@@ -31,12 +31,12 @@ def byproducts_of(
         files: What solving changes.
         artifacts: Paths that the task declares as its outputs; everything below them is in use.
         verifier: The text of the verifier's files; empty where they are not all known.
-        told: The instruction, and the texts of the image.
+        agent_texts: The instruction, and the texts of the image.
     """
     if not verifier or _LISTS.search(verifier):
         return frozenset()
     declared = tuple(artifacts)
-    texts = [verifier, *told]
+    texts = [verifier, *agent_texts]
     used: set[str] = set()
     rest = list(files)
     while found := [file for file in rest if _is_used(file, declared, texts)]:
@@ -52,8 +52,8 @@ def _is_used(file: SolutionFile, declared: Sequence[str], texts: Iterable[str]) 
     if any(file.path == path or file.path.startswith(path.rstrip("/") + "/") for path in declared):
         return True
     name = posixpath.basename(file.path)
-    wanted = [rf"(?<![\w-]){re.escape(name)}(?![\w-])"]
+    patterns = [rf"(?<![\w-]){re.escape(name)}(?![\w-])"]
     if name.endswith(".py"):
         module = re.escape(name.removesuffix(".py"))
-        wanted.append(rf"(?:import|from|-m)\s[^\n]*\b{module}\b|[\"'.]{module}\b")
-    return any(re.search(one, text) for text in texts for one in wanted)
+        patterns.append(rf"(?:import|from|-m)\s[^\n]*\b{module}\b|[\"'.]{module}\b")
+    return any(re.search(one, text) for text in texts for one in patterns)

@@ -30,7 +30,7 @@ def called_functions(one: str, other: str) -> tuple[str, ...]:
     order = [name for name in everything if name in changed]
     while grown:
         last_names = {name.rpartition(".")[2] for name in reached} | {name.partition(".")[0] for name in reached}
-        more = [n for n in everything if n not in reached and last_names & _used(first[n])]
+        more = [n for n in everything if n not in reached and last_names & _used_names(first[n])]
         reached.update(more)
         order += more
         grown = bool(more)
@@ -45,11 +45,11 @@ def _sources(text: str) -> dict[str, str]:
         if ".<locals>." not in info.name:
             span = program.whole_lines(info.line, info.end_line)
             found[info.name] = program.text[span.start : span.end]
-    found[""] = "\n".join(ast.dump(node) for node in _around(program.tree))
+    found[""] = "\n".join(ast.dump(node) for node in _module_level_nodes(program.tree))
     return found
 
 
-def _around(tree: ast.Module) -> Iterator[ast.AST]:
+def _module_level_nodes(tree: ast.Module) -> Iterator[ast.AST]:
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             yield from (inner for inner in node.body if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef))
@@ -57,7 +57,7 @@ def _around(tree: ast.Module) -> Iterator[ast.AST]:
             yield node
 
 
-def _used(source: str) -> set[str]:
+def _used_names(source: str) -> set[str]:
     try:
         tree = parse_tree(_dedented(source))
     except SyntaxError:

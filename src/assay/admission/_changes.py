@@ -45,7 +45,7 @@ class Hunk(NamedTuple):
 class ChangedFile(NamedTuple):
     """A file that solving added, changed or removed, and that is no by-product of running something."""
 
-    known: SolutionFile
+    solution_file: SolutionFile
     role: FileRole
     before: str | None
     """None where there was none, or it is no text."""
@@ -55,17 +55,19 @@ class ChangedFile(NamedTuple):
     @property
     def path(self) -> str:
         """Absolute, in the sandbox."""
-        return self.known.path
+        return self.solution_file.path
 
 
 def changed_files(knowledge: Knowledge) -> tuple[ChangedFile, ...]:
     """Returns what is worth rewriting, in order of the paths."""
     found = []
-    for known in sorted(knowledge.judged, key=lambda file: file.path):
-        if _LEFT_BY_RUNNING.search(known.path) or known.before == known.after:
+    for solution_file in sorted(knowledge.judged, key=lambda file: file.path):
+        if _LEFT_BY_RUNNING.search(solution_file.path) or solution_file.before == solution_file.after:
             continue
-        role = role_of(known.path, known.after if known.after is not None else known.before or b"")
-        found.append(ChangedFile(known, role, text_of(known.before), text_of(known.after)))
+        role = role_of(
+            solution_file.path, solution_file.after if solution_file.after is not None else solution_file.before or b""
+        )
+        found.append(ChangedFile(solution_file, role, text_of(solution_file.before), text_of(solution_file.after)))
     return tuple(found)
 
 

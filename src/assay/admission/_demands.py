@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from assay.code.source import SourceError, parse
 
-__all__ = ["Demand", "demands_of_python", "demands_of_shell"]
+__all__ = ["Demand", "parse_python_demands", "parse_shell_demands"]
 
 DemandKind = Literal["path", "name", "key", "format", "literal"]
 _EXTENSIONS = (
@@ -47,7 +47,7 @@ class Demand(NamedTuple):
     """File and line."""
 
 
-def demands_of_python(text: str, where: str) -> tuple[Demand, ...]:
+def parse_python_demands(text: str, where: str) -> tuple[Demand, ...]:
     """Returns what a Python test file names; empty where it is no Python."""
     if len(text) > MOST_FILE_CHARS:
         return ()
@@ -170,7 +170,7 @@ _SHELL_PATH = re.compile(rf"(?<![\w$.{{}}/-])(/(?:[\w.@+-]+/)*[\w.@+-]+(?:\.(?:{
 _GREP = re.compile(r"\bgrep\s+(?:-\w+\s+)*(?:\"([^\"$`]{3,120})\"|'([^']{3,120})')")
 
 
-def demands_of_shell(text: str, where: str) -> tuple[Demand, ...]:
+def parse_shell_demands(text: str, where: str) -> tuple[Demand, ...]:
     """Returns what a shell script names: absolute paths, and what it greps for."""
     found: list[Demand] = []
     if len(text) > MOST_FILE_CHARS:

@@ -16,7 +16,7 @@ from assay.code.textual import language_of, textual_sites
 
 from ._changes import ChangedFile, changed_lines, hunks_of, lines_of
 
-__all__ = ["STRUCTURAL", "Mutation", "mutations_of"]
+__all__ = ["STRUCTURAL", "Mutation", "generate_mutations"]
 
 STRUCTURAL = ("hunk-dropped", "block-dropped", "file-reverted")
 """Kinds that take whole pieces of the solution away; they are chosen first."""
@@ -35,33 +35,33 @@ class Mutation(NamedTuple):
     """The number, text, shell command or option that is changed; empty where it is anything else."""
 
 
-def mutations_of(file: ChangedFile) -> Iterator[Mutation]:
+def generate_mutations(file: ChangedFile) -> Iterator[Mutation]:
     """All mutants of one file, in a stable order."""
     yield Mutation(file.path, "file-reverted", None)
     if file.after is None:
-        yield from _binary(file)
+        yield from _mutate_binary(file)
         return
-    yield from _dropped(file)
+    yield from _drop_lines(file)
     if file.role == "python":
-        yield from _python(file, file.after)
+        yield from _mutate_python(file, file.after)
     elif file.role == "program":
-        yield from _textual(file, file.after)
+        yield from _mutate_text(file, file.after)
     else:
-        yield from _outputs(file, file.after)
+        yield from _mutate_outputs(file, file.after)
 
 
-def _dropped(file: ChangedFile) -> Iterator[Mutation]:
+def _drop_lines(file: ChangedFile) -> Iterator[Mutation]:
     assert file.after is not None
     lines = lines_of(file.after)
     if file.before is not None:
         for hunk in hunks_of(file.before, file.after):
-            yield _made(file, "hunk-dropped", [*lines[: hunk.first], *hunk.before, *lines[hunk.last :]])
+            yield _mutation(file, "hunk-dropped", [*lines[: hunk.first], *hunk.before, *lines[hunk.last :]])
     elif file.role != "data":
         for first, last in _blocks(file):
-            yield _made(file, "block-dropped", [*lines[:first], *lines[last:]])
+            yield _mutation(file, "block-dropped", [*lines[:first], *lines[last:]])
 
 
-def _made(file: ChangedFile, operator: str, lines: list[str]) -> Mutation:
+def _mutation(file: ChangedFile, operator: str, lines: list[str]) -> Mutation:
     return Mutation(file.path, operator, "".join(lines).encode())
 
 
@@ -90,7 +90,7 @@ def _blocks(file: ChangedFile) -> Iterator[tuple[int, int]]:
     yield from found if len(found) > 1 else ()
 
 
-def _python(file: ChangedFile, text: str) -> Iterator[Mutation]:
+def _mutate_python(file: ChangedFile, text: str) -> Iterator[Mutation]:
     wanted = changed_lines(file)
     try:
         sites = find_sites(text, [*OPERATORS, *WIDER])
@@ -110,7 +110,7 @@ def _literal(text: str) -> str:
     return str(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else ""
 
 
-def _textual(file: ChangedFile, text: str) -> Iterator[Mutation]:
+def _mutate_text(file: ChangedFile, text: str) -> Iterator[Mutation]:
     family = language_of(file.path, text.encode())
     if family is not None:
         # Counted as `str.splitlines` counts, which knows more line ends than a compiler does.
@@ -127,12 +127,12 @@ def _named_by(site: Site) -> str:
     return word[0] if word else ""
 
 
-def _outputs(file: ChangedFile, text: str) -> Iterator[Mutation]:
+def _mutate_outputs(file: ChangedFile, text: str) -> Iterator[Mutation]:
     lines = lines_of(text)
     yield Mutation(file.path, "output-emptied", b"")
     yield Mutation(file.path, "output-halved", text[: len(text) // 2].encode())
     if len(lines) > 1:
-        yield _made(file, "last-line-lost", lines[:-1])
+        yield _mutation(file, "last-line-lost", lines[:-1])
     wanted = changed_lines(file)
     starts = [0]
     for line in lines:
@@ -153,8 +153,8 @@ def _shifted(number: str) -> str:
     return str(int(whole) + 1).zfill(len(whole)) + point + rest
 
 
-def _binary(file: ChangedFile) -> Iterator[Mutation]:
-    data = file.known.after
+def _mutate_binary(file: ChangedFile) -> Iterator[Mutation]:
+    data = file.solution_file.after
     if data and file.role == "data":
         yield Mutation(file.path, "output-emptied", b"")
         yield Mutation(file.path, "output-halved", data[: len(data) // 2])

@@ -89,17 +89,17 @@ class ProgramComparer:
 
     async def compare(self, right: Programs, changed: Programs) -> ProgramComparison:
         """Compares two versions of the same programs. Raises `EnvironmentFailure` where a sandbox broke."""
-        wanted = [path for path, (data, _) in sorted(right.items()) if language_of(path, data) == "shell"]
-        if not wanted or not self._applies():
+        shell_paths = [path for path, (data, _) in sorted(right.items()) if language_of(path, data) == "shell"]
+        if not shell_paths or not self._applies():
             return ProgramComparison(0)
-        key = tuple(wanted)
+        key = tuple(shell_paths)
         if key not in self._solutions:
-            self._solutions[key] = [await self._record({p: right[p] for p in wanted}) for _ in range(2)]
+            self._solutions[key] = [await self._record({p: right[p] for p in shell_paths}) for _ in range(2)]
         one, two = self._solutions[key]
         looked = sum(a == b for a, b in zip(one, two, strict=False))
         if not looked:
             return ProgramComparison(0)
-        other = {path: changed[path] for path in wanted}
+        other = {path: changed[path] for path in shell_paths}
         first = await self._record(other)
         if not first_difference(one, two, first, first):
             return ProgramComparison(looked)
@@ -155,9 +155,9 @@ async def _read_records(workspace: Workspace) -> list[RecordedCall]:
     return found
 
 
-def first_difference(one: Calls, two: Calls, first: Calls, again: Calls) -> str:
+def first_difference(one: Calls, two: Calls, third: Calls, fourth: Calls) -> str:
     """Returns the first call that the solution answers the same twice and the mutant otherwise, twice, as text."""
-    for right, second, wrong, repeated in zip(one, two, first, again, strict=False):
+    for right, second, wrong, repeated in zip(one, two, third, fourth, strict=False):
         if not right.question == second.question == wrong.question == repeated.question:
             return ""  # the calls after this one are no longer the same
         if right.answer == second.answer and wrong.answer == repeated.answer != right.answer:

@@ -29,19 +29,19 @@ from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks
 
-from .certificate import certify, reports_of
+from .certificate import certify, read_reports
 from .config import AdmitConfig
-from .difficulty import rates_of
+from .difficulty import compute_rates
 from .findings import Finding
 from .review import ReviewAgent, review_probe
 from .soundness import TaskReport, judge_task
 from .subject import Subject
 
-__all__ = ["Admission", "admit", "new_name", "resume_admission"]
+__all__ = ["Admission", "admit", "new_admission_name", "resume_admission"]
 
 LEAST_WAVE, WAVE_A_PLACE = 8, 4
 """Tasks that are under way at once: at least, and for each attempt that may be."""
-Told = Callable[[TaskReport], None]
+ReportCallback = Callable[[TaskReport], None]
 
 
 class Admission(NamedTuple):
@@ -53,7 +53,7 @@ class Admission(NamedTuple):
     reports: tuple[TaskReport, ...]
 
 
-def new_name() -> str:
+def new_admission_name() -> str:
     """A name that sorts by time."""
     return f"admit-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1000 % 1_000_000:06d}"
 
@@ -63,7 +63,7 @@ async def admit(
     settings: Settings,
     progress: Progress,
     *,
-    told: Told | None = None,
+    on_report: ReportCallback | None = None,
     tasks: Sequence[LoadedTask] | None = None,
 ) -> Admission:
     """Puts tasks to the battery.
@@ -72,7 +72,7 @@ async def admit(
         config: Which tasks, and how.
         settings: Where the store and the caches are.
         progress: Told what happens.
-        told: Called with the report of each task as it is certified.
+        on_report: Called with the report of each task as it is certified.
         tasks: The tasks themselves, for generated ones; default those that `config` names.
 
     Raises:
@@ -81,19 +81,19 @@ async def admit(
     """
     if not config.tasks and tasks is None:
         raise UserError("no tasks: name at least one task folder, or family:NAME")
-    name = config.run or new_name()
+    name = config.run or new_admission_name()
     config = msgspec.structs.replace(config, run=name, model=resolve_model_name(config.model, settings))
-    found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
+    loaded = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
     manifest = {
         ADMISSION: msgspec.to_builtins(config),
         "battery": BATTERY,
-        "tasks": {one.task.id: one.task.digest for one in found},
+        "tasks": {one.task.id: one.task.digest for one in loaded},
         "agent": ADMISSION,
         "assay_version": __version__,
     }
-    async with open_resources(config.as_run(), settings, found, _agent(config)) as means:
+    async with open_resources(config.as_run(), settings, loaded, _agent(config)) as resources:
         with RunStore.create(settings.store, name, manifest) as store:
-            return await _Battery(store, means, config, settings).run(found, progress, told)
+            return await _Battery(store, resources, config, settings).run(loaded, progress, on_report)
 
 
 async def resume_admission(
@@ -101,7 +101,7 @@ async def resume_admission(
     settings: Settings,
     progress: Progress,
     *,
-    told: Told | None = None,
+    on_report: ReportCallback | None = None,
     tasks: Sequence[LoadedTask] | None = None,
 ) -> Admission:
     """Finishes exactly what is missing of an admission that was cut; of a finished one it gives the report again.
@@ -111,14 +111,14 @@ async def resume_admission(
         StoreError: There is no such run, it is sealed, or another process is writing it.
     """
     with RunStore.open(settings.store, run, write=True) as store:
-        config = _asked_for(store)
-        found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
-        require_same_tasks(store.manifest()["tasks"], found)
-        async with open_resources(config.as_run(), settings, found, _agent(config)) as means:
-            return await _Battery(store, means, config, settings).run(found, progress, told)
+        config = _read_config(store)
+        loaded = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
+        require_same_tasks(store.manifest()["tasks"], loaded)
+        async with open_resources(config.as_run(), settings, loaded, _agent(config)) as resources:
+            return await _Battery(store, resources, config, settings).run(loaded, progress, on_report)
 
 
-def _asked_for(store: RunStore) -> AdmitConfig:
+def _read_config(store: RunStore) -> AdmitConfig:
     manifest = store.manifest()
     if ADMISSION not in manifest:
         raise UserError(f"run {store.run!r} is no admission: go on with `assay resume {store.run}`")
@@ -141,28 +141,28 @@ def _agent(config: AdmitConfig) -> Agent:
 class _Battery:
     """A run of the battery under way."""
 
-    def __init__(self, store: RunStore, means: RunResources, config: AdmitConfig, settings: Settings) -> None:
+    def __init__(self, store: RunStore, resources: RunResources, config: AdmitConfig, settings: Settings) -> None:
         self._store = store
-        self._means = means
+        self._resources = resources
         self._config = config
         self._settings = settings
         self._places = asyncio.Semaphore(config.concurrency)
 
-    async def run(self, tasks: Sequence[LoadedTask], progress: Progress, told: Told | None) -> Admission:
+    async def run(self, tasks: Sequence[LoadedTask], progress: Progress, on_report: ReportCallback | None) -> Admission:
         """All tasks, a wave at a time."""
-        rates = rates_of(self._settings.store, [one.task.digest for one in tasks])
-        reports = reports_of(self._store)
+        rates = compute_rates(self._settings.store, [one.task.digest for one in tasks])
+        reports = read_reports(self._store)
         open_tasks = [one for one in tasks if one.task.id not in reports]
-        size, past = max(LEAST_WAVE, WAVE_A_PLACE * self._config.concurrency), 0
+        size, completed = max(LEAST_WAVE, WAVE_A_PLACE * self._config.concurrency), 0
         for start in range(0, len(open_tasks), size):
             wave = [Subject(one, self._config) for one in open_tasks[start : start + size]]
-            past += await self._wave(wave, _Onward(progress, past))
+            completed += await self._wave(wave, _OffsetProgress(progress, completed))
             for subject in wave:
-                tried = subject.tried(self._store)._replace(difficulty=rates.get(subject.loaded.task.digest, ()))
-                report = reports[subject.task] = judge_task(tried)
+                evidence = subject.collect_evidence(self._store)._replace(difficulty=rates.get(subject.loaded.task.digest, ()))
+                report = reports[subject.task] = judge_task(evidence)
                 certify(self._store, report, self._config)
-                if told is not None:
-                    told(report)
+                if on_report is not None:
+                    on_report(report)
         ordered = tuple(reports[one.task.id] for one in tasks)
         return Admission(self._store.run, self._settings.store, self._config, ordered)
 
@@ -183,7 +183,7 @@ class _Battery:
         """Runs what is planned by now, if that is more than before; how many attempts that is."""
         planned = [attempt for subject in wave for attempt in subject.plan()]
         if len(planned) > before:
-            await run_attempts(self._store, self._means, planned, progress)
+            await run_attempts(self._store, self._resources, planned, progress)
         return len(planned)
 
     async def _each(self, wave: Sequence[Subject], work: Callable[[Subject], Awaitable[None]]) -> None:
@@ -207,14 +207,14 @@ class _Battery:
     async def _learn(self, subject: Subject) -> None:
         from .instruction import review
 
-        await subject.learn(self._store, self._means, self._settings.cache)
-        knowledge = subject.known.knowledge if subject.known is not None else None
+        await subject.learn(self._store, self._resources, self._settings.cache)
+        knowledge = subject.solution.knowledge if subject.solution is not None else None
         subject.more += review(subject.loaded, knowledge)
         if self._config.model is not None:
             subject.add(review_probe(subject.loaded))
 
     async def _compare(self, subject: Subject) -> None:
-        backend = self._means.preparer.backend if self._means.preparer is not None else None
+        backend = self._resources.preparer.backend if self._resources.preparer is not None else None
         try:
             await subject.compare(self._store, backend)
         except EnvironmentFailure as exc:
@@ -222,15 +222,15 @@ class _Battery:
             subject.more.append(Finding("not-compared", subject.task, None, "note", text))
 
 
-class _Onward(Progress):
+class _OffsetProgress(Progress):
     """Counts the attempts of earlier waves in."""
 
-    def __init__(self, inner: Progress, past: int) -> None:
+    def __init__(self, inner: Progress, completed: int) -> None:
         self._inner = inner
-        self._past = past
+        self._completed = completed
 
     def begin(self, *, total: int, done: int) -> None:
-        self._inner.begin(total=total + self._past, done=done + self._past)
+        self._inner.begin(total=total + self._completed, done=done + self._completed)
 
     def started(self, attempt: PlannedAttempt) -> None:
         self._inner.started(attempt)

@@ -28,7 +28,7 @@ from .config import AdmitConfig
 from .findings import SEVERITIES
 from .soundness import TaskReport
 
-__all__ = ["certify", "reports_of"]
+__all__ = ["certify", "read_reports"]
 
 
 def chain_of(task: str) -> str:
@@ -94,7 +94,7 @@ def _verdict(report: TaskReport, verification: str, cited: tuple[str, ...]) -> V
     return Verdict(name, "integrity", "fail" if bad else "pass", None, reason, cited, verifier)
 
 
-def reports_of(store: RunStore) -> dict[str, TaskReport]:
+def read_reports(store: RunStore) -> dict[str, TaskReport]:
     """The reports of the tasks that have their certificate in the run.
 
     Raises:

@@ -49,7 +49,7 @@ from ._program_calls import ProgramComparer
 from .rewrites import Rewrite
 from .sensitivity import Comparison
 
-__all__ = ["Bench", "put_files"]
+__all__ = ["DifferentialTester", "put_files"]
 
 HOME = "/tmp/assay-bench"
 BASE_CPU_S = 60.0
@@ -79,7 +79,7 @@ class _Baseline(NamedTuple):
     cpu_s: float
 
 
-class Bench:
+class DifferentialTester:
     """The solution's state, beside which mutants are put. An async context manager; comparisons run one at a time.
 
     Args:
@@ -108,7 +108,7 @@ class Bench:
         self._folder = folder
         self._programs: ProgramComparer | None = None
         self._knowledge = knowledge
-        self._known = {file.path: file for file in knowledge.changed}
+        self._solution_files = {file.path: file for file in knowledge.changed}
         self._state: Snapshot | None = None
         self._tests: tuple[str, ...] = ()
         self._baseline: _Baseline | None = None
@@ -118,7 +118,7 @@ class Bench:
     async def __aenter__(self) -> Self:
         workspace = await self._backend.open(self._spec)
         try:
-            await put_files(workspace, {path: (file.after, file.mode) for path, file in self._known.items()})
+            await put_files(workspace, {path: (file.after, file.mode) for path, file in self._solution_files.items()})
             self._tests = await self._find_tests(workspace)
             self._state = await workspace.snapshot()
         finally:
@@ -155,11 +155,11 @@ class Bench:
 
     def _content(self, path: str, data: bytes | None) -> bytes | None:
         """A rewrite's None is the pristine state of the file."""
-        return self._known[path].before if data is None and path in self._known else data
+        return self._solution_files[path].before if data is None and path in self._solution_files else data
 
     async def _open(self, contents: Mapping[str, bytes | None]) -> Workspace:
         workspace = await self._backend.open(self._spec, state=self._state)
-        modes = {path: file.mode for path, file in self._known.items()}
+        modes = {path: file.mode for path, file in self._solution_files.items()}
         await put_files(workspace, {path: (data, modes.get(path, 0o644)) for path, data in contents.items()})
         return workspace
 
@@ -167,7 +167,7 @@ class Bench:
         """Returns what needs no run: the same code, the same data, another output."""
         same = []
         for path, data in contents.items():
-            after = self._known[path].after if path in self._known else None
+            after = self._solution_files[path].after if path in self._solution_files else None
             if role_of(path, after or data or b"") == "python":
                 same.append(_same_code(after, data))
                 continue
@@ -280,9 +280,13 @@ class Bench:
 
     async def _by_programs(self, contents: Mapping[str, bytes | None]) -> Comparison:
         """Compares shell programs by the verifier's own calls of them."""
-        known = self._known
-        changed = {p: (data, known[p].mode) for p, data in contents.items() if data is not None and p in known}
-        right = {path: (self._known[path].after or b"", mode) for path, (_, mode) in changed.items()}
+        solution_files = self._solution_files
+        changed = {
+            p: (data, solution_files[p].mode)
+            for p, data in contents.items()
+            if data is not None and p in solution_files
+        }
+        right = {path: (self._solution_files[path].after or b"", mode) for path, (_, mode) in changed.items()}
         if self._folder is None or self._state is None or len(self._task.checks) != 1 or len(changed) < len(contents):
             return Comparison("undecided")
         if self._programs is None:
@@ -293,7 +297,10 @@ class Bench:
 
     def _targets(self, contents: Mapping[str, bytes | None]) -> Iterable[CalledTarget]:
         for path, data in sorted(contents.items()):
-            after, now = text_of(self._known[path].after if path in self._known else None), text_of(data)
+            after, now = (
+                text_of(self._solution_files[path].after if path in self._solution_files else None),
+                text_of(data),
+            )
             if after is None or now is None or role_of(path, after.encode()) != "python":
                 continue
             names = called_functions(after, now)

@@ -17,7 +17,7 @@ from assay.verdicts import is_baseline
 
 from .findings import Finding
 
-__all__ = ["AgentRate", "difficulty_findings", "rates_of"]
+__all__ = ["AgentRate", "compute_rates", "difficulty_findings"]
 
 EASY, HARD, ENOUGH = 0.8, 0.2, 8
 
@@ -33,25 +33,25 @@ class AgentRate(msgspec.Struct, frozen=True):
     interval: Interval
 
 
-def rates_of(root: Path, digests: Iterable[str]) -> dict[str, tuple[AgentRate, ...]]:
+def compute_rates(root: Path, digests: Iterable[str]) -> dict[str, tuple[AgentRate, ...]]:
     """Task digest to the rates of the agents that tried the task as it is now, in any run but admissions.
 
     Raises:
         StoreError: A run cannot be read.
     """
-    wanted = set(digests)
-    judged: dict[str, Counter[tuple[str, str | None]]] = {digest: Counter() for digest in wanted}
-    passed: dict[str, Counter[tuple[str, str | None]]] = {digest: Counter() for digest in wanted}
+    task_digests = set(digests)
+    judged: dict[str, Counter[tuple[str, str | None]]] = {digest: Counter() for digest in task_digests}
+    passed: dict[str, Counter[tuple[str, str | None]]] = {digest: Counter() for digest in task_digests}
     for run in list_runs(root):
         with RunStore.open(root, run) as store:
             if _is_admission(store):
                 continue
             for row in store.attempts():
-                judged_here = row.final and row.outcome in ("pass", "fail") and row.task_digest in wanted
+                judged_here = row.final and row.outcome in ("pass", "fail") and row.task_digest in task_digests
                 if judged_here and not _is_baseline(store, row.chain):
                     judged[row.task_digest][row.agent, row.model] += 1
                     passed[row.task_digest][row.agent, row.model] += row.outcome == "pass"
-    return {digest: _rates(judged[digest], passed[digest]) for digest in wanted}
+    return {digest: _rates(judged[digest], passed[digest]) for digest in task_digests}
 
 
 def _is_baseline(store: RunStore, chain: str) -> bool:

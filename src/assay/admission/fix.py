@@ -23,14 +23,14 @@ from assay.tasks import LoadedTask, load_task
 from .findings import Finding
 from .soundness import TaskReport
 
-__all__ = ["LITERAL", "SEPARATE", "Fixed", "apply_fixes"]
+__all__ = ["LITERAL", "SEPARATE", "FixResult", "apply_fixes"]
 
 SEPARATE = "separate verifier"
 LITERAL = "rewards are not taken literally"
 MOST_ARTIFACTS = 40
 
 
-class Fixed(msgspec.Struct, frozen=True):
+class FixResult(msgspec.Struct, frozen=True):
     """What was done for one task."""
 
     task: str
@@ -41,7 +41,7 @@ class Fixed(msgspec.Struct, frozen=True):
     """Why there is no copy."""
 
 
-def apply_fixes(loaded: LoadedTask, report: TaskReport, into: Path) -> Fixed:
+def apply_fixes(loaded: LoadedTask, report: TaskReport, into: Path) -> FixResult:
     """Copies a task that has holes, with the settings that may close them.
 
     Raises:
@@ -49,16 +49,16 @@ def apply_fixes(loaded: LoadedTask, report: TaskReport, into: Path) -> Fixed:
     """
     holes = [f for f in report.findings if f.severity == "hole"]
     if not holes:
-        return Fixed(report.task, None, (), "no hole was found")
+        return FixResult(report.task, None, (), "no hole was found")
     if loaded.folder is None:
-        return Fixed(report.task, None, (), "a generated task has no folder to copy")
+        return FixResult(report.task, None, (), "a generated task has no folder to copy")
     data = tomllib.loads((loaded.folder / "task.toml").read_text(encoding="utf-8"))
     settings = [*_without_literal(data, holes), *_separated(data, holes, report.changed)]
     if not settings:
-        return Fixed(report.task, None, (), "no setting that is safe to change closes them: change the tests")
+        return FixResult(report.task, None, (), "no setting that is safe to change closes them: change the tests")
     target = into / loaded.folder.name
     _write(loaded.folder, target, data)
-    return Fixed(report.task, str(target), tuple(settings))
+    return FixResult(report.task, str(target), tuple(settings))
 
 
 def _without_literal(data: dict[str, Any], holes: Sequence[Finding]) -> list[str]:

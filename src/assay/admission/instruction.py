@@ -19,9 +19,9 @@ from blake3 import blake3
 from assay.agents.cheats.interface import Knowledge
 from assay.tasks import LoadedTask
 
+from ._agent_texts import AgentTexts, collect_agent_texts, folder_files
 from ._changes import ChangedFile, changed_files, hunks_of, lines_of
-from ._demands import Demand, demands_of_python, demands_of_shell
-from ._told import Told, folder_files, told_of
+from ._demands import Demand, parse_python_demands, parse_shell_demands
 from .findings import Finding, Severity
 
 __all__ = ["review"]
@@ -51,28 +51,30 @@ def review(loaded: LoadedTask, knowledge: Knowledge | None) -> tuple[Finding, ..
     """
     if loaded.folder is None:
         return ()
-    told = told_of(loaded, knowledge)
+    texts = collect_agent_texts(loaded, knowledge)
     tests = {
-        f"{top}/{path}": data for top in _tops(loaded, "tests") for path, data in folder_files(loaded.folder / top)
+        f"{top}/{path}": data
+        for top in _list_folders(loaded, "tests")
+        for path, data in folder_files(loaded.folder / top)
     }
     solution = {
-        f"{t}/{path}": data for t in _tops(loaded, "solution") for path, data in folder_files(loaded.folder / t)
+        f"{t}/{path}": data for t in _list_folders(loaded, "solution") for path, data in folder_files(loaded.folder / t)
     }
-    authors = "\n".join([*(data.decode(errors="replace") for data in solution.values()), *_written(knowledge)])
-    found = [*_untold(loaded, told, tests, authors), *_copied(loaded, told, tests, solution)]
+    authors = "\n".join([*(data.decode(errors="replace") for data in solution.values()), *_solution_texts(knowledge)])
+    found = [*_unmentioned_findings(loaded, texts, tests, authors), *_copy_findings(loaded, texts, tests, solution)]
     for file in changed_files(knowledge) if knowledge is not None else ():
-        found += _leaks(loaded, told, file)
+        found += _leak_findings(loaded, texts, file)
     return tuple(dict.fromkeys(found))
 
 
-def _written(knowledge: Knowledge | None) -> Iterator[str]:
+def _solution_texts(knowledge: Knowledge | None) -> Iterator[str]:
     """Paths and texts that solving adds or changes."""
     for file in changed_files(knowledge) if knowledge is not None else ():
         yield file.path
         yield file.after or ""
 
 
-def _tops(loaded: LoadedTask, name: str) -> list[str]:
+def _list_folders(loaded: LoadedTask, name: str) -> list[str]:
     """The folders of that name: the task's and those of its steps."""
     return [name, *(f"steps/{step.name}/{name}" for step in loaded.steps if step.name)]
 
@@ -83,12 +85,14 @@ def _finding(loaded: LoadedTask, kind: str, text: str, closed_by: str, evidence:
     return Finding(kind, loaded.task.id, None, severity, text, (closed_by,), heuristic=True, evidence=where)
 
 
-def _untold(loaded: LoadedTask, told: Told, tests: dict[str, bytes], authors: str) -> Iterator[Finding]:
+def _unmentioned_findings(
+    loaded: LoadedTask, texts: AgentTexts, tests: dict[str, bytes], authors: str
+) -> Iterator[Finding]:
     count: dict[str, int] = {}
     seen: set[tuple[str, str]] = set()
-    for demand in _demands(tests):
+    for demand in _parse_demands(tests):
         key = (demand.kind, demand.value)
-        if key in seen or _is_told(demand, told) or _is_of_the_tests(demand, tests):
+        if key in seen or _is_mentioned(demand, texts) or _is_of_the_tests(demand, tests):
             continue
         seen.add(key)
         if not _author_has(demand, authors):
@@ -99,22 +103,22 @@ def _untold(loaded: LoadedTask, told: Told, tests: dict[str, bytes], authors: st
             yield _finding(loaded, f"untold-{demand.kind}", text, "say it in the instruction", demand.where, note=True)
 
 
-def _demands(tests: dict[str, bytes]) -> Iterator[Demand]:
+def _parse_demands(tests: dict[str, bytes]) -> Iterator[Demand]:
     for path, data in sorted(tests.items()):
         text = data.decode(errors="replace")
         if path.endswith(".py"):
-            yield from demands_of_python(text, path)
+            yield from parse_python_demands(text, path)
         elif path.endswith(".sh") or data.startswith(b"#!"):
-            yield from demands_of_shell(text, path)
+            yield from parse_shell_demands(text, path)
 
 
-def _is_told(demand: Demand, told: Told) -> bool:
+def _is_mentioned(demand: Demand, texts: AgentTexts) -> bool:
     if demand.kind == "path":
-        return told.holds(demand.value) or told.holds(demand.value.rstrip("/").rpartition("/")[2])
+        return texts.mentions(demand.value) or texts.mentions(demand.value.rstrip("/").rpartition("/")[2])
     if demand.kind == "format":
         chunks = re.findall(r"[A-Za-z]{4,}", re.sub(r"\\[A-Za-z]|%[A-Za-z]|\[[^\]]*\]", " ", demand.value))
-        return told.holds(demand.value) or all(told.holds(chunk) for chunk in chunks)
-    return told.holds(demand.value)
+        return texts.mentions(demand.value) or all(texts.mentions(chunk) for chunk in chunks)
+    return texts.mentions(demand.value)
 
 
 def _is_of_the_tests(demand: Demand, tests: dict[str, bytes]) -> bool:
@@ -139,41 +143,47 @@ def _author_has(demand: Demand, authors: str) -> bool:
     return bool(chunks) and all(chunk in authors for chunk in chunks)
 
 
-def _copied(loaded: LoadedTask, told: Told, tests: dict[str, bytes], solution: dict[str, bytes]) -> Iterator[Finding]:
+def _copy_findings(
+    loaded: LoadedTask, texts: AgentTexts, tests: dict[str, bytes], solution: dict[str, bytes]
+) -> Iterator[Finding]:
     """Files of the verifier or the solution that the image holds."""
-    digests = {blake3(data).hexdigest(): path for path, data in told.image.items() if len(data) > 40}
+    digests = {blake3(data).hexdigest(): path for path, data in texts.image.items() if len(data) > 40}
     twins = {path: digests.get(blake3(data).hexdigest()) for path, data in sorted((tests | solution).items())}
     for path in sorted(solution):
         if twins[path] is not None:
             text = f"the image holds the solution: environment/{twins[path]} is the same as {path}"
             yield _finding(loaded, "solution-in-image", text, "leave it out of environment/", path, note=False)
-    deciding = _deciding(loaded)
-    shown = [(p, t) for p in sorted(tests) if (t := twins[p]) and not _is_shown(p, t, told) and deciding.get(p, True)]
+    deciding = _deciding_files(loaded)
+    shown = [(p, t) for p in sorted(tests) if (t := twins[p]) and not _is_shown(p, t, texts) and deciding.get(p, True)]
     if shown:
         names = ", ".join(f"environment/{twin}" for _, twin in shown[:4]) + (" ..." if len(shown) > 4 else "")
         text = f"the image holds {len(shown)} of the verifier's {len(tests)} files as they are: {names}"
         yield _finding(loaded, "tests-in-image", text, "leave them out of environment/", shown[0][0], note=True)
-    for path, data in told.image.items():
+    for path, data in texts.image.items():
         if path.rpartition("/")[2].startswith("Dockerfile"):
-            yield from _copied_by(loaded, path, data.decode(errors="replace"))
+            yield from _dockerfile_findings(loaded, path, data.decode(errors="replace"))
         elif ":" not in path and _NAMED_SOLUTION.search(path) and twins.get(f"solution/{path}") is None:
             text = f"the image holds a file that is called like a solution: environment/{path}"
             yield _finding(loaded, "solution-in-image", text, "leave it out of environment/", path, note=False)
     for path, data in sorted(solution.items()):
         run = [line for line in data.decode(errors="replace").splitlines() if not _TRIVIAL.match(line.strip())]
-        twin = _holder("\n".join(run[:3]), told) if len(run) >= 3 else None
+        twin = _find_holder("\n".join(run[:3]), texts) if len(run) >= 3 else None
         if twin is not None and blake3(data).hexdigest() not in digests:
             text = f"the image holds lines of the solution: environment/{twin} has those of {path}"
             yield _finding(loaded, "solution-in-image", text, "leave it out of environment/", twin, note=False)
 
 
-def _is_shown(path: str, twin: str, told: Told) -> bool:
+def _is_shown(path: str, twin: str, texts: AgentTexts) -> bool:
     """A test file that the instruction names is shown on purpose; an empty package file says nothing."""
     name = path.rpartition("/")[2]
-    return name in ("__init__.py", "conftest.py") or name in told.said or twin.rpartition(":")[2] in told.said
+    return (
+        name in ("__init__.py", "conftest.py")
+        or name in texts.instruction
+        or twin.rpartition(":")[2] in texts.instruction
+    )
 
 
-def _deciding(loaded: LoadedTask) -> dict[str, bool]:
+def _deciding_files(loaded: LoadedTask) -> dict[str, bool]:
     """Of the files of a check that names its tests: whether a test in it has to come to pass. What passes already,
     and only has to go on passing, may be seen."""
     found: dict[str, bool] = {}
@@ -186,7 +196,7 @@ def _deciding(loaded: LoadedTask) -> dict[str, bool]:
     return found
 
 
-def _copied_by(loaded: LoadedTask, path: str, text: str) -> Iterator[Finding]:
+def _dockerfile_findings(loaded: LoadedTask, path: str, text: str) -> Iterator[Finding]:
     """Returns what a Dockerfile copies in that is called like a solution, or to a place that is."""
     for match in _COPIES.finditer(text):
         if _NAMED_SOLUTION.search(match[1].strip()):
@@ -196,27 +206,27 @@ def _copied_by(loaded: LoadedTask, path: str, text: str) -> Iterator[Finding]:
             yield _finding(loaded, "solution-in-image", words, "leave it out of the image", place, note=False)
 
 
-def _holder(run: str, told: Told) -> str | None:
+def _find_holder(run: str, texts: AgentTexts) -> str | None:
     data = run.encode()
-    return next((path for path, text in told.image.items() if data in text), None)
+    return next((path for path, text in texts.image.items() if data in text), None)
 
 
-def _leaks(loaded: LoadedTask, told: Told, file: ChangedFile) -> Iterator[Finding]:
+def _leak_findings(loaded: LoadedTask, texts: AgentTexts, file: ChangedFile) -> Iterator[Finding]:
     """The answer, word for word, where an agent can read it."""
     pairs = _pairs(file)
-    listed = next((path for path, data in told.image.items() if pairs and all(p.search(data) for p in pairs)), None)
-    if listed is not None and not any(all(p.search(k.encode()) for p in pairs) for k in told.known):
+    listed = next((path for path, data in texts.image.items() if pairs and all(p.search(data) for p in pairs)), None)
+    if listed is not None and not any(all(p.search(k.encode()) for p in pairs) for k in texts.context):
         text = f"the image has every key and value that solving writes to {file.path}"
         yield _finding(loaded, "answer-in-image", text, "leave it out of environment/", listed, note=False)
     for answer in _answers(file):
-        if answer in told.said:
-            text = f"the instruction has what solving writes to {file.path}: {_shown(answer)}"
+        if answer in texts.instruction:
+            text = f"the instruction has what solving writes to {file.path}: {_truncate_answer(answer)}"
             closed = "leave the answer out of the instruction"
             yield _finding(loaded, "answer-in-instruction", text, closed, "instruction.md", note=False)
-        elif not any(answer in known for known in told.known):
-            holder = _holder(answer, told)
+        elif not any(answer in known for known in texts.context):
+            holder = _find_holder(answer, texts)
             if holder is not None:
-                text = f"the image has what solving writes to {file.path}: {_shown(answer)}"
+                text = f"the image has what solving writes to {file.path}: {_truncate_answer(answer)}"
                 yield _finding(loaded, "answer-in-image", text, "leave it out of environment/", holder, note=False)
 
 
@@ -255,6 +265,6 @@ def _pairs(file: ChangedFile) -> list[re.Pattern[bytes]]:
     ]
 
 
-def _shown(answer: str) -> str:
+def _truncate_answer(answer: str) -> str:
     line = " ".join(answer.split())
     return line if len(line) <= 120 else f"{line[:120]}..."

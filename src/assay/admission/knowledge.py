@@ -21,10 +21,10 @@ from assay.records import Evidence, Trajectory
 from assay.store import BlobStore
 from assay.tasks import LoadedTask
 
-from ._byproducts import byproducts_of
-from ._told import told_of
+from ._agent_texts import collect_agent_texts
+from ._byproducts import find_byproducts
 
-__all__ = ["Known", "changes_in", "knowledge_of"]
+__all__ = ["SolutionRecord", "changes_in", "extract_knowledge"]
 
 MOST_FILES = 400
 MOST_KEPT_FILE = 1 << 20
@@ -57,7 +57,7 @@ UNKNOWN_VERIFIER = "pytest report"
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class Known(NamedTuple):
+class SolutionRecord(NamedTuple):
     """What is known, and the recorded state behind it."""
 
     knowledge: Knowledge
@@ -70,9 +70,9 @@ class Known(NamedTuple):
     """The text of the verifier's files; empty where they are not all known."""
 
 
-async def knowledge_of(
+async def extract_knowledge(
     loaded: LoadedTask, trajectory: Trajectory, blobs: BlobStore, backend: Backend, spec: WorkspaceSpec
-) -> Known | None:
+) -> SolutionRecord | None:
     """Condenses an attempt; None where its final state was not sealed.
 
     Raises:
@@ -83,16 +83,16 @@ async def knowledge_of(
     changes = changes_in(snapshot, blobs) if snapshot is not None else None
     if changes is None:
         return None
-    chosen, left_out = _chosen(changes)
-    before = await _pristine([c.path for c in chosen if c.kind != "added"], backend, spec)
-    files = tuple(_known(change, before.get(change.path), blobs) for change in chosen)
+    chosen, left_out = _select_files(changes)
+    before = await _read_pristine([c.path for c in chosen if c.kind != "added"], backend, spec)
+    files = tuple(_read_solution_file(change, before.get(change.path), blobs) for change in chosen)
     artifacts = tuple(
         str(a["source"]) for a in loaded.task.environment.parameters.get("artifacts") or () if "source" in a
     )
     knowledge = Knowledge(
         workdir=spec.workdir,
         changed=files,
-        tests=tuple(_tests(loaded)),
+        tests=tuple(_list_test_files(loaded)),
         runs_pytest=bool(_RUNS_PYTEST.search(text := _verifier_text(loaded))),
         reads_reports=bool(_READS_REPORTS.search(text)),
         artifacts=artifacts,
@@ -100,8 +100,12 @@ async def knowledge_of(
         python=tuple(dict.fromkeys(n for f in files if (n := _module(f.path, spec.workdir)) is not None)),
         byproducts=_byproducts(loaded, files, artifacts, text),
     )
-    return Known(
-        knowledge, StateFiles(changes, blobs.get), _problem(changes), left_out, "" if text == UNKNOWN_VERIFIER else text
+    return SolutionRecord(
+        knowledge,
+        StateFiles(changes, blobs.get),
+        _rewrite_problem(changes),
+        left_out,
+        "" if text == UNKNOWN_VERIFIER else text,
     )
 
 
@@ -113,9 +117,9 @@ def _byproducts(
     in_folder = loaded.folder is not None and (loaded.folder / "environment").is_dir()
     if not in_folder or len(loaded.steps) > 1 or verifier == UNKNOWN_VERIFIER or re.search(_STARTS_OTHERS, verifier):
         return frozenset()
-    told = told_of(loaded, None)
-    image = (data.decode(errors="replace") for data in told.image.values())
-    return byproducts_of(files, artifacts, verifier, (told.said, *told.known, *image))
+    texts = collect_agent_texts(loaded, None)
+    image = (data.decode(errors="replace") for data in texts.image.values())
+    return find_byproducts(files, artifacts, verifier, (texts.instruction, *texts.context, *image))
 
 
 def changes_in(snapshot: Evidence, blobs: BlobStore) -> tuple[Change, ...] | None:
@@ -128,30 +132,30 @@ def changes_in(snapshot: Evidence, blobs: BlobStore) -> tuple[Change, ...] | Non
     return tuple(c for c in changes if not (c.path + "/").startswith(_OURS) and not _CACHES.search(c.path))
 
 
-def _chosen(changes: Iterable[Change]) -> tuple[list[Change], tuple[str, ...]]:
+def _select_files(changes: Iterable[Change]) -> tuple[list[Change], tuple[str, ...]]:
     """Regular files that are known, the smaller first where not all fit; in order of their paths."""
     files = [c for c in changes if c.type == "file" and _ODD not in c.path]
-    kept: list[Change] = []
-    left: list[str] = []
+    selected: list[Change] = []
+    left_out: list[str] = []
     size = 0
     for change in sorted(files, key=lambda c: (c.size or 0, c.path)):
         size += min(change.size or 0, MOST_KEPT_FILE)
-        if len(kept) >= MOST_FILES or size > MOST_KEPT:
-            left.append(change.path)
+        if len(selected) >= MOST_FILES or size > MOST_KEPT:
+            left_out.append(change.path)
             continue
         if (change.size or 0) > MOST_KEPT_FILE:
-            left.append(change.path)
-        kept.append(change)
-    return sorted(kept, key=lambda c: c.path), tuple(sorted(left))
+            left_out.append(change.path)
+        selected.append(change)
+    return sorted(selected, key=lambda c: c.path), tuple(sorted(left_out))
 
 
-def _known(change: Change, before: bytes | None, blobs: BlobStore) -> SolutionFile:
+def _read_solution_file(change: Change, before: bytes | None, blobs: BlobStore) -> SolutionFile:
     small = change.kind != "removed" and change.digest is not None and (change.size or 0) <= MOST_KEPT_FILE
     after = blobs.get(change.digest) if small and change.digest is not None else None
     return SolutionFile(change.path, before, after, change.mode if change.mode is not None else 0o644)
 
 
-async def _pristine(paths: list[str], backend: Backend, spec: WorkspaceSpec) -> dict[str, bytes]:
+async def _read_pristine(paths: list[str], backend: Backend, spec: WorkspaceSpec) -> dict[str, bytes]:
     """Contents of the image's files; one that is too large or cannot be read is absent."""
     if not paths:
         return {}
@@ -170,7 +174,7 @@ async def _read(workspace: Workspace, path: str) -> bytes | None:
         return None
 
 
-def _problem(changes: tuple[Change, ...]) -> str | None:
+def _rewrite_problem(changes: tuple[Change, ...]) -> str | None:
     """Why a state cannot be written again."""
     odd = next((c.path for c in changes if _ODD in c.path or c.type == "other"), None)
     if odd is not None:
@@ -194,10 +198,10 @@ def _verifier_text(loaded: LoadedTask) -> str:
 
 
 def _plain_files(folder: Path) -> list[Path]:
-    return [folder / name for name in sorted(_below(folder))] if folder.is_dir() else []
+    return [folder / name for name in sorted(_list_files(folder))] if folder.is_dir() else []
 
 
-def _tests(loaded: LoadedTask) -> Iterator[str]:
+def _list_test_files(loaded: LoadedTask) -> Iterator[str]:
     """Files that the verifier mounts at `/tests`, relative to it."""
     if loaded.folder is None:
         return
@@ -205,11 +209,11 @@ def _tests(loaded: LoadedTask) -> Iterator[str]:
         script = check.parameters.get("script")
         folder = loaded.folder / (posixpath.dirname(script) if isinstance(script, str) else "tests")
         if folder.is_dir():
-            yield from sorted(_below(folder))[:MOST_TESTS]
+            yield from sorted(_list_files(folder))[:MOST_TESTS]
             return
 
 
-def _below(folder: Path) -> Iterator[str]:
+def _list_files(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path.relative_to(folder).as_posix()

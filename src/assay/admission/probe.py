@@ -12,7 +12,7 @@ from assay.rollout.plan import Verification
 
 from .rewrites import Rewrite
 
-__all__ = ["GROUPS", "Clearing", "Group", "Probe", "Untried"]
+__all__ = ["GROUPS", "Clearing", "Group", "Probe", "SkippedProbe"]
 
 Clearing = Literal["verdict", "no change"]
 Group = Literal["completeness", "null", "cheat", "sensitivity", "strictness", "review"]
@@ -50,7 +50,7 @@ class Probe(NamedTuple):
         return self.name if self.verification == "default" else f"{self.name}.as-asked"
 
 
-class Untried(msgspec.Struct, frozen=True):
+class SkippedProbe(msgspec.Struct, frozen=True):
     """Something that was not tried."""
 
     probe: str

@@ -27,18 +27,18 @@ from assay.tasks import LoadedTask
 
 from .bundles import bundle_cheats
 from .config import AdmitConfig
-from .knowledge import Known
-from .probe import Group, Probe, Untried
+from .knowledge import SolutionRecord
+from .probe import Group, Probe, SkippedProbe
 from .rewrites import Rewrite
 from .sensitivity import mutants
 from .strictness import variants
-from .variations import CIRCUMSTANCES, CONTROLS, TOGETHER, Circumstance, OracleUnder, circumstances, combine
+from .variations import CIRCUMSTANCES, CONTROLS, TOGETHER, Circumstance, CircumstanceOracle, circumstances, combine
 from .worlds import WorldHooks
 
 __all__ = [
     "has_oracle",
     "oracle_probes",
-    "plan_of",
+    "plan_attempt",
     "sandbox_probes",
     "world_probes",
 ]
@@ -75,13 +75,18 @@ def has_oracle(loaded: LoadedTask) -> bool:
     return loaded.task.oracle is not None and bool(loaded.task.oracle.command)
 
 
-def plan_of(probe: Probe, loaded: LoadedTask, number: int, config: AdmitConfig) -> PlannedAttempt:
+def plan_attempt(probe: Probe, loaded: LoadedTask, number: int, config: AdmitConfig) -> PlannedAttempt:
     """The attempt of a probe; `number` is its place in the task's list."""
     task = loaded.task
     adversary = Limits(wall_s=config.adversary_s) if probe.group in ("null", "cheat") else Limits()
-    told = {"probe": probe.name, "group": probe.group, "wanted": probe.wanted, "verification": probe.verification}
+    extra_config = {
+        "probe": probe.name,
+        "group": probe.group,
+        "wanted": probe.wanted,
+        "verification": probe.verification,
+    }
     if probe.circumstance is not None:
-        told["circumstance"] = probe.circumstance
+        extra_config["circumstance"] = probe.circumstance
     return PlannedAttempt(
         id=f"{task.id}@{probe.id}",
         loaded=loaded,
@@ -91,7 +96,7 @@ def plan_of(probe: Probe, loaded: LoadedTask, number: int, config: AdmitConfig) 
         agent=probe.agent,
         verification=probe.verification,
         variation=msgspec.structs.replace(probe.variation, counted=True),
-        extra_config=told,
+        extra_config=extra_config,
     )
 
 
@@ -109,23 +114,23 @@ def oracle_probes(config: AdmitConfig) -> Iterator[Probe]:
 
 
 def sandbox_probes(
-    loaded: LoadedTask, config: AdmitConfig, spec: WorkspaceSpec, known: Known | None, cache: Path
-) -> Iterator[Probe | Untried]:
+    loaded: LoadedTask, config: AdmitConfig, spec: WorkspaceSpec, solution: SolutionRecord | None, cache: Path
+) -> Iterator[Probe | SkippedProbe]:
     """All that follows `oracle_probes` of a task in a sandbox."""
     plan = _Plan(config, loaded)
-    knowledge = known.knowledge if known is not None else Knowledge(spec.workdir)
+    knowledge = solution.knowledge if solution is not None else Knowledge(spec.workdir)
     planned = list(_circumstances(plan, spec, cache)) if has_oracle(loaded) else []
     for verification in config.verifications:
-        planned += _nulls(knowledge, verification, shaped=known is not None)
+        planned += _nulls(knowledge, verification, shaped=solution is not None)
         planned += _cheats(plan, knowledge, verification)
     yield from planned
     before = sum(isinstance(one, Probe) and one.verification == plan.main for one in planned)
-    yield from _rewrites(plan, known, before + config.n)
+    yield from _rewrites(plan, solution, before + config.n)
 
 
-def _circumstances(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Probe | Untried]:
+def _circumstances(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Probe | SkippedProbe]:
     found = list(_each_circumstance(plan, spec, cache))
-    yield from (one for one in found if isinstance(one, Untried))
+    yield from (one for one in found if isinstance(one, SkippedProbe))
     probes = [one for one in found if isinstance(one, Probe)]
     controls = tuple(probe for probe in probes if probe.name.removeprefix("oracle.") in CONTROLS)
     for probe in probes:
@@ -139,62 +144,62 @@ def _circumstances(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Pr
         yield _under_all(plan, rest, circumstances(spec, cache))
 
 
-def _under_all(plan: _Plan, probes: Sequence[Probe], known: Iterable[Circumstance]) -> Probe:
+def _under_all(plan: _Plan, probes: Sequence[Probe], available: Iterable[Circumstance]) -> Probe:
     """The reference solution under several circumstances at once."""
     names = {probe.name for probe in probes}
-    together = combine([one for one in known if f"oracle.{one.name}" in names])
+    together = combine([one for one in available if f"oracle.{one.name}" in names])
     about = "the reference solution under all other circumstances at once"
     return Probe(
-        f"oracle.{TOGETHER}", "completeness", None, OracleUnder(*together.parts), about, plan.main,
+        f"oracle.{TOGETHER}", "completeness", None, CircumstanceOracle(*together.parts), about, plan.main,
         together.variation, circumstance=TOGETHER, members=tuple(probes),
     )  # fmt: skip
 
 
-def _each_circumstance(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Probe | Untried]:
+def _each_circumstance(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Probe | SkippedProbe]:
     for one in circumstances(spec, cache):
         name = f"oracle.{one.name}"
         if plan.config.quick:
-            yield Untried(name, "completeness", LEFT_OUT)
+            yield SkippedProbe(name, "completeness", LEFT_OUT)
         elif one.missing is not None:
-            yield Untried(name, "completeness", one.missing)
+            yield SkippedProbe(name, "completeness", one.missing)
         elif not one.as_always:
             about = f"the reference solution with {(CIRCUMSTANCES | CONTROLS)[one.name]}"
             wanted: Literal["pass"] | None = None if one.name in CONTROLS else "pass"
-            agent = OracleUnder(one)
+            agent = CircumstanceOracle(one)
             yield Probe(name, "completeness", wanted, agent, about, plan.main, one.variation, circumstance=one.name)
 
 
-def _nulls(knowledge: Knowledge, verification: Verification, *, shaped: bool) -> Iterator[Probe | Untried]:
+def _nulls(knowledge: Knowledge, verification: Verification, *, shaped: bool) -> Iterator[Probe | SkippedProbe]:
     yield Probe("null.nothing", "null", "fail", NullAgent(), "nothing done", verification)
     for name, kind in NULLS.items():
         agent = kind(knowledge)
         if not shaped:
-            yield Untried(f"null.{name}", "null", "without a reference solution nobody knows what an answer looks like")
+            yield SkippedProbe(f"null.{name}", "null", "without a reference solution the form of an answer is unknown")
         elif name != "crash" and not any(True for _ in agent.files()):
-            yield Untried(f"null.{name}", "null", "solving touches no file that such an answer can be made of")
+            yield SkippedProbe(f"null.{name}", "null", "solving touches no file that such an answer can be made of")
         else:
             yield Probe(f"null.{name}", "null", "fail", agent, NULL_WORDS[name], verification)
 
 
-def _cheats(plan: _Plan, knowledge: Knowledge, verification: Verification) -> Iterator[Probe | Untried]:
+def _cheats(plan: _Plan, knowledge: Knowledge, verification: Verification) -> Iterator[Probe | SkippedProbe]:
     found = list(_each_cheat(plan, knowledge, verification))
     yield from bundle_cheats([one for one in found if isinstance(one, Probe)], knowledge, verification)
-    yield from (one for one in found if isinstance(one, Untried))
+    yield from (one for one in found if isinstance(one, SkippedProbe))
 
 
-def _each_cheat(plan: _Plan, knowledge: Knowledge, verification: Verification) -> Iterator[Probe | Untried]:
+def _each_cheat(plan: _Plan, knowledge: Knowledge, verification: Verification) -> Iterator[Probe | SkippedProbe]:
     for cheat in CHEATS:
         name = f"cheat.{cheat.name}"
         why_not = cheat.applies(knowledge)
         if plan.config.quick and not cheat.quick:
-            yield Untried(name, "cheat", LEFT_OUT)
+            yield SkippedProbe(name, "cheat", LEFT_OUT)
         elif why_not is not None:
-            yield Untried(name, "cheat", why_not)
+            yield SkippedProbe(name, "cheat", why_not)
         else:
             yield Probe(name, "cheat", "fail", CheatAgent(cheat, knowledge), cheat.exploits, verification)
 
 
-def _rewrites(plan: _Plan, known: Known | None, planned: int) -> Iterator[Probe | Untried]:
+def _rewrites(plan: _Plan, solution: SolutionRecord | None, planned: int) -> Iterator[Probe | SkippedProbe]:
     left_out = LEFT_OUT if plan.config.quick else "asked for none"
     room = ATTEMPTS - planned - 1  # the control
     variants_most = plan.config.most_variants(room)
@@ -203,78 +208,78 @@ def _rewrites(plan: _Plan, known: Known | None, planned: int) -> Iterator[Probe 
         "strictness": variants_most,
     }
     groups = [group for group in most if most[group]]
-    yield from (Untried(group, group, left_out) for group in most if not most[group])
-    if known is None or known.problem is not None:
-        reason = known.problem if known is not None else None
+    yield from (SkippedProbe(group, group, left_out) for group in most if not most[group])
+    if solution is None or solution.problem is not None:
+        reason = solution.problem if solution is not None else None
         lacking = reason or "there is no recorded state of the reference solution"
-        yield from (Untried(group, group, lacking) for group in groups)
+        yield from (SkippedProbe(group, group, lacking) for group in groups)
         return
     if not groups:
         return
-    told = {"name": "oracle.files", "operator": "none"}
-    control = RewriteAgent("oracle-files", known.state, {}, told)
+    config = {"name": "oracle.files", "operator": "none"}
+    control = RewriteAgent("oracle-files", solution.state, {}, config)
     yield Probe("oracle.files", "completeness", None, control, "the files that the solution left", plan.main)
-    knowledge, seed = known.knowledge, plan.config.seed
-    found = (
-        *_mutants(known, seed, most["sensitivity"]),
+    knowledge, seed = solution.knowledge, plan.config.seed
+    rewrites = (
+        *_mutants(solution, seed, most["sensitivity"]),
         *(variants(knowledge, seed=seed, most=most["strictness"]) if most["strictness"] else ()),
     )
     for group in groups:
-        mine = [rewrite for rewrite in found if rewrite.group == group]
+        mine = [rewrite for rewrite in rewrites if rewrite.group == group]
         if not mine:
-            yield Untried(group, group, "the solution's files give nothing to change in this way")
+            yield SkippedProbe(group, group, "the solution's files give nothing to change in this way")
         for rewrite in mine:
-            yield _rewritten(plan, known, rewrite)
+            yield _rewritten(plan, solution, rewrite)
 
 
-def _mutants(known: Known, seed: int, most: int) -> tuple[Rewrite, ...]:
-    return mutants(known.knowledge, seed=seed, most=most, verifier=known.verifier) if most else ()
+def _mutants(solution: SolutionRecord, seed: int, most: int) -> tuple[Rewrite, ...]:
+    return mutants(solution.knowledge, seed=seed, most=most, verifier=solution.verifier) if most else ()
 
 
-def _rewritten(plan: _Plan, known: Known, rewrite: Rewrite) -> Probe:
-    told = {"name": rewrite.name, "operator": rewrite.operator, "diff": rewrite.diff}
+def _rewritten(plan: _Plan, solution: SolutionRecord, rewrite: Rewrite) -> Probe:
+    config = {"name": rewrite.name, "operator": rewrite.operator, "diff": rewrite.diff}
     mutant = rewrite.group == "sensitivity"
-    agent = RewriteAgent("mutant" if mutant else "variant", known.state, rewrite.files, told)
+    agent = RewriteAgent("mutant" if mutant else "variant", solution.state, rewrite.files, config)
     about = f"the solution changed by {rewrite.operator}" if mutant else f"the solution with {rewrite.operator}"
     wanted: Literal["pass"] | None = None if mutant else "pass"
     return Probe(rewrite.name, rewrite.group, wanted, agent, about, plan.main, rewrite=rewrite)
 
 
-def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Untried]:
+def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | SkippedProbe]:
     """All probes of a task in an in-process world, the first included."""
     if hooks.oracle is None:
-        yield Untried("oracle", "completeness", "the world gives no `oracle`")
+        yield SkippedProbe("oracle", "completeness", "the world gives no `oracle`")
     else:
         for number in range(1, config.n + 1):
             agent = CallsAgent("oracle", hooks.oracle)
             yield Probe(f"oracle.{number}", "completeness", "pass", agent, "the reference solution")
-    yield from (Untried(f"oracle.{name}", "completeness", NO_SANDBOX) for name in CIRCUMSTANCES)
+    yield from (SkippedProbe(f"oracle.{name}", "completeness", NO_SANDBOX) for name in CIRCUMSTANCES)
     yield Probe("null.nothing", "null", "fail", NullAgent(), "nothing done")
     if hooks.null is None:
-        yield Untried("null", "null", "the world gives no `null`")
+        yield SkippedProbe("null", "null", "the world gives no `null`")
     for name, calls in (hooks.null or {}).items():
         yield Probe(f"null.{name}", "null", "fail", CallsAgent("null", calls), f"calls that do nothing ({name})")
-    yield Untried("cheat", "cheat", NO_SANDBOX)
+    yield SkippedProbe("cheat", "cheat", NO_SANDBOX)
     if hooks.shortcuts is None:
-        yield Untried(SHORTCUT, "cheat", "the world gives no `shortcuts`")
+        yield SkippedProbe(SHORTCUT, "cheat", "the world gives no `shortcuts`")
     for name, calls in (hooks.shortcuts or {}).items():
         about = f"an attempt that leaves the task undone ({name})"
         yield Probe(f"{SHORTCUT}-{name}", "cheat", "fail", CallsAgent("cheat:shortcut", calls), about)
     if hooks.elsewhere is None:
         reason = "no solution is known that another seed of this world would need, and this one would not"
-        yield Untried(BLIND, "cheat", reason)
+        yield SkippedProbe(BLIND, "cheat", reason)
     else:
         about = "the solution of the same world with another seed"
         yield Probe(BLIND, "cheat", "fail", CallsAgent("cheat:blind-replay", hooks.elsewhere), about)
     yield from _perturbed(config, hooks)
-    yield Untried("strictness", "strictness", "a world's solution is a list of calls: nothing is rewritten in it")
+    yield SkippedProbe("strictness", "strictness", "a world's solution is a list of calls: nothing is rewritten in it")
 
 
-def _perturbed(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Untried]:
+def _perturbed(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | SkippedProbe]:
     most = config.most_mutants(ATTEMPTS)
     if hooks.perturb is None or not most:
         reason = "the world gives no `perturb`" if hooks.perturb is None else LEFT_OUT
-        yield Untried("sensitivity", "sensitivity", reason)
+        yield SkippedProbe("sensitivity", "sensitivity", reason)
         return
     for number, (name, calls) in enumerate(list(hooks.perturb.items())[:most], 1):
         diff = "\n".join(f"{call.name} {call.arguments}" for call in calls) + "\n"

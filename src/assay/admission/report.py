@@ -94,7 +94,7 @@ def summarise_set(run: str, config: AdmitConfig, reports: Sequence[TaskReport]) 
 
 
 def _summary(reports: Sequence[TaskReport]) -> Summary:
-    found = Counter(f.severity for report in reports for f in report.findings)
+    counts = Counter(f.severity for report in reports for f in report.findings)
     best = [s.best for r in reports if (s := r.sensitivity) is not None and s.best is not None]
     worst = [s.worst for r in reports if (s := r.sensitivity) is not None and s.worst is not None]
     peaks = [r.cost.peak_mib for r in reports if r.cost.peak_mib is not None]
@@ -105,7 +105,7 @@ def _summary(reports: Sequence[TaskReport]) -> Summary:
         separations={grade: n for grade in SEPARATIONS if (n := sum(r.separation == grade for r in reports))},
         not_tested=_not_tested(reports),
         with_holes=sum(any(f.severity == "hole" for f in r.findings) for r in reports),
-        findings={name: found[name] for name in SEVERITIES},
+        findings={name: counts[name] for name in SEVERITIES},
         flaky=sum(any(f.kind == "oracle-flaky" for f in r.findings) for r in reports),
         sensitivity_tasks=len(best),
         sensitivity_best=median(best) if best else None,
@@ -173,26 +173,26 @@ def markdown(report: SetReport) -> str:
 
 
 def _head(report: SetReport) -> list[str]:
-    given = report.summary
+    summary = report.summary
     battery = f"{'quick ' if report.quick else ''}battery {report.battery}, verification {report.verification}"
     lines = [
         "# Soundness report",
         "",
-        f"Run `{_code(report.run)}`: {battery}. {summary_line(given)}.",
+        f"Run `{_code(report.run)}`: {battery}. {summary_line(summary)}.",
         "",
         "| | |",
         "|---|---|",
-        f"| tasks with holes | {given.with_holes} |",
-        f"| findings | {', '.join(f'{n} {name}' for name, n in given.findings.items() if n) or 'none'} |",
-        f"| flaky tasks | {given.flaky} |",
-        f"| separation | {', '.join(f'{grade}: {n}' for grade, n in given.separations.items())} |",
-        f"| changed solutions rejected, at best | {_median_share(given, given.sensitivity_best_interval)} |",
-        f"| at worst | {_median_share(given, given.sensitivity_worst_interval, worst=True)} |",
-        f"| one verification | {_seconds(given.verification_s)}, {_mib(given.peak_mib)} |",
-        f"| the battery | {given.attempts} attempts, {given.battery_s:.0f} s |",
-        f"| a task's battery, in attempts by its solution | {_times(given.in_verifications)} (median), at most "
-        f"{_times(given.most_in_verifications)}; by the clock {_times(given.in_verifications_by_clock)}, at most "
-        f"{_times(given.most_in_verifications_by_clock)} |",
+        f"| tasks with holes | {summary.with_holes} |",
+        f"| findings | {', '.join(f'{n} {name}' for name, n in summary.findings.items() if n) or 'none'} |",
+        f"| flaky tasks | {summary.flaky} |",
+        f"| separation | {', '.join(f'{grade}: {n}' for grade, n in summary.separations.items())} |",
+        f"| changed solutions rejected, at best | {_median_share(summary, summary.sensitivity_best_interval)} |",
+        f"| at worst | {_median_share(summary, summary.sensitivity_worst_interval, worst=True)} |",
+        f"| one verification | {_seconds(summary.verification_s)}, {_mib(summary.peak_mib)} |",
+        f"| the battery | {summary.attempts} attempts, {summary.battery_s:.0f} s |",
+        f"| a task's battery, in attempts by its solution | {_times(summary.in_verifications)} (median), at most "
+        f"{_times(summary.most_in_verifications)}; by the clock {_times(summary.in_verifications_by_clock)}, at most "
+        f"{_times(summary.most_in_verifications_by_clock)} |",
         "",
         f"| {' | '.join(_COLUMNS)} |",
         f"|{'---|' * len(_COLUMNS)}",
@@ -201,7 +201,7 @@ def _head(report: SetReport) -> list[str]:
         *lines,
         *map(_row, report.tasks),
         "",
-        f"Not tested: {_line(given.not_tested or 'nothing', 20 * MOST_TEXT)}.",
+        f"Not tested: {_line(summary.not_tested or 'nothing', 20 * MOST_TEXT)}.",
     ]
 
 
@@ -230,12 +230,12 @@ def _task(task: TaskReport) -> list[str]:
     return [*lines, "", *_groups(task), *_sensitivity(task.sensitivity), *_difficulty(task)]
 
 
-def _finding(found: Finding) -> str:
-    where = f" `{_code(found.probe)}`" if found.probe else ""
-    under = f" ({found.verification})" if found.verification else ""
-    guess = ", a guess" if found.heuristic else ""
-    closed = f" Closed by: {_line('; '.join(found.closed_by))}." if found.closed_by else ""
-    return f"- **{found.severity}{guess}** {found.kind}{where}{under}: {_line(found.text.rstrip('.'))}.{closed}"
+def _finding(finding: Finding) -> str:
+    where = f" `{_code(finding.probe)}`" if finding.probe else ""
+    under = f" ({finding.verification})" if finding.verification else ""
+    guess = ", a guess" if finding.heuristic else ""
+    closed = f" Closed by: {_line('; '.join(finding.closed_by))}." if finding.closed_by else ""
+    return f"- **{finding.severity}{guess}** {finding.kind}{where}{under}: {_line(finding.text.rstrip('.'))}.{closed}"
 
 
 def _groups(task: TaskReport) -> list[str]:
@@ -255,17 +255,17 @@ def _groups(task: TaskReport) -> list[str]:
     return lines
 
 
-def _sensitivity(found: Sensitivity | None) -> list[str]:
-    if found is None:
+def _sensitivity(rates: Sensitivity | None) -> list[str]:
+    if rates is None:
         return []
     lines = [
         "",
-        f"Changed solutions: {found.tried} judged, {found.rejected} rejected; of {len(found.survivors)} survivors "
-        f"{found.changed} are shown to behave differently, {found.equivalent} are equivalent, {found.undecided} are "
-        f"undecided. Rejected at best {_share(found.best, found.best_interval)}, at worst "
-        f"{_share(found.worst, found.worst_interval)}.",
+        f"Changed solutions: {rates.tried} judged, {rates.rejected} rejected; of {len(rates.survivors)} survivors "
+        f"{rates.changed} are shown to behave differently, {rates.equivalent} are equivalent, {rates.undecided} are "
+        f"undecided. Rejected at best {_share(rates.best, rates.best_interval)}, at worst "
+        f"{_share(rates.worst, rates.worst_interval)}.",
     ]
-    for one in found.survivors:
+    for one in rates.survivors:
         if one.judgement == "equivalent":
             continue
         shown = f", {one.by}: {one.witness}" if one.witness else ""

@@ -19,8 +19,8 @@ from assay.records import Evidence
 from assay.tasks import LoadedTask
 
 from .findings import Finding
-from .observed import Observed
 from .probe import Probe
+from .probe_results import ProbeResult
 
 __all__ = ["Review", "ReviewAgent", "review_findings", "review_probe"]
 
@@ -128,15 +128,15 @@ def _tests(folder: Path) -> Iterator[Path]:
         yield from (p for p in top.rglob("*") if "__pycache__" not in p.parts)
 
 
-def review_findings(task: str, seen: Observed | None) -> list[Finding]:
+def review_findings(task: str, result: ProbeResult | None) -> list[Finding]:
     """Its doubts, each a note that is marked as a guess."""
-    if seen is None:
+    if result is None:
         return []
-    said = seen.told.get("review")
+    said = result.told.get("review")
     if not said:
-        why = seen.ended or seen.error or "no answer"
+        why = result.ended or result.error or "no answer"
         text = f"the model's review gave nothing: {why}"
-        return [Finding("model-review", task, "review", "note", text, heuristic=True, evidence=(seen.attempt,))]
+        return [Finding("model-review", task, "review", "note", text, heuristic=True, evidence=(result.attempt,))]
     doubts = msgspec.json.decode(said, type=Review).doubts
     return [
         Finding(
@@ -146,7 +146,7 @@ def review_findings(task: str, seen: Observed | None) -> list[Finding]:
             "note",
             f"a model doubts ({doubt.kind}): {doubt.where}: {doubt.what}",
             heuristic=True,
-            evidence=(seen.attempt,),
+            evidence=(result.attempt,),
         )
         for doubt in doubts
     ]

@@ -23,7 +23,7 @@ from assay.code.source import SourceError, compiled_identity
 from assay.statistics import Interval, wilson
 
 from ._changes import ChangedFile, changed_files
-from ._mutations import STRUCTURAL, Mutation, mutations_of
+from ._mutations import STRUCTURAL, Mutation, generate_mutations
 from .findings import Finding
 from .rewrites import Rewrite, unified
 
@@ -112,7 +112,7 @@ def mutants(knowledge: Knowledge, *, seed: int, most: int, verifier: str = "") -
     least what it never names. The same knowledge, seed and verifier give the same mutants.
     """
     files = changed_files(knowledge)
-    candidates = _distinct(_Candidate(m, file) for file in files for m in mutations_of(file))
+    candidates = _distinct(_Candidate(m, file) for file in files for m in generate_mutations(file))
     chosen = _spread(candidates, random.Random(f"{seed} mutants"), most, frozenset(_WORD.findall(verifier.casefold())))
     width = max(3, len(str(len(chosen))))
     return tuple(_rewrite(one, f"mutant.{n:0{width}d}") for n, one in enumerate(chosen, 1))
@@ -124,7 +124,7 @@ def _distinct(candidates: Iterable[_Candidate]) -> list[_Candidate]:
     seen: set[tuple[str, Hashable]] = set()
     found = []
     for one in candidates:
-        path, known = one.file.path, one.file.known
+        path, known = one.file.path, one.file.solution_file
         seen |= {(path, known.after), (path, _identity(one.file, known.after))}
         content = known.before if one.mutation.content is None else one.mutation.content
         same_bytes, same_code = (path, content), (path, _identity(one.file, content))
@@ -169,7 +169,7 @@ def _spread(
 
 
 def _rewrite(one: _Candidate, name: str) -> Rewrite:
-    path, known, content = one.file.path, one.file.known, one.mutation.content
+    path, known, content = one.file.path, one.file.solution_file, one.mutation.content
     after = known.before if content is None else content
     diff = unified({path: known.after}, {path: after})
     return Rewrite(name, "sensitivity", {path: content}, diff, one.mutation.operator)
@@ -211,7 +211,7 @@ def _survivor(row: MutantRow) -> Survivor:
     )
 
 
-def sensitivity_findings(task: str, found: Sensitivity) -> tuple[Finding, ...]:
+def sensitivity_findings(task: str, sensitivity: Sensitivity) -> tuple[Finding, ...]:
     """One finding for each survivor that is shown to behave differently, one for those left undecided."""
     findings = [
         Finding(
@@ -223,20 +223,20 @@ def sensitivity_findings(task: str, found: Sensitivity) -> tuple[Finding, ...]:
             closed_by=("a test that tells the two apart",),
             evidence=tuple(part for part in (one.attempt, one.diff) if part),
         )
-        for one in found.survivors
+        for one in sensitivity.survivors
         if one.judgement == "changed"
     ]
-    undecided = [one for one in found.survivors if one.judgement == "undecided"]
+    undecided = [one for one in sensitivity.survivors if one.judgement == "undecided"]
     if undecided:
         names = ", ".join(one.name for one in undecided[:8]) + (" ..." if len(undecided) > 8 else "")
         text = (
-            f"{len(undecided)} of {found.tried} changed solutions pass and nothing told them from the right one: "
+            f"{len(undecided)} of {sensitivity.tried} changed solutions pass and nothing told them from the right one: "
             f"read their differences ({names})"
         )
         evidence = tuple(one.diff for one in undecided[:8])
         findings.append(Finding("mutants-undecided", task, None, "note", text, evidence=evidence))
-    if found.best is not None and found.best_interval.high < WEAK_BELOW:
-        low, high = found.best_interval
-        text = f"the verifier rejects {found.best:.0%} of the changed solutions ({low:.0%} to {high:.0%}) at best"
+    if sensitivity.best is not None and sensitivity.best_interval.high < WEAK_BELOW:
+        low, high = sensitivity.best_interval
+        text = f"the verifier rejects {sensitivity.best:.0%} of the changed solutions ({low:.0%} to {high:.0%}) at best"
         findings.append(Finding("low-sensitivity", task, None, "weak", text, ("more tests",)))
     return tuple(findings)

@@ -16,13 +16,13 @@ from assay.verdicts import REWARD_OVERRULED, weakest
 
 from .difficulty import AgentRate, difficulty_findings
 from .findings import Finding
-from .observed import Observed
-from .probe import Untried
+from .probe import SkippedProbe
+from .probe_results import ProbeResult
 from .probes import FIRST
 from .sensitivity import Sensitivity, sensitivity_findings
 from .variations import CIRCUMSTANCES, CONTROLS
 
-__all__ = ["Completeness", "Cost", "Strictness", "TaskReport", "Tried", "conclude", "judge_task"]
+__all__ = ["Completeness", "Cost", "Strictness", "TaskEvidence", "TaskReport", "conclude", "judge_task"]
 
 BROKEN = ("hole", "broken")
 _CHEATS = {f"cheat.{cheat.name}": cheat for cheat in CHEATS}
@@ -124,8 +124,8 @@ class TaskReport(msgspec.Struct, frozen=True):
     difficulty: tuple[AgentRate, ...]
     changed: tuple[str, ...]
     """Files that solving adds or changes."""
-    probes: tuple[Observed, ...]
-    untried: tuple[Untried, ...]
+    probes: tuple[ProbeResult, ...]
+    untried: tuple[SkippedProbe, ...]
     separation: Separation = "unknown"
     """The weakest grade of separation that a passing attempt by the reference solution reached."""
 
@@ -149,15 +149,15 @@ class TaskReport(msgspec.Struct, frozen=True):
         return conclude(admitted=self.admitted[verification], accepted_wrongly=self.accepted_wrongly)
 
 
-class Tried(NamedTuple):
+class TaskEvidence(NamedTuple):
     """What the report of one task is made from."""
 
     task: str
     task_digest: str
     verifications: tuple[Verification, ...]
     has_oracle: bool
-    observed: tuple[Observed, ...]
-    untried: tuple[Untried, ...]
+    observed: tuple[ProbeResult, ...]
+    untried: tuple[SkippedProbe, ...]
     sensitivity: Sensitivity | None = None
     difficulty: tuple[AgentRate, ...] = ()
     changed: tuple[str, ...] = ()
@@ -165,38 +165,38 @@ class Tried(NamedTuple):
     """What others found: over-strictness, what the instruction lacks, a review's doubts."""
 
 
-def judge_task(tried: Tried) -> TaskReport:
+def judge_task(evidence: TaskEvidence) -> TaskReport:
     """Sums up one task."""
-    tried = tried._replace(observed=_controlled(tried.observed))
-    untried = tuple(dict.fromkeys((*tried.untried, *_unheld(tried.observed))))
-    tried = tried._replace(untried=untried)
+    evidence = evidence._replace(observed=_apply_controls(evidence.observed))
+    untried = tuple(dict.fromkeys((*evidence.untried, *_skipped_circumstances(evidence.observed))))
+    evidence = evidence._replace(untried=untried)
     findings = (
-        *_oracle_findings(tried),
-        *_circumstance_findings(tried),
-        *_paid_findings(tried),
-        *(sensitivity_findings(tried.task, tried.sensitivity) if tried.sensitivity is not None else ()),
-        *_broken_findings(tried),
-        *difficulty_findings(tried.task, tried.difficulty),
-        *tried.more,
+        *_oracle_findings(evidence),
+        *_circumstance_findings(evidence),
+        *_paid_findings(evidence),
+        *(sensitivity_findings(evidence.task, evidence.sensitivity) if evidence.sensitivity is not None else ()),
+        *_broken_findings(evidence),
+        *difficulty_findings(evidence.task, evidence.difficulty),
+        *evidence.more,
     )
     return TaskReport(
-        task=tried.task,
-        task_digest=tried.task_digest,
-        admitted={name: _is_admitted(findings, name) for name in tried.verifications},
-        findings=_ordered(findings),
-        completeness=_completeness(tried),
-        sensitivity=tried.sensitivity,
-        strictness=_strictness(tried),
-        cost=_cost(tried.observed),
-        difficulty=tried.difficulty,
-        changed=tried.changed,
-        probes=tried.observed,
+        task=evidence.task,
+        task_digest=evidence.task_digest,
+        admitted={name: _is_admitted(findings, name) for name in evidence.verifications},
+        findings=_sort_findings(findings),
+        completeness=_completeness(evidence),
+        sensitivity=evidence.sensitivity,
+        strictness=_strictness(evidence),
+        cost=_cost(evidence.observed),
+        difficulty=evidence.difficulty,
+        changed=evidence.changed,
+        probes=evidence.observed,
         untried=untried,
-        separation=weakest(o.separation for o in _plain_oracles(tried, tried.verifications[0]) if o.passed),
+        separation=weakest(o.separation for o in _plain_oracles(evidence, evidence.verifications[0]) if o.passed),
     )
 
 
-def _controlled(observed: Sequence[Observed]) -> tuple[Observed, ...]:
+def _apply_controls(observed: Sequence[ProbeResult]) -> tuple[ProbeResult, ...]:
     """Returns what was observed, where what fails under a circumstance's control too says nothing of the
     circumstance."""
     failed = {o.probe for o in observed if o.probe.removeprefix("oracle.") in CONTROLS and not o.passed}
@@ -210,25 +210,25 @@ def _is_admitted(findings: Iterable[Finding], verification: Verification) -> boo
     return not any(f.severity in BROKEN and f.verification in (None, verification) for f in findings)
 
 
-def _ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def _sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     order = {"hole": 0, "broken": 1, "weak": 2, "note": 3}
     return tuple(sorted(findings, key=lambda f: (order[f.severity], f.heuristic, f.kind, f.probe or "")))
 
 
-def _plain_oracles(tried: Tried, verification: Verification) -> list[Observed]:
+def _plain_oracles(evidence: TaskEvidence, verification: Verification) -> list[ProbeResult]:
     """Ordinary attempts by the reference solution, under one verification."""
-    return [o for o in _oracles(tried.observed) if o.verification == verification]
+    return [o for o in _oracles(evidence.observed) if o.verification == verification]
 
 
-def _oracles(observed: Iterable[Observed]) -> list[Observed]:
+def _oracles(observed: Iterable[ProbeResult]) -> list[ProbeResult]:
     return [o for o in observed if o.group == "completeness" and o.probe.removeprefix("oracle.").isdecimal()]
 
 
-def _completeness(tried: Tried) -> Completeness:
-    judged = [o for o in _plain_oracles(tried, tried.verifications[0]) if o.outcome is not None]
+def _completeness(evidence: TaskEvidence) -> Completeness:
+    judged = [o for o in _plain_oracles(evidence, evidence.verifications[0]) if o.outcome is not None]
     passed = sum(o.passed for o in judged)
-    shown = {name: o for o in tried.observed for name in (*o.covers, o.probe)}
-    untried = {u.probe for u in tried.untried}
+    shown = {name: o for o in evidence.observed for name in (*o.covers, o.probe)}
+    untried = {u.probe for u in evidence.untried}
     circumstances: dict[str, str] = {}
     for name in CIRCUMSTANCES:
         found = shown.get(f"oracle.{name}")
@@ -241,118 +241,120 @@ def _completeness(tried: Tried) -> Completeness:
     return Completeness(len(judged), passed, rate, wilson(failed, len(judged)), circumstances)
 
 
-def _oracle_findings(tried: Tried) -> list[Finding]:
-    if not tried.has_oracle:
+def _oracle_findings(evidence: TaskEvidence) -> list[Finding]:
+    if not evidence.has_oracle:
         text = "there is no reference solution: nobody has seen this verifier pass anything"
-        return [Finding("no-oracle", tried.task, None, "broken", text, ("add solution/solve.sh",))]
-    return [f for name in tried.verifications if (f := _oracle_finding(tried, name)) is not None]
+        return [Finding("no-oracle", evidence.task, None, "broken", text, ("add solution/solve.sh",))]
+    return [f for name in evidence.verifications if (f := _oracle_finding(evidence, name)) is not None]
 
 
-def _oracle_finding(tried: Tried, verification: Verification) -> Finding | None:
-    ran = _plain_oracles(tried, verification)
+def _oracle_finding(evidence: TaskEvidence, verification: Verification) -> Finding | None:
+    ran = _plain_oracles(evidence, verification)
     judged = [o for o in ran if o.outcome is not None]
     bad = [o for o in judged if not o.passed]
     cited = tuple(o.attempt for o in (bad or ran))
     if not judged:
         cause = next((f"{o.broke}: {o.error}" for o in ran if o.broke is not None), "no attempt ended")
         text = f"the reference solution could not be judged: {cause}"
-        return Finding("oracle-not-judged", tried.task, FIRST, "broken", text, (), False, verification, cited)
+        return Finding("oracle-not-judged", evidence.task, FIRST, "broken", text, (), False, verification, cited)
     if not bad:
         return None
     said = f"{bad[0].outcome}: {_cause(bad[0])}"
     if len(bad) == len(judged):
         text = f"the reference solution does not pass: {said}"
-        return Finding("oracle-fails", tried.task, bad[0].probe, "broken", text, (), False, verification, cited)
+        return Finding("oracle-fails", evidence.task, bad[0].probe, "broken", text, (), False, verification, cited)
     low, high = wilson(len(bad), len(judged))
     text = (
         f"the reference solution fails {len(bad)} of {len(judged)} times ({low:.0%} to {high:.0%}), for example {said}"
     )
-    return Finding("oracle-flaky", tried.task, bad[0].probe, "broken", text, (), False, verification, cited)
+    return Finding("oracle-flaky", evidence.task, bad[0].probe, "broken", text, (), False, verification, cited)
 
 
-def _cause(one: Observed) -> str:
+def _cause(one: ProbeResult) -> str:
     """Returns the verdict's reason with the last line that the verifier printed, which often names the failed check."""
     reason = one.reason or one.ended or "no reason is recorded"
     return f"{reason}; the verifier's last line: {one.output}" if one.output and one.output not in reason else reason
 
 
-def _oracle_passes(tried: Tried) -> bool:
-    return any(o.passed for o in _plain_oracles(tried, tried.verifications[0]))
+def _oracle_passes(evidence: TaskEvidence) -> bool:
+    return any(o.passed for o in _plain_oracles(evidence, evidence.verifications[0]))
 
 
-def _circumstance_findings(tried: Tried) -> list[Finding]:
-    if not _oracle_passes(tried):
+def _circumstance_findings(evidence: TaskEvidence) -> list[Finding]:
+    if not _oracle_passes(evidence):
         return []
-    found = []
-    for one in tried.observed:
+    findings = []
+    for one in evidence.observed:
         name = one.probe.removeprefix("oracle.")
         if one.group != "completeness" or name not in CIRCUMSTANCES or not one.holds:
             continue
         if one.outcome is not None and not one.passed:
             text = f"the reference solution does not pass with {CIRCUMSTANCES[name]} ({one.outcome}: {_cause(one)})"
             closed = (f"do not depend on the {name.replace('-', ' ')}",)
-            found.append(
+            findings.append(
                 Finding(
-                    "oracle-breaks-under", tried.task, one.probe, "weak", text, closed, False, one.verification,
+                    "oracle-breaks-under", evidence.task, one.probe, "weak", text, closed, False, one.verification,
                     (one.attempt,),
                 )
             )  # fmt: skip
-    return found
+    return findings
 
 
-def _unheld(observed: Iterable[Observed]) -> list[Untried]:
+def _skipped_circumstances(observed: Iterable[ProbeResult]) -> list[SkippedProbe]:
     """Circumstances that were tried and not seen to hold."""
-    found = []
+    skipped = []
     for one in observed:
         name = one.probe.removeprefix("oracle.")
         if name in CIRCUMSTANCES and one.group == "completeness" and not one.holds:
             why = NO_RECORDED_TEST if name == "test-order" else one.ended or ""
-            found.append(Untried(one.probe, one.group, why or one.error or "it did not take effect"))
+            skipped.append(SkippedProbe(one.probe, one.group, why or one.error or "it did not take effect"))
         if one.group == "completeness" and one.covers:
-            found += [
-                Untried(m, one.group, NO_RECORDED_TEST) for m in one.members if m not in one.covers and m == TEST_ORDER
+            skipped += [
+                SkippedProbe(m, one.group, NO_RECORDED_TEST)
+                for m in one.members
+                if m not in one.covers and m == TEST_ORDER
             ]
         if one.probe == SLEEPING and one.outcome == "unknown":
-            found.append(Untried(one.probe, one.group, "the verifier had not ended after its time limit"))
-    return found
+            skipped.append(SkippedProbe(one.probe, one.group, "the verifier had not ended after its time limit"))
+    return skipped
 
 
-def _paid_findings(tried: Tried) -> list[Finding]:
+def _paid_findings(evidence: TaskEvidence) -> list[Finding]:
     """Null answers and cheats that were paid."""
-    beside = {(name, o.verification): o for o in tried.observed for name in (*o.covers, o.probe)}
+    beside = {(name, o.verification): o for o in evidence.observed for name in (*o.covers, o.probe)}
     found = []
-    for one in tried.observed:
+    for one in evidence.observed:
         if one.group not in ("null", "cheat") or not one.passed:
             continue
         members = (beside.get((name, one.verification)) for name in one.members)
         if one.probe not in _CHEATS and any(member is not None and member.passed for member in members):
             continue  # each of those is a finding of its own, which names the cause
         other: Verification = "default" if one.verification == "as_asked" else "as_asked"
-        found.append(_paid(tried.task, one, beside.get((one.probe, other))))
+        found.append(_paid_finding(evidence.task, one, beside.get((one.probe, other))))
     return found
 
 
-def _paid(task: str, one: Observed, other: Observed | None) -> Finding:
-    known = _CHEATS.get(one.probe)
+def _paid_finding(task: str, one: ProbeResult, other: ProbeResult | None) -> Finding:
+    cheat = _CHEATS.get(one.probe)
     closed: list[str] = []
-    seen = ""
+    contrast = ""
     if one.verification == "as_asked" and other is not None and other.outcome is not None and not other.passed:
-        closed += saved_by(other)
+        closed += list_effective_settings(other)
         marks = f"; marks: {', '.join(other.marks)}" if other.marks else ""
-        seen = f" Judged by default it does not ({other.outcome}: {other.reason}{marks})."
-    if known is not None:
-        closed += known.closed_by
-        text = f"the cheat {known.name} is paid: {known.exploits.rstrip('.')}.{seen}"
+        contrast = f" Judged by default it does not ({other.outcome}: {other.reason}{marks})."
+    if cheat is not None:
+        closed += cheat.closed_by
+        text = f"the cheat {cheat.name} is paid: {cheat.exploits.rstrip('.')}.{contrast}"
     else:
         about = f"{one.about} (together, no single one)" if one.members else one.about
-        text = f"{about} is paid.{seen}"
+        text = f"{about} is paid.{contrast}"
     kind = "cheat-passed" if one.group == "cheat" else "null-passed"
     return Finding(
         kind, task, one.probe, "hole", text, tuple(dict.fromkeys(closed)), False, one.verification, (one.attempt,)
     )
 
 
-def saved_by(judged: Observed) -> tuple[str, ...]:
+def list_effective_settings(judged: ProbeResult) -> tuple[str, ...]:
     """Settings of the default verification that a verdict shows at work; the fresh fork where nothing was left."""
     found = [_CLOSED[mark] for mark in judged.marks if mark in _CLOSED]
     if REWARD_OVERRULED in judged.marks:  # else the reward itself was not fooled
@@ -360,8 +362,8 @@ def saved_by(judged: Observed) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found)) or ("fresh fork",)
 
 
-def _strictness(tried: Tried) -> Strictness | None:
-    ran = [o for o in tried.observed if o.group == "strictness" and o.outcome is not None]
+def _strictness(evidence: TaskEvidence) -> Strictness | None:
+    ran = [o for o in evidence.observed if o.group == "strictness" and o.outcome is not None]
     if not ran:
         return None
     accepted = sum(o.passed for o in ran)
@@ -369,24 +371,24 @@ def _strictness(tried: Tried) -> Strictness | None:
     return Strictness(len(ran), accepted, rejected, accepted / len(ran), wilson(accepted, len(ran)))
 
 
-def _broken_findings(tried: Tried) -> list[Finding]:
+def _broken_findings(evidence: TaskEvidence) -> list[Finding]:
     """Probes that could not be judged: they prove nothing."""
-    broke = [o for o in tried.observed if o.outcome is None and o.group in ("null", "cheat")]
+    broke = [o for o in evidence.observed if o.outcome is None and o.group in ("null", "cheat")]
     if not broke:
         return []
-    causes: dict[str, list[Observed]] = {}
+    causes: dict[str, list[ProbeResult]] = {}
     for one in broke:
         causes.setdefault(f"{one.broke}: {one.error}", []).append(one)
-    return [_not_judged(tried.task, cause, ones) for cause, ones in causes.items()]
+    return [_not_judged(evidence.task, cause, ones) for cause, ones in causes.items()]
 
 
-def _not_judged(task: str, cause: str, broke: Sequence[Observed]) -> Finding:
+def _not_judged(task: str, cause: str, broke: Sequence[ProbeResult]) -> Finding:
     named = ", ".join(o.probe for o in broke[:8]) + (" ..." if len(broke) > 8 else "")
     text = f"{len(broke)} attempts broke before they could be judged ({named}): {cause}"
     return Finding("not-judged", task, None, "note", text, evidence=tuple(o.attempt for o in broke[:20]))
 
 
-def _cost(observed: Sequence[Observed]) -> Cost:
+def _cost(observed: Sequence[ProbeResult]) -> Cost:
     oracles = [o for o in _oracles(observed) if o.passed] or _oracles(observed)
     peaks = [o.peak_bytes for o in observed if o.peak_bytes is not None]
     attempt_s, battery_s = _median(o.attempt_s for o in oracles), sum(o.attempt_s for o in observed)

@@ -62,10 +62,10 @@ class _Variant(NamedTuple):
 def variants(knowledge: Knowledge, *, seed: int, most: int) -> tuple[Rewrite, ...]:
     """Variants of the solution that mean the same, at most `most`, in turns from the kinds; each changes one file."""
     kinds: dict[str, list[_Variant]] = {}
-    known = {}
+    originals = {}
     for file in changed_files(knowledge):
-        known[file.path] = file.known.after
-        seen = {file.known.after}
+        originals[file.path] = file.solution_file.after
+        seen = {file.solution_file.after}
         for one in _variants_of(file):
             if one.content not in seen:
                 seen.add(one.content)
@@ -79,7 +79,7 @@ def variants(knowledge: Knowledge, *, seed: int, most: int) -> tuple[Rewrite, ..
             if kinds[name] and len(chosen) < most:
                 chosen.append(kinds[name].pop())
     count: dict[str, int] = {}
-    return tuple(_rewrite(one, known[one.path], count) for one in chosen)
+    return tuple(_rewrite(one, originals[one.path], count) for one in chosen)
 
 
 def _rewrite(one: _Variant, after: bytes | None, count: dict[str, int]) -> Rewrite:
@@ -204,28 +204,28 @@ def strictness_findings(task: Task, rows: Iterable[VariantRow]) -> tuple[Finding
     What the instruction may have asked for is a note: layout and wording where it speaks of them, an order of rows
     always; and of rows nothing is said where the instruction speaks of an order.
     """
-    given = task.instruction
-    text = given if isinstance(given, str) else "\n".join(str(message.content) for message in given)
-    found = []
+    instruction = task.instruction
+    text = instruction if isinstance(instruction, str) else "\n".join(str(message.content) for message in instruction)
+    findings = []
     for row in rows:
         name, operator = row.rewrite.name, row.rewrite.operator
         if row.outcome in (None, "pass") or (operator == "csv-row-order" and fixes_order(text)):
             continue
-        asked = operator == "csv-row-order" or (operator in _LAYOUT and fixes_wording(text))
-        doubt = " The instruction may ask for that." if asked else ""
-        found.append(
+        may_be_requested = operator == "csv-row-order" or (operator in _LAYOUT and fixes_wording(text))
+        doubt = " The instruction may ask for that." if may_be_requested else ""
+        findings.append(
             Finding(
                 kind="variant-failed",
                 task=task.id,
                 probe=name,
-                severity="note" if asked else "weak",
+                severity="note" if may_be_requested else "weak",
                 text=f"the right solution, {_WORDS[operator]}, gets {row.outcome}: it means the same.{doubt}",
                 closed_by=("compare what was asked for, not how it is written",),
-                heuristic=asked,
+                heuristic=may_be_requested,
                 evidence=tuple(part for part in (row.attempt, row.rewrite.diff) if part),
             )
         )
-    return tuple(found)
+    return tuple(findings)
 
 
 _LAYOUT = frozenset({"reformatted", "spaced", "without-docstrings", "trailing-newline", "json-indent", "json-key-order",

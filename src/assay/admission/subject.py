@@ -19,17 +19,17 @@ from assay.tasks import LoadedTask
 
 from .bundles import uncleared
 from .config import AdmitConfig
-from .differential import Bench
+from .differential import DifferentialTester
 from .findings import Finding
-from .knowledge import Known, knowledge_of
-from .observed import Observed, observe
-from .probe import Probe, Untried
-from .probes import FIRST, has_oracle, oracle_probes, plan_of, sandbox_probes, world_probes
+from .knowledge import SolutionRecord, extract_knowledge
+from .probe import Probe, SkippedProbe
+from .probe_results import ProbeResult, collect_probe_results
+from .probes import FIRST, has_oracle, oracle_probes, plan_attempt, sandbox_probes, world_probes
 from .review import review_findings
 from .sensitivity import Comparison, MutantRow, Sensitivity, judge_mutants
-from .soundness import Tried
+from .soundness import TaskEvidence
 from .strictness import VariantRow, strictness_findings
-from .worlds import hooks_of
+from .worlds import collect_hooks
 
 __all__ = ["Subject"]
 
@@ -45,9 +45,9 @@ class Subject:
     def __init__(self, loaded: LoadedTask, config: AdmitConfig) -> None:
         self.loaded = loaded
         self.config = config
-        self.known: Known | None = None
+        self.solution: SolutionRecord | None = None
         self.spec: WorkspaceSpec | None = None
-        self.untried: list[Untried] = []
+        self.untried: list[SkippedProbe] = []
         self.more: list[Finding] = []
         self.comparisons: dict[str, Comparison] = {}
         self._probes: list[Probe] = []
@@ -69,22 +69,22 @@ class Subject:
         """The attempts of all probes that are known by now, in their order."""
         for number, probe in enumerate(self._probes):
             hurried = probe.group not in ("completeness", "review") and self._limit_s is not None
-            loaded = _hurried(self.loaded, self._limit_s or 0.0) if hurried else self.loaded
-            yield plan_of(probe, loaded, number, self.config)
+            loaded = _limit_checks(self.loaded, self._limit_s or 0.0) if hurried else self.loaded
+            yield plan_attempt(probe, loaded, number, self.config)
 
     def begin(self) -> None:
         """The first phase: the reference solution."""
         if self.in_sandbox and has_oracle(self.loaded):
             self._probes += oracle_probes(self.config)
 
-    async def learn(self, store: RunStore, means: RunResources, cache: Path) -> None:
+    async def learn(self, store: RunStore, resources: RunResources, cache: Path) -> None:
         """The second phase: everything that follows from what the solution left, but what waits for the control.
 
         Raises:
             StoreError: The first attempt cannot be read back.
         """
         try:
-            found = await (self._learn_sandbox(store, means, cache) if self.in_sandbox else self._learn_world())
+            found = await (self._learn_sandbox(store, resources, cache) if self.in_sandbox else self._learn_world())
         except (UserError, BoundaryError) as exc:
             if isinstance(exc, BoundaryError) and exc.name == "store":
                 raise
@@ -92,30 +92,30 @@ class Subject:
             self.more.append(Finding("not-set-up", self.task, None, "broken", text))
             return
         for one in found:
-            if isinstance(one, Untried):
+            if isinstance(one, SkippedProbe):
                 self.untried.append(one)
             elif one.rewrite is not None and self.in_sandbox:
                 self._later.append(one)
             else:
                 self._probes.append(one)
 
-    async def _learn_sandbox(self, store: RunStore, means: RunResources, cache: Path) -> list[Probe | Untried]:
-        preparer = means.preparer
+    async def _learn_sandbox(self, store: RunStore, resources: RunResources, cache: Path) -> list[Probe | SkippedProbe]:
+        preparer = resources.preparer
         if preparer is None:
             raise EnvironmentFailure("the run has no sandbox")
         spec = self.spec = await preparer.spec(self.loaded)
-        seen = observe(store, self.task, self._probes)
+        seen = collect_probe_results(store, self.task, self._probes)
         first = seen.get(FIRST)
         if first is not None and first.outcome is not None:
             trajectory = store.trajectory(first.chain)
-            self.known = await knowledge_of(self.loaded, trajectory, store.blobs, preparer.backend, spec)
+            self.solution = await extract_knowledge(self.loaded, trajectory, store.blobs, preparer.backend, spec)
             least_s, times = (QUICK_LEAST_S, QUICK_TIMES) if self.config.quick else (LEAST_LIMIT_S, TIMES_ORACLE)
             # The median: the first may have met a busy moment, and an answer that hangs takes all that it is given.
             self._limit_s = max(least_s, times * median(o.judged_s for o in seen.values() if o.outcome is not None))
-        return list(sandbox_probes(self.loaded, self.config, spec, self.known, cache))
+        return list(sandbox_probes(self.loaded, self.config, spec, self.solution, cache))
 
-    async def _learn_world(self) -> list[Probe | Untried]:
-        return list(world_probes(self.config, await hooks_of(self.loaded, self.config.seed)))
+    async def _learn_world(self) -> list[Probe | SkippedProbe]:
+        return list(world_probes(self.config, await collect_hooks(self.loaded, self.config.seed)))
 
     def add(self, probe: Probe) -> None:
         """One more probe, before those that wait."""
@@ -125,100 +125,102 @@ class Subject:
         """The third phase: what a shared attempt did not clear, and changed solutions, where the solution's files
         alone pass."""
         shared = [probe for probe in self._probes if probe.members]
-        covered = {name: one.covers for name, one in observe(store, self.task, shared).items()}
+        covered = {name: one.covers for name, one in collect_probe_results(store, self.task, shared).items()}
         self._probes += uncleared(shared, covered)
         later, self._later = self._later, []
         if not later:
             return
         controls = [probe for probe in self._probes if probe.name == "oracle.files"]
-        control = next(iter(observe(store, self.task, controls).values()), None)
+        control = next(iter(collect_probe_results(store, self.task, controls).values()), None)
         if control is not None and control.passed:
             self._probes += later
             return
         said = "were not judged" if control is None or control.outcome is None else f"alone give {control.outcome}"
         reason = f"the files that the solution leaves {said}: what solves the task is more than files"
-        self.untried += [Untried(group, group, reason) for group in dict.fromkeys(probe.group for probe in later)]
+        self.untried += [SkippedProbe(group, group, reason) for group in dict.fromkeys(probe.group for probe in later)]
 
     async def compare(self, store: RunStore, backend: Backend | None) -> None:
         """The fourth phase: whether mutants that passed behave differently. Raises `EnvironmentFailure`."""
-        seen = observe(store, self.task, self._mutants())
+        seen = collect_probe_results(store, self.task, self._mutants())
         survivors = [probe for probe in self._mutants() if probe.id in seen and seen[probe.id].passed]
         if not survivors:
             return
         if not self.in_sandbox:
             self.comparisons = self._compare_worlds(store, survivors)
             return
-        if self.known is None or self.spec is None or backend is None:
+        if self.solution is None or self.spec is None or backend is None:
             return
-        knowledge: Knowledge = self.known.knowledge
+        knowledge: Knowledge = self.solution.knowledge
         task, folder = self.loaded.task, self.loaded.folder
-        async with Bench(backend, self.spec, task, knowledge, seed=self.config.seed, folder=folder) as bench:
+        async with DifferentialTester(
+            backend, self.spec, task, knowledge, seed=self.config.seed, folder=folder
+        ) as bench:
             for probe in survivors:
                 if probe.rewrite is not None:
                     self.comparisons[probe.name] = await bench.compare(probe.rewrite)
 
     def _compare_worlds(self, store: RunStore, survivors: Sequence[Probe]) -> dict[str, Comparison]:
-        seen = self.observed(store)
-        right = seen[FIRST].told.get("ended") if FIRST in seen else None
-        found = {}
+        results = self.observed(store)
+        right = results[FIRST].told.get("ended") if FIRST in results else None
+        comparisons = {}
         for probe in survivors:
-            wrong = seen[probe.id].told.get("ended")
+            wrong = results[probe.id].told.get("ended")
             if right is None or wrong is None:
-                found[probe.name] = Comparison("undecided")
+                comparisons[probe.name] = Comparison("undecided")
             elif right == wrong:
-                found[probe.name] = Comparison("same", "final state", "", 1)
+                comparisons[probe.name] = Comparison("same", "final state", "", 1)
             else:
                 witness = "the world ends in another state than the solution's"
-                found[probe.name] = Comparison("changed", "final state", witness, 1)
-        return found
+                comparisons[probe.name] = Comparison("changed", "final state", witness, 1)
+        return comparisons
 
     def _mutants(self) -> list[Probe]:
         return [p for p in self._probes if p.group == "sensitivity" and p.rewrite is not None]
 
-    def observed(self, store: RunStore) -> dict[str, Observed]:
+    def observed(self, store: RunStore) -> dict[str, ProbeResult]:
         """Returns what became of the probes so far, by id."""
-        return observe(store, self.task, self._probes)
+        return collect_probe_results(store, self.task, self._probes)
 
-    def tried(self, store: RunStore) -> Tried:
+    def collect_evidence(self, store: RunStore) -> TaskEvidence:
         """Everything that the report needs of the attempts."""
-        seen = self.observed(store)
-        return Tried(
+        results = self.observed(store)
+        return TaskEvidence(
             task=self.task,
             task_digest=self.loaded.task.digest,
             verifications=self.config.verifications if self.in_sandbox else ("default",),
-            has_oracle=has_oracle(self.loaded) if self.in_sandbox else FIRST in seen,
-            observed=tuple(seen.values()),
+            has_oracle=has_oracle(self.loaded) if self.in_sandbox else FIRST in results,
+            observed=tuple(results.values()),
             untried=tuple(self.untried),
-            sensitivity=self._sensitivity(seen),
-            changed=tuple(f.path for f in self.known.knowledge.changed) if self.known is not None else (),
-            more=(*self.more, *self._strictness(seen), *review_findings(self.task, seen.get("review"))),
+            sensitivity=self._sensitivity(results),
+            changed=tuple(f.path for f in self.solution.knowledge.changed) if self.solution is not None else (),
+            more=(*self.more, *self._strictness(results), *review_findings(self.task, results.get("review"))),
         )
 
-    def _strictness(self, seen: dict[str, Observed]) -> tuple[Finding, ...]:
+    def _strictness(self, results: dict[str, ProbeResult]) -> tuple[Finding, ...]:
         rows = [
-            VariantRow(probe.rewrite, seen[probe.id].outcome, seen[probe.id].attempt)
+            VariantRow(probe.rewrite, results[probe.id].outcome, results[probe.id].attempt)
             for probe in self._probes
-            if probe.group == "strictness" and probe.rewrite is not None and probe.id in seen
+            if probe.group == "strictness" and probe.rewrite is not None and probe.id in results
         ]
         return strictness_findings(self.loaded.task, rows)
 
-    def _sensitivity(self, seen: dict[str, Observed]) -> Sensitivity | None:
+    def _sensitivity(self, results: dict[str, ProbeResult]) -> Sensitivity | None:
         rows = []
         for probe in self._mutants():
-            one = seen.get(probe.id)
+            one = results.get(probe.id)
             if one is not None and probe.rewrite is not None:
                 rows.append(MutantRow(probe.rewrite, one.outcome, one.attempt, self.comparisons.get(probe.name)))
         return judge_mutants(rows) if rows else None
 
 
-def _hurried(loaded: LoadedTask, most_s: float) -> LoadedTask:
+def _limit_checks(loaded: LoadedTask, most_s: float) -> LoadedTask:
     """The task with a limit on its checks: a mutant may run for ever, and the solution has shown what is needed."""
-    checks = tuple(_bounded(check, most_s) for check in loaded.task.checks)
-    steps = tuple(msgspec.structs.replace(step, check=_bounded(step.check, most_s)) for step in loaded.steps)
+    checks = tuple(_limit_check(check, most_s) for check in loaded.task.checks)
+    steps = tuple(msgspec.structs.replace(step, check=_limit_check(step.check, most_s)) for step in loaded.steps)
     return loaded._replace(task=msgspec.structs.replace(loaded.task, checks=checks), steps=steps)
 
 
-def _bounded(check: Check, most_s: float) -> Check:
+def _limit_check(check: Check, most_s: float) -> Check:
     given = check.parameters.get("timeout_s")
     if check.kind not in ("script", "pytest") or (isinstance(given, int | float) and given <= most_s):
         return check

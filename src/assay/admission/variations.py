@@ -24,8 +24,8 @@ __all__ = [
     "CONTROLS",
     "TOGETHER",
     "Circumstance",
+    "CircumstanceOracle",
     "Combined",
-    "OracleUnder",
     "circumstances",
     "combine",
 ]
@@ -92,7 +92,7 @@ def combine(circumstances: Sequence[Circumstance]) -> Combined:
     )
 
 
-class OracleUnder(OracleAgent):
+class CircumstanceOracle(OracleAgent):
     """Runs the reference solution where all circumstances hold, and does nothing where one does not."""
 
     def __init__(self, *circumstances: Circumstance) -> None:
@@ -108,10 +108,10 @@ class OracleUnder(OracleAgent):
     async def _holds(self, attempt: Attempt, one: Circumstance, control: str, number: int) -> bool:
         if attempt.workspace is None:
             raise AgentError(f"the environment {attempt.task.environment.kind!r} has no sandbox")
-        seen: ExecResult = await attempt.workspace.exec(control, timeout_s=30)
-        holds = one.holds(seen.stdout.strip())
-        told = {"name": one.name, "holds": holds, "seen": (seen.stdout + seen.stderr)[:300]}
-        attempt.note(Evidence(f"circumstance{number or ''}", "audit", "circumstance", told))
+        result: ExecResult = await attempt.workspace.exec(control, timeout_s=30)
+        holds = one.holds(result.stdout.strip())
+        data = {"name": one.name, "holds": holds, "seen": (result.stdout + result.stderr)[:300]}
+        attempt.note(Evidence(f"circumstance{number or ''}", "audit", "circumstance", data))
         return holds
 
 
@@ -132,8 +132,8 @@ def circumstances(spec: WorkspaceSpec, cache: Path) -> Iterator[Circumstance]:
     yield Circumstance("test-order", Variation("test-order", env={"ASSAY_TEST_ORDER": "reversed"}))
 
 
-def _variables(name: str, env: dict[str, str], control: str, wanted: str) -> Circumstance:
-    return Circumstance(name, Variation(name, env=env), control, lambda seen: seen == wanted)
+def _variables(name: str, env: dict[str, str], control: str, expected: str) -> Circumstance:
+    return Circumstance(name, Variation(name, env=env), control, lambda seen: seen == expected)
 
 
 def _clock() -> Iterator[Circumstance]:
@@ -149,8 +149,8 @@ def _clock() -> Iterator[Circumstance]:
             yield Circumstance(name, variation, 'printf %s "$FAKETIME"', lambda seen: seen == "+0d")
 
 
-def _is_a_year_ahead(seen: str) -> bool:
-    return seen.isdecimal() and abs(int(seen) - time.time() - DAYS * 86_400) < 86_400
+def _is_a_year_ahead(output: str) -> bool:
+    return output.isdecimal() and abs(int(output) - time.time() - DAYS * 86_400) < 86_400
 
 
 def _one_cpu() -> Circumstance:

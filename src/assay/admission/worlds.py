@@ -14,9 +14,9 @@ from assay.errors import TaskError, boundary
 from assay.records import EnvironmentSpec, ToolCall, canonical_bytes
 from assay.tasks import LoadedTask
 
-__all__ = ["WorldHooks", "hooks_of"]
+__all__ = ["WorldHooks", "collect_hooks"]
 
-MOST_WAYS, MOST_CALLS = 200, 2_000
+MOST_VARIANTS, MOST_CALLS = 200, 2_000
 
 
 class WorldHooks(NamedTuple):
@@ -30,7 +30,7 @@ class WorldHooks(NamedTuple):
     """The solution of the same world with another seed; None where the seed makes no other world, or nobody says."""
 
 
-async def hooks_of(loaded: LoadedTask, seed: int) -> WorldHooks:
+async def collect_hooks(loaded: LoadedTask, seed: int) -> WorldHooks:
     """Asks a fresh world of the task.
 
     Raises:
@@ -42,11 +42,11 @@ async def hooks_of(loaded: LoadedTask, seed: int) -> WorldHooks:
         world: Any = open_world(spec, kind)
         other: Any = open_world(msgspec.structs.replace(spec, seed=spec.seed + 1), kind)
         try:
-            hooks = await asyncio.to_thread(_asked, world, seed)
+            hooks = await asyncio.to_thread(_call_hooks, world, seed)
             differs = await world.digest() != await other.digest()
             if hooks.oracle is None or not differs:
                 return hooks
-            elsewhere = await asyncio.to_thread(lambda: _calls(other.oracle(), "oracle"))
+            elsewhere = await asyncio.to_thread(lambda: _convert_calls(other.oracle(), "oracle"))
             same = elsewhere == hooks.oracle or await _end_alike(spec, kind, (hooks.oracle, elsewhere))
             return hooks._replace(elsewhere=None if same else elsewhere)
         finally:
@@ -71,24 +71,24 @@ async def _end_alike(spec: EnvironmentSpec, kind: Any, ways: Sequence[Sequence[T
     return len(set(ends)) == 1
 
 
-def _asked(world: object, seed: int) -> WorldHooks:
+def _call_hooks(world: object, seed: int) -> WorldHooks:
     return WorldHooks(
-        oracle=_calls(world.oracle(), "oracle") if isinstance(world, SolvesItself) else None,
-        null=_ways(world.null(), "null") if isinstance(world, DoesNothing) else None,
-        perturb=_ways(world.perturb(seed), "perturb") if isinstance(world, Perturbs) else None,
-        shortcuts=_ways(world.shortcuts(seed), "shortcuts") if isinstance(world, Shortcuts) else None,
+        oracle=_convert_calls(world.oracle(), "oracle") if isinstance(world, SolvesItself) else None,
+        null=_convert_variants(world.null(), "null") if isinstance(world, DoesNothing) else None,
+        perturb=_convert_variants(world.perturb(seed), "perturb") if isinstance(world, Perturbs) else None,
+        shortcuts=_convert_variants(world.shortcuts(seed), "shortcuts") if isinstance(world, Shortcuts) else None,
     )
 
 
-def _ways(given: Mapping[str, Sequence[ToolCall]], hook: str) -> dict[str, tuple[ToolCall, ...]]:
-    if len(given) > MOST_WAYS:
-        raise TaskError(f"the hook {hook!r} gives {len(given)} ways; at most {MOST_WAYS}")
-    ways = {_plain(name): _calls(calls, f"{hook} {name!r}") for name, calls in given.items()}
-    if len(ways) != len(given):
+def _convert_variants(variants: Mapping[str, Sequence[ToolCall]], hook: str) -> dict[str, tuple[ToolCall, ...]]:
+    if len(variants) > MOST_VARIANTS:
+        raise TaskError(f"the hook {hook!r} gives {len(variants)} ways; at most {MOST_VARIANTS}")
+    converted = {_plain(name): _convert_calls(calls, f"{hook} {name!r}") for name, calls in variants.items()}
+    if len(converted) != len(variants):
         raise TaskError(
-            f"the hook {hook!r} gives names that differ in nothing but punctuation: {', '.join(map(str, given))}"
+            f"the hook {hook!r} gives names that differ in nothing but punctuation: {', '.join(map(str, variants))}"
         )
-    return ways
+    return converted
 
 
 def _plain(name: object) -> str:
@@ -96,9 +96,9 @@ def _plain(name: object) -> str:
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in str(name))[:60] or "unnamed"
 
 
-def _calls(given: Sequence[ToolCall], hook: str) -> tuple[ToolCall, ...]:
+def _convert_calls(raw: Sequence[ToolCall], hook: str) -> tuple[ToolCall, ...]:
     try:
-        calls = msgspec.convert(tuple(given), tuple[ToolCall, ...])
+        calls = msgspec.convert(tuple(raw), tuple[ToolCall, ...])
     except (msgspec.ValidationError, TypeError) as exc:
         raise TaskError(f"the hook {hook} gives no list of tool calls: {exc}") from exc
     if len(calls) > MOST_CALLS:

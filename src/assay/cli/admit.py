@@ -18,7 +18,7 @@ from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
     from assay.admission.battery import Admission
-    from assay.admission.fix import Fixed
+    from assay.admission.fix import FixResult
     from assay.admission.report import SetReport
     from assay.admission.soundness import TaskReport
     from assay.rollout import Tally
@@ -32,7 +32,7 @@ MOST_LINE = 2_000
 class Repair(NamedTuple):
     """What `--fix` did, and the report of the copies."""
 
-    done: list[Fixed]
+    done: list[FixResult]
     report: SetReport | None
 
 
@@ -92,16 +92,16 @@ def admit(
 
 def _admit(config: AdmitConfig, settings: Settings) -> Admission:
     from assay.admission.battery import admit as run_battery
-    from assay.admission.battery import new_name
+    from assay.admission.battery import new_admission_name
 
-    named = config if config.run is not None else msgspec.structs.replace(config, run=new_name())
-    return _shown(lambda progress, told: run_battery(named, settings, progress, told=told), str(named.run))
+    named = config if config.run is not None else msgspec.structs.replace(config, run=new_admission_name())
+    return _shown(lambda tally, on_report: run_battery(named, settings, tally, on_report=on_report), str(named.run))
 
 
 def _resume(run: str, settings: Settings) -> Admission:
     from assay.admission.battery import resume_admission
 
-    return _shown(lambda progress, told: resume_admission(run, settings, progress, told=told), run)
+    return _shown(lambda tally, on_report: resume_admission(run, settings, tally, on_report=on_report), run)
 
 
 def _shown(
@@ -232,13 +232,13 @@ def _compare(config: AdmitConfig, settings: Settings, output: Path | None, *, as
     """Compares two environments; the exit code."""
     import asyncio
 
-    from assay.admission.against import AgainstOptions, compare_environments
+    from assay.admission.environment_comparison import ComparisonOptions, compare_environments
 
     from .live import display
     from .output import console, emit_json, say
 
     with display() as progress:
-        report = asyncio.run(compare_environments(config, config.against, AgainstOptions(), settings, progress))
+        report = asyncio.run(compare_environments(config, config.against, ComparisonOptions(), settings, progress))
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         (output / "against.md").write_text(report.markdown(), encoding="utf-8")

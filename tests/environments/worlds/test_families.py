@@ -10,7 +10,7 @@ from msgspec import structs
 
 from assay.admission.battery import admit
 from assay.admission.config import AdmitConfig
-from assay.admission.worlds import hooks_of
+from assay.admission.worlds import collect_hooks
 from assay.environments.worlds.opening import open_world, text_world, world_kind
 from assay.environments.worlds.played import solution
 from assay.errors import TaskError, UserError
@@ -108,7 +108,7 @@ async def test_another_worlds_solution_that_solves_this_one_is_no_cheat() -> Non
             one.act(*act)
         (loaded,) = find_tasks(["family:grid,n=1,size=3"])
         spec = EnvironmentSpec("grid", {"size": 3}, seed)
-        hooks = await hooks_of(LoadedTask(structs.replace(loaded.task, environment=spec), None), 1)
+        hooks = await collect_hooks(LoadedTask(structs.replace(loaded.task, environment=spec), None), 1)
         assert (hooks.elsewhere is None) == one.facts()["solved"]
         found.add(hooks.elsewhere is None)
     assert found == {True, False}

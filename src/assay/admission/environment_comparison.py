@@ -32,12 +32,20 @@ from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks
 from assay.verify import judge_facts
 
-from ._against_actions import Action, shell_actions, tool_actions
-from ._against_sides import Seen, Side, Standing, WorkspaceSide, WorldSide, act, shown
+from ._comparison_actions import Action, shell_actions, tool_actions
+from ._comparison_sides import (
+    ActionResult,
+    OpenEnvironment,
+    Side,
+    WorkspaceSide,
+    WorldSide,
+    perform_action,
+    truncate_text,
+)
 from .config import AdmitConfig
-from .worlds import hooks_of
+from .worlds import collect_hooks
 
-__all__ = ["AgainstOptions", "AgainstReport", "Divergence", "Layer", "compare_environments"]
+__all__ = ["ComparisonOptions", "ComparisonReport", "Divergence", "Layer", "compare_environments"]
 
 Layer = Literal["property", "interaction", "rollout"]
 LAYERS: tuple[Layer, ...] = ("property", "interaction", "rollout")
@@ -48,7 +56,7 @@ _ALWAYS_VOLATILE = (
 )
 
 
-class AgainstOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ComparisonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How thoroughly two environments are compared."""
 
     episodes: int = 8
@@ -91,7 +99,7 @@ class Divergence(msgspec.Struct, frozen=True):
     seed: str | None = None
 
 
-class AgainstReport(msgspec.Struct, frozen=True):
+class ComparisonReport(msgspec.Struct, frozen=True):
     """What was compared, and where they part."""
 
     tasks: int
@@ -111,12 +119,13 @@ class AgainstReport(msgspec.Struct, frozen=True):
 
     def markdown(self) -> str:
         """For a person."""
-        made = ", ".join(f"{self.tests.get(layer, 0)} {layer}" for layer in LAYERS)
+        comparisons = ", ".join(f"{self.tests.get(layer, 0)} {layer}" for layer in LAYERS)
         head = "no divergence found" if self.equivalent else f"{len(self.divergences)} divergences"
-        said = (
-            f"{self.tasks} tasks; comparisons: {made}; {self.unstable} left out, which the first did not repeat itself."
+        overview = (
+            f"{self.tasks} tasks; comparisons: {comparisons}; {self.unstable} left out, because the first environment "
+            "did not repeat itself."
         )
-        lines = [f"# Two environments: {head}", "", said, ""]
+        lines = [f"# Two environments: {head}", "", overview, ""]
         for one in self.divergences:
             lines += [f"## {one.layer}: {one.about} ({one.task})", ""]
             lines += [f"{n}. `{action}`" for n, action in enumerate(one.actions, 1)]
@@ -129,8 +138,8 @@ def _line(text: str) -> str:
 
 
 async def compare_environments(
-    config: AdmitConfig, other: Sequence[str], options: AgainstOptions, settings: Settings, progress: Progress
-) -> AgainstReport:
+    config: AdmitConfig, other: Sequence[str], options: ComparisonOptions, settings: Settings, progress: Progress
+) -> ComparisonReport:
     """Compares the tasks of `config` with those of `other`, pair by pair.
 
     Args:
@@ -153,23 +162,23 @@ async def compare_tasks(
     first: Sequence[LoadedTask],
     second: Sequence[LoadedTask],
     config: AdmitConfig,
-    options: AgainstOptions,
+    options: ComparisonOptions,
     settings: Settings,
     progress: Progress,
-) -> AgainstReport:
+) -> ComparisonReport:
     """As `compare_environments`, with the tasks themselves."""
-    pairs, unpaired = _paired(first, second)
-    async with open_resources(config.as_run(), settings, (*first, *second), OracleAgent()) as means:
-        work = _Work(options, config.seed, means.preparer)
+    pairs, unpaired = _pair_tasks(first, second)
+    async with open_resources(config.as_run(), settings, (*first, *second), OracleAgent()) as resources:
+        comparer = _PairComparer(options, config.seed, resources.preparer)
         for one, two in pairs:
-            await work.compare(one, two)
+            await comparer.compare(one, two)
         runs: tuple[str, ...] = ()
         if options.rollouts and pairs:
-            runs = await _Rollouts(options, config, settings, means, work).run(pairs, progress)
-    return AgainstReport(len(pairs), work.tests, work.unstable, (*unpaired, *work.found), runs)
+            runs = await _Rollouts(options, config, settings, resources, comparer).run(pairs, progress)
+    return ComparisonReport(len(pairs), comparer.tests, comparer.unstable, (*unpaired, *comparer.divergences), runs)
 
 
-def _paired(
+def _pair_tasks(
     first: Sequence[LoadedTask], second: Sequence[LoadedTask]
 ) -> tuple[list[tuple[LoadedTask, LoadedTask]], list[Divergence]]:
     """By name; where no name is common, in their order."""
@@ -182,21 +191,25 @@ def _paired(
             )
         return list(zip(first, second, strict=True)), []
     pairs = [(one, others[one.task.id]) for one in first if one.task.id in others]
-    known = {one.task.id for one, _ in pairs}
-    alone = [
-        Divergence("property", one.task.id, "task", "there", "missing") for one in first if one.task.id not in known
+    paired_ids = {one.task.id for one, _ in pairs}
+    unpaired = [
+        Divergence("property", one.task.id, "task", "there", "missing")
+        for one in first
+        if one.task.id not in paired_ids
     ]
-    alone += [Divergence("property", t.task.id, "task", "missing", "there") for t in second if t.task.id not in known]
-    return pairs, alone
+    unpaired += [
+        Divergence("property", t.task.id, "task", "missing", "there") for t in second if t.task.id not in paired_ids
+    ]
+    return pairs, unpaired
 
 
-class _Work:
+class _PairComparer:
     """The comparisons, as they are made."""
 
-    def __init__(self, options: AgainstOptions, seed: int, preparer: Preparer | None) -> None:
+    def __init__(self, options: ComparisonOptions, seed: int, preparer: Preparer | None) -> None:
         self.tests: dict[str, int] = dict.fromkeys(LAYERS, 0)
         self.unstable = 0
-        self.found: list[Divergence] = []
+        self.divergences: list[Divergence] = []
         self.options = options
         self._seed = seed
         self._preparer = preparer
@@ -204,8 +217,8 @@ class _Work:
 
     def diverge(self, divergence: Divergence) -> None:
         """Notes one."""
-        texts = {"one": shown(divergence.one), "other": shown(divergence.other)}
-        self.found.append(msgspec.structs.replace(divergence, **texts))
+        texts = {"one": truncate_text(divergence.one), "other": truncate_text(divergence.other)}
+        self.divergences.append(msgspec.structs.replace(divergence, **texts))
 
     async def compare(self, one: LoadedTask, other: LoadedTask) -> None:
         """Property and interaction tests of a pair."""
@@ -217,7 +230,7 @@ class _Work:
             return
         first, second = self._side(one), self._side(other)
         files = await self._properties(first, second)
-        for seed, actions in [*await self._guided(one, other), *await self._drawn(first, files)]:
+        for seed, actions in [*await self._hook_actions(one, other), *await self._draw_actions(first, files)]:
             if await self._interact(first, second, seed, actions):
                 return
 
@@ -229,8 +242,8 @@ class _Work:
 
     async def _properties(self, first: Side, second: Side) -> list[str]:
         """Compares what both declare; the files that both have."""
-        one = {**_record(first.loaded), **await first.declared()}
-        two = {**_record(second.loaded), **await second.declared()}
+        one = {**_record(first.loaded), **await first.read_declarations()}
+        two = {**_record(second.loaded), **await second.read_declarations()}
         for name in sorted(one.keys() | two.keys()):
             self.tests["property"] += 1
             if one.get(name) != two.get(name):
@@ -238,73 +251,85 @@ class _Work:
                 self.diverge(Divergence("property", first.loaded.task.id, name, *texts))
         return sorted(name.removeprefix("file ") for name in one.keys() & two.keys() if name.startswith("file "))
 
-    async def _guided(self, one: LoadedTask, other: LoadedTask) -> list[tuple[str, tuple[Action, ...]]]:
+    async def _hook_actions(self, one: LoadedTask, other: LoadedTask) -> list[tuple[str, tuple[Action, ...]]]:
         """The calls that the worlds' own hooks name."""
-        found: dict[str, tuple[Action, ...]] = {}
+        actions_by_hook: dict[str, tuple[Action, ...]] = {}
         for side, loaded in (("one", one), ("other", other)):
             if loaded.task.environment.kind == "workspace":
                 continue
-            hooks = await hooks_of(loaded, self._seed)
-            ways = {"oracle": hooks.oracle or (), **(hooks.null or {}), **(hooks.perturb or {})}
-            for name, calls in ways.items():
+            hooks = await collect_hooks(loaded, self._seed)
+            calls_by_hook = {"oracle": hooks.oracle or (), **(hooks.null or {}), **(hooks.perturb or {})}
+            for name, calls in calls_by_hook.items():
                 actions = tuple(Action(call.name, call.parsed or {}) for call in calls)
-                if actions and actions not in found.values():
-                    found[f"{side}'s {name}"] = actions
-        return list(found.items())
+                if actions and actions not in actions_by_hook.values():
+                    actions_by_hook[f"{side}'s {name}"] = actions
+        return list(actions_by_hook.items())
 
-    async def _drawn(self, first: Side, files: Sequence[str]) -> list[tuple[str, tuple[Action, ...]]]:
+    async def _draw_actions(self, first: Side, files: Sequence[str]) -> list[tuple[str, tuple[Action, ...]]]:
         seeds = [f"{self._seed} {first.loaded.task.id} {number}" for number in range(self.options.episodes)]
         if first.loaded.task.environment.kind == "workspace":
             return [(seed, shell_actions(files[:200], self.options.steps, seed)) for seed in seeds]
-        standing = await first.open()
+        environment = await first.open()
         try:
-            specs = standing.tools.specs()
+            specs = environment.tools.specs()
         finally:
-            await standing.close()
+            await environment.close()
         return [(seed, tool_actions(specs, self.options.steps, seed)) for seed in seeds]
 
     async def _interact(self, first: Side, second: Side, seed: str, actions: Sequence[Action]) -> bool:
         """One sequence on both; whether they parted."""
-        standings: list[Standing] = []
+        environments: list[OpenEnvironment] = []
         try:
             for side in (first, first, second):
-                standings.append(await side.open())
-            return await self._in_step(first.loaded, second.loaded, standings, seed, actions)
+                environments.append(await side.open())
+            return await self._compare_steps(first.loaded, second.loaded, environments, seed, actions)
         finally:
-            for standing in standings:
-                await standing.close()
+            for environment in environments:
+                await environment.close()
 
-    async def _in_step(
-        self, one: LoadedTask, other: LoadedTask, standings: Sequence[Standing], seed: str, actions: Sequence[Action]
+    async def _compare_steps(
+        self,
+        one: LoadedTask,
+        other: LoadedTask,
+        environments: Sequence[OpenEnvironment],
+        seed: str,
+        actions: Sequence[Action],
     ) -> bool:
         repeats = True
         for number, action in enumerate(actions, 1):
-            seen, again, opposite = [await act(standing, action, self._volatile) for standing in standings]
-            repeats = repeats and seen.state == again.state
-            for about, same in (("observation", seen.observation == again.observation), ("state", repeats)):
+            result, repeated, opposite = [
+                await perform_action(environment, action, self._volatile) for environment in environments
+            ]
+            repeats = repeats and result.state == repeated.state
+            for about, same in (("observation", result.observation == repeated.observation), ("state", repeats)):
                 if not same:
                     self.unstable += 1
                     continue
                 self.tests["interaction"] += 1
-                if getattr(seen, about) != getattr(opposite, about):
+                if getattr(result, about) != getattr(opposite, about):
                     led = tuple(step.describe() for step in actions[:number])
-                    texts = _parted(about, seen, opposite)
+                    texts = _differing_texts(about, result, opposite)
                     self.diverge(Divergence("interaction", one.task.id, about, *texts, led, seed))
                     return True
-        return repeats and await self._judged(one, other, standings, seed, actions)
+        return repeats and await self._compare_verdicts(one, other, environments, seed, actions)
 
-    async def _judged(
-        self, one: LoadedTask, other: LoadedTask, standings: Sequence[Standing], seed: str, actions: Sequence[Action]
+    async def _compare_verdicts(
+        self,
+        one: LoadedTask,
+        other: LoadedTask,
+        environments: Sequence[OpenEnvironment],
+        seed: str,
+        actions: Sequence[Action],
     ) -> bool:
-        facts, _, opposite = [await standing.facts() for standing in standings]
+        facts, _, opposite = [await environment.facts() for environment in environments]
         if facts is None or opposite is None:
             return False
         self.tests["rollout"] += 1
-        verdict, opposed = _verdict(one, facts), _verdict(other, opposite)
-        if verdict != opposed:
+        verdict, other_verdict = _verdict(one, facts), _verdict(other, opposite)
+        if verdict != other_verdict:
             led = tuple(step.describe() for step in actions)
-            self.diverge(Divergence("rollout", one.task.id, "verdict", verdict, opposed, led, seed))
-        return verdict != opposed
+            self.diverge(Divergence("rollout", one.task.id, "verdict", verdict, other_verdict, led, seed))
+        return verdict != other_verdict
 
 
 def _verdict(loaded: LoadedTask, facts: dict[str, Any]) -> str:
@@ -319,11 +344,11 @@ def _record(loaded: LoadedTask) -> dict[str, str]:
     return {name: canonical_bytes(value).decode() for name, value in parts.items()}
 
 
-def _parted(about: str, seen: Seen, opposite: Seen) -> tuple[str, str]:
+def _differing_texts(about: str, result: ActionResult, opposite: ActionResult) -> tuple[str, str]:
     """Of a state only the lines that differ."""
     if about == "observation":
-        return seen.observation, opposite.observation
-    one, two = seen.state.split("\n"), opposite.state.split("\n")
+        return result.observation, opposite.observation
+    one, two = result.state.split("\n"), opposite.state.split("\n")
     return "\n".join(line for line in one if line not in two), "\n".join(line for line in two if line not in one)
 
 
@@ -331,32 +356,37 @@ class _Rollouts:
     """The same agents on both sides, in two runs of the store."""
 
     def __init__(
-        self, options: AgainstOptions, config: AdmitConfig, settings: Settings, means: RunResources, work: _Work
+        self,
+        options: ComparisonOptions,
+        config: AdmitConfig,
+        settings: Settings,
+        resources: RunResources,
+        comparer: _PairComparer,
     ) -> None:
         self._options = options
         self._config = config
         self._settings = settings
-        self._means = means
-        self._work = work
+        self._resources = resources
+        self._comparer = comparer
 
     async def run(self, pairs: Sequence[tuple[LoadedTask, LoadedTask]], progress: Progress) -> tuple[str, ...]:
         """Runs them and notes verdicts that differ; the names of the runs."""
         name, outcomes, runs = self._config.run or new_run_name("against"), [], []
         for side, label in enumerate(("one", "other")):
-            planned = [p for pair in pairs for p in self._planned(pair[0], pair[side])]
+            planned = [p for pair in pairs for p in self._plan_attempts(pair[0], pair[side])]
             if not planned:
                 return ()
             runs.append(f"{name}-{label}")
             outcomes.append(await self._outcomes(runs[-1], planned, progress))
         for one in sorted(outcomes[0]):
-            self._work.tests["rollout"] += 1
-            verdict, opposed = (found.get(one) or "none" for found in outcomes)
-            if verdict != opposed:
+            self._comparer.tests["rollout"] += 1
+            verdict, other_verdict = (found.get(one) or "none" for found in outcomes)
+            if verdict != other_verdict:
                 task, _, agent = one.rpartition("@")
-                self._work.diverge(Divergence("rollout", task, f"verdict of {agent}", verdict, opposed))
+                self._comparer.diverge(Divergence("rollout", task, f"verdict of {agent}", verdict, other_verdict))
         return tuple(runs)
 
-    def _planned(self, first: LoadedTask, own: LoadedTask) -> Iterator[PlannedAttempt]:
+    def _plan_attempts(self, first: LoadedTask, own: LoadedTask) -> Iterator[PlannedAttempt]:
         """Seeds and names are the first side's, so that both runs have the same."""
         for agent in _agents(first):
             for number in range(self._options.rollouts):
@@ -372,7 +402,7 @@ class _Rollouts:
             "agent": "several",
         }
         with RunStore.create(self._settings.store, run, manifest) as store:
-            await run_attempts(store, self._means, planned, progress)
+            await run_attempts(store, self._resources, planned, progress)
             return {row.attempt: row.outcome for row in store.attempts() if row.final}
 
 

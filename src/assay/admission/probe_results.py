@@ -14,10 +14,10 @@ from assay.verdicts import REWARD_OVERRULED
 from .knowledge import changes_in
 from .probe import Group, Probe
 
-__all__ = ["Observed", "observe"]
+__all__ = ["ProbeResult", "collect_probe_results"]
 
 
-class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
+class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """One probe and how it went."""
 
     probe: str
@@ -62,7 +62,7 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.outcome == "pass"
 
 
-def observe(store: RunStore, task: str, probes: Iterable[Probe]) -> dict[str, Observed]:
+def collect_probe_results(store: RunStore, task: str, probes: Iterable[Probe]) -> dict[str, ProbeResult]:
     """Probe id to what became of it; an attempt that has not ended is absent.
 
     Raises:
@@ -73,11 +73,11 @@ def observe(store: RunStore, task: str, probes: Iterable[Probe]) -> dict[str, Ob
     for probe in probes:
         row = rows.get(f"{task}@{probe.id}")
         if row is not None:
-            found[probe.id] = _observed(store, row, probe)
+            found[probe.id] = _read_probe_result(store, row, probe)
     return found
 
 
-def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
+def _read_probe_result(store: RunStore, row: AttemptRow, probe: Probe) -> ProbeResult:
     verdicts: list[Verdict] = []
     facts: list[Evidence] = []
     kept = {
@@ -98,7 +98,7 @@ def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
     deciding = next((v for v in verdicts if v.status == row.outcome), None)
     cost = next((f.data for f in facts if f.kind == "verification_cost"), {})
     used = next((f.data for f in reversed(facts) if f.kind == "attempt_cost"), {})
-    observed = Observed(
+    observed = ProbeResult(
         probe=probe.name,
         group=probe.group,
         wanted=probe.wanted,
@@ -120,13 +120,13 @@ def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
         holds=_holds(probe, facts),
         separation=deciding.separation if deciding is not None else "unknown",
         output=_last_line(facts) if probe.group in ("completeness", "strictness") and row.outcome != "pass" else "",
-        told=_told(facts),
+        told=_read_details(facts),
     )
     members = tuple(member.name for member in probe.members)
     return msgspec.structs.replace(observed, members=members, covers=_covers(store, probe, observed, facts))
 
 
-def _covers(store: RunStore, probe: Probe, observed: Observed, facts: list[Evidence]) -> tuple[str, ...]:
+def _covers(store: RunStore, probe: Probe, observed: ProbeResult, facts: list[Evidence]) -> tuple[str, ...]:
     """Returns the names of the members that need no attempt of their own; empty where all of them do."""
     names = tuple(member.name for member in probe.members)
     if probe.group == "completeness":
@@ -157,7 +157,7 @@ def _holds(probe: Probe, facts: list[Evidence]) -> bool | None:
     return all(bool(f.data.get("holds")) for f in facts if f.kind == "circumstance")
 
 
-def _told(facts: list[Evidence]) -> dict[str, str]:
+def _read_details(facts: list[Evidence]) -> dict[str, str]:
     told = {}
     for fact in facts:
         if fact.kind == "world_ended" and isinstance(fact.data.get("digest"), str):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from assay.agents.cheats.interface import Knowledge
 from assay.tasks import LoadedTask
 
-__all__ = ["Told", "folder_files", "told_of"]
+__all__ = ["AgentTexts", "collect_agent_texts", "folder_files"]
 
 MOST_BYTES = 48 * 1024 * 1024
 """Of all files together; what is beyond it is not looked at."""
@@ -20,37 +20,39 @@ MOST_FILE = 4 * 1024 * 1024
 MOST_MEMBERS = 20_000
 
 
-class Told(NamedTuple):
+class AgentTexts(NamedTuple):
     """Texts by what they are."""
 
-    said: str
+    instruction: str
     """The instruction, of all steps."""
     image: dict[str, bytes]
     """Files that go into the image: path below `environment/`, with members of archives after a colon."""
-    known: tuple[str, ...]
+    context: tuple[str, ...]
     """What the task's own settings say, and the texts that solving changed, as they were before."""
 
-    def holds(self, words: str) -> bool:
+    def mentions(self, words: str) -> bool:
         """Returns whether it stands anywhere that an agent can read; case and the border of words do not count."""
-        return self.says(words) or self._in_image(words)
+        return self.in_instruction(words) or self._in_image(words)
 
-    def says(self, words: str) -> bool:
+    def in_instruction(self, words: str) -> bool:
         """Returns whether the instruction has it."""
-        return words.casefold() in self.said.casefold()
+        return words.casefold() in self.instruction.casefold()
 
     def _in_image(self, words: str) -> bool:
         data = words.encode()
-        if any(words in name for name in self.image) or any(words in text for text in self.known):
+        if any(words in name for name in self.image) or any(words in text for text in self.context):
             return True
         pattern = re.compile(rb"(?<!\w)" + re.escape(data) + rb"(?!\w)") if re.fullmatch(r"\w+", words) else None
         holders = (text for text in self.image.values() if data in text)
         return any(pattern is None or pattern.search(text) is not None for text in holders)
 
 
-def told_of(loaded: LoadedTask, knowledge: Knowledge | None) -> Told:
+def collect_agent_texts(loaded: LoadedTask, knowledge: Knowledge | None) -> AgentTexts:
     """Reads it; bounded, and nothing is unpacked to a disk."""
-    asked = loaded.task.instruction
-    texts = [asked if isinstance(asked, str) else "\n".join(str(message.content) for message in asked)]
+    instruction = loaded.task.instruction
+    texts = [
+        instruction if isinstance(instruction, str) else "\n".join(str(message.content) for message in instruction)
+    ]
     texts += [step.instruction for step in loaded.steps]
     image: dict[str, bytes] = {}
     if loaded.folder is not None:
@@ -61,9 +63,9 @@ def told_of(loaded: LoadedTask, knowledge: Knowledge | None) -> Told:
                 image.update((f"{path}:{name}", member) for name, member in _members(data))
     before = (f.before for f in knowledge.changed) if knowledge is not None else ()
     parameters = loaded.task.environment.parameters
-    given = str([parameters.get(name) for name in ("collect", "artifacts", "env", "healthcheck", "workdir")])
-    known = (given, *(b.decode(errors="replace") for b in before if b is not None))
-    return Told("\n".join(texts), image, known)
+    settings = str([parameters.get(name) for name in ("collect", "artifacts", "env", "healthcheck", "workdir")])
+    context = (settings, *(b.decode(errors="replace") for b in before if b is not None))
+    return AgentTexts("\n".join(texts), image, context)
 
 
 def folder_files(folder: Path) -> Iterator[tuple[str, bytes]]:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assay.admission._against_actions import draw_argument, shell_actions, tool_actions
-from assay.admission.against import AgainstOptions, AgainstReport, compare_tasks
+from assay.admission._comparison_actions import draw_argument, shell_actions, tool_actions
 from assay.admission.config import AdmitConfig
+from assay.admission.environment_comparison import ComparisonOptions, ComparisonReport, compare_tasks
 from assay.environments.interface import ToolSpec
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Observation, Task, ToolCall, digest_record
@@ -111,15 +111,15 @@ def world(kind: str, expected: int = 10, **more: Any) -> LoadedTask:
 
 
 async def compared(
-    folder: Path, one: LoadedTask, other: LoadedTask, options: AgainstOptions | None = None
-) -> AgainstReport:
+    folder: Path, one: LoadedTask, other: LoadedTask, options: ComparisonOptions | None = None
+) -> ComparisonReport:
     settings = Settings(Settings.from_environment().cache, folder / "store")
     config = AdmitConfig(tasks=("given",), seed=1)
-    return await compare_tasks([one], [other], config, options or AgainstOptions(rollouts=0), settings, Tally())
+    return await compare_tasks([one], [other], config, options or ComparisonOptions(rollouts=0), settings, Tally())
 
 
 async def test_another_implementation_of_the_same_world_is_equivalent(tmp_path: Path) -> None:
-    report = await compared(tmp_path, world("Counter"), world("Rewritten"), AgainstOptions(rollouts=1))
+    report = await compared(tmp_path, world("Counter"), world("Rewritten"), ComparisonOptions(rollouts=1))
     assert report.equivalent
     assert report.tests["interaction"] > 100
     assert report.tests["rollout"] >= 9
@@ -154,9 +154,11 @@ async def test_what_the_first_does_not_repeat_itself_is_no_divergence(tmp_path: 
 
 
 async def test_declared_volatile_text_is_not_compared(tmp_path: Path) -> None:
-    report = await compared(tmp_path, world("Counter"), world("Talks"), AgainstOptions(rollouts=0, volatile=("now ",)))
+    report = await compared(
+        tmp_path, world("Counter"), world("Talks"), ComparisonOptions(rollouts=0, volatile=("now ",))
+    )
     assert not report.equivalent
-    hidden = AgainstOptions(rollouts=0, volatile=(r'"content":"[^"]*"',))
+    hidden = ComparisonOptions(rollouts=0, volatile=(r'"content":"[^"]*"',))
     assert (await compared(tmp_path, world("Counter"), world("Talks"), hidden)).equivalent
 
 
@@ -180,7 +182,7 @@ def workspace(folder: Path, name: str, files: Mapping[str, str]) -> LoadedTask:
 
 
 async def test_workspaces_are_compared_in_sandboxes(tmp_path: Path) -> None:
-    options = AgainstOptions(episodes=2, steps=5, rollouts=1)
+    options = ComparisonOptions(episodes=2, steps=5, rollouts=1)
     one, same = workspace(tmp_path, "a", {}), workspace(tmp_path, "b", {"README.md": "another text for people"})
     report = await compared(tmp_path, one, same, options)
     assert report.divergences == ()
@@ -201,9 +203,9 @@ async def test_workspaces_are_compared_in_sandboxes(tmp_path: Path) -> None:
 async def test_tasks_that_cannot_be_paired_are_refused_in_words(tmp_path: Path) -> None:
     settings = Settings(Settings.from_environment().cache, tmp_path)
     with pytest.raises(UserError, match="cannot be paired"):
-        await compare_tasks([], [world("Counter")], AdmitConfig(tasks=("x",)), AgainstOptions(), settings, Tally())
+        await compare_tasks([], [world("Counter")], AdmitConfig(tasks=("x",)), ComparisonOptions(), settings, Tally())
     with pytest.raises(UserError, match="no regular expression"):
-        AgainstOptions(volatile=("(",))
+        ComparisonOptions(volatile=("(",))
 
 
 async def test_a_world_and_a_workspace_are_never_equivalent(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class Action(NamedTuple):
 def tool_actions(specs: Sequence[ToolSpec], steps: int, seed: str) -> tuple[Action, ...]:
     """Calls of tools with arguments drawn from their schemas; about one in six is wrong on purpose."""
     draw = random.Random(seed)
-    found = []
+    actions = []
     for _ in range(steps):
         spec = draw.choice(list(specs)) if specs else ToolSpec("none", "", {})
         arguments = draw_argument(spec.parameters, draw)
@@ -54,8 +54,8 @@ def tool_actions(specs: Sequence[ToolSpec], steps: int, seed: str) -> tuple[Acti
             given = {key: value for key, value in given.items() if key != sorted(given)[0]}
         elif kind == 1 and given:
             given = {**given, sorted(given)[0]: [None]}
-        found.append(Action(f"{spec.name}_x" if kind == 2 else spec.name, given))
-    return tuple(found)
+        actions.append(Action(f"{spec.name}_x" if kind == 2 else spec.name, given))
+    return tuple(actions)
 
 
 def draw_argument(schema: Any, draw: random.Random, depth: int = 0) -> Any:
@@ -109,16 +109,16 @@ def _bound(value: Any) -> int | None:
 def shell_actions(files: Sequence[str], steps: int, seed: str) -> tuple[Action, ...]:
     """Commands on the files that are there, dull ones that look around and make files, reads, and edits."""
     draw = random.Random(seed)
-    found: list[Action] = []
+    actions: list[Action] = []
     for _ in range(steps):
         file, kind = (draw.choice(list(files)) if files else "./none"), draw.randrange(10)
         if kind < 5 and files:
             command = draw.choice(_ON_FILES).format(file=f"'{file}'", word=draw.choice(("alpha", "beta")))
-            found.append(Action("shell", {"command": command, "timeout_s": 20.0}))
+            actions.append(Action("shell", {"command": command, "timeout_s": 20.0}))
         elif kind < 7:
-            found.append(Action("shell", {"command": random_command(draw, 0.0), "timeout_s": 20.0}))
+            actions.append(Action("shell", {"command": random_command(draw, 0.0), "timeout_s": 20.0}))
         elif kind < 9:
-            found.append(Action("read", {"path": file, "start": draw.choice((1, 1, 3)), "lines": 20}))
+            actions.append(Action("read", {"path": file, "start": draw.choice((1, 1, 3)), "lines": 20}))
         else:
-            found.append(Action("edit", {"path": draw.choice((file, "./new.txt")), "old": "", "new": "text\n"}))
-    return tuple(found)
+            actions.append(Action("edit", {"path": draw.choice((file, "./new.txt")), "old": "", "new": "text\n"}))
+    return tuple(actions)

@@ -16,22 +16,22 @@ from assay.records import Observation, canonical_bytes
 from assay.rollout.attempt.preparation import Preparer
 from assay.tasks import LoadedTask
 
-from ._against_actions import Action
+from ._comparison_actions import Action
 
-__all__ = ["Seen", "Side", "Standing", "WorkspaceSide", "WorldSide", "hidden"]
+__all__ = ["ActionResult", "OpenEnvironment", "Side", "WorkspaceSide", "WorldSide", "mask_volatile"]
 
 LIST = "find . -type f -not -path './.git/*' -exec sha256sum {} + 2>/dev/null | sort -k 2 | head -n 20000"
 _SHOWN = 2_000
 
 
-class Seen(NamedTuple):
+class ActionResult(NamedTuple):
     """What one action brought, as text without what is declared volatile."""
 
     observation: str
     state: str
 
 
-class Standing(Protocol):
+class OpenEnvironment(Protocol):
     """An environment that is open."""
 
     tools: Tools
@@ -54,38 +54,40 @@ class Side(Protocol):
 
     loaded: LoadedTask
 
-    async def open(self) -> Standing:
+    async def open(self) -> OpenEnvironment:
         """A fresh one. Raises `TaskError`, `UserError` or `EnvironmentFailure` where it cannot."""
         ...
 
-    async def declared(self) -> dict[str, str]:
+    async def read_declarations(self) -> dict[str, str]:
         """Returns what it declares beside the task's own record: name to canonical text."""
         ...
 
 
-def hidden(text: str, volatile: tuple[re.Pattern[str], ...]) -> str:
+def mask_volatile(text: str, volatile: tuple[re.Pattern[str], ...]) -> str:
     """The text without what is declared volatile."""
     for pattern in volatile:
         text = pattern.sub("<volatile>", text)
     return text
 
 
-async def act(standing: Standing, action: Action, volatile: tuple[re.Pattern[str], ...]) -> Seen:
+async def perform_action(
+    environment: OpenEnvironment, action: Action, volatile: tuple[re.Pattern[str], ...]
+) -> ActionResult:
     """One action. What the environment raises is an observation like any other, and named so."""
     try:
         with boundary(TaskError, "the environment raised"):
-            seen = await standing.tools.call(action.tool, action.arguments)
+            seen = await environment.tools.call(action.tool, action.arguments)
     except TaskError as exc:
         text = f"raised {type(exc.__cause__).__name__}"
     else:
-        text = _observed(seen)
-    return Seen(hidden(text, volatile), hidden(await standing.state(), volatile))
+        text = _render_observation(seen)
+    return ActionResult(mask_volatile(text, volatile), mask_volatile(await environment.state(), volatile))
 
 
-def _observed(seen: Observation) -> str:
+def _render_observation(seen: Observation) -> str:
     """All that an agent is shown, without how long it took and where the whole is kept."""
-    shown = {"content": seen.content, "error": seen.error, "exit_code": seen.exit_code, "stderr": seen.stderr}
-    return canonical_bytes({**shown, "timed_out": seen.timed_out}).decode()
+    truncate_text = {"content": seen.content, "error": seen.error, "exit_code": seen.exit_code, "stderr": seen.stderr}
+    return canonical_bytes({**truncate_text, "timed_out": seen.timed_out}).decode()
 
 
 class WorldSide:
@@ -95,30 +97,30 @@ class WorldSide:
         self.loaded = loaded
         self._kind = world_kind(loaded.task.environment.kind)
 
-    async def open(self) -> Standing:
+    async def open(self) -> OpenEnvironment:
         spec = self.loaded.task.environment
         with boundary(TaskError, f"making the environment {spec.kind!r} of task {self.loaded.task.id!r}"):
             world: World = open_world(spec, self._kind)
-        return _StandingWorld(world)
+        return _OpenWorld(world)
 
-    async def declared(self) -> dict[str, str]:
-        """See `Side.declared`: its tools, its first facts."""
-        standing = await self.open()
+    async def read_declarations(self) -> dict[str, str]:
+        """See `Side.read_declarations`: its tools, its first facts."""
+        environment = await self.open()
         try:
-            return {**_tools(standing.tools), "first state": await standing.state()}
+            return {**_tools(environment.tools), "first state": await environment.state()}
         finally:
-            await standing.close()
+            await environment.close()
 
 
-class _StandingWorld:
+class _OpenWorld:
     def __init__(self, world: World) -> None:
         self.tools: Tools = world
         self._world = world
 
     async def state(self) -> str:
         # Not the digest: two implementations may digest the same world in their own ways.
-        told = self._world.collect() if isinstance(self._world, Collects) else None
-        return canonical_bytes({"facts": self._world.facts(), "collected": told}).decode()
+        collected = self._world.collect() if isinstance(self._world, Collects) else None
+        return canonical_bytes({"facts": self._world.facts(), "collected": collected}).decode()
 
     async def facts(self) -> dict[str, Any] | None:
         return self._world.facts()
@@ -134,12 +136,12 @@ class WorkspaceSide:
         self.loaded = loaded
         self._preparer = preparer
 
-    async def open(self) -> Standing:
+    async def open(self) -> OpenEnvironment:
         spec = await self._preparer.spec(self.loaded)
-        return _StandingWorkspace(await self._preparer.backend.open(spec))
+        return _OpenWorkspace(await self._preparer.backend.open(spec))
 
-    async def declared(self) -> dict[str, str]:
-        """See `Side.declared`: what the sandbox is, and the files in its working folder."""
+    async def read_declarations(self) -> dict[str, str]:
+        """See `Side.read_declarations`: what the sandbox is, and the files in its working folder."""
         spec = await self._preparer.spec(self.loaded)
         workspace = await self._preparer.backend.open(spec)
         try:
@@ -150,14 +152,14 @@ class WorkspaceSide:
 
 
 def _sandbox(spec: WorkspaceSpec) -> dict[str, str]:
-    kept = {
+    declared = {
         "workdir": spec.workdir,
         "network": spec.network,
         "user": spec.user,
         "variables": dict(sorted(spec.env.items())),
     }
     limits = {f"limit {name}": value for name, value in msgspec.structs.asdict(spec.limits).items()}
-    return {name: canonical_bytes(value).decode() for name, value in {**kept, **limits}.items()}
+    return {name: canonical_bytes(value).decode() for name, value in {**declared, **limits}.items()}
 
 
 def _tools(tools: Tools) -> dict[str, str]:
@@ -171,7 +173,7 @@ def _files(listing: str) -> dict[str, str]:
     return {f"file {path}": digest for digest, _, path in pairs if path}
 
 
-class _StandingWorkspace:
+class _OpenWorkspace:
     def __init__(self, workspace: Workspace) -> None:
         self.tools: Tools = WorkspaceTools(workspace)
         self._workspace = workspace
@@ -188,6 +190,6 @@ class _StandingWorkspace:
         await self._workspace.close()
 
 
-def shown(text: str) -> str:
+def truncate_text(text: str) -> str:
     """Cut for a report."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... {len(text) - _SHOWN} more characters"
