@@ -12,7 +12,7 @@ from assay.admission.config import AdmitConfig
 from assay.errors import StoreError, UserError
 from assay.records import Noted
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.admitted import certificates, require_admitted
+from assay.rollout.admitted import find_certificates, require_admitted
 from assay.settings import Settings
 from assay.store import RunStore, seal
 from assay.tasks import LoadedTask
@@ -30,14 +30,14 @@ async def admitted(root: Path, task: LoadedTask, run: str, **fields: Any) -> Non
 async def test_a_whole_battery_counts_before_a_later_quick_one(tmp_path: Path) -> None:
     await admitted(tmp_path, GOOD, "whole")
     await admitted(tmp_path, GOOD, "quick", quick=True)
-    (held,) = certificates(tmp_path, [GOOD.task.digest]).values()
+    (held,) = find_certificates(tmp_path, [GOOD.task.digest]).values()
     assert (held.run, held.certificate.quick) == ("whole", False)
 
 
 async def test_of_equals_the_newest_counts(tmp_path: Path) -> None:
     for run in ("one", "two"):
         await admitted(tmp_path, GOOD, run, quick=True)
-    (held,) = certificates(tmp_path, [GOOD.task.digest]).values()
+    (held,) = find_certificates(tmp_path, [GOOD.task.digest]).values()
     assert held.run == "two"
 
 
@@ -47,7 +47,7 @@ async def test_a_run_names_the_certificates_that_it_rests_on(tmp_path: Path) -> 
     await start_run(config, Settings(cache=tmp_path / "cache", store=tmp_path), Tally(), tasks=[GOOD])
     with RunStore.open(tmp_path, "r") as store:
         (named,) = store.manifest()["certificates"].values()
-    (held,) = certificates(tmp_path, [GOOD.task.digest]).values()
+    (held,) = find_certificates(tmp_path, [GOOD.task.digest]).values()
     assert tuple(named) == (held.run, held.chain, held.head)
 
 

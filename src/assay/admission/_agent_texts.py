@@ -1,4 +1,4 @@
-"""What an agent is told of a task, or can look up at its start: the instruction, and the texts that the image holds."""
+"""Texts that an agent can read before it starts: the instruction and the files in the image."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from assay.tasks import LoadedTask
 __all__ = ["AgentTexts", "collect_agent_texts", "folder_files"]
 
 MOST_BYTES = 48 * 1024 * 1024
-"""Of all files together; what is beyond it is not looked at."""
+"""Bytes of all files together; the rest is skipped."""
 MOST_FILE = 4 * 1024 * 1024
 MOST_MEMBERS = 20_000
 
 
 class AgentTexts(NamedTuple):
-    """Texts by what they are."""
+    """Texts that an agent can read, by source."""
 
     instruction: str
-    """The instruction, of all steps."""
+    """Instruction of all steps."""
     image: dict[str, bytes]
-    """Files that go into the image: path below `environment/`, with members of archives after a colon."""
+    """Path below `environment/` to content; members of archives follow a colon."""
     context: tuple[str, ...]
-    """What the task's own settings say, and the texts that solving changed, as they were before."""
+    """Settings of the task, and the texts before the solution changed them."""
 
     def mentions(self, words: str) -> bool:
-        """Returns whether it stands anywhere that an agent can read; case and the border of words do not count."""
+        """Returns whether any of the texts contains the words. The instruction ignores case; the image needs whole
+        words."""
         return self.in_instruction(words) or self._in_image(words)
 
     def in_instruction(self, words: str) -> bool:
-        """Returns whether the instruction has it."""
+        """Returns whether the instruction contains the words, ignoring case."""
         return words.casefold() in self.instruction.casefold()
 
     def _in_image(self, words: str) -> bool:
@@ -48,7 +49,7 @@ class AgentTexts(NamedTuple):
 
 
 def collect_agent_texts(loaded: LoadedTask, knowledge: Knowledge | None) -> AgentTexts:
-    """Reads it; bounded, and nothing is unpacked to a disk."""
+    """Collects the texts within the byte limits; archives are read in memory."""
     instruction = loaded.task.instruction
     texts = [
         instruction if isinstance(instruction, str) else "\n".join(str(message.content) for message in instruction)
@@ -69,7 +70,7 @@ def collect_agent_texts(loaded: LoadedTask, knowledge: Knowledge | None) -> Agen
 
 
 def folder_files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """The regular files below a folder with their relative paths; links are not followed. Bounded."""
+    """Yields the regular files below a folder with their relative paths, within the byte limits. Skips links."""
     left = MOST_BYTES
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
         if path.is_symlink() or not path.is_file() or path.stat().st_size > min(left, MOST_FILE):

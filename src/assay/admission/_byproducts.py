@@ -1,4 +1,4 @@
-"""Finds files that solving adds and that no verifier reads: a script that wrote the answer, notes, a log.
+"""Finds by-products: files that the solution adds and that no verifier reads (scripts, notes, logs).
 
 A cheat in such a file, or a change to it, says nothing about the verifier. Invariant: a file is a by-product only where
 another one is named, and where the verifier's files show all that they start and read by name. Pure.
@@ -15,17 +15,17 @@ from assay.agents.cheats.interface import SolutionFile
 __all__ = ["find_byproducts"]
 
 _LISTS = re.compile(r"glob|listdir|scandir|iterdir|os\.walk|\bfind\b|\bls\b|copytree|\bcp -|/\*|\*\.")
-"""The verifier reads whatever it finds in a folder."""
+"""Matches verifiers that read every file of a folder."""
 _READ_UNNAMED = re.compile(
     r"(?:^|/)(?:conftest|__init__|__main__|setup|sitecustomize|usercustomize)\.py$|\.(?:toml|cfg|ini|pth|mk)$|(?:^|/)Makefile$"
 )
-"""Files that some program reads without being told their names."""
+"""Files that programs read by convention."""
 
 
 def find_byproducts(
     files: Sequence[SolutionFile], artifacts: Iterable[str], verifier: str, agent_texts: Iterable[str]
 ) -> frozenset[str]:
-    """Returns the paths of added files that neither the task nor the verifier, nor a file in use, names.
+    """Returns the paths of added files that neither the task, the verifier nor a file in use names.
 
     Args:
         files: What solving changes.

@@ -1,4 +1,4 @@
-"""Which functions of a file are worth calling to tell two versions of it apart."""
+"""Selects the functions to call when two versions of a file are compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = 12
 
 
 def called_functions(one: str, other: str) -> tuple[str, ...]:
-    """Public functions that differ between two versions of a file, then public ones of the same file that lead there.
+    """Returns the public functions that differ between two versions of a file, then public functions that call them.
 
     Methods count where neither they nor their class are private. What changed at module level may reach everything:
     then all public functions are named. Empty where a version is no program.
@@ -38,7 +38,7 @@ def called_functions(one: str, other: str) -> tuple[str, ...]:
 
 
 def _sources(text: str) -> dict[str, str]:
-    """Top-level functions and methods with their code, docstrings included; under the empty name what is around."""
+    """Maps top-level functions and methods to their code with docstrings; the empty name holds module-level code."""
     program = parse(text)
     found: dict[str, str] = {}
     for info in functions(program):

@@ -1,4 +1,4 @@
-"""When two data files say the same: parsed where the format is known, else without trailing space."""
+"""Compares data files by content: parsed where the format is supported, else without trailing whitespace."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _json(text: str) -> Hashable:
 
 
 def _number(text: str) -> tuple[str, str]:
-    """Numbers as written: whether `1.0` may stand for `1` is the task's to say."""
+    """Returns a number as it is written: the task decides whether `1.0` may replace `1`."""
     return ("number", text)
 
 

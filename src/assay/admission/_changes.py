@@ -1,4 +1,4 @@
-"""What a reference solution changed, taken apart: which files are worth rewriting, which lines of them, which hunks."""
+"""Splits the reference solution's changes into files, lines and hunks that can be rewritten."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = [
 
 FileRole = Literal["python", "program", "data"]
 MOST_BYTES = 512 * 1024
-"""Larger files are only put back as they were."""
+"""Larger files are restored, never rewritten."""
 MOST_COMPARED = 4_000_000
-"""Lines times lines that are compared one by one; what differs more counts as changed throughout."""
+"""Limit of the product of both line counts; beyond it the whole file counts as changed."""
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _LEFT_BY_RUNNING = re.compile(
     r"/(?:__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.git|\.hypothesis|node_modules|\.cache)/|\.py[co]$|"
@@ -35,7 +35,7 @@ _LEFT_BY_RUNNING = re.compile(
 
 
 class Hunk(NamedTuple):
-    """Lines `first` to `last` (from 0, without the last) of the solution's text replaced `before`."""
+    """Lines `first` to `last` (from 0, end exclusive) of the solution's text, which replaced `before`."""
 
     first: int
     last: int
@@ -43,23 +43,23 @@ class Hunk(NamedTuple):
 
 
 class ChangedFile(NamedTuple):
-    """A file that solving added, changed or removed, and that is no by-product of running something."""
+    """A file that the solution added, changed or removed; by-products are excluded."""
 
     solution_file: SolutionFile
     role: FileRole
     before: str | None
-    """None where there was none, or it is no text."""
+    """Content before; None for a new file or one that is not text."""
     after: str | None
-    """None where it is gone, no text, or too large."""
+    """Content after; None for a removed file or one that is not text or too large."""
 
     @property
     def path(self) -> str:
-        """Absolute, in the sandbox."""
+        """Absolute path in the sandbox."""
         return self.solution_file.path
 
 
 def changed_files(knowledge: Knowledge) -> tuple[ChangedFile, ...]:
-    """Returns what is worth rewriting, in order of the paths."""
+    """Returns the files that can be rewritten, in order of path."""
     found = []
     for solution_file in sorted(knowledge.judged, key=lambda file: file.path):
         if _LEFT_BY_RUNNING.search(solution_file.path) or solution_file.before == solution_file.after:
@@ -72,14 +72,14 @@ def changed_files(knowledge: Knowledge) -> tuple[ChangedFile, ...]:
 
 
 def role_of(path: str, data: bytes) -> FileRole:
-    """Returns what kind of rewriting a file stands."""
+    """Returns which kind of rewriting applies to a file."""
     if path.endswith((".py", ".pyi")) or re.match(rb"#![^\n]*\bpython", data):
         return "python"
     return "program" if language_of(path, data) is not None else "data"
 
 
 def text_of(data: bytes | None) -> str | None:
-    """The text, where it is UTF-8 and not too large."""
+    """Returns the text; None where the data is not UTF-8 or too large."""
     if data is None or len(data) > MOST_BYTES or b"\0" in data:
         return None
     try:
@@ -89,12 +89,12 @@ def text_of(data: bytes | None) -> str | None:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines with their ends, as Python's own parser counts them."""
+    """Returns lines with their line ends, as Python's parser counts them."""
     return _LINE.findall(text)
 
 
 def hunks_of(before: str, after: str) -> Iterator[Hunk]:
-    """Where the solution's text differs from the one before, in order."""
+    """Yields the differences between two texts, in order."""
     old, new = lines_of(before), lines_of(after)
     if len(old) * len(new) > MOST_COMPARED:
         yield Hunk(0, len(new), tuple(old))
@@ -105,7 +105,7 @@ def hunks_of(before: str, after: str) -> Iterator[Hunk]:
 
 
 def changed_lines(file: ChangedFile) -> frozenset[int]:
-    """Lines (from 1) of the solution's text that are new or different; all of an added file."""
+    """Returns the line numbers (from 1) that are new or different in the solution's text."""
     if file.after is None:
         return frozenset()
     if file.before is None:

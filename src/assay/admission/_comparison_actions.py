@@ -1,4 +1,4 @@
-"""Actions that both of two environments are put to: drawn from a seed, from what their tools say they take."""
+"""Seeded random actions for two environments under comparison, drawn from their tool schemas."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _ON_FILES = (
 
 
 class Action(NamedTuple):
-    """One tool call."""
+    """A tool call."""
 
     tool: str
     arguments: dict[str, Any]
 
     def describe(self) -> str:
-        """In one line."""
+        """Returns the call as one line."""
         return f"{self.tool} {canonical_bytes(self.arguments).decode()[:300]}"
 
 
 def tool_actions(specs: Sequence[ToolSpec], steps: int, seed: str) -> tuple[Action, ...]:
-    """Calls of tools with arguments drawn from their schemas; about one in six is wrong on purpose."""
+    """Draws tool calls with arguments from their schemas; about one in six is invalid on purpose."""
     draw = random.Random(seed)
     actions = []
     for _ in range(steps):
@@ -59,7 +59,7 @@ def tool_actions(specs: Sequence[ToolSpec], steps: int, seed: str) -> tuple[Acti
 
 
 def draw_argument(schema: Any, draw: random.Random, depth: int = 0) -> Any:
-    """A value that fits a JSON schema, as far as its commonest words say; None where it says nothing known."""
+    """Draws a value for a JSON schema, by its common keywords; None for an unsupported schema."""
     if not isinstance(schema, dict) or depth > DEEP:
         return None
     choices = schema.get("enum") or ([schema["const"]] if "const" in schema else None)
@@ -107,7 +107,7 @@ def _bound(value: Any) -> int | None:
 
 
 def shell_actions(files: Sequence[str], steps: int, seed: str) -> tuple[Action, ...]:
-    """Commands on the files that are there, dull ones that look around and make files, reads, and edits."""
+    """Draws shell commands that list, create, read and edit files."""
     draw = random.Random(seed)
     actions: list[Action] = []
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""One of two environments that are compared: opened as often as asked, acted in by its tools, looked at as text."""
+"""Adapters that open worlds and workspaces for comparison and render their observations and states as text."""
 
 from __future__ import annotations
 
@@ -25,46 +25,46 @@ _SHOWN = 2_000
 
 
 class ActionResult(NamedTuple):
-    """What one action brought, as text without what is declared volatile."""
+    """Observation and state after one action, with volatile text masked."""
 
     observation: str
     state: str
 
 
 class OpenEnvironment(Protocol):
-    """An environment that is open."""
+    """An open environment."""
 
     tools: Tools
 
     async def state(self) -> str:
-        """Returns what it became, as canonical text."""
+        """Returns the state as canonical text."""
         ...
 
     async def facts(self) -> dict[str, Any] | None:
-        """Returns what checks of facts judge; None for a workspace."""
+        """Returns the facts that checks judge; None for a workspace."""
         ...
 
     async def close(self) -> None:
-        """Ends it."""
+        """Closes the environment."""
         ...
 
 
 class Side(Protocol):
-    """Opens standings of one task."""
+    """Opens environments of one task."""
 
     loaded: LoadedTask
 
     async def open(self) -> OpenEnvironment:
-        """A fresh one. Raises `TaskError`, `UserError` or `EnvironmentFailure` where it cannot."""
+        """Opens a fresh environment. Raises `TaskError`, `UserError` or `EnvironmentFailure`."""
         ...
 
     async def read_declarations(self) -> dict[str, str]:
-        """Returns what it declares beside the task's own record: name to canonical text."""
+        """Returns declarations beyond the task record: name to canonical text."""
         ...
 
 
 def mask_volatile(text: str, volatile: tuple[re.Pattern[str], ...]) -> str:
-    """The text without what is declared volatile."""
+    """Replaces volatile text with `<volatile>`."""
     for pattern in volatile:
         text = pattern.sub("<volatile>", text)
     return text
@@ -73,7 +73,7 @@ def mask_volatile(text: str, volatile: tuple[re.Pattern[str], ...]) -> str:
 async def perform_action(
     environment: OpenEnvironment, action: Action, volatile: tuple[re.Pattern[str], ...]
 ) -> ActionResult:
-    """One action. What the environment raises is an observation like any other, and named so."""
+    """Performs one action. An exception of the environment becomes an observation that names its type."""
     try:
         with boundary(TaskError, "the environment raised"):
             seen = await environment.tools.call(action.tool, action.arguments)
@@ -85,7 +85,7 @@ async def perform_action(
 
 
 def _render_observation(seen: Observation) -> str:
-    """All that an agent is shown, without how long it took and where the whole is kept."""
+    """Renders an observation without its duration and storage references."""
     truncate_text = {"content": seen.content, "error": seen.error, "exit_code": seen.exit_code, "stderr": seen.stderr}
     return canonical_bytes({**truncate_text, "timed_out": seen.timed_out}).decode()
 
@@ -104,7 +104,7 @@ class WorldSide:
         return _OpenWorld(world)
 
     async def read_declarations(self) -> dict[str, str]:
-        """See `Side.read_declarations`: its tools, its first facts."""
+        """Returns tools and the first state."""
         environment = await self.open()
         try:
             return {**_tools(environment.tools), "first state": await environment.state()}
@@ -141,7 +141,7 @@ class WorkspaceSide:
         return _OpenWorkspace(await self._preparer.backend.open(spec))
 
     async def read_declarations(self) -> dict[str, str]:
-        """See `Side.read_declarations`: what the sandbox is, and the files in its working folder."""
+        """Returns sandbox settings, tools and the digests of the files in the working folder."""
         spec = await self._preparer.spec(self.loaded)
         workspace = await self._preparer.backend.open(spec)
         try:
@@ -191,5 +191,5 @@ class _OpenWorkspace:
 
 
 def truncate_text(text: str) -> str:
-    """Cut for a report."""
+    """Cuts a text for the report."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... {len(text) - _SHOWN} more characters"

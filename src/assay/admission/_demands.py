@@ -1,7 +1,7 @@
-"""What a verifier's files demand by name: paths, importable names, keys, formats, words. Read from their text alone.
+"""Extracts the names that a verifier's files demand: paths, importable names, keys, formats, words.
 
-Guesses, all of it: a test's text shows what is written there, not what decides. Strings that a test supplies itself (it
-writes them, or passes them on) are left out, as far as their place shows it.
+Heuristic: a test's text does not show which strings decide. Strings that a test supplies itself are left out where the
+syntax shows it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_FILE_CHARS = 400_000
 
 
 class Demand(NamedTuple):
-    """One thing that a verifier's file names."""
+    """A name that a verifier's file contains."""
 
     kind: DemandKind
     value: str
@@ -48,7 +48,7 @@ class Demand(NamedTuple):
 
 
 def parse_python_demands(text: str, where: str) -> tuple[Demand, ...]:
-    """Returns what a Python test file names; empty where it is no Python."""
+    """Returns the demands of a Python test file; empty for text that does not parse."""
     if len(text) > MOST_FILE_CHARS:
         return ()
     try:
@@ -72,7 +72,7 @@ class _Reader:
         )
 
     def read(self) -> Iterator[Demand]:
-        """All demands, in the order of the text as far as `ast.walk` keeps it."""
+        """Yields all demands in the order of `ast.walk`."""
         asked: list[tuple[DemandKind, str, int]] = []
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -101,7 +101,7 @@ class _Reader:
                 yield Demand("name", name.rpartition(".")[2], f"{self._where}:{node.lineno}")
 
     def _attribute(self, node: ast.Attribute) -> Iterator[Demand]:
-        """`module.name`, where the module is imported here and is none of Python's own."""
+        """Yields `module.name` for imported modules outside the standard library."""
         assert isinstance(node.value, ast.Name)
         imported = self._modules()
         if node.value.id in imported and not node.attr.startswith("__"):
@@ -126,7 +126,7 @@ class _Reader:
         yield Demand("path", value, f"{self._where}:{node.lineno}")
 
     def _is_supplied(self, node: ast.AST) -> bool:
-        """Returns whether it is part of a path in a folder of the test's own, or written by the test."""
+        """Returns whether the test writes the path itself or keeps it in a folder of its own."""
         while node in self._parents and not isinstance(node, ast.stmt):
             node = self._parents[node]
             names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if isinstance(node, ast.BinOp) else set()
@@ -136,7 +136,7 @@ class _Reader:
         return False
 
     def _role(self, node: ast.Constant) -> Iterator[DemandKind]:
-        """Returns what the place of a string says of it."""
+        """Yields the kinds of demand that the syntax around a string suggests."""
         parent, value = self._parents.get(node), str(node.value)
         if not value.strip() or len(value) > 200:
             return
@@ -171,7 +171,7 @@ _GREP = re.compile(r"\bgrep\s+(?:-\w+\s+)*(?:\"([^\"$`]{3,120})\"|'([^']{3,120})
 
 
 def parse_shell_demands(text: str, where: str) -> tuple[Demand, ...]:
-    """Returns what a shell script names: absolute paths, and what it greps for."""
+    """Returns the absolute paths and grep patterns of a shell script."""
     found: list[Demand] = []
     if len(text) > MOST_FILE_CHARS:
         return ()

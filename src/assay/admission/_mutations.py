@@ -1,4 +1,4 @@
-"""Every mutant of a reference solution that can be made, before any is chosen: what changes which file into what.
+"""Generates every mutant of a reference solution; `sensitivity` samples them.
 
 A mutant changes one file. Nothing is offered that compiles to the same code as the solution, or has the same bytes.
 """
@@ -19,24 +19,24 @@ from ._changes import ChangedFile, changed_lines, hunks_of, lines_of
 __all__ = ["STRUCTURAL", "Mutation", "generate_mutations"]
 
 STRUCTURAL = ("hunk-dropped", "block-dropped", "file-reverted")
-"""Kinds that take whole pieces of the solution away; they are chosen first."""
+"""Operators that remove whole pieces of the solution; sampled first."""
 MOST_NUMBERS = 40
-"""Numbers of one data file that are changed, each alone; spread over the file."""
+"""Limit of mutated numbers in one data file; spread over the file."""
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,15}(\.\d+)?(?![\w.]*\w)")
 
 
 class Mutation(NamedTuple):
-    """One file's new content; None for its pristine state."""
+    """New content of one file; None restores the pristine state."""
 
     path: str
     operator: str
     content: bytes | None
     literal: str = ""
-    """The number, text, shell command or option that is changed; empty where it is anything else."""
+    """Number, text, shell command or option that is changed; else empty."""
 
 
 def generate_mutations(file: ChangedFile) -> Iterator[Mutation]:
-    """All mutants of one file, in a stable order."""
+    """Yields all mutants of one file, in a stable order."""
     yield Mutation(file.path, "file-reverted", None)
     if file.after is None:
         yield from _mutate_binary(file)
@@ -66,7 +66,7 @@ def _mutation(file: ChangedFile, operator: str, lines: list[str]) -> Mutation:
 
 
 def _blocks(file: ChangedFile) -> Iterator[tuple[int, int]]:
-    """The pieces of an added program: its top-level statements but imports; else what blank lines part."""
+    """Yields the line ranges of an added program's top-level statements without imports, else of its paragraphs."""
     assert file.after is not None
     if file.role == "python":
         try:
@@ -102,7 +102,7 @@ def _mutate_python(file: ChangedFile, text: str) -> Iterator[Mutation]:
 
 
 def _literal(text: str) -> str:
-    """Returns a literal's value as text; empty where it is none, or says nothing (`True`, `None`)."""
+    """Returns the value of a literal as text; empty for expressions and for `True`, `False` and `None`."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -146,7 +146,7 @@ def _mutate_outputs(file: ChangedFile, text: str) -> Iterator[Mutation]:
 
 
 def _shifted(number: str) -> str:
-    """One more, with the digits after the point as they were."""
+    """Returns the number plus one, with the same count of decimals."""
     whole, point, rest = number.partition(".")
     if number.startswith("-"):
         return str(int(whole) - 1) + point + rest

@@ -1,10 +1,9 @@
-"""Compares a changed shell program with the solution's by the calls that the verifier itself makes of them.
+"""Compares a changed shell program with the solution's by the verifier's own calls of it.
 
-The verifier runs twice on the solution and twice on the mutant, each time with the program in question replaced by a
-recorder that runs it (`payload/program_calls.py`). A call with the same arguments over the same files shows a change of
-behaviour where the solution's two runs agree, the mutant's two agree, and they differ: success or failure, what is
-printed, what is left. The verifier's answer is not asked for. Covers what a verifier runs and does not look at; not
-what it never runs.
+The verifier runs twice on the solution and twice on the mutant, with the program replaced by a recorder that runs it
+(`payload/program_calls.py`). A call with the same arguments over the same files shows a change of behaviour if the
+solution's two runs agree, the mutant's two agree, and they differ in exit status, output or files. The verifier's
+result is ignored. Covers calls whose results the verifier does not check; not code that it never runs.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Programs = Mapping[str, tuple[bytes, int]]
 
 
 class RecordedCall(msgspec.Struct, frozen=True):
-    """One call of a program; trees are those of the arguments that are paths, and of the working directory."""
+    """A recorded program call with file trees of its path arguments and of the working directory."""
 
     program: str
     arguments: tuple[str, ...]
@@ -48,12 +47,12 @@ class RecordedCall(msgspec.Struct, frozen=True):
 
     @property
     def question(self) -> tuple[Any, ...]:
-        """Returns what the call was given."""
+        """Returns the input of the call."""
         return self.program, self.arguments, self.before
 
     @property
     def answer(self) -> tuple[Any, ...]:
-        """Returns what it did."""
+        """Returns the result of the call."""
         return self.ok, self.printed.split(), self.after
 
 
@@ -64,13 +63,13 @@ class ProgramComparison(NamedTuple):
     """The result of comparing two versions of a program."""
 
     looked: int
-    """Calls that the solution answers the same twice."""
+    """Calls that the solution answers alike twice."""
     witness: str = ""
-    """A call that the versions answer otherwise; empty where there is none."""
+    """A call that the versions answer differently; else empty."""
 
 
 class ProgramComparer:
-    """The solution's calls, recorded once for any number of changed versions.
+    """Records the solution's calls once and compares any number of changed versions with them.
 
     Args:
         backend: Opens the sandboxes.
@@ -145,7 +144,7 @@ def _interpreter(data: bytes) -> str:
 
 
 async def _read_records(workspace: Workspace) -> list[RecordedCall]:
-    """Returns the records in their order; those that are malformed are left out."""
+    """Returns the records in order; skips malformed ones."""
     program = f'cd {HOME}/records && for f in *.json; do cat "$f"; echo; done'
     done = await workspace.exec(["/bin/sh", "-c", program], timeout_s=30.0, show_bytes=MAX_REPLY)
     found = []
@@ -156,7 +155,7 @@ async def _read_records(workspace: Workspace) -> list[RecordedCall]:
 
 
 def first_difference(one: Calls, two: Calls, third: Calls, fourth: Calls) -> str:
-    """Returns the first call that the solution answers the same twice and the mutant otherwise, twice, as text."""
+    """Describes the first call that the solution answers alike twice and the mutant differently twice."""
     for right, second, wrong, repeated in zip(one, two, third, fourth, strict=False):
         if not right.question == second.question == wrong.question == repeated.question:
             return ""  # the calls after this one are no longer the same

@@ -1,8 +1,8 @@
-"""Runs the battery on a set of tasks: one run in the store, task by task certified as its last attempt ends.
+"""Runs the battery on a set of tasks in one run of the store, and certifies each task after its last attempt.
 
-Phases of a task: the reference solution; all that follows from what it left; changed solutions, where the control
-passes; comparisons of those that were paid. Tasks go through them a few at a time, so that memory is bounded. Killed at
-any moment, `resume_admission` plans the same and runs what is missing.
+Phases of a task: reference solution; dependent probes; rewrites, where the control passes; comparisons of mutants that
+passed. Tasks run in waves, which bounds memory. After a crash, `resume_admission` plans the same attempts and runs the
+missing ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .subject import Subject
 __all__ = ["Admission", "admit", "new_admission_name", "resume_admission"]
 
 LEAST_WAVE, WAVE_A_PLACE = 8, 4
-"""Tasks that are under way at once: at least, and for each attempt that may be."""
+"""Tasks in progress at once: minimum, and per unit of concurrency."""
 ReportCallback = Callable[[TaskReport], None]
 
 
@@ -54,7 +54,7 @@ class Admission(NamedTuple):
 
 
 def new_admission_name() -> str:
-    """A name that sorts by time."""
+    """Returns a run name that sorts by time."""
     return f"admit-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1000 % 1_000_000:06d}"
 
 
@@ -66,7 +66,7 @@ async def admit(
     on_report: ReportCallback | None = None,
     tasks: Sequence[LoadedTask] | None = None,
 ) -> Admission:
-    """Puts tasks to the battery.
+    """Runs the battery on tasks and certifies each.
 
     Args:
         config: Which tasks, and how.
@@ -104,7 +104,7 @@ async def resume_admission(
     on_report: ReportCallback | None = None,
     tasks: Sequence[LoadedTask] | None = None,
 ) -> Admission:
-    """Finishes exactly what is missing of an admission that was cut; of a finished one it gives the report again.
+    """Completes an interrupted admission; for a finished one, returns its report again.
 
     Raises:
         UserError: The run is no admission, is of another battery, or a task has changed since it began.
@@ -134,12 +134,12 @@ def _read_config(store: RunStore) -> AdmitConfig:
 
 
 def _agent(config: AdmitConfig) -> Agent:
-    """Who needs what the run opens: a reviewer needs the model."""
+    """Returns an agent for which the run's resources are opened; a reviewer needs the model."""
     return ReviewAgent(()) if config.model is not None else OracleAgent()
 
 
 class _Battery:
-    """A run of the battery under way."""
+    """An admission in progress."""
 
     def __init__(self, store: RunStore, resources: RunResources, config: AdmitConfig, settings: Settings) -> None:
         self._store = store
@@ -149,7 +149,7 @@ class _Battery:
         self._places = asyncio.Semaphore(config.concurrency)
 
     async def run(self, tasks: Sequence[LoadedTask], progress: Progress, on_report: ReportCallback | None) -> Admission:
-        """All tasks, a wave at a time."""
+        """Runs all tasks in waves."""
         rates = compute_rates(self._settings.store, [one.task.digest for one in tasks])
         reports = read_reports(self._store)
         open_tasks = [one for one in tasks if one.task.id not in reports]
@@ -158,7 +158,9 @@ class _Battery:
             wave = [Subject(one, self._config) for one in open_tasks[start : start + size]]
             completed += await self._wave(wave, _OffsetProgress(progress, completed))
             for subject in wave:
-                evidence = subject.collect_evidence(self._store)._replace(difficulty=rates.get(subject.loaded.task.digest, ()))
+                evidence = subject.collect_evidence(self._store)._replace(
+                    difficulty=rates.get(subject.loaded.task.digest, ())
+                )
                 report = reports[subject.task] = judge_task(evidence)
                 certify(self._store, report, self._config)
                 if on_report is not None:
@@ -167,7 +169,7 @@ class _Battery:
         return Admission(self._store.run, self._settings.store, self._config, ordered)
 
     async def _wave(self, wave: Sequence[Subject], progress: Progress) -> int:
-        """All phases of some tasks; how many attempts they had."""
+        """Runs all phases of some tasks and returns the number of attempts."""
         for subject in wave:
             subject.begin()
         planned = await self._attempts(wave, progress, 0)
@@ -180,14 +182,14 @@ class _Battery:
         return planned
 
     async def _attempts(self, wave: Sequence[Subject], progress: Progress, before: int) -> int:
-        """Runs what is planned by now, if that is more than before; how many attempts that is."""
+        """Runs the planned attempts if there are more than `before`; returns their number."""
         planned = [attempt for subject in wave for attempt in subject.plan()]
         if len(planned) > before:
             await run_attempts(self._store, self._resources, planned, progress)
         return len(planned)
 
     async def _each(self, wave: Sequence[Subject], work: Callable[[Subject], Awaitable[None]]) -> None:
-        """One thing for each task, a bounded number at once. Raises the first failure when all have ended."""
+        """Applies `work` to each task with bounded concurrency. Raises the first failure after all have ended."""
         failed: list[AssayError] = []
         async with asyncio.TaskGroup() as group:
             for subject in wave:
@@ -223,7 +225,7 @@ class _Battery:
 
 
 class _OffsetProgress(Progress):
-    """Counts the attempts of earlier waves in."""
+    """Adds the attempts of earlier waves to the counts."""
 
     def __init__(self, inner: Progress, completed: int) -> None:
         self._inner = inner

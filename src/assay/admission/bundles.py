@@ -1,8 +1,8 @@
-"""Probes that share an attempt: what one attempt clears need not be tried one by one.
+"""Bundles: probes that share an attempt, to save single attempts.
 
-Three kinds: cheats that do not get in each other's way, tried together; cheats that change the same files as a first
-one, which changed nothing; circumstances of the reference solution, all at once. Invariant: members that their shared
-attempt does not clear are each tried in an attempt of their own, so that a finding names its cause.
+Three kinds: compatible cheats; cheats that change the same files as a first one, which changed nothing; all
+circumstances of the reference solution. Invariant: members that their shared attempt does not clear get attempts of
+their own, so that a finding names its cause.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .probe import Clearing, Probe
 __all__ = ["bundle_cheats", "uncleared"]
 
 _CLEARED_BY: dict[str, Clearing] = {"leftovers": "no change"}
-"""What clears the members of a bundle, where it is not a plain `fail`: of several answers that were left over, the
-last one written may be the wrong one."""
+"""What clears the members of a bundle, where a plain `fail` does not: of several leftover answers, the last one written
+may be the wrong one."""
 _LIKE: dict[str, tuple[str, ...]] = {"edited-tests": ("deleted-tests", "skipped-tests", "xfail-tests")}
-"""Cheat to those that change the same files, in other ways."""
+"""Cheat to other cheats that change the same files."""
 
 
 def bundle_cheats(probes: Sequence[Probe], knowledge: Knowledge, verification: Verification) -> Iterator[Probe]:
@@ -45,7 +45,8 @@ def bundle_cheats(probes: Sequence[Probe], knowledge: Knowledge, verification: V
 
 
 def _can_follow(first: str, by_name: dict[str, Probe], verification: Verification) -> bool:
-    """As asked, a process that lives on may reach what the state does not show."""
+    """Returns whether the first cheat's attempt may stand for others. As asked, a surviving process may act outside the
+    recorded state."""
     return first in by_name and verification == "default"
 
 
@@ -63,7 +64,7 @@ def _together(bundle: str, members: Sequence[Probe], knowledge: Knowledge) -> Pr
 
 
 def uncleared(probes: Iterable[Probe], covered: dict[str, tuple[str, ...]]) -> Iterator[Probe]:
-    """Yields the members that have to be tried by themselves.
+    """Yields the members that need attempts of their own.
 
     Args:
         probes: All that were tried.

@@ -1,4 +1,4 @@
-"""Writes what was found of a task into the run: findings, certificate and verdict, as one chain of their own.
+"""Appends findings, certificate and verdict of a task to the run, as a chain of their own.
 
 Invariant: all of it or nothing; once it is there, no more attempts at the task are made in the run.
 """
@@ -32,7 +32,7 @@ __all__ = ["certify", "read_reports"]
 
 
 def chain_of(task: str) -> str:
-    """The chain of a task's certificate."""
+    """Returns the chain of a task's certificate."""
     return f"{task}@certificate.0"
 
 
@@ -95,7 +95,7 @@ def _verdict(report: TaskReport, verification: str, cited: tuple[str, ...]) -> V
 
 
 def read_reports(store: RunStore) -> dict[str, TaskReport]:
-    """The reports of the tasks that have their certificate in the run.
+    """Returns the reports of the certified tasks in a run.
 
     Raises:
         StoreError: One is there and cannot be read.

@@ -16,7 +16,7 @@ LEAST_MUTANTS = 4
 
 
 class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which tasks to prove, how thoroughly, and where."""
+    """Selects the tasks to prove, the depth of the battery, and the store."""
 
     tasks: tuple[str, ...] = ()
     """Task folders, folders of task folders, or generated ones: `family:NAME,n=20,seed=3,option=value`."""
@@ -62,7 +62,7 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Name of the run; default: made from date and time."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work, before anything starts."""
+        """Rejects invalid combinations."""
         for name, least in (("n", 1), ("concurrency", 1), ("mutants", 0), ("variants", 0), ("retries", 0)):
             given = getattr(self, name)
             if given is not None and given < least:
@@ -76,16 +76,16 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             )
 
     def most_mutants(self, room: int) -> int:
-        """Returns how many changed solutions are tried, at the most, where there is room for so many attempts."""
+        """Returns the limit of mutants, given the number of free attempts."""
         return self.mutants if self.mutants is not None else 0 if self.quick else max(LEAST_MUTANTS, room)
 
     def most_variants(self, room: int) -> int:
-        """Returns how many solutions that mean the same are tried, at the most, with room for so many attempts."""
+        """Returns the limit of equivalent variants, given the number of free attempts."""
         return self.variants if self.variants is not None else 0 if self.quick else min(10, max(1, room // 5))
 
     @property
     def verifications(self) -> tuple[Literal["default", "as_asked"], ...]:
-        """Under which verifications adversaries are tried; the first is the one that all else is tried under."""
+        """Verifications under which adversaries are tried; the first is used for everything else."""
         found: dict[str, tuple[Literal["default", "as_asked"], ...]] = {
             "default": ("default",),
             "as-asked": ("as_asked",),
@@ -94,7 +94,7 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return found[self.verification]
 
     def as_run(self) -> RunConfig:
-        """The configuration of the attempts."""
+        """Returns the configuration of the attempts."""
         names = ("seed", "concurrency", "backend", "allow_network", "accept_whole_network", "base", "pass_env")
         shared = {name: getattr(self, name) for name in (*names, "limits", "retries", "model", "run")}
         return RunConfig(agent="oracle", tasks=self.tasks or ("given",), **shared)

@@ -1,4 +1,4 @@
-"""Does a mutant behave differently from the solution? Asked in sandboxes, never of the verifier, never on the host.
+"""Compares mutants with the solution in sandboxes, without asking the verifier.
 
 A mutant is *shown to change behaviour* by one of:
 - an output that the task declares or whose name its instruction gives, and that says something else after what a format
@@ -59,7 +59,7 @@ MOST_TEST_FILES = 12
 
 
 async def put_files(workspace: Workspace, files: Mapping[str, tuple[bytes | None, int]]) -> None:
-    """Writes files by absolute path, with their modes; None removes.
+    """Writes files by absolute path, with their modes; None removes a file.
 
     Raises:
         OSError: The sandbox's user may not.
@@ -72,15 +72,15 @@ async def put_files(workspace: Workspace, files: Mapping[str, tuple[bytes | None
 
 
 class _Baseline(NamedTuple):
-    """The solution's own run of the visible tests."""
+    """Results of the visible tests on the solution."""
 
     outcomes: dict[str, str]
-    """Of tests that end the same way twice."""
+    """Outcomes of tests that end alike twice."""
     cpu_s: float
 
 
 class DifferentialTester:
-    """The solution's state, beside which mutants are put. An async context manager; comparisons run one at a time.
+    """Compares mutants with the recorded solution, one at a time. An async context manager.
 
     Args:
         backend: Where the sandboxes are opened.
@@ -132,7 +132,7 @@ class DifferentialTester:
             await self._backend.release(self._state)
 
     async def compare(self, rewrite: Rewrite) -> Comparison:
-        """Returns what tells a mutant from the solution. Raises `EnvironmentFailure` where a sandbox broke."""
+        """Compares a mutant with the solution. Raises `EnvironmentFailure` where a sandbox broke."""
         contents = {path: self._content(path, data) for path, data in rewrite.files.items()}
         shown = self._by_text(contents)
         if shown is not None:
@@ -154,7 +154,7 @@ class DifferentialTester:
         return Comparison("undecided", by, "", by_tests.looked + by_calls.looked)
 
     def _content(self, path: str, data: bytes | None) -> bytes | None:
-        """A rewrite's None is the pristine state of the file."""
+        """Returns the content; None becomes the pristine state of the file."""
         return self._solution_files[path].before if data is None and path in self._solution_files else data
 
     async def _open(self, contents: Mapping[str, bytes | None]) -> Workspace:
@@ -164,7 +164,7 @@ class DifferentialTester:
         return workspace
 
     def _by_text(self, contents: Mapping[str, bytes | None]) -> Comparison | None:
-        """Returns what needs no run: the same code, the same data, another output."""
+        """Compares code, data and outputs without running anything; None where that does not decide."""
         same = []
         for path, data in contents.items():
             after = self._solution_files[path].after if path in self._solution_files else None
@@ -180,7 +180,7 @@ class DifferentialTester:
         return Comparison("same", "compiled code" if kinds == {"python"} else "canonical data", looked=len(same))
 
     def _is_output(self, path: str) -> bool:
-        """Returns whether the task asks for this file: it is declared, or its name is in the instruction."""
+        """Returns whether the task declares this file or its instruction names it."""
         given = self._task.instruction
         text = given if isinstance(given, str) else "\n".join(str(message.content) for message in given)
         declared = any(path == a or path.startswith(a.rstrip("/") + "/") for a in self._knowledge.artifacts)
@@ -258,7 +258,7 @@ class DifferentialTester:
     async def _by_fresh_calls(
         self, targets: tuple[CalledTarget, ...], contents: Mapping[str, bytes | None]
     ) -> Comparison:
-        """Compares by what the visible tests call, with other data."""
+        """Compares results of the visible tests' calls with fresh inputs."""
         named = tuple(target for target in targets if target.module)
         if not (named and self._tests and tools_in(self._spec)) or self._state is None or None in contents.values():
             return Comparison("undecided")
@@ -308,7 +308,7 @@ class DifferentialTester:
                 yield CalledTarget(path, self._module_name(path), names)
 
     def _module_name(self, path: str) -> str:
-        """The name that the file is imported by, where one of the import roots leads to it."""
+        """Returns the importable name of a file under the import roots; else empty."""
         for root in sorted(self._paths(), key=len, reverse=True):
             if path.startswith(root + "/"):
                 inner = path.removeprefix(root + "/").removesuffix(".py").removesuffix("/__init__")
@@ -329,7 +329,7 @@ class DifferentialTester:
             return ()
 
     async def _run(self, workspace: Workspace, program: bytes, request: bytes, seed: int, wall_s: float) -> bytes:
-        """The program's reply; empty where there is none."""
+        """Runs a program in the sandbox and returns its reply; empty on failure."""
         await workspace.exec(["rm", "-rf", HOME])
         await workspace.write(f"{HOME}/program.py", program)
         await workspace.write(f"{HOME}/request.json", request)
@@ -354,7 +354,7 @@ def _same_code(one: bytes | None, other: bytes | None) -> bool:
 
 
 def _changed_tests(base: _Baseline, run: JobResult) -> dict[str, str]:
-    """Tests that end otherwise than on the solution; those that a run did not come to in time are `not in time`."""
+    """Returns the tests whose outcome differs from the solution's; tests cut by the time limit get `no end in time`."""
     if run.ended == "died":
         return {}
     missing = "no end in time" if run.ended == "time" else "not found"

@@ -1,4 +1,4 @@
-"""How hard a task is for the agents whose attempts are in the store: rates with intervals, and what they mean."""
+"""Pass rates of agents on a task, from all attempts in the store, with intervals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EASY, HARD, ENOUGH = 0.8, 0.2, 8
 
 
 class AgentRate(msgspec.Struct, frozen=True):
-    """How often one agent with one model passes a task. Attempts that were not judged are in no rate."""
+    """Pass rate of one agent with one model on a task. Attempts without a verdict do not count."""
 
     agent: str
     model: str | None
@@ -34,7 +34,7 @@ class AgentRate(msgspec.Struct, frozen=True):
 
 
 def compute_rates(root: Path, digests: Iterable[str]) -> dict[str, tuple[AgentRate, ...]]:
-    """Task digest to the rates of the agents that tried the task as it is now, in any run but admissions.
+    """Returns the agents' pass rates by task digest, from all runs except admissions.
 
     Raises:
         StoreError: A run cannot be read.
@@ -62,7 +62,7 @@ def _is_baseline(store: RunStore, chain: str) -> bool:
 def _is_admission(store: RunStore) -> bool:
     try:
         return ADMISSION in store.manifest()
-    except StoreError:  # such a run has no attempts that anybody could count
+    except StoreError:  # such a run has no countable attempts
         return False
 
 
@@ -76,7 +76,7 @@ def _rates(judged: Counter[tuple[str, str | None]], passed: Counter[tuple[str, s
 
 
 def difficulty_findings(task: str, rates: Iterable[AgentRate]) -> list[Finding]:
-    """A task that everybody passes, and one that nobody does, as far as the intervals say."""
+    """Reports a task that every agent passes or that no agent passes, judged by the intervals."""
     known = [rate for rate in rates if rate.judged >= ENOUGH]
     if not known:
         return []

@@ -1,4 +1,4 @@
-"""Are two environments equivalent? Three kinds of test on the same seeds and actions, the first divergence reported.
+"""Tests whether two environments are equivalent, with the same seeds and actions; reports the first divergence.
 
 - *Property*: what both declare: instruction, checks, limits, tools with their schemas, files and settings of a sandbox,
   the first state of a world.
@@ -57,7 +57,7 @@ _ALWAYS_VOLATILE = (
 
 
 class ComparisonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How thoroughly two environments are compared."""
+    """Depth of a comparison."""
 
     episodes: int = 8
     """Sequences of drawn actions on each task."""
@@ -66,18 +66,18 @@ class ComparisonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     rollouts: int = 2
     """Attempts of each agent on each task; 0 leaves rollouts out."""
     volatile: tuple[str, ...] = ()
-    """Regular expressions: what they match in observations and states is not compared. Times of day, dates as `ls`
-    writes them and addresses in memory never are."""
+    """Regular expressions for text to ignore in observations and states. Times, `ls` dates and memory addresses are
+    always ignored."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
+        """Rejects values below their minimum and invalid patterns."""
         for name, least in (("episodes", 0), ("steps", 1), ("rollouts", 0)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least {least}")
         self.patterns()
 
     def patterns(self) -> tuple[re.Pattern[str], ...]:
-        """Compiled. Raises `UserError` for one that is no regular expression."""
+        """Returns the compiled patterns. Raises `UserError` for an invalid one."""
         try:
             return tuple(re.compile(pattern) for pattern in (*_ALWAYS_VOLATILE, *self.volatile))
         except re.error as exc:
@@ -85,7 +85,7 @@ class ComparisonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """One place where two environments differ."""
+    """A difference between two environments."""
 
     layer: Layer
     task: str
@@ -95,30 +95,30 @@ class Divergence(msgspec.Struct, frozen=True):
     one: str
     other: str
     actions: tuple[str, ...] = ()
-    """What led there, the diverging one last; the same on both."""
+    """Shared actions up to and including the diverging one."""
     seed: str | None = None
 
 
 class ComparisonReport(msgspec.Struct, frozen=True):
-    """What was compared, and where they part."""
+    """Results of a comparison."""
 
     tasks: int
     """Pairs of tasks."""
     tests: dict[str, int]
-    """Layer to the comparisons that were made."""
+    """Layer to the number of comparisons."""
     unstable: int
-    """Comparisons left out because the first environment did not repeat itself."""
+    """Comparisons skipped because the first environment did not repeat itself."""
     divergences: tuple[Divergence, ...]
     runs: tuple[str, ...] = ()
-    """The rollouts' runs in the store."""
+    """Names of the rollouts' runs in the store."""
 
     @property
     def equivalent(self) -> bool:
-        """No divergence, and something was compared."""
+        """True where something was compared and nothing diverged."""
         return not self.divergences and self.tasks > 0
 
     def markdown(self) -> str:
-        """For a person."""
+        """Renders the report as Markdown."""
         comparisons = ", ".join(f"{self.tests.get(layer, 0)} {layer}" for layer in LAYERS)
         head = "no divergence found" if self.equivalent else f"{len(self.divergences)} divergences"
         overview = (
@@ -166,7 +166,7 @@ async def compare_tasks(
     settings: Settings,
     progress: Progress,
 ) -> ComparisonReport:
-    """As `compare_environments`, with the tasks themselves."""
+    """Compares tasks that are already loaded; see `compare_environments`."""
     pairs, unpaired = _pair_tasks(first, second)
     async with open_resources(config.as_run(), settings, (*first, *second), OracleAgent()) as resources:
         comparer = _PairComparer(options, config.seed, resources.preparer)
@@ -181,7 +181,7 @@ async def compare_tasks(
 def _pair_tasks(
     first: Sequence[LoadedTask], second: Sequence[LoadedTask]
 ) -> tuple[list[tuple[LoadedTask, LoadedTask]], list[Divergence]]:
-    """By name; where no name is common, in their order."""
+    """Pairs tasks by name, or by position where they share no name."""
     others = {one.task.id: one for one in second}
     if not any(one.task.id in others for one in first):
         if len(first) != len(second):
@@ -204,7 +204,7 @@ def _pair_tasks(
 
 
 class _PairComparer:
-    """The comparisons, as they are made."""
+    """Compares pairs of tasks and collects the divergences."""
 
     def __init__(self, options: ComparisonOptions, seed: int, preparer: Preparer | None) -> None:
         self.tests: dict[str, int] = dict.fromkeys(LAYERS, 0)
@@ -216,12 +216,12 @@ class _PairComparer:
         self._volatile = options.patterns()
 
     def diverge(self, divergence: Divergence) -> None:
-        """Notes one."""
+        """Records a divergence, with its texts cut."""
         texts = {"one": truncate_text(divergence.one), "other": truncate_text(divergence.other)}
         self.divergences.append(msgspec.structs.replace(divergence, **texts))
 
     async def compare(self, one: LoadedTask, other: LoadedTask) -> None:
-        """Property and interaction tests of a pair."""
+        """Runs the property and interaction tests of a pair."""
         name = one.task.id
         worlds = [loaded.task.environment.kind != "workspace" for loaded in (one, other)]
         if worlds[0] != worlds[1]:
@@ -241,7 +241,7 @@ class _PairComparer:
         return WorkspaceSide(loaded, self._preparer)
 
     async def _properties(self, first: Side, second: Side) -> list[str]:
-        """Compares what both declare; the files that both have."""
+        """Compares the declarations; returns the files that both sides have."""
         one = {**_record(first.loaded), **await first.read_declarations()}
         two = {**_record(second.loaded), **await second.read_declarations()}
         for name in sorted(one.keys() | two.keys()):
@@ -252,7 +252,7 @@ class _PairComparer:
         return sorted(name.removeprefix("file ") for name in one.keys() & two.keys() if name.startswith("file "))
 
     async def _hook_actions(self, one: LoadedTask, other: LoadedTask) -> list[tuple[str, tuple[Action, ...]]]:
-        """The calls that the worlds' own hooks name."""
+        """Returns the calls of the worlds' own hooks."""
         actions_by_hook: dict[str, tuple[Action, ...]] = {}
         for side, loaded in (("one", one), ("other", other)):
             if loaded.task.environment.kind == "workspace":
@@ -277,7 +277,7 @@ class _PairComparer:
         return [(seed, tool_actions(specs, self.options.steps, seed)) for seed in seeds]
 
     async def _interact(self, first: Side, second: Side, seed: str, actions: Sequence[Action]) -> bool:
-        """One sequence on both; whether they parted."""
+        """Performs one sequence on both sides; returns whether they diverged."""
         environments: list[OpenEnvironment] = []
         try:
             for side in (first, first, second):
@@ -337,7 +337,7 @@ def _verdict(loaded: LoadedTask, facts: dict[str, Any]) -> str:
 
 
 def _record(loaded: LoadedTask) -> dict[str, str]:
-    """The parts of a task's own record that an agent and a judge depend on; not its name, not where it comes from."""
+    """Returns the parts of the task record that agents and judges depend on; excludes name and source."""
     task = loaded.task
     parts: dict[str, object] = {"instruction": task.instruction, "checks": task.checks}
     parts |= {f"limit {name}": value for name, value in msgspec.structs.asdict(task.limits).items()}
@@ -345,7 +345,7 @@ def _record(loaded: LoadedTask) -> dict[str, str]:
 
 
 def _differing_texts(about: str, result: ActionResult, opposite: ActionResult) -> tuple[str, str]:
-    """Of a state only the lines that differ."""
+    """Returns both observations, or only the differing lines of both states."""
     if about == "observation":
         return result.observation, opposite.observation
     one, two = result.state.split("\n"), opposite.state.split("\n")
@@ -353,7 +353,7 @@ def _differing_texts(about: str, result: ActionResult, opposite: ActionResult) -
 
 
 class _Rollouts:
-    """The same agents on both sides, in two runs of the store."""
+    """Runs the same agents on both sides, in two runs of the store."""
 
     def __init__(
         self,
@@ -370,7 +370,7 @@ class _Rollouts:
         self._comparer = comparer
 
     async def run(self, pairs: Sequence[tuple[LoadedTask, LoadedTask]], progress: Progress) -> tuple[str, ...]:
-        """Runs them and notes verdicts that differ; the names of the runs."""
+        """Runs the agents, records differing verdicts and returns the names of the runs."""
         name, outcomes, runs = self._config.run or new_run_name("against"), [], []
         for side, label in enumerate(("one", "other")):
             planned = [p for pair in pairs for p in self._plan_attempts(pair[0], pair[side])]
@@ -387,7 +387,7 @@ class _Rollouts:
         return tuple(runs)
 
     def _plan_attempts(self, first: LoadedTask, own: LoadedTask) -> Iterator[PlannedAttempt]:
-        """Seeds and names are the first side's, so that both runs have the same."""
+        """Yields attempts with the first side's seeds and names, so that both runs match."""
         for agent in _agents(first):
             for number in range(self._options.rollouts):
                 text = f"{self._config.seed} {first.task.id} {agent.name} {number}"
@@ -407,7 +407,7 @@ class _Rollouts:
 
 
 def _agents(loaded: LoadedTask) -> list[Agent]:
-    """Who acts on both: nobody, the reference solution where there is one, and what types random commands."""
+    """Returns the agents that act on both sides: null, the oracle if there is one, and a random shell user."""
     if loaded.task.environment.kind != "workspace":
         return [NullAgent()]
     oracle: list[Agent] = [OracleAgent()] if loaded.task.oracle is not None else []

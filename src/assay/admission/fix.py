@@ -1,8 +1,8 @@
-"""Applies the safe ones among the settings that close a hole to a copy of the task. The task itself stays as it is.
+"""Copies a task and applies the safe settings that close a hole. The task itself is never modified.
 
-Safe is what asks nothing else of an honest agent: judging in an image of the verifier's own, with only what the
-solution leaves, and Assay's meaning of a reward in place of the literal one. Whether a setting really closes the hole,
-and the reference solution still passes, is for the copy's own admission to show.
+A setting is safe if it demands nothing else of an honest agent: a separate verifier image that receives only what the
+solution leaves, and Assay's interpretation of a reward in place of the literal one. The admission of the copy shows
+whether the setting closes the hole and the reference solution still passes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ MOST_ARTIFACTS = 40
 
 
 class FixResult(msgspec.Struct, frozen=True):
-    """What was done for one task."""
+    """Result for one task."""
 
     task: str
     folder: str | None
-    """The copy; None where there is none."""
+    """Folder of the copy; None without a copy."""
     settings: tuple[str, ...]
     reason: str = ""
-    """Why there is no copy."""
+    """Reason why no copy was made."""
 
 
 def apply_fixes(loaded: LoadedTask, report: TaskReport, into: Path) -> FixResult:
@@ -72,7 +72,7 @@ def _without_literal(data: dict[str, Any], holes: Sequence[Finding]) -> list[str
 
 
 def _separated(data: dict[str, Any], holes: Sequence[Finding], changed: Sequence[str]) -> list[str]:
-    """Gives the verifier its own image and declares what the solution leaves, where nothing of this is there yet."""
+    """Gives the verifier its own image and declares the solution's outputs, unless either is already set."""
     verifier = data.setdefault("verifier", {})
     separate = verifier.get("environment_mode") == "separate" or "environment" in verifier
     named = any(SEPARATE in f.closed_by for f in holes)
@@ -87,7 +87,7 @@ def _separated(data: dict[str, Any], holes: Sequence[Finding], changed: Sequence
 
 
 def _outermost(changed: Sequence[str]) -> list[str]:
-    """The changed paths; of very many the folders that hold them."""
+    """Returns the changed paths, or their folders where there are too many."""
     paths = sorted(set(changed))
     while len(paths) > MOST_ARTIFACTS:
         shorter = sorted({posixpath.dirname(path) or "/" for path in paths})

@@ -1,11 +1,9 @@
-"""What an instruction leaves out or gives away: heuristics over the task's own text, every finding marked as such.
+"""Heuristics over the task's own text: demands that the instruction omits, and answers that it leaks.
 
-Two questions. Does the verifier ask for something by name (a path, a function, a key, a format, a word) that neither
-the instruction nor any file in the image mentions? Then an agent has to guess. And does the instruction, or the image,
-hold the answer, the solution or the tests? Then it need not solve.
-
-Not for admission alone to decide: a name that follows from the context reads as untold, and a fact that is spelt in
-other words as well. Deterministic: the same task and knowledge give the same findings.
+If the verifier needs a name (path, function, key, format, word) that neither the instruction nor a file in the image
+mentions, an agent has to guess it. If the instruction or the image holds the answer, the solution or the tests, an
+agent need not solve the task. Names that follow from context and facts in other words are false positives.
+Deterministic.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ __all__ = ["review"]
 
 MOST_OF_A_KIND = 12
 LINE_CHARS = 24
-"""A shorter line of a program is no answer: it stands in many programs."""
+"""Shorter program lines are too common to count as an answer."""
 RUN_CHARS = 60
 _WORDS = {
     "path": "the verifier names the path {0!r}",
@@ -43,7 +41,7 @@ _TRIVIAL = re.compile(r"#!|#|//|\s*$|set -|import |from \S+ import|cd |exit|mkdi
 
 
 def review(loaded: LoadedTask, knowledge: Knowledge | None) -> tuple[Finding, ...]:
-    """All findings on one task; none for a task without a folder, whose tests are not to be read.
+    """Returns all findings on one task; empty for a task without a folder.
 
     Args:
         loaded: The task.
@@ -68,14 +66,14 @@ def review(loaded: LoadedTask, knowledge: Knowledge | None) -> tuple[Finding, ..
 
 
 def _solution_texts(knowledge: Knowledge | None) -> Iterator[str]:
-    """Paths and texts that solving adds or changes."""
+    """Yields paths and texts that the solution adds or changes."""
     for file in changed_files(knowledge) if knowledge is not None else ():
         yield file.path
         yield file.after or ""
 
 
 def _list_folders(loaded: LoadedTask, name: str) -> list[str]:
-    """The folders of that name: the task's and those of its steps."""
+    """Returns the folders of that name, of the task and of its steps."""
     return [name, *(f"steps/{step.name}/{name}" for step in loaded.steps if step.name)]
 
 
@@ -122,15 +120,15 @@ def _is_mentioned(demand: Demand, texts: AgentTexts) -> bool:
 
 
 def _is_of_the_tests(demand: Demand, tests: dict[str, bytes]) -> bool:
-    """A file or module that the verifier brings along."""
+    """Returns whether the verifier supplies the file or module itself."""
     name = demand.value.rpartition("/")[2]
     return any(name in (path.rpartition("/")[2], path.rpartition("/")[2].partition(".")[0]) for path in tests)
 
 
 def _author_has(demand: Demand, authors: str) -> bool:
-    """Returns whether the author's own solution has it word for word: then it was known to the author alone. Without
-    that, a string in a test may be an answer that follows from the task, a name may be a library's of the verifier's
-    own, and a path may be what the verifier puts there itself."""
+    """Returns whether the author's solution contains the demand literally. Only then was it known to the author alone:
+    a string in a test may be an answer that follows from the task, a name may belong to the verifier's own library, and
+    a path may be written by the verifier."""
     if demand.kind == "path":
         return demand.value.rstrip("/").rpartition("/")[2] in authors
     if demand.kind == "name":
@@ -146,7 +144,7 @@ def _author_has(demand: Demand, authors: str) -> bool:
 def _copy_findings(
     loaded: LoadedTask, texts: AgentTexts, tests: dict[str, bytes], solution: dict[str, bytes]
 ) -> Iterator[Finding]:
-    """Files of the verifier or the solution that the image holds."""
+    """Reports files of the verifier or the solution in the image."""
     digests = {blake3(data).hexdigest(): path for path, data in texts.image.items() if len(data) > 40}
     twins = {path: digests.get(blake3(data).hexdigest()) for path, data in sorted((tests | solution).items())}
     for path in sorted(solution):
@@ -174,7 +172,7 @@ def _copy_findings(
 
 
 def _is_shown(path: str, twin: str, texts: AgentTexts) -> bool:
-    """A test file that the instruction names is shown on purpose; an empty package file says nothing."""
+    """Returns whether a test file is public on purpose: the instruction names it, or it is an empty package file."""
     name = path.rpartition("/")[2]
     return (
         name in ("__init__.py", "conftest.py")
@@ -184,8 +182,7 @@ def _is_shown(path: str, twin: str, texts: AgentTexts) -> bool:
 
 
 def _deciding_files(loaded: LoadedTask) -> dict[str, bool]:
-    """Of the files of a check that names its tests: whether a test in it has to come to pass. What passes already,
-    and only has to go on passing, may be seen."""
+    """Maps the test files of a check to whether a test in them must change to pass; others may be visible."""
     found: dict[str, bool] = {}
     for check in loaded.task.checks if loaded.task.checks else ():
         if check.kind == "pytest" and isinstance(check.parameters.get("tests"), list | tuple):
@@ -197,7 +194,7 @@ def _deciding_files(loaded: LoadedTask) -> dict[str, bool]:
 
 
 def _dockerfile_findings(loaded: LoadedTask, path: str, text: str) -> Iterator[Finding]:
-    """Returns what a Dockerfile copies in that is called like a solution, or to a place that is."""
+    """Reports COPY and ADD lines whose source or target is named like a solution."""
     for match in _COPIES.finditer(text):
         if _NAMED_SOLUTION.search(match[1].strip()):
             line = match[0].strip()
@@ -212,7 +209,7 @@ def _find_holder(run: str, texts: AgentTexts) -> str | None:
 
 
 def _leak_findings(loaded: LoadedTask, texts: AgentTexts, file: ChangedFile) -> Iterator[Finding]:
-    """The answer, word for word, where an agent can read it."""
+    """Reports the literal answer where an agent can read it."""
     pairs = _pairs(file)
     listed = next((path for path, data in texts.image.items() if pairs and all(p.search(data) for p in pairs)), None)
     if listed is not None and not any(all(p.search(k.encode()) for p in pairs) for k in texts.context):
@@ -231,8 +228,7 @@ def _leak_findings(loaded: LoadedTask, texts: AgentTexts, file: ChangedFile) -> 
 
 
 def _answers(file: ChangedFile) -> Iterator[str]:
-    """Returns what would be an answer if it were found: a whole output that can hardly be there by chance, or a run of
-    new program lines."""
+    """Yields texts that would reveal the answer: a whole distinctive output, or a run of new program lines."""
     if file.after is None or (file.before is not None and file.after in file.before):
         return
     if file.role == "data":
@@ -250,7 +246,7 @@ def _answers(file: ChangedFile) -> Iterator[str]:
 
 
 def _pairs(file: ChangedFile) -> list[re.Pattern[bytes]]:
-    """Patterns for the keys and plain values of an added JSON object, as JSON or Python would write them."""
+    """Returns patterns for the keys and plain values of an added JSON object, in JSON or Python syntax."""
     if file.before is not None or file.after is None or not file.path.endswith(".json"):
         return []
     try:

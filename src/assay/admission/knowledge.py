@@ -1,7 +1,7 @@
-"""What an adversary may know of a task: condensed from the reference solution's first attempt as it lies in the store.
+"""Extracts an adversary's knowledge of a task from the reference solution's first recorded attempt.
 
-Invariant: the same attempt gives the same knowledge, whenever it is asked, so that a resumed battery plans what it had
-planned. Bounded: of many or large files some are left out, and that is said; nothing is ever half known.
+Invariant: the same attempt always gives the same knowledge, so that a resumed battery plans the same probes. Files
+beyond the limits are listed as left out.
 """
 
 from __future__ import annotations
@@ -48,32 +48,32 @@ _ODD = "\ufffd"
 _STARTS_OTHERS = (
     r"\b(?:make|tox|nox|npm|npx|uvx?|poetry|hatch|pdm|just|bazel|mvn|gradle)\b|(?<![./\w])\./\w|workspace/\S+\.sh"
 )
-"""Programs that start others as files in the workspace say: what a verifier runs by them is not known."""
+"""Programs that start others as configured by workspace files; the verifier's further programs are unknown."""
 _RUNS_PYTEST = re.compile(rf"py\.?test|{_STARTS_OTHERS}")
 _READS_REPORTS = re.compile(rf"(?i:ctrf|junit|xml)|{_STARTS_OTHERS}")
 MOST_VERIFIER_TEXT = 1 << 20
 UNKNOWN_VERIFIER = "pytest report"
-"""Stands for the text of a verifier that may start and read anything."""
+"""Text of a verifier that may start and read anything."""
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class SolutionRecord(NamedTuple):
-    """What is known, and the recorded state behind it."""
+    """Knowledge of the solution, and its recorded state."""
 
     knowledge: Knowledge
     state: StateFiles
     problem: str | None = None
-    """Why the state cannot be written again file by file; None where it can."""
+    """Reason why the state cannot be written again file by file; None where it can."""
     left_out: tuple[str, ...] = ()
-    """Files that are not in the knowledge, because of their number or size."""
+    """Files excluded because of their number or size."""
     verifier: str = ""
-    """The text of the verifier's files; empty where they are not all known."""
+    """Text of the verifier's files; empty where some are unknown."""
 
 
 async def extract_knowledge(
     loaded: LoadedTask, trajectory: Trajectory, blobs: BlobStore, backend: Backend, spec: WorkspaceSpec
 ) -> SolutionRecord | None:
-    """Condenses an attempt; None where its final state was not sealed.
+    """Extracts the knowledge from an attempt; None where its final state was not sealed.
 
     Raises:
         StoreError: The state's manifest cannot be read.
@@ -112,8 +112,7 @@ async def extract_knowledge(
 def _byproducts(
     loaded: LoadedTask, files: tuple[SolutionFile, ...], artifacts: tuple[str, ...], verifier: str
 ) -> frozenset[str]:
-    """Returns the files that no verifier reads; none of them where it is not known what is in the image, or what starts
-    what."""
+    """Returns the files that no verifier reads; empty where the image or the started programs are unknown."""
     in_folder = loaded.folder is not None and (loaded.folder / "environment").is_dir()
     if not in_folder or len(loaded.steps) > 1 or verifier == UNKNOWN_VERIFIER or re.search(_STARTS_OTHERS, verifier):
         return frozenset()
@@ -123,8 +122,8 @@ def _byproducts(
 
 
 def changes_in(snapshot: Evidence, blobs: BlobStore) -> tuple[Change, ...] | None:
-    """Returns what a sealed state changed, without what is Assay's own and without caches; None where its manifest was
-    not kept. Raises `StoreError` where the manifest cannot be read."""
+    """Returns the changes of a sealed state without Assay's own files and caches; None without a stored manifest.
+    Raises `StoreError` where the manifest cannot be read."""
     manifest = snapshot.data.get("manifest")
     if not isinstance(manifest, str):
         return None
@@ -133,7 +132,7 @@ def changes_in(snapshot: Evidence, blobs: BlobStore) -> tuple[Change, ...] | Non
 
 
 def _select_files(changes: Iterable[Change]) -> tuple[list[Change], tuple[str, ...]]:
-    """Regular files that are known, the smaller first where not all fit; in order of their paths."""
+    """Selects regular files, smaller ones first where not all fit; returns them in order of path."""
     files = [c for c in changes if c.type == "file" and _ODD not in c.path]
     selected: list[Change] = []
     left_out: list[str] = []
@@ -156,7 +155,7 @@ def _read_solution_file(change: Change, before: bytes | None, blobs: BlobStore) 
 
 
 async def _read_pristine(paths: list[str], backend: Backend, spec: WorkspaceSpec) -> dict[str, bytes]:
-    """Contents of the image's files; one that is too large or cannot be read is absent."""
+    """Reads the image's files; skips those that are too large or unreadable."""
     if not paths:
         return {}
     workspace = await backend.open(spec)
@@ -175,7 +174,7 @@ async def _read(workspace: Workspace, path: str) -> bytes | None:
 
 
 def _rewrite_problem(changes: tuple[Change, ...]) -> str | None:
-    """Why a state cannot be written again."""
+    """Returns the reason why a state cannot be written again; None where it can."""
     odd = next((c.path for c in changes if _ODD in c.path or c.type == "other"), None)
     if odd is not None:
         return f"the solution leaves {odd!r}, which is no file, folder or link with a plain name"
@@ -187,7 +186,7 @@ def _rewrite_problem(changes: tuple[Change, ...]) -> str | None:
 
 
 def _verifier_text(loaded: LoadedTask) -> str:
-    """Returns the verifier's files as one text; `UNKNOWN_VERIFIER` where they are not all known."""
+    """Returns the verifier's files as one text; `UNKNOWN_VERIFIER` where some are unknown."""
     if loaded.folder is None or any(check.kind != "script" for check in loaded.task.checks):
         return UNKNOWN_VERIFIER
     folders = {posixpath.dirname(str(c.parameters.get("script", "tests/"))) for c in loaded.task.checks}
@@ -202,7 +201,7 @@ def _plain_files(folder: Path) -> list[Path]:
 
 
 def _list_test_files(loaded: LoadedTask) -> Iterator[str]:
-    """Files that the verifier mounts at `/tests`, relative to it."""
+    """Yields the files that the verifier mounts at `/tests`, as relative paths."""
     if loaded.folder is None:
         return
     for check in loaded.task.checks:
@@ -220,7 +219,7 @@ def _list_files(folder: Path) -> Iterator[str]:
 
 
 def _module(path: str, workdir: str) -> str | None:
-    """The importable name of a Python file under the working directory, or under `src` in it."""
+    """Returns the importable name of a Python file under the working directory or its `src`; else None."""
     if not path.endswith(".py"):
         return None
     inside = path.removeprefix(workdir.rstrip("/") + "/").removeprefix("src/")

@@ -1,4 +1,4 @@
-"""A probe: one attempt of a verifier's battery, or the reason why it was not made."""
+"""A probe is one attempt of a verifier's battery; a skipped probe records why it was not made."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ class Probe(NamedTuple):
     name: str
     group: Group
     wanted: Literal["pass", "fail"] | None
-    """What a sound verifier says; None is only measured."""
+    """Verdict of a sound verifier; None where the probe only measures."""
     agent: Agent
     about: str
-    """What is tried, in words that complete a sentence."""
+    """Description that completes a sentence."""
     verification: Verification = "default"
     variation: Variation = Variation()
     rewrite: Rewrite | None = None
     circumstance: str | None = None
     members: tuple[Probe, ...] = ()
-    """Probes that this one's attempt may make unnecessary; see `bundles`."""
+    """Probes that this attempt may replace; see `bundles`."""
     cleared_by: Clearing = "verdict"
-    """What makes them unnecessary: the wanted verdict, or that verdict on a final state in which no file changed."""
+    """Condition that clears the members: the wanted verdict, or also an unchanged final state."""
 
     @property
     def id(self) -> str:
-        """Unique in the task."""
+        """Identifier, unique in the task."""
         return self.name if self.verification == "default" else f"{self.name}.as-asked"
 
 
 class SkippedProbe(msgspec.Struct, frozen=True):
-    """Something that was not tried."""
+    """A probe that was not tried, with the reason."""
 
     probe: str
     group: Group

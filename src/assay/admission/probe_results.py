@@ -1,4 +1,4 @@
-"""What became of the attempts of a battery, read from the store: all that reports and certificates rest on."""
+"""Reads the results of a battery's attempts from the store; reports and certificates depend on them alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ProbeResult", "collect_probe_results"]
 
 
 class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One probe and how it went."""
+    """Result of one probe."""
 
     probe: str
     group: Group
@@ -28,7 +28,7 @@ class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: str
     chain: str
     outcome: VerdictStatus | None
-    """The verifier's; None where the attempt broke before it could be judged."""
+    """Status by the verifier; None where the attempt broke earlier."""
     reason: str = ""
     marks: tuple[str, ...] = ()
     broke: str | None = None
@@ -36,34 +36,34 @@ class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: str | None = None
     stopped: str | None = None
     judged_s: float = 0.0
-    """Seconds that judging took."""
+    """Seconds of verification."""
     attempt_s: float = 0.0
     """Seconds of the whole attempt."""
     cpu_s: float | None = None
-    """Processor seconds of the commands that the agent and the verifier ran, where the sandbox says."""
+    """CPU seconds of the agent's and the verifier's commands, if the sandbox reports them."""
     peak_bytes: int | None = None
-    """The most memory that the verifier was seen to use, where it was measured."""
+    """Peak memory of the verifier, if measured."""
     holds: bool | None = None
-    """Of a circumstance: whether it was seen to hold; None where nothing shows it."""
+    """For a circumstance: whether it was in force; None where nothing shows it."""
     members: tuple[str, ...] = ()
     """Names of the probes that share this attempt."""
     covers: tuple[str, ...] = ()
-    """Those of them that this attempt made unnecessary: it stands for them."""
+    """Members that this attempt replaces."""
     separation: Separation = "unknown"
-    """How far the deciding process was kept from the agent's code, by the deciding verdict."""
+    """Separation between the judge and the agent's code, from the deciding verdict."""
     output: str = ""
-    """Of an attempt that should have passed: the last line that the verifier printed."""
+    """For an attempt that should have passed: the last line of the verifier's output."""
     told: dict[str, str] = {}
-    """Of a world: where it ended. Of a review: what was said."""
+    """For a world: its final state. For a review: its text."""
 
     @property
     def passed(self) -> bool:
-        """Returns whether the verifier paid."""
+        """True where the verifier returned `pass`."""
         return self.outcome == "pass"
 
 
 def collect_probe_results(store: RunStore, task: str, probes: Iterable[Probe]) -> dict[str, ProbeResult]:
-    """Probe id to what became of it; an attempt that has not ended is absent.
+    """Returns results by probe id; unfinished attempts are absent.
 
     Raises:
         StoreError: The run cannot be read.
@@ -127,7 +127,7 @@ def _read_probe_result(store: RunStore, row: AttemptRow, probe: Probe) -> ProbeR
 
 
 def _covers(store: RunStore, probe: Probe, observed: ProbeResult, facts: list[Evidence]) -> tuple[str, ...]:
-    """Returns the names of the members that need no attempt of their own; empty where all of them do."""
+    """Returns the names of members that need no attempt of their own."""
     names = tuple(member.name for member in probe.members)
     if probe.group == "completeness":
         reversed_tests = any(f.data.get("order") == "reversed" for f in facts if f.kind == "test_report")
@@ -142,14 +142,14 @@ def _covers(store: RunStore, probe: Probe, observed: ProbeResult, facts: list[Ev
 
 
 def _last_line(facts: list[Evidence]) -> str:
-    """Returns the last line that the verifier's last command printed, to stderr before stdout."""
+    """Returns the last line of the verifier's last command, from stderr if there is one, else stdout."""
     ran = next((f.data for f in reversed(facts) if f.kind == "execution" and "stderr" in f.data), {})
     texts = (str(ran.get(name) or "") for name in ("stderr", "stdout"))
     return next((text.strip().splitlines()[-1][:300] for text in texts if text.strip()), "")
 
 
 def _holds(probe: Probe, facts: list[Evidence]) -> bool | None:
-    """Returns whether a circumstance was in force, as far as the record shows."""
+    """Returns whether the record shows that a circumstance was in force; None where it shows nothing."""
     if probe.circumstance is None:
         return None
     if probe.circumstance == "test-order":

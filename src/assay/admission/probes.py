@@ -1,7 +1,7 @@
-"""The battery as data: which attempts a task is put to, in which order, and what a sound verifier says of each.
+"""The battery as data: the attempts of a task in order, each with the verdict of a sound verifier.
 
-Invariant: one task, one configuration and one knowledge give one list. What cannot be tried stands in it as untried,
-with the reason; nothing is left out without a word.
+Invariant: the same task, configuration and knowledge give the same list. A probe that cannot be tried is listed with
+the reason.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ SHORTCUT = "cheat.shortcut"
 LEFT_OUT = "left out by --quick"
 NO_SANDBOX = "the task's world runs no agent code: there is no sandbox to do this in"
 ATTEMPTS = 38
-"""What a task's battery is planned for, unless more mutants or variants are asked for, or an attempt that several
-probes share does not clear them."""
+"""Planned attempts of a task's battery. Explicit limits of mutants or variants, or shared attempts that do not clear
+their members, may exceed it."""
 NULL_WORDS = {
     "empty": "a plausible answer with nothing in it",
     "comments": "only comments or blank lines",
@@ -76,7 +76,7 @@ def has_oracle(loaded: LoadedTask) -> bool:
 
 
 def plan_attempt(probe: Probe, loaded: LoadedTask, number: int, config: AdmitConfig) -> PlannedAttempt:
-    """The attempt of a probe; `number` is its place in the task's list."""
+    """Returns the attempt of a probe; `number` is its position in the task's list."""
     task = loaded.task
     adversary = Limits(wall_s=config.adversary_s) if probe.group in ("null", "cheat") else Limits()
     extra_config = {
@@ -101,7 +101,7 @@ def plan_attempt(probe: Probe, loaded: LoadedTask, number: int, config: AdmitCon
 
 
 def oracle_probes(config: AdmitConfig) -> Iterator[Probe]:
-    """Yields the attempts that everything else follows from: the reference solution as it is, first judged by default,
+    """Yields the reference solution's attempts, on which everything else depends; the first is judged by default and
     its cost measured."""
     about = "the reference solution"
     variation = Variation("measured", measured=True)
@@ -116,7 +116,7 @@ def oracle_probes(config: AdmitConfig) -> Iterator[Probe]:
 def sandbox_probes(
     loaded: LoadedTask, config: AdmitConfig, spec: WorkspaceSpec, solution: SolutionRecord | None, cache: Path
 ) -> Iterator[Probe | SkippedProbe]:
-    """All that follows `oracle_probes` of a task in a sandbox."""
+    """Yields the probes that follow `oracle_probes` for a task in a sandbox."""
     plan = _Plan(config, loaded)
     knowledge = solution.knowledge if solution is not None else Knowledge(spec.workdir)
     planned = list(_circumstances(plan, spec, cache)) if has_oracle(loaded) else []
@@ -134,7 +134,7 @@ def _circumstances(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Pr
     probes = [one for one in found if isinstance(one, Probe)]
     controls = tuple(probe for probe in probes if probe.name.removeprefix("oracle.") in CONTROLS)
     for probe in probes:
-        # The library that shifts clocks breaks some programs by itself: its failures would be everybody's.
+        # The library that shifts clocks breaks some programs by itself.
         if f"{probe.name}-control" in {control.name for control in controls}:
             yield probe._replace(members=controls)
     rest = [probe for probe in probes if not probe.name.startswith(f"{CLOCK}")]
@@ -145,7 +145,7 @@ def _circumstances(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Pr
 
 
 def _under_all(plan: _Plan, probes: Sequence[Probe], available: Iterable[Circumstance]) -> Probe:
-    """The reference solution under several circumstances at once."""
+    """Returns the reference solution's probe under several circumstances at once."""
     names = {probe.name for probe in probes}
     together = combine([one for one in available if f"oracle.{one.name}" in names])
     about = "the reference solution under all other circumstances at once"
@@ -246,7 +246,7 @@ def _rewritten(plan: _Plan, solution: SolutionRecord, rewrite: Rewrite) -> Probe
 
 
 def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | SkippedProbe]:
-    """All probes of a task in an in-process world, the first included."""
+    """Yields all probes of a task in an in-process world."""
     if hooks.oracle is None:
         yield SkippedProbe("oracle", "completeness", "the world gives no `oracle`")
     else:

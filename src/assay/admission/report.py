@@ -1,6 +1,6 @@
-"""The soundness report: of a set of tasks and of each, as JSON and as Markdown. Pure, and the same for the same runs.
+"""Renders the soundness report of a set of tasks as JSON and Markdown. Pure and deterministic.
 
-Text of tasks and agents is hostile: in Markdown it stands in one line, without what would be a tag, a link or a table.
+Text of tasks and agents is hostile: Markdown shows it in one line, with tags, links and table marks escaped.
 """
 
 from __future__ import annotations
@@ -36,49 +36,49 @@ _COLUMNS = (
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A set of tasks in numbers."""
+    """Totals of a set of tasks."""
 
     tasks: int
     admitted: int
-    """Under every verification that was tried, and no solution that is shown to be wrong was accepted."""
+    """Tasks admitted under every tried verification whose verifier accepted no proven wrong solution."""
     with_holes: int
     findings: dict[str, int]
-    """Severity to how many."""
+    """Severity to number of findings."""
     flaky: int
-    """Tasks whose reference solution does not always pass."""
+    """Tasks whose reference solution fails at least once."""
     sensitivity_tasks: int
-    """Tasks of which mutants were judged."""
+    """Tasks with judged mutants."""
     sensitivity_best: float | None
-    """Median over those tasks of the share of rejected mutants, no undecided one counted."""
+    """Median over those tasks of the share of rejected mutants, without undecided ones."""
     sensitivity_best_interval: Interval | None
     sensitivity_worst: float | None
-    """The same with every undecided one counted as accepted wrongly."""
+    """The same, counting every undecided mutant as wrongly accepted."""
     sensitivity_worst_interval: Interval | None
     verification_s: float | None
     """Median seconds of one verification."""
     peak_mib: float | None
-    """The most memory that a verifier was seen to use."""
+    """Peak memory of a verifier."""
     battery_s: float
     """Seconds of all attempts together."""
     in_verifications: float | None
-    """Median over tasks of what the battery cost, in ordinary attempts by the reference solution: by processor seconds
-    where the sandbox tells them, else by the clock."""
+    """Median over tasks of the battery's cost, as a multiple of the reference solution's attempts; in CPU seconds where
+    the sandbox reports them, else in wall time."""
     attempts: int
     most_in_verifications: float | None = None
-    """The same of the task where it is most."""
+    """Maximum over tasks of the same."""
     in_verifications_by_clock: float | None = None
-    """Median by the clock, which other work on the machine changes."""
+    """Median in wall time, which other work on the machine affects."""
     most_in_verifications_by_clock: float | None = None
     accept_wrong: int = 0
-    """Tasks without a hole whose verifier accepted a solution that is shown to be wrong."""
+    """Tasks without a hole whose verifier accepted a solution that is proven wrong."""
     separations: dict[Separation, int] = {}
-    """How many tasks' verifiers reach each grade of separation, by the reference solution's attempts."""
+    """Grade of separation to number of tasks, from the reference solution's attempts."""
     not_tested: str = ""
-    """What was not tested, with the number of tasks and the reason."""
+    """Skipped probes, with the number of tasks and the reason."""
 
 
 class SetReport(msgspec.Struct, frozen=True):
-    """The whole."""
+    """Report of a set of tasks."""
 
     run: str
     battery: str
@@ -89,7 +89,7 @@ class SetReport(msgspec.Struct, frozen=True):
 
 
 def summarise_set(run: str, config: AdmitConfig, reports: Sequence[TaskReport]) -> SetReport:
-    """The report of a set."""
+    """Returns the report of a set."""
     return SetReport(run, BATTERY, config.quick, config.verification, _summary(reports), tuple(reports))
 
 
@@ -124,7 +124,7 @@ def _summary(reports: Sequence[TaskReport]) -> Summary:
 
 
 def _not_tested(reports: Sequence[TaskReport]) -> str:
-    """Returns one line for the whole set: what, for how many tasks, why; what --quick leaves out is only counted."""
+    """Returns one line of skipped probes, numbers of tasks and reasons; probes skipped by --quick are only counted."""
     reasons: dict[str, dict[str, set[str]]] = {}
     for report in reports:
         for one in report.untried:
@@ -139,7 +139,7 @@ def _not_tested(reports: Sequence[TaskReport]) -> str:
 
 
 def summary_line(summary: Summary) -> str:
-    """Returns how many tasks are admitted, in a sentence."""
+    """Returns the number of admitted tasks as a sentence."""
     more = f"; {summary.accept_wrong} more: weak, accepting wrong solutions" if summary.accept_wrong else ""
     return f"{summary.admitted} of {summary.tasks} tasks are admitted{more}"
 
@@ -168,7 +168,7 @@ def write_report(report: SetReport, folder: Path) -> tuple[Path, Path]:
 
 
 def markdown(report: SetReport) -> str:
-    """For people."""
+    """Renders the report as Markdown."""
     return "\n".join([*_head(report), *(line for task in report.tasks for line in _task(task))]) + "\n"
 
 
@@ -285,7 +285,7 @@ def _difficulty(task: TaskReport) -> list[str]:
 
 
 def _share(value: float | None, interval: Interval | None) -> str:
-    """Returns a share with its interval; a share without one says too little to be printed."""
+    """Formats a share with its interval; `-` without an interval."""
     if value is None or interval is None:
         return "-"
     return f"{value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
@@ -315,7 +315,7 @@ def _plain(text: str) -> str:
 
 
 def _line(text: str, most: int = MOST_TEXT) -> str:
-    """Hostile text as one line of Markdown that is nothing but text."""
+    """Returns hostile text as one escaped line of Markdown."""
     one = " ".join(_plain(text.replace("\n", " ")).split())
     cut = one if len(one) <= most else f"{one[:most]} ..."
     for mark in "\\`*_[]<>|#":
@@ -324,5 +324,5 @@ def _line(text: str, most: int = MOST_TEXT) -> str:
 
 
 def _code(text: str) -> str:
-    """The same inside backquotes."""
+    """Returns hostile text that is safe inside backquotes."""
     return _plain(text.replace("\n", " ")).replace("`", "'").replace("|", "/")[:MOST_TEXT]

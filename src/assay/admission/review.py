@@ -1,7 +1,6 @@
-"""A model reads the instruction and the tests and says what it doubts. Never decisive: every doubt is a note.
+"""A model reviews instruction and tests and reports doubts as notes.
 
-What it reads is a task's own text, which may try to talk it round; so nothing that it says admits a task, and nothing
-that it says refuses one.
+The reviewed text may contain prompt injections, so the review never decides an admission.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Short = Annotated[str, Meta(max_length=1000)]
 
 
 class Doubt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing that the model doubts."""
+    """A concern of the model."""
 
     kind: Literal["unasked", "pays-too-much", "ambiguous", "leak"]
     where: Short
@@ -46,13 +45,13 @@ class Doubt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Review(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the model is asked for."""
+    """The reply requested from the model."""
 
     doubts: Annotated[tuple[Doubt, ...], Meta(max_length=50)]
 
 
 class ReviewAgent:
-    """Asks once; does nothing in the environment.
+    """Asks the model once and does not act in the environment.
 
     Args:
         texts: Name and text of what the verifier consists of.
@@ -65,7 +64,7 @@ class ReviewAgent:
         self._texts = tuple(texts)
 
     async def run(self, attempt: Attempt) -> None:
-        """See `Agent.run`. A reply that is not what was asked for is noted as such."""
+        """Asks for a review and notes the reply, also an invalid one."""
         call, reply = await attempt.ask(ModelRequest(_messages(attempt, self._texts), sampling=_sampling()))
         content = reply.message.get("content")
         try:
@@ -99,7 +98,7 @@ def _sampling() -> dict[str, Any]:
 
 
 def _bare(text: str) -> str:
-    """Without the fence that some models put around JSON."""
+    """Removes a Markdown code fence around JSON."""
     text = text.strip()
     if text.startswith("```") and text.endswith("```"):
         text = text.removesuffix("```").partition("\n")[2]
@@ -107,12 +106,12 @@ def _bare(text: str) -> str:
 
 
 def review_probe(loaded: LoadedTask) -> Probe:
-    """The attempt that asks."""
+    """Returns the probe of the review."""
     return Probe("review", "review", None, ReviewAgent(tuple(_texts(loaded))), "a model's review")
 
 
 def _texts(loaded: LoadedTask) -> Iterator[tuple[str, str]]:
-    """The verifier's files, as far as they are text; of a world its checks."""
+    """Yields the verifier's text files; for a world, its checks."""
     yield "checks", msgspec.json.encode(loaded.task.checks).decode()
     if loaded.folder is None:
         return
@@ -129,7 +128,7 @@ def _tests(folder: Path) -> Iterator[Path]:
 
 
 def review_findings(task: str, result: ProbeResult | None) -> list[Finding]:
-    """Its doubts, each a note that is marked as a guess."""
+    """Returns the doubts as notes marked as heuristic."""
     if result is None:
         return []
     said = result.told.get("review")

@@ -1,10 +1,8 @@
-"""What the battery writes in place of the reference solution: a change to the state that the solution left.
+"""Rewrites: changes on top of the files that the reference solution left. Pure.
 
-A rewrite is applied on top of the solution's files: all that solving changed is written, then `files`. Of the group
-`sensitivity` it is a mutant, which a good verifier rejects where it behaves differently; of `strictness` it is a
-variant that means the same, which every good verifier accepts.
-
-Invariant: pure. Files that no rewrite can be made of (not UTF-8, too large, no regular file) give none.
+All files of the solution are written first, then `files`. A `sensitivity` rewrite is a mutant, which a sound verifier
+rejects if it behaves differently; a `strictness` rewrite is an equivalent variant, which a sound verifier accepts.
+Files that are not UTF-8, too large or irregular have no rewrites.
 """
 
 from __future__ import annotations
@@ -29,16 +27,16 @@ class Rewrite(msgspec.Struct, frozen=True):
     """As in `mutant.007` and `variant.renamed-locals.1`; unique within a task and group."""
     group: RewriteGroup
     files: dict[str, bytes | None]
-    """Absolute path in the sandbox to its whole new content. None: the pristine state of it (what solving added is
-    removed, what it changed is as before)."""
+    """Absolute sandbox path to new content. None restores the pristine state: added files are removed, changed ones
+    restored."""
     diff: str
     """Unified, from the solution's state to this one."""
     operator: str
-    """What kind of change: the name of an operator, as in `comparison_swapped`, `hunk-dropped`, `renamed-locals`."""
+    """Name of the operator, for example `comparison_swapped`, `hunk-dropped`, `renamed-locals`."""
 
 
 def unified(before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]) -> str:
-    """One difference over several files: absolute path to bytes, None where there is no such file."""
+    """Returns one unified diff over several files: absolute path to bytes, None for a missing file."""
     paths = sorted(before.keys() | after.keys())
     whole = "".join(text_diff(path, before.get(path), after.get(path)) for path in paths)
     if len(whole) <= MOST_DIFF_CHARS:
@@ -47,7 +45,7 @@ def unified(before: Mapping[str, bytes | None], after: Mapping[str, bytes | None
 
 
 def text_diff(path: str, before: bytes | None, after: bytes | None) -> str:
-    """The difference of one file, as `diff -u` shows it; bytes that are no UTF-8 are only counted."""
+    """Returns the unified diff of one file; of binary files only the sizes."""
     if before == after:
         return ""
     old, new = _lines(before), _lines(after)

@@ -1,12 +1,10 @@
-"""How much of a verifier's task it really checks: mutants of the reference solution, and the share that it rejects.
+"""Mutation score of a verifier: the share of behaviour-changing mutants of the reference solution that it rejects.
 
-What counts as *behaving differently*: the verifier told the mutant from the solution (it rejects the one and accepts
-the other); or a visible test, a call with the same arguments or a compared output file told them apart (see
-`differential`). A survivor that nothing told apart is *undecided*: it may be equivalent, or it may be a hole that
-nobody found a witness for. A survivor is *equivalent* only where that is proved: the same compiled code, or data.
+A mutant *behaves differently* if the verifier rejects it, or if a visible test, a call with the same arguments or a
+compared output file differs (see `differential`). A survivor without such evidence is *undecided*. It is *equivalent*
+only with proof: identical compiled code or data.
 
-Every rejected mutant is known to behave differently, every survivor must be shown to: so the share over the decided
-ones is the best case, and the share over the decided and undecided ones the worst.
+The best case is the share over decided mutants; the worst case counts undecided ones as accepted wrongly.
 """
 
 from __future__ import annotations
@@ -31,31 +29,31 @@ __all__ = ["Comparison", "MutantRow", "Sensitivity", "Survivor", "judge_mutants"
 
 _WORD = re.compile(r"\w+")
 WEAK_BELOW = 0.9
-"""A share of rejected mutants whose whole interval lies below it makes a finding of its own."""
+"""A rejection rate whose whole interval lies below this is a finding."""
 
 
 class Comparison(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was seen of a mutant beside the solution, without asking the verifier."""
+    """Result of comparing a mutant with the solution, without the verifier."""
 
     behaviour: Literal["changed", "same", "undecided"]
     by: str = ""
     """`visible tests`, `calls`, `examples`, `programs`, `output`, `compiled code`, `canonical data`; empty: nothing
     compared."""
     witness: str = ""
-    """What told them apart: a test, or a call with what each returned."""
+    """Evidence of the difference: a test, or a call with both results."""
     looked: int = 0
-    """How many tests, calls or files were compared."""
+    """Number of compared tests, calls or files."""
 
 
 class MutantRow(msgspec.Struct, frozen=True):
-    """One mutant and what became of it."""
+    """A mutant and its result."""
 
     rewrite: Rewrite
     outcome: str | None
     """The verifier's: `pass`, `fail`, `unknown`, `error`; None where the attempt itself broke."""
     attempt: str | None = None
     comparison: Comparison | None = None
-    """Of survivors; None where none was made."""
+    """For survivors; None without a comparison."""
 
 
 class Survivor(msgspec.Struct, frozen=True):
@@ -79,14 +77,14 @@ class Sensitivity(msgspec.Struct, frozen=True):
     rejected: int
     """Judged, and not passed."""
     unclear: int
-    """Of the rejected: the verdict was `unknown` or `error`, not `fail`."""
+    """Rejected mutants with verdict `unknown` or `error`."""
     changed: int
     """Survivors shown to behave differently."""
     equivalent: int
     """Survivors proved to be the same program; left out of all shares."""
     undecided: int
     not_run: int
-    """Attempts that broke; left out of everything."""
+    """Attempts that broke; excluded from everything."""
     best: float | None
     """Share of rejected mutants if no undecided one behaves differently."""
     best_interval: Interval
@@ -95,7 +93,7 @@ class Sensitivity(msgspec.Struct, frozen=True):
     worst_interval: Interval
     survivors: tuple[Survivor, ...]
     operators: dict[str, tuple[int, int]]
-    """Operator to how many of its mutants were tried and how many of them rejected."""
+    """Operator to the numbers of judged and rejected mutants."""
 
 
 class _Candidate(NamedTuple):
@@ -104,7 +102,7 @@ class _Candidate(NamedTuple):
 
 
 def mutants(knowledge: Knowledge, *, seed: int, most: int, verifier: str = "") -> tuple[Rewrite, ...]:
-    """Mutants of the solution, at most `most`: no two with the same bytes or, in Python, the same compiled code.
+    """Samples at most `most` mutants of the solution, with distinct bytes or, in Python, distinct compiled code.
 
     Where there are more, whole pieces taken away come first, and the rest is drawn in turns from the operators, so that
     a common operator does not crowd out a rare one. Of an operator's mutants, those that change a number or a text
@@ -119,8 +117,8 @@ def mutants(knowledge: Knowledge, *, seed: int, most: int, verifier: str = "") -
 
 
 def _distinct(candidates: Iterable[_Candidate]) -> list[_Candidate]:
-    """The first of each that are the same, and none that is the solution itself. Taking whole pieces away counts also
-    where the code stays the same: the task may have been to write comments."""
+    """Returns the first of identical candidates, without those identical to the solution. Removal of whole pieces
+    always counts: the task may have been to write comments."""
     seen: set[tuple[str, Hashable]] = set()
     found = []
     for one in candidates:
@@ -135,7 +133,7 @@ def _distinct(candidates: Iterable[_Candidate]) -> list[_Candidate]:
 
 
 def _identity(file: ChangedFile, content: bytes | None) -> Hashable:
-    """Of Python its compiled code, of anything else its bytes."""
+    """Returns the compiled code of Python, the bytes of anything else."""
     if file.role != "python" or content is None:
         return content
     try:
@@ -176,7 +174,7 @@ def _rewrite(one: _Candidate, name: str) -> Rewrite:
 
 
 def judge_mutants(rows: Iterable[MutantRow]) -> Sensitivity:
-    """Counts. A verdict of `unknown` or `error` pays nothing, so it counts as rejected and is told apart."""
+    """Counts results. `unknown` and `error` count as rejected, and separately as unclear."""
     ran = list(rows)
     judged = [row for row in ran if row.outcome is not None]
     survivors = tuple(_survivor(row) for row in judged if row.outcome == "pass")
@@ -212,7 +210,7 @@ def _survivor(row: MutantRow) -> Survivor:
 
 
 def sensitivity_findings(task: str, sensitivity: Sensitivity) -> tuple[Finding, ...]:
-    """One finding for each survivor that is shown to behave differently, one for those left undecided."""
+    """Returns one finding for each survivor with changed behaviour, one for undecided survivors."""
     findings = [
         Finding(
             kind="mutant-survived",

@@ -1,4 +1,4 @@
-"""From what was observed of a task to what is wrong with it, and whether it is admitted. Pure."""
+"""Derives findings and the admission decision from the probe results of a task. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CLOSED: dict[str, str] = {
     "link_in_rewards": "rewards are regular files",
     "verifier_paths": "no trust in code that names the reward",
 }
-"""Mark of a verdict to the setting that it comes from."""
+"""Mark of a verdict to the setting that causes it."""
 _OVERRULES: dict[str, str] = {
     "no_tests": "recorded test run",
     "failed_tests": "recorded test run",
@@ -51,57 +51,56 @@ _OVERRULES: dict[str, str] = {
     "reward_problem": "two rewards must agree",
     "untrusted_changes": "no trust in code that reaches for the verifier",
 }
-"""Mark to the setting that it comes from, where it overruled a reward that said pass."""
+"""Mark to the setting that causes it, for verdicts that overruled a passing reward."""
 
 
 class Completeness(msgspec.Struct, frozen=True):
-    """The reference solution's own attempts."""
+    """Attempts of the reference solution."""
 
     tried: int
     """Judged attempts under ordinary circumstances."""
     passed: int
     flake_rate: float | None
-    """Share of those that did not pass; None where none was judged."""
+    """Share of those that failed; None without judged attempts."""
     flake_interval: Interval
     circumstances: dict[str, str]
     """Name to `pass`, `fail`, `unknown`, `error`, or `not tested`."""
 
 
 class Strictness(msgspec.Struct, frozen=True):
-    """Solutions that mean the same."""
+    """Attempts of equivalent solutions."""
 
     tried: int
     accepted: int
     rejected: tuple[str, ...]
-    """Names of those that did not pass."""
+    """Names of the rejected ones."""
     rate: float | None
     interval: Interval
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What judging this task costs."""
+    """Cost of verifying this task."""
 
     verification_s: float | None
     """Median seconds of one verification of the reference solution."""
     attempt_s: float | None
     """Median seconds of a whole attempt by the reference solution: sandbox, solution, verification."""
     peak_mib: float | None
-    """The most memory that the verifier was seen to use."""
+    """Peak memory of a verifier."""
     battery_s: float
     """Seconds of all attempts of the battery together."""
     attempts: int
     attempt_cpu_s: float | None = None
-    """Median processor seconds of what an attempt by the solution runs; None where the sandbox does not say."""
+    """Median CPU seconds of an attempt by the solution; None if the sandbox does not report them."""
     battery_cpu_s: float | None = None
-    """Processor seconds of what all attempts of the battery ran; None where one of them is not known."""
+    """CPU seconds of all attempts; None if one is unknown."""
     in_verifications: float | None = None
-    """The battery's cost in ordinary attempts by the reference solution: by processor seconds, which other work on the
-    machine does not change, else by the clock."""
+    """Cost of the battery as a multiple of the reference solution's attempts; in CPU seconds, else in wall time."""
     in_verifications_by_clock: float | None = None
 
 
 def conclude(*, admitted: bool, accepted_wrongly: int) -> str:
-    """Returns the result of an admission in words."""
+    """Returns the result of an admission as text."""
     if not admitted:
         return "not admitted"
     if not accepted_wrongly:
@@ -110,7 +109,7 @@ def conclude(*, admitted: bool, accepted_wrongly: int) -> str:
 
 
 class TaskReport(msgspec.Struct, frozen=True):
-    """All that is known of one task's verifier."""
+    """Report on the verifier of one task."""
 
     task: str
     task_digest: str
@@ -123,7 +122,7 @@ class TaskReport(msgspec.Struct, frozen=True):
     cost: Cost
     difficulty: tuple[AgentRate, ...]
     changed: tuple[str, ...]
-    """Files that solving adds or changes."""
+    """Files that the solution adds or changes."""
     probes: tuple[ProbeResult, ...]
     untried: tuple[SkippedProbe, ...]
     separation: Separation = "unknown"
@@ -131,26 +130,26 @@ class TaskReport(msgspec.Struct, frozen=True):
 
     @property
     def is_admitted(self) -> bool:
-        """Returns whether it is admitted under every verification that was tried."""
+        """True where every tried verification admits the task."""
         return all(self.admitted.values())
 
     @property
     def accepted_wrongly(self) -> int:
-        """How many solutions passed that are shown to be wrong."""
+        """Number of passed solutions that are proven wrong."""
         return self.sensitivity.changed if self.sensitivity is not None else 0
 
     @property
     def conclusion(self) -> str:
-        """The result in words. `admitted` stands alone: never for a verifier that was seen to accept wrong work."""
+        """Result as text; plain `admitted` only if no proven wrong solution was accepted."""
         return conclude(admitted=self.is_admitted, accepted_wrongly=self.accepted_wrongly)
 
     def conclusion_under(self, verification: str) -> str:
-        """Returns the same for one verification."""
+        """Returns the result under one verification."""
         return conclude(admitted=self.admitted[verification], accepted_wrongly=self.accepted_wrongly)
 
 
 class TaskEvidence(NamedTuple):
-    """What the report of one task is made from."""
+    """Input of one task's report."""
 
     task: str
     task_digest: str
@@ -162,11 +161,11 @@ class TaskEvidence(NamedTuple):
     difficulty: tuple[AgentRate, ...] = ()
     changed: tuple[str, ...] = ()
     more: tuple[Finding, ...] = ()
-    """What others found: over-strictness, what the instruction lacks, a review's doubts."""
+    """Findings from other sources: strictness, instruction, review."""
 
 
 def judge_task(evidence: TaskEvidence) -> TaskReport:
-    """Sums up one task."""
+    """Derives the report of one task."""
     evidence = evidence._replace(observed=_apply_controls(evidence.observed))
     untried = tuple(dict.fromkeys((*evidence.untried, *_skipped_circumstances(evidence.observed))))
     evidence = evidence._replace(untried=untried)
@@ -197,8 +196,7 @@ def judge_task(evidence: TaskEvidence) -> TaskReport:
 
 
 def _apply_controls(observed: Sequence[ProbeResult]) -> tuple[ProbeResult, ...]:
-    """Returns what was observed, where what fails under a circumstance's control too says nothing of the
-    circumstance."""
+    """Invalidates circumstances whose control fails too."""
     failed = {o.probe for o in observed if o.probe.removeprefix("oracle.") in CONTROLS and not o.passed}
     why = "it fails with the means of this circumstance alone, so nothing is known of the circumstance"
     return tuple(
@@ -216,7 +214,7 @@ def _sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _plain_oracles(evidence: TaskEvidence, verification: Verification) -> list[ProbeResult]:
-    """Ordinary attempts by the reference solution, under one verification."""
+    """Returns the reference solution's ordinary attempts under one verification."""
     return [o for o in _oracles(evidence.observed) if o.verification == verification]
 
 
@@ -243,7 +241,7 @@ def _completeness(evidence: TaskEvidence) -> Completeness:
 
 def _oracle_findings(evidence: TaskEvidence) -> list[Finding]:
     if not evidence.has_oracle:
-        text = "there is no reference solution: nobody has seen this verifier pass anything"
+        text = "the task has no reference solution: no attempt shows that the verifier can pass"
         return [Finding("no-oracle", evidence.task, None, "broken", text, ("add solution/solve.sh",))]
     return [f for name in evidence.verifications if (f := _oracle_finding(evidence, name)) is not None]
 
@@ -271,7 +269,7 @@ def _oracle_finding(evidence: TaskEvidence, verification: Verification) -> Findi
 
 
 def _cause(one: ProbeResult) -> str:
-    """Returns the verdict's reason with the last line that the verifier printed, which often names the failed check."""
+    """Returns the verdict's reason and the verifier's last output line, which often names the failed check."""
     reason = one.reason or one.ended or "no reason is recorded"
     return f"{reason}; the verifier's last line: {one.output}" if one.output and one.output not in reason else reason
 
@@ -301,7 +299,7 @@ def _circumstance_findings(evidence: TaskEvidence) -> list[Finding]:
 
 
 def _skipped_circumstances(observed: Iterable[ProbeResult]) -> list[SkippedProbe]:
-    """Circumstances that were tried and not seen to hold."""
+    """Returns circumstances that were tried but did not take effect."""
     skipped = []
     for one in observed:
         name = one.probe.removeprefix("oracle.")
@@ -320,7 +318,7 @@ def _skipped_circumstances(observed: Iterable[ProbeResult]) -> list[SkippedProbe
 
 
 def _paid_findings(evidence: TaskEvidence) -> list[Finding]:
-    """Null answers and cheats that were paid."""
+    """Returns findings on null answers and cheats that passed."""
     beside = {(name, o.verification): o for o in evidence.observed for name in (*o.covers, o.probe)}
     found = []
     for one in evidence.observed:
@@ -355,7 +353,7 @@ def _paid_finding(task: str, one: ProbeResult, other: ProbeResult | None) -> Fin
 
 
 def list_effective_settings(judged: ProbeResult) -> tuple[str, ...]:
-    """Settings of the default verification that a verdict shows at work; the fresh fork where nothing was left."""
+    """Returns the default settings that a verdict's marks show in effect; `fresh fork` without marks."""
     found = [_CLOSED[mark] for mark in judged.marks if mark in _CLOSED]
     if REWARD_OVERRULED in judged.marks:  # else the reward itself was not fooled
         found += [_OVERRULES[mark] for mark in judged.marks if mark in _OVERRULES]
@@ -372,7 +370,7 @@ def _strictness(evidence: TaskEvidence) -> Strictness | None:
 
 
 def _broken_findings(evidence: TaskEvidence) -> list[Finding]:
-    """Probes that could not be judged: they prove nothing."""
+    """Returns findings on probes without a verdict."""
     broke = [o for o in evidence.observed if o.outcome is None and o.group in ("null", "cheat")]
     if not broke:
         return []

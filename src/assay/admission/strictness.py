@@ -1,10 +1,10 @@
-"""Does a verifier refuse right work for its wording? Variants of the reference solution that mean the same must pass.
+"""Tests whether a verifier accepts equivalent variants of the reference solution.
 
-Python files are rewritten by `assay.code.preserving`, in the functions that the solution changed. JSON gets other
-layout and order of keys, which its format leaves free; a text file another end; CSV another order of rows, which its
-format does not leave free: where the instruction fixes no order, that a verifier insists on one is a note.
+`assay.code.preserving` rewrites Python in the functions that the solution changed. JSON gets another layout and key
+order, a text file another end, CSV another row order. CSV does not leave the order free, so a verifier that insists on
+an order that the instruction does not fix gets a note.
 
-Invariant: numbers, strings and the order of lists stay as they were; a file that cannot be read strictly is left alone.
+Invariant: numbers, strings and the order of lists stay the same; a file that does not parse strictly is skipped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NUMBERS = re.compile(r"-?\d[\d.eE+-]*")
 
 
 class VariantRow(msgspec.Struct, frozen=True):
-    """One variant and what became of it."""
+    """A variant and its result."""
 
     rewrite: Rewrite
     outcome: str | None
@@ -60,7 +60,7 @@ class _Variant(NamedTuple):
 
 
 def variants(knowledge: Knowledge, *, seed: int, most: int) -> tuple[Rewrite, ...]:
-    """Variants of the solution that mean the same, at most `most`, in turns from the kinds; each changes one file."""
+    """Samples at most `most` equivalent variants, round-robin over the kinds; each changes one file."""
     kinds: dict[str, list[_Variant]] = {}
     originals = {}
     for file in changed_files(knowledge):
@@ -105,7 +105,7 @@ def _variants_of(file: ChangedFile) -> Iterator[_Variant]:
 
 
 def _commented(file: ChangedFile) -> str | None:
-    """A comment at the end, in the languages whose comments are known to run to the end of the line."""
+    """Appends a comment, in languages with line comments."""
     assert file.after is not None
     family = language_of(file.path, file.after.encode())
     mark = {"c": "//", "shell": "#", "ruby": "#", "sql": "--"}.get(family or "")
@@ -127,7 +127,7 @@ _FAITHFUL: dict[str, Any] = {"ensure_ascii": False}
 
 
 def _rejson(path: str, text: str, write: Callable[[Any], str]) -> str | None:
-    """Written anew, unless a number would be spelt otherwise or a key is there twice."""
+    """Rewrites JSON; None where a number would change its spelling or a key is duplicated."""
     ending = path.rpartition(".")[2].lower()
     end = "\n" if text.endswith("\n") else ""
     try:
@@ -175,7 +175,7 @@ def _csv_row_order(path: str, text: str) -> str | None:
 
 
 def _trailing_newline(path: str, text: str) -> str | None:
-    """The last line's end is there, or is not."""
+    """Adds or removes the final line end."""
     del path
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else f"{text}\n"
 
@@ -189,17 +189,17 @@ _DATA: dict[str, Callable[[str, str], str | None]] = {
 
 
 def fixes_order(instruction: str) -> bool:
-    """Returns whether an instruction seems to say in which order something has to stand. A heuristic over words."""
+    """Returns whether the instruction seems to prescribe an order. Heuristic."""
     return _ORDERED.search(instruction) is not None
 
 
 def fixes_wording(instruction: str) -> bool:
-    """Returns whether an instruction seems to ask for layout, comments or exact bytes. A heuristic over words."""
+    """Returns whether the instruction seems to prescribe layout, comments or exact bytes. Heuristic."""
     return _WORDED.search(instruction) is not None
 
 
 def strictness_findings(task: Task, rows: Iterable[VariantRow]) -> tuple[Finding, ...]:
-    """One finding for each variant that was judged and did not pass.
+    """Returns one finding for each rejected variant.
 
     What the instruction may have asked for is a note: layout and wording where it speaks of them, an order of rows
     always; and of rows nothing is said where the instruction speaks of an order.
@@ -243,4 +243,4 @@ _WORDS = {
     "csv-row-order": "its rows in another order",
     "trailing-newline": "with or without the last line's end",
 }
-"""Kind of variant to what was done to the solution."""
+"""Kind of variant to a description of the change."""

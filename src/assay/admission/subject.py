@@ -1,4 +1,4 @@
-"""One task under admission: what is known of it, what it is put to, and what came of that."""
+"""One task under admission: its probes, knowledge and results."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from .worlds import collect_hooks
 __all__ = ["Subject"]
 
 LEAST_LIMIT_S, TIMES_ORACLE = 20.0, 10.0
-"""A verifier of anything but the solution is stopped after this, where its own limit is longer."""
+"""Time limit for verifying anything but the solution, where the task's own limit is longer."""
 QUICK_LEAST_S, QUICK_TIMES = 2.0, 3.0
-"""The same in a quick battery, which one answer that hangs would otherwise make twice as long."""
+"""The same in a quick battery, where one hanging answer would double the duration."""
 
 
 class Subject:
-    """A task and its probes; they grow from phase to phase, and are the same each time."""
+    """A task and its probes, which grow from phase to phase in a deterministic way."""
 
     def __init__(self, loaded: LoadedTask, config: AdmitConfig) -> None:
         self.loaded = loaded
@@ -52,33 +52,33 @@ class Subject:
         self.comparisons: dict[str, Comparison] = {}
         self._probes: list[Probe] = []
         self._later: list[Probe] = []
-        """Those that wait for the control."""
+        """Rewrites that wait for the control."""
         self._limit_s: float | None = None
 
     @property
     def task(self) -> str:
-        """Its id."""
+        """Task id."""
         return self.loaded.task.id
 
     @property
     def in_sandbox(self) -> bool:
-        """Returns whether it runs in a sandbox, not in an in-process world."""
+        """True for a sandbox task, False for an in-process world."""
         return self.loaded.task.environment.kind == "workspace"
 
     def plan(self) -> Iterator[PlannedAttempt]:
-        """The attempts of all probes that are known by now, in their order."""
+        """Yields the attempts of all probes so far, in order."""
         for number, probe in enumerate(self._probes):
             hurried = probe.group not in ("completeness", "review") and self._limit_s is not None
             loaded = _limit_checks(self.loaded, self._limit_s or 0.0) if hurried else self.loaded
             yield plan_attempt(probe, loaded, number, self.config)
 
     def begin(self) -> None:
-        """The first phase: the reference solution."""
+        """Phase 1: plans the reference solution."""
         if self.in_sandbox and has_oracle(self.loaded):
             self._probes += oracle_probes(self.config)
 
     async def learn(self, store: RunStore, resources: RunResources, cache: Path) -> None:
-        """The second phase: everything that follows from what the solution left, but what waits for the control.
+        """Phase 2: plans the probes that depend on the solution's files; rewrites wait for the control.
 
         Raises:
             StoreError: The first attempt cannot be read back.
@@ -118,12 +118,12 @@ class Subject:
         return list(world_probes(self.config, await collect_hooks(self.loaded, self.config.seed)))
 
     def add(self, probe: Probe) -> None:
-        """One more probe, before those that wait."""
+        """Adds a probe before the waiting ones."""
         self._probes.append(probe)
 
     def go_on(self, store: RunStore) -> None:
-        """The third phase: what a shared attempt did not clear, and changed solutions, where the solution's files
-        alone pass."""
+        """Phase 3: plans members that a shared attempt did not clear, and rewrites if the solution's files alone
+        pass."""
         shared = [probe for probe in self._probes if probe.members]
         covered = {name: one.covers for name, one in collect_probe_results(store, self.task, shared).items()}
         self._probes += uncleared(shared, covered)
@@ -140,7 +140,7 @@ class Subject:
         self.untried += [SkippedProbe(group, group, reason) for group in dict.fromkeys(probe.group for probe in later)]
 
     async def compare(self, store: RunStore, backend: Backend | None) -> None:
-        """The fourth phase: whether mutants that passed behave differently. Raises `EnvironmentFailure`."""
+        """Phase 4: compares mutants that passed with the solution. Raises `EnvironmentFailure`."""
         seen = collect_probe_results(store, self.task, self._mutants())
         survivors = [probe for probe in self._mutants() if probe.id in seen and seen[probe.id].passed]
         if not survivors:
@@ -178,11 +178,11 @@ class Subject:
         return [p for p in self._probes if p.group == "sensitivity" and p.rewrite is not None]
 
     def observed(self, store: RunStore) -> dict[str, ProbeResult]:
-        """Returns what became of the probes so far, by id."""
+        """Returns the results so far, by probe id."""
         return collect_probe_results(store, self.task, self._probes)
 
     def collect_evidence(self, store: RunStore) -> TaskEvidence:
-        """Everything that the report needs of the attempts."""
+        """Returns the input of the task's report."""
         results = self.observed(store)
         return TaskEvidence(
             task=self.task,
@@ -214,7 +214,7 @@ class Subject:
 
 
 def _limit_checks(loaded: LoadedTask, most_s: float) -> LoadedTask:
-    """The task with a limit on its checks: a mutant may run for ever, and the solution has shown what is needed."""
+    """Returns the task with a time limit on its checks: a mutant may hang."""
     checks = tuple(_limit_check(check, most_s) for check in loaded.task.checks)
     steps = tuple(msgspec.structs.replace(step, check=_limit_check(step.check, most_s)) for step in loaded.steps)
     return loaded._replace(task=msgspec.structs.replace(loaded.task, checks=checks), steps=steps)

@@ -1,7 +1,7 @@
 """Circumstances under which a reference solution must pass too, each in its own attempt.
 
-Each has a control: a command in the sandbox that shows whether the circumstance holds there. Where it does not, the
-attempt does nothing more, and the circumstance is reported as not tested.
+A control command in the sandbox shows whether the circumstance holds. Where it does not, the attempt stops and the
+circumstance is reported as not tested.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ CIRCUMSTANCES: dict[str, str] = {
     "no-network": "no network",
     "test-order": "the tests in the opposite order",
 }
-"""Name to what it is, as in `the reference solution fails with ...`."""
+"""Name to a description that completes `the reference solution fails with ...`."""
 CONTROLS = {"clock-control": "the library that shifts clocks, and the right time"}
-"""What is tried beside a circumstance `NAME`, as `NAME-control`: what fails under it too does not fail for the reason
-that the circumstance is about. libfaketime 0.9.10 makes `time.sleep` fail in Python 3.11, whatever the time is."""
+"""Controls of circumstances, tried as `NAME-control`: a failure under the control has another cause than the
+circumstance. libfaketime 0.9.10 breaks `time.sleep` in Python 3.11 at any time shift."""
 
 
 TOGETHER = "all-circumstances"
-"""The name of the attempt under all of them at once."""
+"""Name of the attempt under all circumstances."""
 
 
 class Circumstance(NamedTuple):
-    """One circumstance, as it can be had here."""
+    """A circumstance and its availability here."""
 
     name: str
     variation: Variation = Variation()
     control: str | None = None
-    """A command whose output shows whether it holds; None where only the verdict's evidence can show it."""
+    """Command whose output shows whether it holds; None where only the verdict's evidence shows it."""
     holds: Callable[[str], bool] = lambda _: True
     missing: str | None = None
-    """Why it cannot be had here."""
+    """Reason why it is unavailable here."""
     as_always: bool = False
-    """Every attempt at the task is under it anyway."""
+    """True where every attempt at the task runs under it."""
 
 
 class Combined(NamedTuple):
@@ -79,7 +79,7 @@ class Combined(NamedTuple):
 
 
 def combine(circumstances: Sequence[Circumstance]) -> Combined:
-    """Returns circumstances as one variation."""
+    """Returns the circumstances as one variation."""
     env: dict[str, str] = {}
     prefix: tuple[str, ...] = ()
     for one in circumstances:
@@ -93,7 +93,7 @@ def combine(circumstances: Sequence[Circumstance]) -> Combined:
 
 
 class CircumstanceOracle(OracleAgent):
-    """Runs the reference solution where all circumstances hold, and does nothing where one does not."""
+    """Runs the reference solution only if all circumstances hold."""
 
     def __init__(self, *circumstances: Circumstance) -> None:
         self._circumstances = circumstances
@@ -116,7 +116,7 @@ class CircumstanceOracle(OracleAgent):
 
 
 def circumstances(spec: WorkspaceSpec, cache: Path) -> Iterator[Circumstance]:
-    """All of `CIRCUMSTANCES`, for a task's sandbox. Makes an empty folder in `cache`."""
+    """Yields all of `CIRCUMSTANCES` for a task's sandbox. Makes an empty folder in `cache`."""
     yield _variables("hash-seed", {"PYTHONHASHSEED": "20261"}, 'printf %s "$PYTHONHASHSEED"', "20261")
     posix = {"LC_ALL": "POSIX", "LANG": "POSIX", "LANGUAGE": ""}
     yield _variables("locale", posix, 'printf %s "$LC_ALL"', "POSIX")

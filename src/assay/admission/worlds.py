@@ -1,4 +1,4 @@
-"""What an in-process world offers for its own admission, asked once, on a world that nobody acts in."""
+"""Collects the admission hooks of an in-process world from a fresh instance."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ MOST_VARIANTS, MOST_CALLS = 200, 2_000
 
 
 class WorldHooks(NamedTuple):
-    """The calls that a world gave; None where it has no such hook."""
+    """Calls from each hook; None where the world lacks the hook."""
 
     oracle: tuple[ToolCall, ...] | None = None
     null: dict[str, tuple[ToolCall, ...]] | None = None
     perturb: dict[str, tuple[ToolCall, ...]] | None = None
     shortcuts: dict[str, tuple[ToolCall, ...]] | None = None
     elsewhere: tuple[ToolCall, ...] | None = None
-    """The solution of the same world with another seed; None where the seed makes no other world, or nobody says."""
+    """Solution of the same world with another seed; None where the seed has no effect or no solution is known."""
 
 
 async def collect_hooks(loaded: LoadedTask, seed: int) -> WorldHooks:
-    """Asks a fresh world of the task.
+    """Calls the hooks of a fresh world of the task.
 
     Raises:
         TaskError: The world cannot be made, or what a hook gives is no list of calls.
@@ -55,8 +55,7 @@ async def collect_hooks(loaded: LoadedTask, seed: int) -> WorldHooks:
 
 
 async def _end_alike(spec: EnvironmentSpec, kind: Any, ways: Sequence[Sequence[ToolCall]]) -> bool:
-    """Returns whether these calls lead fresh worlds to one and the same end, as far as worlds tell all of
-    themselves."""
+    """Returns whether these call sequences end in the same state, as far as `collect` reports it."""
     ends = []
     for calls in ways:
         world = open_world(spec, kind)
@@ -92,7 +91,7 @@ def _convert_variants(variants: Mapping[str, Sequence[ToolCall]], hook: str) -> 
 
 
 def _plain(name: object) -> str:
-    """A name as an attempt's id can hold it."""
+    """Returns the name with characters that an attempt id allows."""
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in str(name))[:60] or "unnamed"
 
 

@@ -1,4 +1,4 @@
-"""Runs a program in its place and records the call: arguments, what was there before, what it printed and left.
+"""Wraps a program and records each call: arguments, earlier files, output and resulting files.
 
     program_calls.py FOLDER NUMBER [ARGUMENT ...]
 
@@ -27,7 +27,7 @@ MAX_RECORDS = 200
 
 
 def tree_of(top: str) -> dict[str, str] | None:
-    """Returns what is at a path: relative names to digests; None where there is nothing."""
+    """Returns relative names to digests below a path; None for a missing path."""
     if not os.path.lexists(top):
         return None
     if not os.path.isdir(top) or os.path.islink(top):
@@ -44,7 +44,7 @@ def tree_of(top: str) -> dict[str, str] | None:
 
 
 def content_of(path: str) -> str:
-    """Returns a short text that changes with the content of one file."""
+    """Returns a short fingerprint of a file's content."""
     if os.path.islink(path):
         return "link " + os.readlink(path)
     if os.path.isdir(path):
@@ -59,7 +59,7 @@ def content_of(path: str) -> str:
 
 
 def main(folder: str, number: str, arguments: Sequence[str]) -> int:
-    """Runs the program of a number and returns its status."""
+    """Runs the numbered program and returns its exit status."""
     with open(os.path.join(folder, "programs.json"), encoding="utf-8") as stream:
         program = json.load(stream)[number]
     names = {one: f"<{n}>" for n, one in enumerate(arguments, 1) if "/" in one or os.path.lexists(one)}
