@@ -26,11 +26,11 @@ from assay.records import (
     Body,
     Observation,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Trajectory,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     VerdictStatus,
 )
 from assay.store import RunStore, query, seal, search
@@ -159,7 +159,7 @@ def _json_line(number: int) -> bytes:
 def _trajectory(number: int) -> Trajectory:
     bodies = _bodies(number)
     started = next(body for body in bodies if isinstance(body, AttemptStarted))
-    verdicts = tuple(body.verdict for body in bodies if isinstance(body, VerdictGiven))
+    verdicts = tuple(body.verdict for body in bodies if isinstance(body, VerdictAdded))
     return Trajectory(
         run=RUN,
         attempt=started.attempt,
@@ -174,7 +174,7 @@ def _trajectory(number: int) -> Trajectory:
         started=started,
         finished=next(body for body in bodies if isinstance(body, AttemptEnded)),
         isolation=None,
-        steps=tuple(body.step for body in bodies if isinstance(body, StepTaken)),
+        steps=tuple(body.step for body in bodies if isinstance(body, StepAdded)),
         calls=(),
         evidence=(),
         verdicts=verdicts,
@@ -195,10 +195,10 @@ def _bodies(number: int) -> list[Body]:
     task, at = f"task-{number % TASKS:04d}", float(number)
     started = AttemptStarted(RUN, _name(number), task, "blake3:" + "1" * 64, "a", "m", number, number // TASKS, at=at)
     steps = [
-        StepTaken(_step(draw, index, at + index, rare=number % EVERY == 3 and index == 7)) for index in range(STEPS)
+        StepAdded(_step(draw, index, at + index, rare=number % EVERY == 3 and index == 7)) for index in range(STEPS)
     ]
     status: VerdictStatus = "pass" if draw.random() < 0.4 else "fail"
-    verdict = VerdictGiven(Verdict("tests", "outcome", status, float(status == "pass"), "counted"))
+    verdict = VerdictAdded(Verdict("tests", "outcome", status, float(status == "pass"), "counted"))
     return [started, *steps, verdict, AttemptEnded("done", metrics={"wall_s": 20.0}, at=at + 20)]
 
 

@@ -27,10 +27,10 @@ from assay.records import (
     Body,
     Observation,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     canonical_bytes,
 )
 from assay.store import RunStore, query, seal, search
@@ -65,9 +65,9 @@ def attempt_bodies(number: int) -> list[Body]:
         command = json.dumps({"command": " ".join(rng.choices(WORDS, k=6))})
         call = ToolCall(f"c{index}", "shell", command, json.loads(command))
         seen = Observation(output, f"c{index}", rng.randrange(2))
-        bodies.append(StepTaken(Step(index, "agent", " ".join(rng.choices(WORDS, k=12)), None, (call,), (seen,))))
+        bodies.append(StepAdded(Step(index, "agent", " ".join(rng.choices(WORDS, k=12)), None, (call,), (seen,))))
     status = "pass" if rng.random() < 0.4 else "fail"
-    bodies.append(VerdictGiven(Verdict("tests", "outcome", status, float(status == "pass"), "counted")))
+    bodies.append(VerdictAdded(Verdict("tests", "outcome", status, float(status == "pass"), "counted")))
     bodies.append(AttemptEnded("done", metrics={"wall_s": 2.0}, at=at + 2))
     return bodies
 
@@ -135,7 +135,7 @@ def json_lines(folder: str, count: int) -> dict[str, Any]:
         for chain, bodies in attempts(count, meter):
             started, verdict = bodies[0], bodies[-2]
             assert isinstance(started, AttemptStarted)
-            assert isinstance(verdict, VerdictGiven)
+            assert isinstance(verdict, VerdictAdded)
             line = {"chain": chain, "task": started.task, "outcome": verdict.verdict.status, "events": bodies}
             raw = msgspec.json.encode(line)
             offsets[chain] = (file.tell(), len(raw))
@@ -172,7 +172,7 @@ def sqlite_alone(folder: str, count: int) -> dict[str, Any]:
     for chain, bodies in attempts(count, meter):
         started, verdict = bodies[0], bodies[-2]
         assert isinstance(started, AttemptStarted)
-        assert isinstance(verdict, VerdictGiven)
+        assert isinstance(verdict, VerdictAdded)
         connection.execute("BEGIN")
         connection.execute("INSERT INTO attempts VALUES (?, ?, ?)", (chain, started.task, verdict.verdict.status))
         rows = [(chain, index, canonical_bytes(body)) for index, body in enumerate(bodies)]

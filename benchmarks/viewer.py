@@ -29,10 +29,10 @@ from assay.records import (
     Body,
     Observation,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
 )
 from assay.store import RunStore, seal
 from benchmarks._report import Report, Target, options
@@ -100,8 +100,8 @@ def _attempt(run: str, number: int, steps: int, size: int, draw: random.Random) 
         call = ToolCall(f"call_{step}", "bash", f'{{"command": "sed -n {step}p notes.txt"}}')
         lines = [f"part {step}", *(draw.randbytes(38).hex() for _ in range(size // 77 + 1))]
         seen = Observation("\n".join(lines)[:size], call.id, 0)
-        bodies.append(StepTaken(Step(step, "agent", f"I read part {step}.", None, (call,), (seen,))))
-    bodies.append(VerdictGiven(Verdict("tests", "outcome", "pass" if good else "fail", float(good), "said")))
+        bodies.append(StepAdded(Step(step, "agent", f"I read part {step}.", None, (call,), (seen,))))
+    bodies.append(VerdictAdded(Verdict("tests", "outcome", "pass" if good else "fail", float(good), "said")))
     metrics = {"prompt_tokens": 900.0, "completion_tokens": 80.0, "wall_s": 4.0, "cost_usd": 0.01}
     bodies.append(AttemptEnded("agent said so", at=number + 4.0, metrics=metrics))
     return f"{name}.0", bodies

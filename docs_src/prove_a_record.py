@@ -11,7 +11,7 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).parent))
 from counter_world import CounterTasks
 
-from assay.records import VerdictGiven
+from assay.records import VerdictAdded
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore, audit, check_receipt, make_receipt, new_key, read_receipt, write_receipt
@@ -32,9 +32,9 @@ def rewrite() -> None:
 
 
 def forged(body: object) -> object:
-    if not isinstance(body, VerdictGiven):
+    if not isinstance(body, VerdictAdded):
         return body
-    return VerdictGiven(msgspec.structs.replace(body.verdict, status="fail", score=0.0))
+    return VerdictAdded(msgspec.structs.replace(body.verdict, status="fail", score=0.0))
 
 
 if __name__ == "__main__":

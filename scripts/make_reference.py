@@ -73,7 +73,6 @@ from assay.learning.trainer.recipe import (
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
-    Certificate,
     Check,
     EnvironmentSpec,
     Event,
@@ -89,15 +88,16 @@ from assay.records import (
     Observation,
     Oracle,
     RawBody,
+    SpanProof,
     Step,
-    StepTaken,
+    StepAdded,
     Task,
     ToolCall,
     Trajectory,
     Truncation,
     Usage,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
 )
 from assay.rollout.auditing import AuditReport
 from assay.rollout.config import RunConfig
@@ -132,17 +132,17 @@ RECORDS: tuple[type, ...] = (
         ModelCall,
         Usage,
         RawBody,
-        Certificate,
+        SpanProof,
         Evidence,
         Verdict,
         Isolation,
         LimitHold,
         Event,
         AttemptStarted,
-        StepTaken,
+        StepAdded,
         ModelCalled,
     ),
-    *(EvidenceAdded, VerdictGiven, Noted, AttemptEnded),
+    *(EvidenceAdded, VerdictAdded, Noted, AttemptEnded),
 )
 TOML_TABLES: tuple[tuple[str, type], ...] = (
     ("the root", harbor_config.HarborTask),

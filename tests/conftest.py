@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from assay import garbage
+from assay import gc_tuning
 from assay.environments.interface import Backend, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import EnvironmentFailure
@@ -59,9 +59,9 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def thresholds(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int, int]]:
-    """Python's own `gc` thresholds, set, whatever a server of another test of this process asked for."""
+    """Python's default `gc` thresholds, independent of servers in other tests of this process."""
     before, own = gc.get_threshold(), (700, 10, 10)
-    monkeypatch.setattr(garbage, "_asked", garbage._Asked())
+    monkeypatch.setattr(gc_tuning, "_requests", gc_tuning._ThresholdRequests())
     gc.set_threshold(*own)
     yield own
     gc.set_threshold(*before)

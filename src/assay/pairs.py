@@ -47,11 +47,11 @@ def read_pairs(
     Raises:
         UserError: A pair is of another form, or a key is given twice.
     """
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not equals or not named(key) or key in found:
-            what = "is given twice" if key in found else "is not of the form key=value"
+        if not equals or not named(key) or key in options:
+            what = "is given twice" if key in options else "is not of the form key=value"
             raise UserError(f"{where}: {pair!r} {what}; {form}")
-        found[key] = read(value)
-    return found
+        options[key] = read(value)
+    return options

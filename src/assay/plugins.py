@@ -23,15 +23,15 @@ __all__ = ["load", "names"]
 
 def names(kind: str) -> dict[str, EntryPoint]:
     """Short name to entry point of the group `assay.<kind>`. Raises `PluginLoadError` where two claim one name."""
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in _installed(f"assay.{kind}", tuple(sys.path)):
-        other = found.get(point.name)
+        other = points.get(point.name)
         if other is not None and other.value != point.value:
             raise PluginLoadError(
                 f"two installed packages register {kind} {point.name!r}: {other.value} and {point.value}; remove one"
             )
-        found[point.name] = point
-    return found
+        points[point.name] = point
+    return points
 
 
 @cache

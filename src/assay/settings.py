@@ -37,16 +37,16 @@ class Settings(msgspec.Struct, frozen=True):
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Reads the variables named in the module docstring, from `environment` or from the process's own."""
-        given = os.environ if environment is None else environment
-        home_cache = Path(given.get("XDG_CACHE_HOME") or Path(given.get("HOME") or "/tmp") / ".cache")
+        variables = os.environ if environment is None else environment
+        home_cache = Path(variables.get("XDG_CACHE_HOME") or Path(variables.get("HOME") or "/tmp") / ".cache")
         return cls(
-            cache=Path(given.get("ASSAY_CACHE") or home_cache / "assay"),
-            store=Path(given.get("ASSAY_STORE") or ".assay"),
-            openai_base_url=given.get("OPENAI_BASE_URL"),
-            openai_api_key=given.get("OPENAI_API_KEY") or None,
-            anthropic_base_url=given.get("ANTHROPIC_BASE_URL"),
-            anthropic_api_key=given.get("ANTHROPIC_API_KEY") or None,
-            prices=Path(given["ASSAY_PRICES"]) if given.get("ASSAY_PRICES") else None,
+            cache=Path(variables.get("ASSAY_CACHE") or home_cache / "assay"),
+            store=Path(variables.get("ASSAY_STORE") or ".assay"),
+            openai_base_url=variables.get("OPENAI_BASE_URL"),
+            openai_api_key=variables.get("OPENAI_API_KEY") or None,
+            anthropic_base_url=variables.get("ANTHROPIC_BASE_URL"),
+            anthropic_api_key=variables.get("ANTHROPIC_API_KEY") or None,
+            prices=Path(variables["ASSAY_PRICES"]) if variables.get("ASSAY_PRICES") else None,
         )
 
     @staticmethod
@@ -56,11 +56,11 @@ class Settings(msgspec.Struct, frozen=True):
 
     def secrets(self) -> dict[str, str]:
         """Credentials by the names of their variables: no record, error or log may hold one."""
-        found = {name.upper(): getattr(self, name) for name in self.__struct_fields__ if name.endswith("_key")}
+        credentials = {name.upper(): getattr(self, name) for name in self.__struct_fields__ if name.endswith("_key")}
         for name in (n for n in self.__struct_fields__ if n.endswith("_base_url") and getattr(self, n)):
             for key, value in parse_qsl(urlsplit(getattr(self, name)).query):
-                found[f"{name.upper()}?{key}"] = value
-        return {name: value for name, value in found.items() if value}
+                credentials[f"{name.upper()}?{key}"] = value
+        return {name: value for name, value in credentials.items() if value}
 
     def __repr__(self) -> str:
         """Shows paths, never credentials."""

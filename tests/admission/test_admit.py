@@ -127,7 +127,7 @@ def test_a_run_of_admitted_tasks_refuses_the_others_and_says_how_to_go_on(done: 
 def test_a_task_that_changed_has_no_certificate(done: Done, tmp_path: Path) -> None:
     changed = write_task(tmp_path / "careful", CAREFUL.replace("42", "43"))
     refused = done.assay("run", str(changed), "--admitted", "--run", "changed")
-    assert (refused.exit_code, "no certificate of the task as it is now" in refused.output) == (2, True)
+    assert (refused.exit_code, "no certificate for the current version of the task" in refused.output) == (2, True)
 
 
 def test_a_certificate_that_was_changed_is_none(done: Done) -> None:

@@ -16,7 +16,7 @@ from assay.analysis.stages import Stage
 from assay.analysis.states import State, states_of
 from assay.formats.benchmarks.agentlens import AgentLensFormat
 from assay.formats.interface import ImportContext
-from assay.records import Step, StepTaken
+from assay.records import Step, StepAdded
 from tests.analysis.made import call, step, trajectory
 
 STAGES: dict[str, Stage] = {
@@ -58,7 +58,7 @@ def _run(path: Path, row: dict[str, str]) -> Run:
     problems: list[Any] = []
     (imported,) = AgentLensFormat().read(path, ImportContext(lambda data: "", problems.append))
     assert not problems
-    steps = [body.step for body in imported.bodies if isinstance(body, StepTaken)]
+    steps = [body.step for body in imported.bodies if isinstance(body, StepAdded)]
     actions = actions_of(trajectory(*steps))
     published = tuple(_state(steps[action.step], action) for action in actions)
     return Run(path.stem, row, actions, tuple(each.stage for each in published), published)

@@ -18,9 +18,9 @@ from assay.records import (
     Body,
     Evidence,
     EvidenceAdded,
-    StepTaken,
+    StepAdded,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
 )
 from assay.store import RunStore, audit, later_events, load_current_verdicts, seal
 from tests.analysis.trajectories import acted, ran, said
@@ -39,13 +39,13 @@ def attempt(number: int, passed_tests: int, command: str = "pytest -q") -> list[
     counts = {"source": "recorded", "counts": {"passed": passed_tests}, "total": 3, "tests": []}
     return [
         started,
-        StepTaken(ran(0, "cat main.py", "x = 1")),
-        StepTaken(acted(1, "edit", path="main.py", old="1", new="2")),
-        StepTaken(ran(2, command, "3 passed")),
-        StepTaken(said(3, "done")),
+        StepAdded(ran(0, "cat main.py", "x = 1")),
+        StepAdded(acted(1, "edit", path="main.py", old="1", new="2")),
+        StepAdded(ran(2, command, "3 passed")),
+        StepAdded(said(3, "done")),
         EvidenceAdded(Evidence("i0", "audit", "test_report", counts)),
         EvidenceAdded(Evidence("i1", "audit", "reward", {"values": {"reward": 1.0}})),
-        VerdictGiven(Verdict("imported", "outcome", "pass", 1.0, "as recorded", ("i0", "i1"), marks=("imported",))),
+        VerdictAdded(Verdict("imported", "outcome", "pass", 1.0, "as recorded", ("i0", "i1"), marks=("imported",))),
         AttemptEnded("done", at=2.0),
     ]
 

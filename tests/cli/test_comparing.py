@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
-from assay.cli.forms import written
+from assay.cli.table_formats import format_rows
 from assay.errors import UserError
-from assay.records import AttemptEnded, AttemptStarted, Verdict, VerdictGiven
+from assay.records import AttemptEnded, AttemptStarted, Verdict, VerdictAdded
 from assay.store import RunStore
 
 pytestmark = pytest.mark.quick
@@ -30,7 +30,7 @@ def record(root: Path, run: str, passed: dict[str, tuple[bool, ...]], agent: str
                 status = "pass" if good else "fail"
                 started = AttemptStarted(run, f"{task}@{number}", task, "d", agent, None, 0, number, at=1.0)
                 verdict = Verdict("tests", "outcome", status, float(good), "")  # type: ignore[arg-type]
-                store.append(f"{task}@{number}.0", [started, VerdictGiven(verdict), AttemptEnded("done", at=2.0)])
+                store.append(f"{task}@{number}.0", [started, VerdictAdded(verdict), AttemptEnded("done", at=2.0)])
 
 
 @pytest.fixture
@@ -102,16 +102,16 @@ def test_an_unknown_form_is_named(store: Path) -> None:
 
 @given(st.lists(st.fixed_dictionaries({"a": CELL, "b": CELL}), min_size=1, max_size=5))
 def test_tables_keep_their_shape_whatever_cells_hold(rows: list[dict[str, str]]) -> None:
-    read = list(csv.reader(io.StringIO(written(rows, "csv"))))
+    read = list(csv.reader(io.StringIO(format_rows(rows, "csv"))))
     assert [len(line) for line in read] == [2] * (len(rows) + 1)
     assert not any(cell.startswith(("=", "@", "\t")) for line in read for cell in line)
-    assert written(rows, "markdown").count("\n") == len(rows) + 2
-    assert written(rows, "latex").count("\n") == len(rows) + 6
+    assert format_rows(rows, "markdown").count("\n") == len(rows) + 2
+    assert format_rows(rows, "latex").count("\n") == len(rows) + 6
 
 
 def test_markup_in_a_cell_is_text() -> None:
     cell = {"a": "<script>x</script> [link](http://x) | 50% & $1 \\input{/etc/passwd}"}
-    assert "\\<script\\>x" in written([cell], "markdown")
-    assert r"\textbackslash{}input\{/etc/passwd\}" in written([cell], "latex")
+    assert "\\<script\\>x" in format_rows([cell], "markdown")
+    assert r"\textbackslash{}input\{/etc/passwd\}" in format_rows([cell], "latex")
     with pytest.raises(UserError, match="not as 'html'"):
-        written([cell], "html")
+        format_rows([cell], "html")

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from assay.cli import live
-from assay.cli.live import LineDisplay, TableDisplay, display, drawn, line_of
+from assay.cli.live import LineDisplay, TableDisplay, display, progress_line, render_progress
 from assay.rollout import PlannedAttempt, Tally, TrialResult
 from tests.rollout.counting import counting_task
 
@@ -42,7 +42,7 @@ def test_a_line_says_what_was_spent_and_how_long_it_takes() -> None:
     tally.begin(total=4, done=1)
     tally.began -= 20
     finish(tally, result(), result("fail"))
-    assert line_of(tally) == "3/4 done: 1 pass, 1 fail; 2,000 tokens; $0.5000; about 10 s left"
+    assert progress_line(tally) == "3/4 done: 1 pass, 1 fail; 2,000 tokens; $0.5000; about 10 s left"
 
 
 @pytest.mark.parametrize(("priced", "says"), [(True, "at least $0.2500"), (False, "cost unknown")])
@@ -50,7 +50,7 @@ def test_a_cost_that_is_not_known_is_no_zero(priced: bool, says: str) -> None:
     tally = Tally()
     tally.begin(total=2, done=0)
     finish(tally, *([result()] * priced), result(metrics={"prompt_tokens": 5.0, "completion_tokens": 1.0}))
-    assert says in line_of(tally)
+    assert says in progress_line(tally)
 
 
 def test_a_log_gets_rarer_lines_and_every_breakage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +86,7 @@ def test_the_table_shows_counts_spending_and_what_runs_longest() -> None:
         tally.started(planned(f"slow-{number}\x1b[31m"))
         tally.running[f"slow-{number}\x1b[31m"] -= 100 - number
     out = io.StringIO()
-    Console(file=out, width=120, force_terminal=False).print(drawn(tally))
+    Console(file=out, width=120, force_terminal=False).print(render_progress(tally))
     told = out.getvalue()
     assert all(
         words in told for words in ("2 of 9 attempts", "2,000", "$0.5000", "slow-0\\x1b[31m  2 min", "and 2 more")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from assay.cli.app import build_app
 from assay.cli.output import emit_json
-from assay.cli.tables import summaries_of
+from assay.cli.tables import summarise_runs
 from assay.errors import UserError
 from assay.records import (
     AttemptEnded,
@@ -20,10 +20,10 @@ from assay.records import (
     EvidenceAdded,
     Observation,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     canonical_bytes,
 )
 from assay.store import RunStore, append_addendum, seal
@@ -52,7 +52,7 @@ def test_nothing_that_an_agent_says_begins_a_line(tmp_path: Path) -> None:
         manifest = store.blobs.put(canonical_bytes(changes))
     state = Evidence("e1", "state", "snapshot", {"manifest": manifest, "digest": "d"}, (manifest,))
     verdict = Verdict("tests", "outcome", "fail", 0.0, FORGED)
-    recorded(tmp_path, StepTaken(step), EvidenceAdded(state), VerdictGiven(verdict))
+    recorded(tmp_path, StepAdded(step), EvidenceAdded(state), VerdictAdded(verdict))
     lines = [line for line in shown(tmp_path, "--run", "r").splitlines() if line.startswith("verdict")]
     assert lines == ["verdict tests: fail (score 0.0) - x"]
 
@@ -60,7 +60,7 @@ def test_nothing_that_an_agent_says_begins_a_line(tmp_path: Path) -> None:
 def test_two_calls_with_one_id_keep_their_own_results(tmp_path: Path) -> None:
     calls = (ToolCall("c", "shell", "one"), ToolCall("c", "shell", "two"))
     step = Step(0, "agent", None, None, calls, (Observation("first", "c"), Observation("second", "c")))
-    recorded(tmp_path, StepTaken(step))
+    recorded(tmp_path, StepAdded(step))
     lines = [line.strip() for line in shown(tmp_path).splitlines()]
     assert lines[lines.index("> shell one") + 1] == "first"
     assert lines[lines.index("> shell two") + 1] == "second"
@@ -69,16 +69,16 @@ def test_two_calls_with_one_id_keep_their_own_results(tmp_path: Path) -> None:
 def test_a_state_whose_blobs_are_gone_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
     missing = "blake3:" + "0" * 64
     state = Evidence("e1", "state", "snapshot", {"manifest": missing, "digest": "d"}, (missing,))
-    recorded(tmp_path, EvidenceAdded(state), VerdictGiven(Verdict("tests", "outcome", "fail", 0.0, "no")))
+    recorded(tmp_path, EvidenceAdded(state), VerdictAdded(Verdict("tests", "outcome", "fail", 0.0, "no")))
     text = shown(tmp_path)
     assert "changed files: cannot be shown" in text
     assert "verdict tests: fail" in text
 
 
 def test_verdicts_learnt_later_are_shown_as_such(tmp_path: Path) -> None:
-    recorded(tmp_path, VerdictGiven(Verdict("tests", "outcome", "pass", 1.0, "ok")))
+    recorded(tmp_path, VerdictAdded(Verdict("tests", "outcome", "pass", 1.0, "ok")))
     seal(tmp_path, "r")
-    later = VerdictGiven(Verdict("tests", "outcome", "fail", 0.0, "judged anew"))
+    later = VerdictAdded(Verdict("tests", "outcome", "fail", 0.0, "judged anew"))
     append_addendum(tmp_path, "r", [later], about="t@0.0")
     assert "verdict tests (learnt later, addendum 0): fail" in shown(tmp_path)
 
@@ -88,7 +88,7 @@ def test_what_was_not_judged_is_unknown_and_what_broke_is_an_error(tmp_path: Pat
     with RunStore.open(tmp_path, "r", write=True) as store:
         started = AttemptStarted("r", "t@1", "t", "d", "a", None, 1, 1, at=1.0)
         store.append("t@1.0", [started, AttemptEnded(broke="environment", error="gone", at=2.0)])
-    (group,) = summaries_of(tmp_path, ["r"])
+    (group,) = summarise_runs(tmp_path, ["r"])
     assert (group.unknown, group.error, group.pass_at_1.value) == (1, 1, None)
 
 
@@ -99,7 +99,7 @@ def test_a_value_that_json_cannot_hold_is_told() -> None:
 
 @pytest.mark.parametrize("words", [["ls", "r"], ["show", "t@0", "--run", "r"], ["stats", "r"]], ids=lambda w: w[0])
 def test_a_forged_summary_row_is_not_shown_unmarked(tmp_path: Path, words: list[str]) -> None:
-    recorded(tmp_path, VerdictGiven(Verdict("tests", "outcome", "fail", 0.0, "one failed")))
+    recorded(tmp_path, VerdictAdded(Verdict("tests", "outcome", "fail", 0.0, "one failed")))
     with sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite") as connection:
         connection.execute("UPDATE attempts SET row = replace(CAST(row AS TEXT), '\"fail\"', '\"pass\"')")
     result = CliRunner().invoke(build_app(), [*words, "--store", str(tmp_path)])

@@ -12,7 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
-from assay.records import AttemptEnded, AttemptStarted, Verdict, VerdictGiven
+from assay.records import AttemptEnded, AttemptStarted, Verdict, VerdictAdded
 from assay.store import RunStore, annotate
 
 pytestmark = pytest.mark.quick
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Path:
                     verdict = Verdict("tests", "outcome", "pass" if passed else "fail", float(passed), "")
                     used = {"cost_usd": 0.1 * good, "prompt_tokens": 90.0, "completion_tokens": 10.0, "wall_s": 2.0}
                     ended = AttemptEnded("done", at=3.0, metrics=used)
-                    store.append(chain, [started, VerdictGiven(verdict), ended])
+                    store.append(chain, [started, VerdictAdded(verdict), ended])
     return tmp_path
 
 
@@ -72,7 +72,7 @@ def test_a_process_score_gets_its_report_card(store: Path) -> None:
     with RunStore.open(store, "r") as run:
         rows = run.attempts()
     for row in rows:
-        annotate(store, "r", row.chain, [VerdictGiven(Verdict("quality", "process", "pass", row.score, ""))])
+        annotate(store, "r", row.chain, [VerdictAdded(Verdict("quality", "process", "pass", row.score, ""))])
     card = json.loads(assay(store, "--table", "scores", "--json").stdout)["tables"]["scores"]["quality"]
     assert (card["n"], card["auc"], card["ece"]) == (48, 1.0, 0.0)
 

@@ -23,7 +23,7 @@ from assay.formats.pi.format import PiFormat
 from assay.formats.swe_agent.format import SweAgentFormat
 from assay.formats.swe_agent.mini import MiniSweAgentFormat
 from assay.formats.swe_agent.smith import SweSmithFormat
-from assay.records import Evidence, EvidenceAdded, Step, StepTaken, Verdict, VerdictGiven
+from assay.records import Evidence, EvidenceAdded, Step, StepAdded, Verdict, VerdictAdded
 from tests.formats.generated import Blobs, assembled, plain, read_all
 
 SESSIONS = Path(__file__).parent / "sessions"
@@ -69,7 +69,7 @@ def imported(format: Format, path: Path) -> tuple[list[ImportedTrajectory], list
 
 def steps_of(one: ImportedTrajectory) -> list[Step]:
     """The turns."""
-    return [body.step for body in one.bodies if isinstance(body, StepTaken)]
+    return [body.step for body in one.bodies if isinstance(body, StepAdded)]
 
 
 def facts_of(one: ImportedTrajectory, kind: str) -> list[Evidence]:
@@ -80,7 +80,7 @@ def facts_of(one: ImportedTrajectory, kind: str) -> list[Evidence]:
 
 def verdict_of(one: ImportedTrajectory) -> Verdict:
     """The one verdict."""
-    (verdict,) = (body.verdict for body in one.bodies if isinstance(body, VerdictGiven))
+    (verdict,) = (body.verdict for body in one.bodies if isinstance(body, VerdictAdded))
     return verdict
 
 

@@ -29,13 +29,13 @@ from assay.records import (
     Noted,
     Observation,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Trajectory,
     Truncation,
     Usage,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     digest_bytes,
 )
 
@@ -230,8 +230,8 @@ class _Maker:
             notes.append(Noted("interrupted", {}))
         end = self.finished()
         bodies: list[Body] = [
-            *map(ModelCalled, self.calls), *map(StepTaken, steps), *map(EvidenceAdded, self.evidence()),
-            *map(VerdictGiven, self.verdicts()), *notes, *([end] if end else []),
+            *map(ModelCalled, self.calls), *map(StepAdded, steps), *map(EvidenceAdded, self.evidence()),
+            *map(VerdictAdded, self.verdicts()), *notes, *([end] if end else []),
         ]  # fmt: skip
         return assembled(ImportedTrajectory("", start, tuple(bodies)))
 
@@ -242,13 +242,13 @@ def assembled(imported: ImportedTrajectory) -> Trajectory:
     groups: dict[type, list[Any]] = {}
     for body in imported.bodies:
         groups.setdefault(type(body), []).append(body)
-    verdicts = tuple(b.verdict for b in groups.get(VerdictGiven, []))
+    verdicts = tuple(b.verdict for b in groups.get(VerdictAdded, []))
     outcomes = [v.status for v in verdicts if v.kind == "outcome"]
     worst = next((s for s in ("error", "unknown", "fail", "pass") if s in outcomes), None)
     return Trajectory(
         start.run, start.attempt or "a1", "a1.0", start.task, start.task_digest, start.agent, start.model, start.seed,
         start.number, start.retry, start, next(iter(groups.get(AttemptEnded, [])), None), start.isolation,
-        tuple(b.step for b in groups.get(StepTaken, [])), tuple(b.call for b in groups.get(ModelCalled, [])),
+        tuple(b.step for b in groups.get(StepAdded, [])), tuple(b.call for b in groups.get(ModelCalled, [])),
         tuple(b.evidence for b in groups.get(EvidenceAdded, [])), verdicts, tuple(groups.get(Noted, [])),
         "blake3:0", len(imported.bodies) + 1, worst,  # type: ignore[arg-type]
     )  # fmt: skip

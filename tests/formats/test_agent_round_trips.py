@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from assay.errors import UserError
 from assay.formats.interface import ExportContext, Format, ImportedTrajectory, Loss
 from assay.formats.shared.round_trip import diff_json, patch_json
-from assay.records import Trajectory, Verdict, VerdictGiven, canonical_bytes
+from assay.records import Trajectory, Verdict, VerdictAdded, canonical_bytes
 from tests.formats.agents import ALL, READ_ONLY, SESSIONS, TWO_WAY, comes_back, imported
 from tests.formats.generated import Blobs, assembled, read_all, round_trip, trajectories
 
@@ -130,7 +130,7 @@ def test_a_pass_without_integrity_is_told(shared_data: Path, tmp_path: Path) -> 
     (path,) = (shared_data / "tau-bench").glob("*.json")
     runs = imported(ALL["tau-bench"], path)[0]
     passed = next(one for one in runs if assembled(one).outcome == "pass")
-    later = VerdictGiven(Verdict("audit", "integrity", "fail", None, "the tests were edited"))
+    later = VerdictAdded(Verdict("audit", "integrity", "fail", None, "the tests were edited"))
     told = ImportedTrajectory(passed.key, passed.started, (*passed.bodies, later))
     losses: list[Loss] = []
     format: Format = ALL["tau-bench"]

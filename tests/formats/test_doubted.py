@@ -14,10 +14,10 @@ from assay.records import (
     Evidence,
     EvidenceAdded,
     Step,
-    StepTaken,
+    StepAdded,
     Trajectory,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
 )
 from assay.verdicts import trust_of
 from tests.formats.generated import Blobs, assembled, read_all
@@ -30,11 +30,11 @@ def passed(integrity: str) -> Trajectory:
     """A small attempt with a reward of 1 and a verdict of integrity."""
     started = AttemptStarted("r", "t@0", "t", "blake3:0", "loop", "m", 0, 0, at=1.0)
     bodies = (
-        StepTaken(Step(0, "user", "do it")),
-        StepTaken(Step(1, "agent", "done")),
+        StepAdded(Step(0, "user", "do it")),
+        StepAdded(Step(1, "agent", "done")),
         EvidenceAdded(Evidence("e1", "state", "reward", {"values": {"reward": 1.0}})),
-        VerdictGiven(Verdict("tests", "outcome", "pass", 1.0, "passed", ("e1",), rewards={"reward": 1.0})),
-        VerdictGiven(Verdict("integrity", "integrity", integrity, None, "a reason")),  # type: ignore[arg-type]
+        VerdictAdded(Verdict("tests", "outcome", "pass", 1.0, "passed", ("e1",), rewards={"reward": 1.0})),
+        VerdictAdded(Verdict("integrity", "integrity", integrity, None, "a reason")),  # type: ignore[arg-type]
         AttemptEnded("done", at=2.0),
     )
     return assembled(ImportedTrajectory("it", started, bodies))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay.formats.harbor.format import HarborFormat
 from assay.formats.interface import ExportContext
-from assay.records import EvidenceAdded, Trajectory, Verdict, VerdictGiven
+from assay.records import EvidenceAdded, Trajectory, Verdict, VerdictAdded
 from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories
 
 JOBS = Path(__file__).parent / "fixtures" / "harbor"
@@ -106,7 +106,7 @@ def test_a_reward_that_is_no_number_is_named_and_no_pass(reward: str, tmp_path: 
 def test_a_pass_without_integrity_is_exported_as_no_plain_pass(tmp_path: Path) -> None:
     blobs = Blobs()
     (first, _), _ = read_all(HarborFormat(), JOBS / "count-lines", blobs)
-    doubt = VerdictGiven(Verdict("audit", "integrity", "fail", None, "read the tests"))
+    doubt = VerdictAdded(Verdict("audit", "integrity", "fail", None, "read the tests"))
     found = assembled(msgspec.structs.replace(first, bodies=(*first.bodies, doubt)))
     HarborFormat().write([found], tmp_path / "job", ExportContext(blobs.content, lambda _: None))
     ((again,), _) = read_all(HarborFormat(), tmp_path / "job", blobs)

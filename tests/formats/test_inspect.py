@@ -19,7 +19,7 @@ from assay.errors import UserError
 from assay.formats.inspect import samples as _inspect_samples
 from assay.formats.inspect.format import InspectFormat
 from assay.formats.interface import ExportContext
-from assay.records import Evidence, StepTaken, Trajectory, Verdict
+from assay.records import Evidence, StepAdded, Trajectory, Verdict
 from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories
 
 INSPECT = InspectFormat()
@@ -355,7 +355,7 @@ def test_references_that_multiply_stop_at_a_bound(tmp_path: Path, monkeypatch: p
     found, unreadable = read_all(
         INSPECT, log_of(tmp_path, sample(messages=said, attachments={"a": "x" * 100})), Blobs()
     )
-    assert sum(s.step.message == "x" * 100 for s in found[0].bodies if isinstance(s, StepTaken)) == 10
+    assert sum(s.step.message == "x" * 100 for s in found[0].bodies if isinstance(s, StepAdded)) == 10
     assert ["more than 1,000 characters" in u.problem for u in unreadable] == [True]
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from assay.formats.interface import ExportContext, ImportedTrajectory
 from assay.formats.verifiers.format import VerifiersFormat
-from assay.records import AttemptStarted, Body, ModelCall, ModelCalled, Step, StepTaken, Trajectory
+from assay.records import AttemptStarted, Body, ModelCall, ModelCalled, Step, StepAdded, Trajectory
 from tests.formats.generated import Blobs, assembled, plain, read_all, read_whole, round_trip, trajectories
 
 VERIFIERS = VerifiersFormat()
@@ -185,7 +185,7 @@ def test_tokens_of_attempts_from_elsewhere_are_written(tmp_path: Path) -> None:
     )
     said = (("user", "go", None), ("agent", "x", "a"), ("user", "on", None), ("agent", "y", "b"))
     bodies: list[Body] = [ModelCalled(first), ModelCalled(second)]
-    bodies += [StepTaken(Step(n, actor, text, call=call)) for n, (actor, text, call) in enumerate(said)]  # type: ignore[arg-type]
+    bodies += [StepAdded(Step(n, actor, text, call=call)) for n, (actor, text, call) in enumerate(said)]  # type: ignore[arg-type]
     started = AttemptStarted("r", "a1", "t", "", "agent", "m", 0, 0)
     target = tmp_path / "out.jsonl"
     VERIFIERS.write(

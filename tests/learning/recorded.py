@@ -21,10 +21,10 @@ from assay.records import (
     ModelCalled,
     Observation,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
 )
 from assay.store import RunStore
 from tests.gateway.tokens.conftest import Echoing, Talk, says
@@ -122,14 +122,14 @@ def bodies(
     for name, call in calls.items():
         found.append(ModelCalled(call))
         if name in steps:
-            found.append(StepTaken(steps[name]))
+            found.append(StepAdded(steps[name]))
     columns = {"steps": [s.index for s in script.steps], "rewards": [0.5 for _ in script.steps]}
     columns |= {"progress": [0.25 for _ in script.steps], "errors": [False for _ in script.steps]}
     found.append(EvidenceAdded(Evidence("episode", "state", "episode", columns)))
     score = {"pass": 1.0, "fail": 0.0}.get(outcome)
-    found.append(VerdictGiven(Verdict("solved", "outcome", outcome, score, "it was looked at")))  # type: ignore[arg-type]
+    found.append(VerdictAdded(Verdict("solved", "outcome", outcome, score, "it was looked at")))  # type: ignore[arg-type]
     if integrity is not None:
-        found.append(VerdictGiven(Verdict("audit", "integrity", integrity, None, "audited")))  # type: ignore[arg-type]
+        found.append(VerdictAdded(Verdict("audit", "integrity", integrity, None, "audited")))  # type: ignore[arg-type]
     return [*found, AttemptEnded(ended="the goal")]
 
 

@@ -20,12 +20,12 @@ from assay.records import (
     Noted,
     Observation,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Truncation,
     Usage,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
 )
 from assay.store import RunStore, seal
 
@@ -51,9 +51,9 @@ def whole_chain(blob: str, number: int = 0, run: str = "r") -> list[Body]:
     return [
         started(number, run=run),
         ModelCalled(model),
-        StepTaken(step),
+        StepAdded(step),
         EvidenceAdded(Evidence("e1", "audit", "execution", {"argv": ["ls"], "exit_code": 1}, (blob,), 2.0)),
-        VerdictGiven(Verdict("tests", "outcome", "pass", 1.0, "all passed", ("e1",), "v", 0.1, {"r": 1.0}, ("m",))),
+        VerdictAdded(Verdict("tests", "outcome", "pass", 1.0, "all passed", ("e1",), "v", 0.1, {"r": 1.0}, ("m",))),
         Noted("remark", {"deep": {"list": [1, 2.5, None, "x"]}}, 3.0),
         AttemptEnded("done", None, None, None, {"wall_s": 2.0, "prompt_tokens": 1.0}, {"out.txt": blob}, 4.0),
     ]

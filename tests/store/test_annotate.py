@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import StoreError, UserError
-from assay.records import AttemptEnded, Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven
+from assay.records import AttemptEnded, Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictAdded
 from assay.store import (
     RunStore,
     addenda,
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.quick
 Fill = Callable[..., None]
 
 
-def judged(check: str, kind: str, status: str, *marks: str) -> VerdictGiven:
-    return VerdictGiven(Verdict(check, kind, status, 0.0, "judged later", marks=marks))  # type: ignore[arg-type]
+def judged(check: str, kind: str, status: str, *marks: str) -> VerdictAdded:
+    return VerdictAdded(Verdict(check, kind, status, 0.0, "judged later", marks=marks))  # type: ignore[arg-type]
 
 
 def test_what_is_learnt_comes_back_in_order(run: Path) -> None:

@@ -21,9 +21,9 @@ from assay.records import (
     ModelCalled,
     Noted,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
-    VerdictGiven,
+    VerdictAdded,
     canonical_bytes,
 )
 from assay.store import Link, make_event, verify_links
@@ -39,10 +39,10 @@ objects = st.dictionaries(st.text(max_size=5), json, max_size=3)
 calls = st.lists(st.builds(ToolCall, parsed=st.none() | objects), max_size=2).map(tuple)
 bodies = st.one_of(
     st.builds(AttemptStarted, config=objects),
-    st.builds(StepTaken, st.builds(Step, tool_calls=calls)),
+    st.builds(StepAdded, st.builds(Step, tool_calls=calls)),
     st.builds(ModelCalled, st.builds(ModelCall, request=objects, response=st.none() | objects, sampling=objects)),
     st.builds(EvidenceAdded, st.builds(Evidence, data=objects)),
-    st.from_type(VerdictGiven),
+    st.from_type(VerdictAdded),
     st.builds(Noted, data=objects),
     st.from_type(AttemptEnded),
 )

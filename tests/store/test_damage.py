@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from assay.errors import AssayError, StoreError, UserError
-from assay.records import Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven
+from assay.records import Evidence, EvidenceAdded, Noted, Verdict, VerdictAdded
 from assay.store import (
     BlobStore,
     QueryLimits,
@@ -216,8 +216,8 @@ def test_no_writer_gets_in_after_a_sealing(tmp_path: Path, fill: Fill, monkeypat
     assert seal(tmp_path, "r").already
 
 
-def verdict(status: str, name: str = "again") -> VerdictGiven:
-    return VerdictGiven(Verdict(name, "outcome", status, 0.0, "judged anew", ("e1",)))  # type: ignore[arg-type]
+def verdict(status: str, name: str = "again") -> VerdictAdded:
+    return VerdictAdded(Verdict(name, "outcome", status, 0.0, "judged anew", ("e1",)))  # type: ignore[arg-type]
 
 
 def test_verdicts_learnt_later_are_in_the_view_with_their_addendum(tmp_path: Path, fill: Fill) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.records import AttemptStarted, Body, Observation, Step, StepTaken
+from assay.records import AttemptStarted, Body, Observation, Step, StepAdded
 from assay.store import RunStore, seal
 
 pytestmark = pytest.mark.quick
@@ -20,7 +20,7 @@ def long_run(root: Path, chain: Chain) -> None:
     with RunStore.create(root, "r", {}) as store:
         blob = store.blobs.put(b"x")
         text = "output " * 4000
-        steps = [StepTaken(Step(n, "agent", observations=(Observation(f"{n} {text}"),))) for n in range(400)]
+        steps = [StepAdded(Step(n, "agent", observations=(Observation(f"{n} {text}"),))) for n in range(400)]
         for number in range(3):
             bodies = chain(blob, number)
             store.append(f"c{number}", [*bodies[:2], *(steps if number == 1 else ()), *bodies[2:]])

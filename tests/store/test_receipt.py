@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.errors import StoreError, UserError
-from assay.records import AttemptEnded, Body, Noted, Verdict, VerdictGiven
+from assay.records import AttemptEnded, Body, Noted, Verdict, VerdictAdded
 from assay.store import (
     Receipt,
     RunStore,
@@ -55,7 +55,7 @@ def rewritten(root: Path, change: Rewrite) -> None:
 
 
 def forge(chains: dict[str, list[Body]]) -> None:
-    chains["t.a.1.0"][4] = VerdictGiven(Verdict("tests", "outcome", "pass", 1.0, "never looked"))
+    chains["t.a.1.0"][4] = VerdictAdded(Verdict("tests", "outcome", "pass", 1.0, "never looked"))
 
 
 def cut(chains: dict[str, list[Body]]) -> None:

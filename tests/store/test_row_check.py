@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from assay.records import Verdict, VerdictGiven
+from assay.records import Verdict, VerdictAdded
 from assay.store import RunStore, annotate, check_rows, current_verdicts_of, seal
 from assay.store.row_check import CheckedRows
 
@@ -93,7 +93,7 @@ def test_a_forged_row_of_a_sealed_run_is_named(tmp_path: Path, fill: Fill) -> No
 
 def test_a_forged_table_of_verdicts_of_a_sealed_run_counts_for_nothing(tmp_path: Path, fill: Fill) -> None:
     fill()
-    annotate(tmp_path, "r", "t.a.1.0", [VerdictGiven(Verdict("audit", "integrity", "fail", None, "seen"))])
+    annotate(tmp_path, "r", "t.a.1.0", [VerdictAdded(Verdict("audit", "integrity", "fail", None, "seen"))])
     seal(tmp_path, "r")
     (path,) = (tmp_path / "runs" / "r").rglob("verdicts.parquet")
     table = pq.read_table(path)

@@ -22,10 +22,10 @@ from assay.records import (
     Noted,
     Observation,
     Step,
-    StepTaken,
+    StepAdded,
     Usage,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     canonical_bytes,
     decode,
 )
@@ -76,8 +76,8 @@ def test_a_call_with_what_json_cannot_hold_is_refused(tmp_path: Path, where: str
 
 def test_a_body_that_could_not_be_read_back_is_refused(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
-        verdict = VerdictGiven(Verdict("c", "outcome", "maybe", 1, ""))
-        step = StepTaken(Step(0, "agent", observations=(Observation("", exit_code=True),)))
+        verdict = VerdictAdded(Verdict("c", "outcome", "maybe", 1, ""))
+        step = StepAdded(Step(0, "agent", observations=(Observation("", exit_code=True),)))
         for wrong in (Noted(name=3), AttemptEnded(metrics={"x": "many"}), verdict, step):
             with pytest.raises(StoreError, match="cannot be recorded"):
                 store.append("c", [wrong])
@@ -86,7 +86,7 @@ def test_a_body_that_could_not_be_read_back_is_refused(tmp_path: Path) -> None:
 
 def test_whole_numbers_in_float_fields_keep_the_chain(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
-        verdict = VerdictGiven(Verdict("c", "outcome", "pass", 1, ""))
+        verdict = VerdictAdded(Verdict("c", "outcome", "pass", 1, ""))
         head = store.append("c", [Noted("first", at=1), verdict, AttemptEnded(metrics={"turns": 3}, at=2)])
         assert verify_chain(store.events("c"), head=head) is None
         assert verify_links(store.links("c"), head) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import StoreError, UserError
-from assay.records import AttemptStarted, Noted, Observation, Step, StepTaken, Verdict, VerdictGiven
+from assay.records import AttemptStarted, Noted, Observation, Step, StepAdded, Verdict, VerdictAdded
 from assay.store import RunStore, addenda, append_addendum, audit, query, seal
 from assay.store.tables import TABLES
 
@@ -143,7 +143,7 @@ def test_any_flipped_byte_of_a_sealed_file_is_noticed(tmp_path: Path, fill: Fill
 def test_addenda_continue_the_sealed_head(tmp_path: Path, fill: Fill) -> None:
     fill()
     head = seal(tmp_path, "r").head
-    judged = VerdictGiven(Verdict("later", "process", "fail", 0.0, "seen again"))
+    judged = VerdictAdded(Verdict("later", "process", "fail", 0.0, "seen again"))
     first = append_addendum(tmp_path, "r", [judged], about="t.a.0.0")
     second = append_addendum(tmp_path, "r", [Noted("remark")])
     assert addenda(tmp_path, "r") == (first, second)
@@ -196,7 +196,7 @@ def test_huge_numbers_seal_and_come_back(tmp_path: Path) -> None:
         seen = (Observation("x", exit_code=2**70),)
         body = [
             AttemptStarted("r", "a", "t", "d", "a", None, 2**64 - 1, 0),
-            StepTaken(Step(0, "agent", observations=seen)),
+            StepAdded(Step(0, "agent", observations=seen)),
         ]
         store.append("c", body)
     seal(tmp_path, "r")

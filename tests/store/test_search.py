@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.errors import StoreError, UserError
-from assay.records import AttemptStarted, Observation, Step, StepTaken, ToolCall
+from assay.records import AttemptStarted, Observation, Step, StepAdded, ToolCall
 from assay.store import RunStore, audit, parquet, seal, search
 from assay.store.sealed import SealedRun
 from assay.store.text_index import BITS, FILE, candidate_groups
@@ -31,7 +31,7 @@ def recorded(root: Path, chains: list[list[tuple[str, str | None, list[tuple[str
             for index, (message, reasoning, outputs) in enumerate(said):
                 calls = tuple(ToolCall("c", "shell", one, None) for one, _ in outputs)
                 seen = tuple(Observation(out, "c", stderr=err) for err, out in outputs)
-                store.append(f"{name}.0", [StepTaken(Step(index, "agent", message, reasoning, calls, seen))])
+                store.append(f"{name}.0", [StepAdded(Step(index, "agent", message, reasoning, calls, seen))])
 
 
 @settings(max_examples=40, deadline=None)

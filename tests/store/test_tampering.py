@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from assay.errors import StoreError
-from assay.records import Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven, digest_bytes
+from assay.records import Evidence, EvidenceAdded, Noted, Verdict, VerdictAdded, digest_bytes
 from assay.store import LISTING, BlobStore, RunStore, StoreProblem, annotate, audit, seal, store_tree
 
 Fill = Callable[..., None]
@@ -39,7 +39,7 @@ def learn(root: Path) -> None:
     kept = store_tree(BlobStore(root / "blobs"), folder, most_bytes=1 << 20)
     tree = EvidenceAdded(Evidence("tree", "state", "file", {LISTING: kept.listing}, (kept.listing,)))
     for chain in ("t.a.0.0", "t.a.1.0"):
-        found = VerdictGiven(Verdict("audit", "integrity", "fail", None, f"seen in {chain}", marks=("m",)))
+        found = VerdictAdded(Verdict("audit", "integrity", "fail", None, f"seen in {chain}", marks=("m",)))
         annotate(root, "r", chain, [found, tree, Noted("remark", {"of": "somebody"})])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.records import AttemptEnded, AttemptStarted, Body, Event, Noted, Trajectory, Verdict, VerdictGiven
+from assay.records import AttemptEnded, AttemptStarted, Body, Event, Noted, Trajectory, Verdict, VerdictAdded
 from assay.store import make_event
 from assay.store.assemble import assemble
 
@@ -25,7 +25,7 @@ def chain(*verdicts: Verdict, end: str = "ended", broke: str | None = None, numb
         "open": [],
     }
     started = AttemptStarted("r", f"t@{number}", "t", "blake3:" + "1" * 64, "a", None, 7, number, at=1.0)
-    return [started, *(VerdictGiven(v) for v in verdicts), *ends[end]]
+    return [started, *(VerdictAdded(v) for v in verdicts), *ends[end]]
 
 
 def trajectory(*verdicts: Verdict, end: str = "ended", broke: str | None = None) -> Trajectory:

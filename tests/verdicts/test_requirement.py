@@ -10,14 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
-from assay.cli.tables import required_by, summaries_of
+from assay.cli.tables import required_by, summarise_runs
 from assay.errors import UserError
 from assay.learning.curation.config import CurateConfig
 from assay.learning.curation.curate import curate
 from assay.learning.rows import TrainingRow
 from assay.learning.sampled import attempt_fields
 from assay.learning.trainer.rollouts import meets_requirement
-from assay.records import VerdictGiven
+from assay.records import VerdictAdded
 from assay.settings import Settings
 from assay.store import RunStore
 from tests.verdicts.made import chain, trajectory, verdict
@@ -36,13 +36,13 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_summary_counts_passes_by_grade(root: Path) -> None:
-    (group,) = summaries_of(root, ["r"])
+    (group,) = summarise_runs(root, ["r"])
     assert (group.passed, group.doubtful) == (4, 0)
     assert list(group.separations) == ["no-agent-code", "separate", "same-user", "unknown"]
 
 
 def test_summary_of_a_run_counts_what_it_requires(root: Path) -> None:
-    (group,) = summaries_of(root, ["r"], require=required_by(root, "r"))
+    (group,) = summarise_runs(root, ["r"], require=required_by(root, "r"))
     assert (group.passed, group.doubtful, group.failed) == (2, 2, 1)
     assert group.separations == {"no-agent-code": 1, "separate": 1}
 
@@ -86,6 +86,6 @@ def test_training_leaves_out_passes_below_the_required_grade(outcome: str, grade
 def test_later_agreement_counts_for_the_requirement(root: Path) -> None:
     again = verdict(check="reverify:tests", marks=["agree"], grade="separate")
     with RunStore.open(root, "r", write=True) as store:
-        store.append("t@2.0", [VerdictGiven(again)])
-    (group,) = summaries_of(root, ["r"], require="separate")
+        store.append("t@2.0", [VerdictAdded(again)])
+    (group,) = summarise_runs(root, ["r"], require="separate")
     assert group.passed == 3

@@ -16,7 +16,7 @@ from assay.analysis.card import card_of
 from assay.analysis.columns import measure_attempts
 from assay.cli.app import build_app
 from assay.learning.sampled import attempt_fields
-from assay.records import Trajectory, Verdict, VerdictGiven
+from assay.records import Trajectory, Verdict, VerdictAdded
 from assay.rollout.exchange.exporting import merge_later_events, status_of
 from assay.store import RunStore, annotate, final_rows, later_events, load_current_verdicts, seal
 from assay.verdicts import assess
@@ -64,7 +64,7 @@ def fill(root: Path, first: list[Verdict], later: list[Verdict], end: str, broke
     if sealed:
         seal(root, "r")
     if later and end != "open":
-        annotate(root, "r", "t@0.0", [VerdictGiven(v) for v in later])
+        annotate(root, "r", "t@0.0", [VerdictAdded(v) for v in later])
 
 
 def surfaces(root: Path) -> dict[str, tuple[str, str, str]]:

@@ -14,19 +14,19 @@ from assay.records import (
     AttemptStarted,
     Body,
     BranchCause,
-    Certificate,
     Evidence,
     EvidenceAdded,
     ModelCall,
     ModelCalled,
     Noted,
     Observation,
+    SpanProof,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Usage,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
 )
 from assay.store import RunStore
 from assay.viewer.interface import view_name
@@ -54,12 +54,12 @@ def started(number: int, run: str) -> AttemptStarted:
     return AttemptStarted(run, f"t@{number}", "set/t", "blake3:" + "1" * 64, "loop", "m", 7, number, at=1000.0)
 
 
-def shell(index: int, command: str, output: str, **more: Any) -> StepTaken:
+def shell(index: int, command: str, output: str, **more: Any) -> StepAdded:
     call = ToolCall("t", "shell", json.dumps({"command": command}), {"command": command})
     code = more.pop("code", 0)
     seen = Observation(output, "t", code, bool(code))
     state = "blake3:" + f"{more.pop('state', index):064x}"
-    return StepTaken(Step(index, "agent", tool_calls=(call,), observations=(seen,), state=state, **more))
+    return StepAdded(Step(index, "agent", tool_calls=(call,), observations=(seen,), state=state, **more))
 
 
 def asked(
@@ -73,7 +73,7 @@ def asked(
             name, "openai-chat", "m", {"messages": [{"role": "user", "content": "hi"}]},
             {"choices": [{"message": message, "logprobs": told}]}, Usage(5, 4), 0.01, (1, 2), (3, 4, 5, 6),
             (-0.1, -0.5, float("-1e9"), -2.0), parent=parent, branch=branch, cause=cause,
-            certificate=Certificate(more.pop("certified", True), None), lineage=more.pop("lineage", {}),
+            certificate=SpanProof(more.pop("certified", True), None), lineage=more.pop("lineage", {}),
         )
     )  # fmt: skip
 
@@ -88,7 +88,7 @@ def judged() -> list[Body]:
     return [
         EvidenceAdded(Evidence("e1", "audit", "execution", output, (), 1009.0)),
         EvidenceAdded(Evidence("e2", "audit", "test_report", {"counts": counts, "tests": [*passing, failing]})),
-        VerdictGiven(Verdict("tests", "outcome", "fail", 0.0, "tests/test_a.py::test_b failed", ("e1", "e2", "gone"))),
+        VerdictAdded(Verdict("tests", "outcome", "fail", 0.0, "tests/test_a.py::test_b failed", ("e1", "e2", "gone"))),
         Noted("audited", {"findings": [{**finding, "quotes": [quote]}, {"rule": 7}]}, 1010.0),
     ]
 
@@ -98,13 +98,13 @@ def full(run: str, number: int = 0) -> list[Body]:
     return [
         started(number, run),
         asked("c1", cause="root"),
-        StepTaken(Step(0, "agent", "I look.", "because", call="c1", started=1001.0)),
+        StepAdded(Step(0, "agent", "I look.", "because", call="c1", started=1001.0)),
         asked("c2", "c1", "c2", "resample"),
         asked("c3", "c1", "c3", "sub_agent", lineage={"agent": "helper"}, certified=False),
         shell(1, "ls", "a.py", call="c3", started=1002.0),
         shell(2, "cat a.py", LONG, code=1),
         shell(3, "show", as_address(png())),
-        StepTaken(Step(4, "other_agent", "hi", extra={"name": "critic"})),
+        StepAdded(Step(4, "other_agent", "hi", extra={"name": "critic"})),
         *judged(),
         AttemptEnded("done", None, None, None, {"wall_s": 11.0}, {"out.txt": "blake3:" + "2" * 64}, 1011.0),
     ]

@@ -16,18 +16,18 @@ from assay.records import (
     AttemptEnded,
     AttemptStarted,
     Body,
-    Certificate,
     Evidence,
     EvidenceAdded,
     ModelCall,
     ModelCalled,
     Observation,
+    SpanProof,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Usage,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     digest_bytes,
 )
 from assay.store import ADMISSION, RunStore
@@ -74,7 +74,7 @@ def attempt(
     ]
     for at in range(3):
         bodies.append(ModelCalled(_call(f"c{at}", began + at, certified=at != 1)))
-        bodies.append(StepTaken(_step(at, began + at, digest[at + 1], passed=passed)))
+        bodies.append(StepAdded(_step(at, began + at, digest[at + 1], passed=passed)))
     bodies += _judged(passed=passed)
     metrics = {"prompt_tokens": 900.0 + 90 * number, "completion_tokens": 100.0, "wall_s": 3.5 + number, "turns": 3.0}
     metrics["cost_usd"] = 0.01 if model == "small" else 0.05
@@ -97,7 +97,7 @@ def _call(name: str, at: float, *, certified: bool) -> ModelCall:
         logprobs=(-0.01, -0.4, -2.5, -0.02),
         started=at,
         ended=at + 0.4,
-        certificate=Certificate(certified, None if certified else "the prompt was rewritten", None if certified else 2),
+        certificate=SpanProof(certified, None if certified else "the prompt was rewritten", None if certified else 2),
     )
 
 
@@ -140,9 +140,9 @@ def _judged(*, passed: bool) -> list[Body]:
     return [
         EvidenceAdded(Evidence("v1", "audit", "execution", data)),
         EvidenceAdded(Evidence("v2", "audit", "screenshot", {"picture": picture()})),
-        VerdictGiven(verdict),
-        VerdictGiven(Verdict("integrity", "integrity", "pass", None, "nothing was found", ())),
-        VerdictGiven(quality),
+        VerdictAdded(verdict),
+        VerdictAdded(Verdict("integrity", "integrity", "pass", None, "nothing was found", ())),
+        VerdictAdded(quality),
     ]
 
 
@@ -175,12 +175,12 @@ def _hostile(run: str, number: int, long: str) -> list[Body]:
     evil = "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9InBhcmVudC5wd25lZD0xIi8+"
     return [
         AttemptStarted(run, f"h@{number}", task, "d", f"agent {HOSTILE}", f"model {BIDI}", 0, number, at=1.0),
-        StepTaken(first),
-        StepTaken(second),
+        StepAdded(first),
+        StepAdded(second),
         EvidenceAdded(
             Evidence("<i>v1</i>", "audit", "execution", {"stdout": HOSTILE, "picture": evil, "__proto__": {"x": 1}})
         ),
-        VerdictGiven(Verdict(HOSTILE, "outcome", "fail", 0.0, HOSTILE, ("<i>v1</i>",), marks=(BIDI,))),
+        VerdictAdded(Verdict(HOSTILE, "outcome", "fail", 0.0, HOSTILE, ("<i>v1</i>",), marks=(BIDI,))),
         AttemptEnded(HOSTILE, at=2.0, error=HOSTILE),
     ]
 

@@ -12,10 +12,10 @@ from assay.records import (
     Noted,
     Observation,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     VerdictKind,
     VerdictStatus,
 )
@@ -24,8 +24,8 @@ from assay.store import RunStore
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\u0000/../../etc"
 
 
-def given(kind: VerdictKind, status: VerdictStatus, check: str = "") -> VerdictGiven:
-    return VerdictGiven(Verdict(check or kind, kind, status, None, "because"))
+def given(kind: VerdictKind, status: VerdictStatus, check: str = "") -> VerdictAdded:
+    return VerdictAdded(Verdict(check or kind, kind, status, None, "because"))
 
 
 def started(run: str, number: int, task: str = "pkg/t", agent: str = "loop", retry: int = 0) -> AttemptStarted:
@@ -36,7 +36,7 @@ def started(run: str, number: int, task: str = "pkg/t", agent: str = "loop", ret
 
 def attempt(run: str, number: int, outcome: VerdictStatus, *more: Body, task: str = "pkg/t") -> tuple[str, list[Body]]:
     call = ToolCall("c", "shell", '{"command": "ls"}', {"command": "ls"})
-    step = StepTaken(Step(0, "agent", "I look", tool_calls=(call,), observations=(Observation("a.py", "c"),)))
+    step = StepAdded(Step(0, "agent", "I look", tool_calls=(call,), observations=(Observation("a.py", "c"),)))
     metrics = {"wall_s": 2.5, "prompt_tokens": 10.0, "completion_tokens": 5.0}
     verdict = given("outcome", outcome, "tests")
     bodies = [started(run, number, task), step, verdict, *more, AttemptEnded("done", metrics=metrics, at=9.0)]

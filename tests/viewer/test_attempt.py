@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.errors import UserError
-from assay.records import Body, Evidence, EvidenceAdded, ModelCall, Noted, Verdict, VerdictGiven
+from assay.records import Body, Evidence, EvidenceAdded, ModelCall, Noted, Verdict, VerdictAdded
 from assay.store import RunStore, annotate, seal
 from assay.viewer.exchanges import tokens_part
 from assay.viewer.views import make_view, names
@@ -143,7 +143,7 @@ def test_every_view_that_an_export_holds_is_there(root: Path) -> None:
 def test_what_is_learnt_later_stands_behind_the_rest(root: Path) -> None:
     again: list[Body] = [
         EvidenceAdded(Evidence("x", "audit", "execution", {"argv": ["again"], "exit_code": 0})),
-        VerdictGiven(Verdict("later", "outcome", "pass", 1.0, "again", ("x",))),
+        VerdictAdded(Verdict("later", "outcome", "pass", 1.0, "again", ("x",))),
         Noted("audited", {"findings": []}),
     ]
     annotate(root, "r", "t@0.0", again)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assay.records import AttemptEnded, AttemptStarted, Observation, Step, StepTaken
+from assay.records import AttemptEnded, AttemptStarted, Observation, Step, StepAdded
 from assay.store import RunStore, seal
 from tests.viewer import made
 
@@ -68,7 +68,7 @@ def test_an_attempt_that_claims_impossible_things_is_shown(look: Look, store: Pa
     metrics = {"prompt_tokens": 1.7e308, "completion_tokens": 1.7e308, "wall_s": -1e300, "cost_usd": 1e300}
     step = Step(0, "agent", "hello", observations=(Observation("x"),), started=-1.7e308, ended=1.7e308)
     with RunStore.create(store, "odd", {"created": 10**400}) as writer:
-        writer.append("a.0", [began, StepTaken(step), AttemptEnded("done", at=-1.7e308, metrics=metrics)])
+        writer.append("a.0", [began, StepAdded(step), AttemptEnded("done", at=-1.7e308, metrics=metrics)])
     for route in ("", "#/run/odd", "#/run/odd/tasks", "#/run/odd/attempt/a.0"):
         look.go(route)
     expect(look.page.get_by_text("hello").first).to_be_visible()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import UserError
-from assay.records import AttemptEnded, Body, Evidence, EvidenceAdded, Verdict, VerdictGiven, canonical_bytes
+from assay.records import AttemptEnded, Body, Evidence, EvidenceAdded, Verdict, VerdictAdded, canonical_bytes
 from assay.store import RunStore, seal
 from assay.viewer.compare import _align_walks, compare_attempts
 from assay.viewer.views import make_view, names
@@ -30,7 +30,7 @@ def attempt(store: RunStore, number: int, commands: Sequence[str]) -> list[Body]
         started(number, "r"),
         *(shell(n, command, "1 failed" if number else "ok", state=n) for n, command in enumerate(commands)),
         EvidenceAdded(Evidence("e", "state", "snapshot", data)),
-        VerdictGiven(Verdict("tests", "outcome", "fail" if number else "pass", None, "r", ("e",))),
+        VerdictAdded(Verdict("tests", "outcome", "fail" if number else "pass", None, "r", ("e",))),
         AttemptEnded("done", at=1009.0),
     ]
 

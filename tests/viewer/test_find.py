@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.records import AttemptEnded, Observation, Step, StepTaken, ToolCall
+from assay.records import AttemptEnded, Observation, Step, StepAdded, ToolCall
 from assay.store import RunStore, seal
 from assay.viewer.find import MOST_HITS, find_text
 from tests.viewer.made_runs import started
@@ -22,7 +22,7 @@ def recorded(root: Path) -> None:
         Step(1, "agent", tool_calls=(call,), observations=(Observation("a needle", "c", stderr="no Needle"),)),
     ]
     with RunStore.create(root, "r", {}) as store:
-        store.append("pkg/t@0.0", [started("r", 0), *map(StepTaken, steps), AttemptEnded("done", at=2.0)])
+        store.append("pkg/t@0.0", [started("r", 0), *map(StepAdded, steps), AttemptEnded("done", at=2.0)])
 
 
 @pytest.fixture(params=["live", "sealed"])
@@ -53,7 +53,7 @@ def test_what_is_nowhere_is_no_hit(store: Path) -> None:
 
 def test_hits_are_bounded(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
-        steps = [StepTaken(Step(n, "agent", "again")) for n in range(MOST_HITS + 5)]
+        steps = [StepAdded(Step(n, "agent", "again")) for n in range(MOST_HITS + 5)]
         store.append("pkg/t@0.0", [started("r", 0), *steps])
     found = find_text(tmp_path, "r", "again")
     assert (len(found["hits"]), found["cut"]) == (MOST_HITS, True)

@@ -17,10 +17,10 @@ from assay.records import (
     EvidenceAdded,
     Observation,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
 )
 from assay.store import RunStore, annotate, seal
 from assay.viewer.export import export_run
@@ -50,7 +50,7 @@ def test_a_long_reason_is_not_searched_for_ever(tmp_path: Path) -> None:
     run_of(
         tmp_path,
         EvidenceAdded(Evidence("v", "audit", "execution", {"stdout": reason})),
-        VerdictGiven(Verdict("c", "outcome", "fail", 0.0, reason, ("v",))),
+        VerdictAdded(Verdict("c", "outcome", "fail", 0.0, reason, ("v",))),
     )
     assert shown(tmp_path, *CHAIN, "outline")["verdicts"][0]["cited"][0]["place"]["line"] == 1
 
@@ -60,7 +60,7 @@ def test_a_test_that_a_reason_names_is_still_found(tmp_path: Path) -> None:
     run_of(
         tmp_path,
         EvidenceAdded(Evidence("v", "audit", "execution", {"stdout": out})),
-        VerdictGiven(Verdict("c", "outcome", "fail", 0.0, "failed: src/test_lib.py::test_add", ("v",))),
+        VerdictAdded(Verdict("c", "outcome", "fail", 0.0, "failed: src/test_lib.py::test_add", ("v",))),
     )
     assert shown(tmp_path, *CHAIN, "outline")["verdicts"][0]["cited"][0]["place"]["row"] == 2
 
@@ -109,7 +109,7 @@ def test_the_list_of_runs_calls_a_pass_doubtful_that_was_found_so_later(tmp_path
 def test_a_piece_of_lines_is_bounded(tmp_path: Path) -> None:
     many = {str(n): {str(m): "x" * 5900 for m in range(100)} for n in range(5)}
     calls = tuple(ToolCall(str(n), "bash", "{}", many) for n in range(3))
-    run_of(tmp_path, *(StepTaken(Step(n, "agent", "m", tool_calls=calls)) for n in range(3)))
+    run_of(tmp_path, *(StepAdded(Step(n, "agent", "m", tool_calls=calls)) for n in range(3)))
     body = make_view(tmp_path, view_name(*CHAIN, "lines", "0"))
     assert body is not None
     assert len(body) < MOST_BYTES + 10_000
@@ -117,7 +117,7 @@ def test_a_piece_of_lines_is_bounded(tmp_path: Path) -> None:
 
 
 def test_pieces_follow_each_other(tmp_path: Path) -> None:
-    run_of(tmp_path, *(StepTaken(Step(n, "agent", "m", observations=(Observation("x"),))) for n in range(50)))
+    run_of(tmp_path, *(StepAdded(Step(n, "agent", "m", observations=(Observation("x"),))) for n in range(50)))
     found = shown(tmp_path, *CHAIN, "lines", "40")["lines"]
     assert [(line["line"], line["event"]) for line in found] == [(n, n) for n in range(40, 51)]
 
@@ -134,7 +134,7 @@ def test_what_is_compared_is_bounded(tmp_path: Path) -> None:
     began = [AttemptStarted("r", name, "t", "d", "loop", None, 0, 0, at=1.0) for name in "ab"]
     call = ToolCall("1", "bash", "{}", {"command": "x" * 100_000})
     outputs = tuple(Observation("x" * 5000) for _ in range(100))
-    steps = [StepTaken(Step(n, "agent", "m", tool_calls=(call,), observations=outputs)) for n in range(100)]
+    steps = [StepAdded(Step(n, "agent", "m", tool_calls=(call,), observations=outputs)) for n in range(100)]
     with RunStore.create(tmp_path, "r", {}) as store:
         store.append_all([(f"{name}.0", [start, *steps]) for name, start in zip("ab", began, strict=True)])
     found = shown(tmp_path, "run", "r", "compare", ["a.0", "b.0"])

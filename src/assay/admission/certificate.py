@@ -18,7 +18,7 @@ from assay.records import (
     Evidence,
     EvidenceAdded,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     digest_record,
 )
 from assay.rollout.admitted import ADMISSION, BATTERY, Certificate, digest_chains
@@ -82,7 +82,7 @@ def _bodies(store: RunStore, report: TaskReport, certificate: Certificate) -> li
     cited = tuple(one.id for one in evidence)
     verdicts = [_verdict(report, name, cited) for name in report.admitted]
     ended = AttemptEnded(report.conclusion, at=now)
-    return [started, *map(EvidenceAdded, evidence), *map(VerdictGiven, verdicts), ended]
+    return [started, *map(EvidenceAdded, evidence), *map(VerdictAdded, verdicts), ended]
 
 
 def _verdict(report: TaskReport, verification: str, cited: tuple[str, ...]) -> Verdict:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from assay.records import AttemptEnded, Evidence, EvidenceAdded, Separation, Verdict, VerdictGiven, VerdictStatus
+from assay.records import AttemptEnded, Evidence, EvidenceAdded, Separation, Verdict, VerdictAdded, VerdictStatus
 from assay.rollout.plan import Verification
 from assay.store import AttemptRow, RunStore
 from assay.verdicts import REWARD_OVERRULED
@@ -87,7 +87,7 @@ def _read_probe_result(store: RunStore, row: AttemptRow, probe: Probe) -> ProbeR
     ended = None
     for event in store.events(row.chain):
         match event.body:
-            case VerdictGiven(verdict) if verdict.kind == "outcome":
+            case VerdictAdded(verdict) if verdict.kind == "outcome":
                 verdicts.append(verdict)
             case EvidenceAdded(evidence) if evidence.kind in kept:
                 facts.append(evidence)

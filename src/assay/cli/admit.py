@@ -32,7 +32,7 @@ MOST_LINE = 2_000
 class Repair(NamedTuple):
     """What `--fix` did, and the report of the copies."""
 
-    done: list[FixResult]
+    fixes: list[FixResult]
     report: SetReport | None
 
 
@@ -80,7 +80,7 @@ def admit(
     if config.against:
         raise typer.Exit(_compare(config, settings, output, as_json=as_json))
     result = _resume(pick_run(resume, settings), settings) if resume is not None else _admit(config, settings)
-    report = _reported(result, output)
+    report = _build_report(result, output)
     fixed = _fix(result, report, fix, settings, output) if fix is not None else None
     if as_json:
         _emit(report, fixed)
@@ -95,16 +95,18 @@ def _admit(config: AdmitConfig, settings: Settings) -> Admission:
     from assay.admission.battery import new_admission_name
 
     named = config if config.run is not None else msgspec.structs.replace(config, run=new_admission_name())
-    return _shown(lambda tally, on_report: run_battery(named, settings, tally, on_report=on_report), str(named.run))
+    return _run_with_display(
+        lambda tally, on_task: run_battery(named, settings, tally, on_report=on_task), str(named.run)
+    )
 
 
 def _resume(run: str, settings: Settings) -> Admission:
     from assay.admission.battery import resume_admission
 
-    return _shown(lambda tally, on_report: resume_admission(run, settings, tally, on_report=on_report), run)
+    return _run_with_display(lambda tally, on_task: resume_admission(run, settings, tally, on_report=on_task), run)
 
 
-def _shown(
+def _run_with_display(
     start: Callable[[Tally, Callable[[TaskReport], None]], Coroutine[Any, Any, Admission]], run: str
 ) -> Admission:
     """Runs it with progress on stderr; interrupted, it says how to go on."""
@@ -116,13 +118,13 @@ def _shown(
     say(f"run {run}")
     try:
         with display() as progress:
-            return asyncio.run(start(progress, _told))
+            return asyncio.run(start(progress, _print_task_line))
     except KeyboardInterrupt:
         say(f"interrupted. What was recorded is kept: `assay admit --resume {run}` goes on")
         raise typer.Exit(130) from None
 
 
-def _told(report: TaskReport) -> None:
+def _print_task_line(report: TaskReport) -> None:
     """A line as each task is certified; on a terminal the table tells how far it is."""
     from .output import say
 
@@ -131,7 +133,7 @@ def _told(report: TaskReport) -> None:
         say(f"{report.task}: {report.conclusion}{f', {holes} holes' if holes else ''}")
 
 
-def _reported(result: Admission, output: Path | None) -> SetReport:
+def _build_report(result: Admission, output: Path | None) -> SetReport:
     from assay.admission.report import summarise_set, write_report
 
     from .output import say
@@ -149,12 +151,12 @@ def _fix(result: Admission, report: SetReport, into: Path, settings: Settings, o
     from assay.tasks import find_tasks
 
     loaded = {one.task.id: one for one in find_tasks(result.config.tasks)}
-    done = [apply_fixes(loaded[task.task], task, into) for task in report.tasks if task.task in loaded]
-    copies = tuple(one.folder for one in done if one.folder is not None)
+    fixes = [apply_fixes(loaded[task.task], task, into) for task in report.tasks if task.task in loaded]
+    copies = tuple(one.folder for one in fixes if one.folder is not None)
     if not copies:
-        return Repair(done, None)
-    again = msgspec.structs.replace(result.config, tasks=copies, run=None)
-    return Repair(done, _reported(_admit(again, settings), None if output is None else output / "fixed"))
+        return Repair(fixes, None)
+    fixed_config = msgspec.structs.replace(result.config, tasks=copies, run=None)
+    return Repair(fixes, _build_report(_admit(fixed_config, settings), None if output is None else output / "fixed"))
 
 
 def _emit(report: SetReport, fixed: Repair | None) -> None:
@@ -162,7 +164,7 @@ def _emit(report: SetReport, fixed: Repair | None) -> None:
 
     whole: dict[str, Any] = {"report": report}
     if fixed is not None:
-        whole |= {"fixed": fixed.done, "fixed_report": fixed.report}
+        whole |= {"fixed": fixed.fixes, "fixed_report": fixed.report}
     emit_json(whole)
 
 
@@ -196,9 +198,11 @@ def _print_tasks(report: SetReport) -> None:
 
 
 def _row(task: TaskReport) -> dict[str, str]:
-    seen, runs = task.sensitivity, task.completeness
+    rates, runs = task.sensitivity, task.completeness
     count = {name: sum(f.severity == name for f in task.findings) for name in ("hole", "broken", "weak", "note")}
-    share = "-" if seen is None or seen.best is None else f"{seen.best:.2f} [{seen.best_interval.low:.2f}, "
+    rejected = "-"
+    if rates is not None and rates.best is not None:
+        rejected = f"{rates.best:.2f} [{rates.best_interval.low:.2f}, {rates.best_interval.high:.2f}]"
     cost = task.cost
     return {
         "task": task.task,
@@ -206,7 +210,7 @@ def _row(task: TaskReport) -> dict[str, str]:
         "separation": task.separation,
         **{f"{name}s" if name == "hole" else name: str(n) for name, n in count.items()},
         "flakes": f"{runs.tried - runs.passed} of {runs.tried}",
-        "rejected": share if seen is None or seen.best is None else f"{share}{seen.best_interval.high:.2f}]",
+        "rejected": rejected,
         "s": "-" if cost.verification_s is None else f"{cost.verification_s:.2f}",
         "MiB": "-" if cost.peak_mib is None else f"{cost.peak_mib:.0f}",
     }
@@ -218,7 +222,7 @@ def _print_fixed(fixed: Repair) -> None:
 
     after = {} if fixed.report is None else {task.task: task for task in fixed.report.tasks}
     rows = []
-    for one in fixed.done:
+    for one in fixed.fixes:
         now = after.get(one.task)
         holes = "-" if now is None else str(sum(f.severity == "hole" for f in now.findings))
         verdict = "-" if now is None else now.conclusion

@@ -27,7 +27,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def listed(context: typer.Context, as_json: JsonOption = False) -> None:
+def list_agents(context: typer.Context, as_json: JsonOption = False) -> None:
     """Lists them."""
     if context.invoked_subcommand is not None:
         return
@@ -45,7 +45,7 @@ def listed(context: typer.Context, as_json: JsonOption = False) -> None:
     print_rows([{name: _cell(value) for name, value in row.items() if name not in {"title", "path"}} for row in rows])
 
 
-listed.__doc__ = _HELP
+list_agents.__doc__ = _HELP
 
 
 def _row(recipe: Recipe, installed: Installed | None) -> dict[str, Any]:

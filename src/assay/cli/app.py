@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from assay import __version__
 
-from .output import reported_errors
+from .output import exit_on_errors
 
 __all__ = ["VERBS", "Verb", "build_app"]
 
@@ -29,7 +29,7 @@ class Verb(NamedTuple):
     """A command: where its function (or its group of commands, called `app`) lives, and one line on it."""
 
     name: str
-    place: str
+    target: str
     """`module:attribute` below `assay.cli`."""
     help: str
 
@@ -81,7 +81,7 @@ class _Commands(UserDict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         found = super().__getitem__(name)
         if isinstance(found, Verb):
-            found = self[name] = _made(found)
+            found = self[name] = _make_command(found)
         return found
 
 
@@ -95,12 +95,12 @@ class _Group(TyperGroup):
         super().__init__(**attributes)
         self.commands = _Commands((verb.name, verb) for verb in VERBS)
 
-    def make_context(self, *given: Any, **named: Any) -> Any:
-        with reported_errors():
-            return super().make_context(*given, **named)
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with exit_on_errors():
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
-        with reported_errors():
+        with exit_on_errors():
             return super().invoke(ctx)
 
     def format_commands(self, _: Any, formatter: Any) -> None:
@@ -108,19 +108,19 @@ class _Group(TyperGroup):
             formatter.write_dl([(verb.name, verb.help) for verb in VERBS])
 
 
-def _made(verb: Verb) -> Any:
+def _make_command(verb: Verb) -> Any:
     from importlib import import_module
 
-    module, _, attribute = verb.place.partition(":")
+    module, _, attribute = verb.target.partition(":")
     found = getattr(import_module(f"{__package__}.{module}"), attribute)
     if isinstance(found, typer.Typer):
-        made = typer.main.get_command(found)
+        command = typer.main.get_command(found)
     else:
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(verb.name)(found)
-        made = typer.main.get_command(alone)
-    made.name = verb.name
-    return made
+        single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        single.command(verb.name)(found)
+        command = typer.main.get_command(single)
+    command.name = verb.name
+    return command
 
 
 def build_app() -> typer.Typer:

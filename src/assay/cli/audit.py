@@ -55,13 +55,13 @@ def audit(
     settings = settings_with(store)
     name, wanted = _target(target, run, settings)
     config = msgspec.structs.replace(config, attempt=(*config.attempt, *wanted))
-    report = _audited(name, config, settings)
+    report = _run_audit(name, config, settings)
     _print(report, config, "json" if as_json else shape)  # type: ignore[arg-type]
     failed = any(card.integrity_failed or card.safety_failed for card in report.tasks)
     raise typer.Exit(1 if failed else 0)
 
 
-def _audited(run: str, config: AuditConfig, settings: Settings) -> AuditReport:
+def _run_audit(run: str, config: AuditConfig, settings: Settings) -> AuditReport:
     from .output import sparse_lines
 
     told = sparse_lines("attempts judged", every_s=5)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from assay.records import Trajectory
     from assay.verdicts import Trust
 
-__all__ = ["card_lines", "markdown", "print_cards", "print_found", "print_tasks"]
+__all__ = ["card_lines", "markdown", "print_audit_findings", "print_cards", "print_tasks"]
 
 QUOTED = 160
 
@@ -78,7 +78,7 @@ def card_lines(card: Card) -> Iterator[str]:
     claimed = "; claimed by the system that recorded it" if card.imported else ""
     yield f"attempt {card.attempt}  run {card.run}  agent {card.agent}"
     again = f"; judged again: {card.reverified}" if card.reverified else ""
-    yield f"outcome    {card.headline}{_graded(card.outcome, card.separation)}{claimed}{again}"
+    yield f"outcome    {card.headline}{_with_separation(card.outcome, card.separation)}{claimed}{again}"
     for name, mark in (("integrity", card.integrity), ("process", card.process)):
         if mark is not None:
             yield f"{name:10} {mark.status} - {mark.reason}"
@@ -99,11 +99,11 @@ def _finding_lines(severity: str, rule: str, summary: str, more: tuple[str, Sequ
     yield f"  [{severity}{', ' + reach if reach else ''}] {rule}: {summary}{cited}"
 
 
-def _graded(outcome: str | None, separation: str) -> str:
+def _with_separation(outcome: str | None, separation: str) -> str:
     return f"; separation {separation}" if outcome == "pass" else ""
 
 
-def print_found(root: Path, trajectory: Trajectory, trust: Trust) -> None:
+def print_audit_findings(root: Path, trajectory: Trajectory, trust: Trust) -> None:
     """What an attempt's newest audit found, and how it stands."""
     from assay.records import Noted
     from assay.rollout.auditing import AUDITED
@@ -112,7 +112,7 @@ def print_found(root: Path, trajectory: Trajectory, trust: Trust) -> None:
     every = (*trajectory.notes, *later_events(root, trajectory.run).get(trajectory.chain, ()))
     notes = [body for body in every if isinstance(body, Noted) and body.name == AUDITED]
     found: Any = notes[-1].data.get("findings", []) if notes else []
-    lines = [f"outcome: {trust.headline}{_graded(trajectory.outcome, trust.separation)}"]
+    lines = [f"outcome: {trust.headline}{_with_separation(trajectory.outcome, trust.separation)}"]
     for finding in found:
         more = (str(finding.get("reach", "")), tuple(map(str, finding.get("evidence", ()))))
         lines += _finding_lines(str(finding["severity"]), str(finding["rule"]), str(finding["summary"]), more)

@@ -47,23 +47,23 @@ def environment(
     """
     from .output import console, emit_json, plain
 
-    kind, found = _tried(name, read_pairs(knob or [], "--knob", "write KEY=VALUE, for example --knob size=7"))
-    broken = [one for one in found if one.problem is not None]
+    kind, findings = _check_world(name, read_pairs(knob or [], "--knob", "write KEY=VALUE, for example --knob size=7"))
+    broken = [one for one in findings if one.problem is not None]
     if as_json:
-        emit_json({"environment": name, "kind": kind, "findings": [one._asdict() for one in found]})
+        emit_json({"environment": name, "kind": kind, "findings": [one._asdict() for one in findings]})
     else:
         out = console()
-        for one in found:
+        for one in findings:
             held = "held  " if one.problem is None else "BROKEN"
             out.print(
                 plain(f"{held} {one.name.replace('_', ' ')}" + (f"\n       {one.problem}" if one.problem else ""))
             )
-        out.print(plain(f"{name} is a {kind}: {len(found) - len(broken)} of {len(found)} promises hold"))
+        out.print(plain(f"{name} is a {kind}: {len(findings) - len(broken)} of {len(findings)} promises hold"))
     if broken:
         raise typer.Exit(1)
 
 
-def _tried(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, ...]]:
+def _check_world(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, ...]]:
     """What kind of environment it is, and what came of each promise."""
     import asyncio
 
@@ -80,7 +80,7 @@ def _tried(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, ...]]:
             raise UserError(str(exc)) from exc
         return "text world", check_world(lambda seed: text_world(kind, knobs, seed))
     if all(hasattr(kind, part) for part in ("open", "release")):
-        return "sandbox", asyncio.run(_sandbox_tried(kind))
+        return "sandbox", asyncio.run(_check_sandbox(kind))
     if not hasattr(kind, "specs"):
         raise UserError(
             f"{name} is no environment: it has neither the methods of a text world, of a World, nor of a Backend"
@@ -88,7 +88,7 @@ def _tried(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, ...]]:
     return "world", asyncio.run(check_in_process(lambda: open_world(EnvironmentSpec(name, knobs), kind)))
 
 
-async def _sandbox_tried(kind: Any) -> tuple[Finding, ...]:
+async def _check_sandbox(kind: Any) -> tuple[Finding, ...]:
     from assay.environments.conformance import check_backend
 
     backend = kind()

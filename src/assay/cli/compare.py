@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from .forms import FormOption
 from .shared import JsonOption, StoreOption, settings_with
+from .table_formats import FormOption
 
 if TYPE_CHECKING:
     from assay.statistics import PairedComparison, Robustness, TaskCount
 
-__all__ = ["Side", "compare", "flip_rows", "side_of"]
+__all__ = ["Side", "compare", "flip_rows", "load_side"]
 
 SHOWN = 20
 
@@ -50,20 +50,20 @@ def compare(
     if len(configurations) < 2:
         raise UserError("name at least two configurations: `assay compare BASE CANDIDATE`")
     root = settings_with(store).store
-    base, *others = [side_of(root, given) for given in configurations]
-    kept = [measure_robustness(base.counts, other.counts) for other in others]
-    pairs = [(other, one.delta) for other, one in zip(others, kept, strict=True)]
+    base, *others = [load_side(root, given) for given in configurations]
+    retained = [measure_robustness(base.counts, other.counts) for other in others]
+    pairs = [(other, one.delta) for other, one in zip(others, retained, strict=True)]
     corrected = holm([pair.p_value for _, pair in pairs])
     if as_json or form == "json":
         found = [
-            {"candidate": other.name, "comparison": pair, "p_holm": p, **_kept(one)}
-            for (other, pair), p, one in zip(pairs, corrected, kept, strict=True)
+            {"candidate": other.name, "comparison": pair, "p_holm": p, **_retention(one)}
+            for (other, pair), p, one in zip(pairs, corrected, retained, strict=True)
         ]
         emit_json({"base": base.name, "comparisons": found})
         return
     rows = [
-        _row(base, other, pair, p) | {"kept [95%]": _kept_text(one)}
-        for (other, pair), p, one in zip(pairs, corrected, kept, strict=True)
+        _row(base, other, pair, p) | {"kept [95%]": _retention_text(one)}
+        for (other, pair), p, one in zip(pairs, corrected, retained, strict=True)
     ]
     print_rows(rows, form=form)
     for other, pair in pairs:
@@ -86,25 +86,25 @@ class Side(NamedTuple):
     counts: tuple[TaskCount, ...]
 
 
-def side_of(root: Path, given: str) -> Side:
+def load_side(root: Path, given: str) -> Side:
     """The counts of `RUN[:AGENT[:MODEL]]`. Raises `UserError` where that is not one configuration."""
     from assay.errors import UserError
     from assay.statistics import count_by_task
 
     from .shared import pick_run
-    from .tables import statuses_of
+    from .tables import load_outcomes
 
     run, _, rest = given.partition(":")
     agent, _, model = rest.partition(":")
     name = pick_run(run, settings_with(root))
     counts = [
         count
-        for count in count_by_task(statuses_of(root, [name]))
+        for count in count_by_task(load_outcomes(root, [name]))
         if agent in ("", count.agent) and model in ("", count.model or "-")
     ]
     kinds = sorted({(count.agent, count.model or "-") for count in counts})
     if len(kinds) != 1:
-        known = kinds or sorted({(c.agent, c.model or "-") for c in count_by_task(statuses_of(root, [name]))})
+        known = kinds or sorted({(c.agent, c.model or "-") for c in count_by_task(load_outcomes(root, [name]))})
         listed = ", ".join(f"{name}:{one}:{two}" for one, two in known) or "none: no attempt has ended"
         what = "is several configurations" if kinds else "is no configuration of that run"
         raise UserError(f"{given!r} {what}; there are {listed}")
@@ -125,11 +125,11 @@ def flip_rows(pair: PairedComparison) -> list[dict[str, str]]:
     ]
 
 
-def _kept(one: Robustness) -> dict[str, Any]:
+def _retention(one: Robustness) -> dict[str, Any]:
     return {"kept": one.ratio, "kept_interval": one.ratio_interval}
 
 
-def _kept_text(one: Robustness) -> str:
+def _retention_text(one: Robustness) -> str:
     """How much of the base's rate is left, at most 1: what a perturbation costs where the candidate is one."""
     if one.ratio is None:
         return "-"

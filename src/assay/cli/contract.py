@@ -51,7 +51,7 @@ def check(
 
     contracts = _contracts(file)
     if as_json:
-        emit_json({"file": str(file), "contracts": [_described(contract) for contract in contracts]})
+        emit_json({"file": str(file), "contracts": [_describe_contract(contract) for contract in contracts]})
         return
     rows = [row for contract in contracts for row in _rows(contract)]
     print_rows(rows)
@@ -72,7 +72,7 @@ def _contracts(file: Path) -> tuple[Contract, ...]:
     return load_contracts((str(file),))
 
 
-def _described(contract: Contract) -> dict[str, Any]:
+def _describe_contract(contract: Contract) -> dict[str, Any]:
     return {"name": contract.name, "digest": contract.digest, "rules": _rows(contract)}
 
 

@@ -33,7 +33,7 @@ class _Demo(NamedTuple):
 
     settings: Settings
     tasks: Path
-    wanted: int
+    task_count: int
     seed: int
     concurrency: int
 
@@ -58,29 +58,29 @@ def demo(
     import asyncio
 
     from .output import console, emit_json
-    from .tables import print_summaries, summaries_of
+    from .tables import print_summaries, summarise_runs
 
-    began = time.monotonic()
+    start_s = time.monotonic()
     settings = settings_with(store)
-    given = _Demo(settings, settings.store / f"demo-tasks-{seed}-{count}", count, seed, concurrency)
+    options = _Demo(settings, settings.store / f"demo-tasks-{seed}-{count}", count, seed, concurrency)
     out = console()
-    report = asyncio.run(_make(given))
+    report = asyncio.run(_make(options))
     _say(f"made {len(report.tasks)} tasks from {report.source} ({report.tests} tests, {report.functions} functions)")
-    runs = [_run(given, "oracle", 1), _run(given, "null", 1), _run(given, "repair", 4)]
-    forged = _run(given, "late-writer", 1)
-    groups = summaries_of(settings.store, runs)
+    runs = [_run(options, "oracle", 1), _run(options, "null", 1), _run(options, "repair", 4)]
+    forged = _run(options, "late-writer", 1)
+    groups = summarise_runs(settings.store, runs)
     if as_json:
-        emit_json({"tasks": str(given.tasks), "runs": [*runs, forged], "groups": groups, "gates": report.table})
+        emit_json({"tasks": str(options.tasks), "runs": [*runs, forged], "groups": groups, "gates": report.table})
         return
     print_summaries(groups)
     out.print(f"\ntasks {_task_digest(report)}, verdicts {_verdict_digest(settings, runs)}: one seed, the same again")
     _show_two(settings, runs[2])
     _show_forgery(settings, forged)
-    out.print(f"\n{time.monotonic() - began:.0f} s in all. What to type next:")
+    out.print(f"\n{time.monotonic() - start_s:.0f} s in all. What to type next:")
     out.print(f"  assay stats {runs[2]} --k 2 --k 4\n  assay ls {runs[2]}\n  assay show ATTEMPT --run {runs[2]} --full")
     out.print('  assay query "select agent, outcome, count(*) as n from trajectories where final group by all"')
     out.print(f"  assay view {runs[2]}\n  assay verify {runs[2]}")
-    out.print(f"  assay run {given.tasks} --agent loop --model openai:NAME --attempts 4")
+    out.print(f"  assay run {options.tasks} --agent loop --model openai:NAME --attempts 4")
 
 
 def _say(text: str) -> None:
@@ -89,22 +89,22 @@ def _say(text: str) -> None:
     say(text)
 
 
-async def _make(given: _Demo) -> SynthesisReport:
+async def _make(options: _Demo) -> SynthesisReport:
     from assay.synthesis import SynthesisConfig
 
-    from .making import DEMO_SOURCE, make_tasks
+    from .sandboxed_synthesis import DEMO_SOURCE, make_tasks
 
     if importlib.util.find_spec(DEMO_SOURCE) is None:
         raise UserError(
             f"the demo makes its tasks from {DEMO_SOURCE}, which is not installed: pip install 'assay[demo]'"
         )
-    _say(f"making {given.wanted} tasks from {DEMO_SOURCE} in {given.tasks}")
+    _say(f"making {options.task_count} tasks from {DEMO_SOURCE} in {options.tasks}")
     config = SynthesisConfig(
         source=DEMO_SOURCE,
-        out=str(given.tasks),
-        count=given.wanted,
-        seed=given.seed,
-        concurrency=given.concurrency,
+        out=str(options.tasks),
+        count=options.task_count,
+        seed=options.seed,
+        concurrency=options.concurrency,
         kinds=("operator", "combination", "feature"),
         file_calls=FILE_CALLS,
         separation_mutants=SEPARATION_MUTANTS,
@@ -112,7 +112,7 @@ async def _make(given: _Demo) -> SynthesisReport:
     return (await make_tasks(config)).report
 
 
-def _run(given: _Demo, agent: str, attempts: int) -> str:
+def _run(options: _Demo, agent: str, attempts: int) -> str:
     """One run over the demo's tasks; the forger gets one task, judged by the task's own test script."""
     import asyncio
 
@@ -122,14 +122,14 @@ def _run(given: _Demo, agent: str, attempts: int) -> str:
     from .live import display
 
     config = RunConfig(
-        tasks=(str(given.tasks),),
+        tasks=(str(options.tasks),),
         agent=agent,
         agent_options={"budget": BUDGET} if agent == "repair" else {},
         attempts=attempts,
-        concurrency=given.concurrency,
-        seed=given.seed,
+        concurrency=options.concurrency,
+        seed=options.seed,
     )
-    tasks = load_tasks([given.tasks])
+    tasks = load_tasks([options.tasks])
     if agent == "late-writer":
         first = tasks[0]
         import msgspec
@@ -138,7 +138,7 @@ def _run(given: _Demo, agent: str, attempts: int) -> str:
         tasks = (first._replace(task=scripted),)
     _say(f"{agent}: {len(tasks)} tasks x {attempts}")
     with display() as progress:
-        return asyncio.run(start_run(config, given.settings, progress, tasks=tasks)).run
+        return asyncio.run(start_run(config, options.settings, progress, tasks=tasks)).run
 
 
 def _rows(settings: Settings, run: str) -> list[AttemptRow]:
@@ -175,7 +175,7 @@ def _show_two(settings: Settings, run: str) -> None:
             row = next((r for r in rows if r.outcome == outcome), None)
             if row is not None:
                 console().print(f"\n--- one {title} attempt ---")
-                show_trajectory(store.trajectory(row.chain), store, shown=400)
+                show_trajectory(store.trajectory(row.chain), store, output_chars=400)
 
 
 def _show_forgery(settings: Settings, run: str) -> None:
@@ -188,7 +188,7 @@ def _show_forgery(settings: Settings, run: str) -> None:
     with RunStore.open(settings.store, run) as store:
         trajectory = store.trajectory(row.chain)
         console().print("\n--- a forged attempt: a background process keeps writing reward 1 ---")
-        show_trajectory(trajectory, store, shown=200)
+        show_trajectory(trajectory, store, output_chars=200)
     left = next((e for e in trajectory.evidence if e.kind == "processes"), None)
     count = left.data["count"] if left else 0
     caught = "CAUGHT" if row.outcome != "pass" else "NOT CAUGHT"

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import typer
 
-from .forms import FormOption
 from .options import takes_config
 from .shared import JsonOption, StoreOption, settings_with
+from .table_formats import FormOption
 
 __all__ = ["GateConfig", "gate"]
 
@@ -49,13 +49,13 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
     from assay.errors import UserError
     from assay.statistics import GateRule, compare_paired, decide_gate
 
-    from .compare import flip_rows, side_of
+    from .compare import flip_rows, load_side
     from .output import console, emit_json
     from .tables import print_rows
 
     root, base, candidate = settings_with(store).store, config.base, config.candidate
-    paired = compare_paired(side_of(root, base).counts, side_of(root, candidate).counts)
-    names = _named(Path(config.protected)) if config.protected is not None else frozenset()
+    paired = compare_paired(load_side(root, base).counts, load_side(root, candidate).counts)
+    names = _read_task_names(Path(config.protected)) if config.protected is not None else frozenset()
     rule = GateRule("not worse" if config.not_worse else "better", config.alpha, config.tolerance)
     try:
         ruling = decide_gate(paired, names, rule)
@@ -73,7 +73,7 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
         raise typer.Exit(1)
 
 
-def _named(path: Path) -> frozenset[str]:
+def _read_task_names(path: Path) -> frozenset[str]:
     from assay.errors import UserError
 
     try:

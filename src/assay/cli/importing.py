@@ -114,11 +114,10 @@ def export(
     if as_json:
         emit_json(report)
     else:
-        _told(report)
+        _print_export(report)
 
 
-def _told(report: ExportReport) -> None:
-
+def _print_export(report: ExportReport) -> None:
     from .output import plain, say
 
     what = "examples" if report.format in TARGETS else "trajectories"

@@ -133,7 +133,7 @@ def show(
     from assay.store import RunStore, check_rows, current_verdicts_of
     from assay.verdicts import assess
 
-    from .cards import print_found
+    from .cards import print_audit_findings
     from .output import emit_json, say
 
     settings = settings_with(store)
@@ -145,34 +145,38 @@ def show(
         stands = current_verdicts_of(opened, [row], checked.verdicts)
         trust = assess(stands[row.chain], row)
         if as_json:
-            told = {"headline": trust.headline, "outcome_class": trust.outcome_class, "separation": trust.separation}
+            trust_fields = {
+                "headline": trust.headline,
+                "outcome_class": trust.outcome_class,
+                "separation": trust.separation,
+            }
             differs = {"differing": checked.differing[chain]} if checked.differing else {}
-            emit_json({**msgspec.to_builtins(trajectory), **told, **differs, "standing": stands[row.chain]})
+            emit_json({**msgspec.to_builtins(trajectory), **trust_fields, **differs, "standing": stands[row.chain]})
             return
         if warning := checked.warning():
             say(f"warning: {warning}")
-        show_trajectory(trajectory, opened, shown=10**9 if full else SHOWN)
-        print_found(settings.store, trajectory, trust)
+        show_trajectory(trajectory, opened, output_chars=10**9 if full else SHOWN)
+        print_audit_findings(settings.store, trajectory, trust)
 
 
-def show_trajectory(trajectory: Trajectory, opened: RunStore, *, shown: int = SHOWN) -> None:
+def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: int = SHOWN) -> None:
     """Prints a trajectory on stdout."""
     from .output import console
 
     out = console()
-    held = trajectory.isolation
+    isolation = trajectory.isolation
     who = f"agent {trajectory.agent}  seed {trajectory.seed}"
     out.print(_block(f"attempt {trajectory.attempt}  run {trajectory.run}  {who}"))
-    unsafe = held is not None and held.name == "none"
-    out.print(f"isolation {held.name if held else 'unknown'}", style="bold red" if unsafe else None)
+    unsafe = isolation is not None and isolation.name == "none"
+    out.print(f"isolation {isolation.name if isolation else 'unknown'}", style="bold red" if unsafe else None)
     for step in trajectory.steps:
-        out.print(_step(step, shown))
+        out.print(_step(step, output_chars))
     for found in trajectory.evidence:
         if found.kind == "snapshot" and found.data.get("manifest"):
             out.print(_changes(found, opened))
     for verdict in trajectory.verdicts:
         _show_verdict(verdict)
-    for number, verdict in _later(trajectory, opened):
+    for number, verdict in _addendum_verdicts(trajectory, opened):
         _show_verdict(verdict, f" (learnt later, addendum {number})")
     end = trajectory.finished
     if end is None:
@@ -199,15 +203,15 @@ def _show_verdict(verdict: Verdict, when: str = "") -> None:
     console().print(_block(cited))
 
 
-def _later(trajectory: Trajectory, opened: RunStore) -> Iterator[tuple[int, Verdict]]:
+def _addendum_verdicts(trajectory: Trajectory, opened: RunStore) -> Iterator[tuple[int, Verdict]]:
     """Verdicts that addenda hold on this try."""
-    from assay.records import VerdictGiven
+    from assay.records import VerdictAdded
     from assay.store import addenda
 
     if opened.is_sealed:
         for found in addenda(opened.layout.root, opened.run):
             for about, event in found.parts():
-                if about == trajectory.chain and isinstance(event.body, VerdictGiven):
+                if about == trajectory.chain and isinstance(event.body, VerdictAdded):
                     yield found.number, event.body.verdict
 
 
@@ -218,39 +222,39 @@ def _block(text: str) -> str:
     return plain(text).replace("\n", "\n    ")
 
 
-def _step(step: Step, shown: int) -> str:
-    lines = [_block(f"[{step.index}] {_cut(step.message or '', shown)}".rstrip())]
-    seen = list(step.observations)
+def _step(step: Step, output_chars: int) -> str:
+    lines = [_block(f"[{step.index}] {_cut(step.message or '', output_chars)}".rstrip())]
+    observations = list(step.observations)
     for call in step.tool_calls:
-        lines.append(_block(f"  > {call.name} {_cut(call.arguments, shown)}"))
-        found = next((o for o in seen if o.call_id == call.id), None)
+        lines.append(_block(f"  > {call.name} {_cut(call.arguments, output_chars)}"))
+        found = next((o for o in observations if o.call_id == call.id), None)
         if found is None:
             continue
-        seen.remove(found)  # a model may give two calls one id; their results come in order
+        observations.remove(found)  # a model may give two calls one id; their results come in order
         code = "" if found.exit_code is None else f" (exit {found.exit_code})"
-        text = _cut((found.content + found.stderr).rstrip(), shown)
+        text = _cut((found.content + found.stderr).rstrip(), output_chars)
         lines.append(_block("    " + (text or "(no output)")) + code)
     return "\n".join(lines)
 
 
-def _changes(found: Evidence, opened: RunStore) -> str:
+def _changes(snapshot: Evidence, opened: RunStore) -> str:
     from assay.errors import StoreError
 
     from .output import plain
 
     try:
-        manifest = msgspec.json.decode(opened.blobs.get(str(found.data["manifest"])), type=list[_Change])
+        manifest = msgspec.json.decode(opened.blobs.get(str(snapshot.data["manifest"])), type=list[_Change])
     except (StoreError, msgspec.DecodeError) as exc:
         return plain(f"changed files: cannot be shown, {exc}").replace("\n", " ")
     files = [change for change in manifest if change.type != "directory"]
     lines = [f"  {change.kind:8} {change.path}" for change in files[:40]]
     more = [f"  ... and {len(files) - 40} more"] if len(files) > 40 else []
-    head = f"changed files ({len(files)}), state {str(found.data.get('digest'))[:19]}"
+    head = f"changed files ({len(files)}), state {str(snapshot.data.get('digest'))[:19]}"
     return "\n".join(plain(line).replace("\n", "\\n") for line in (head, *lines, *more))
 
 
-def _cut(text: str, shown: int) -> str:
-    if len(text) <= shown:
+def _cut(text: str, output_chars: int) -> str:
+    if len(text) <= output_chars:
         return text
-    half = shown // 2
+    half = output_chars // 2
     return f"{text[:half]}\n... {len(text) - 2 * half} characters not shown (--full shows them) ...\n{text[-half:]}"

@@ -43,9 +43,9 @@ def lint(
         raise typer.Exit(1)
 
 
-def _task_folders(given: list[Path]) -> list[Path]:
+def _task_folders(paths: list[Path]) -> list[Path]:
     found: list[Path] = []
-    for path in given:
+    for path in paths:
         if str(path).startswith("family:"):
             raise UserError(f"{path}: a family's tasks are no folders, so there is nothing to lint")
         inner = [] if (path / "task.toml").exists() else sorted(p.parent for p in path.glob("*/task.toml"))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-__all__ = ["Display", "LineDisplay", "TableDisplay", "display", "drawn", "line_of"]
+__all__ = ["Display", "LineDisplay", "TableDisplay", "display", "progress_line", "render_progress"]
 
 LINE_EVERY_S = 10.0
 RARER = 15
@@ -68,7 +68,7 @@ class LineDisplay(Display):
         now = time.monotonic()
         if self.done == self.total or now - self._last >= max(LINE_EVERY_S, (now - self.began) / RARER):
             self._last = now
-            self.tell(line_of(self))
+            self.tell(progress_line(self))
 
 
 class TableDisplay(Display):
@@ -108,7 +108,9 @@ def display() -> Iterator[Display]:
 
     table = TableDisplay()
     shown = console(stderr=True)
-    with RichLive(console=shown, get_renderable=lambda: drawn(table), refresh_per_second=4, transient=True) as live:
+    with RichLive(
+        console=shown, get_renderable=lambda: render_progress(table), refresh_per_second=4, transient=True
+    ) as live:
         table.live = live
         yield table
 
@@ -118,7 +120,7 @@ def _is_log() -> bool:
     return named.get("TERM") == "dumb" or named.get("CI", "").lower() in ("1", "true", "yes")
 
 
-def line_of(tally: Tally) -> str:
+def progress_line(tally: Tally) -> str:
     """How far it is, in a line."""
     counts = ", ".join(f"{n} {name}" for name, n in tally.outcomes.items() if n)
     spent = [f"{tally.tokens:,} tokens"] * bool(tally.tokens) + [_cost(tally)] * bool(tally.cost_usd or tally.tokens)
@@ -140,7 +142,7 @@ def _span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def drawn(tally: Tally) -> Group:
+def render_progress(tally: Tally) -> Group:
     """The live table, with the attempts that have been running longest under it."""
     from rich.console import Group as RichGroup
     from rich.text import Text

@@ -58,9 +58,9 @@ def takes_config(
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         generated = {p.name: p for p in _parameters(struct, arguments)}
 
-        def command(**given: Any) -> None:
-            fields = {name: given.pop(name) for name in list(given) if name in generated}
-            function(resolve(struct, fields), **given)
+        def command(**values: Any) -> None:
+            fields = {name: values.pop(name) for name in list(values) if name in generated}
+            function(resolve(struct, fields), **values)
 
         parameters = [*generated.values(), *own]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -71,12 +71,12 @@ def takes_config(
     return decorate
 
 
-def resolve(struct: type[Config], given: dict[str, Any]) -> Config:
+def resolve(struct: type[Config], values: dict[str, Any]) -> Config:
     """Command line over file over defaults. Raises `UserError` that names the field."""
-    path = given.pop("config_file", None)
+    path = values.pop("config_file", None)
     data: dict[str, Any] = read_toml(Path(path), struct) if path else {}
     limits = _table(data, "limits", path)
-    for name, value in given.items():
+    for name, value in values.items():
         if value is None or value == []:
             continue
         if name.startswith("max_"):
@@ -91,7 +91,7 @@ def resolve(struct: type[Config], given: dict[str, Any]) -> Config:
     needed = [f.name for f in msgspec.structs.fields(struct) if f.required and f.name not in data]
     if needed:
         raise UserError(f"{needed[0]} is missing: give it on the command line (see --help for examples) or in --config")
-    return converted(data, struct, path)
+    return convert_config(data, struct, path)
 
 
 def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Config:
@@ -115,7 +115,7 @@ def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Con
             if not isinstance(at, dict):
                 raise UserError(f"--set {change!r}: {name} is no table")
         at[last] = _toml_value(text)
-    return converted(data, struct, str(path))
+    return convert_config(data, struct, str(path))
 
 
 def _toml_value(text: str) -> Any:
@@ -125,7 +125,7 @@ def _toml_value(text: str) -> Any:
         return text
 
 
-def converted(data: dict[str, Any], struct: type[Config], path: str | None) -> Config:
+def convert_config(data: dict[str, Any], struct: type[Config], path: str | None) -> Config:
     """Plain data as a configuration. Raises `UserError` that names the field."""
     try:
         return msgspec.convert(data, struct)
@@ -175,20 +175,20 @@ def _flag(name: str) -> str:
 
 
 def _parameters(struct: type[msgspec.Struct], arguments: tuple[str, ...]) -> list[inspect.Parameter]:
-    docs, hints, made = field_docs(struct), get_type_hints(struct), []
+    docs, hints, parameters = field_docs(struct), get_type_hints(struct), []
     for field in msgspec.structs.fields(struct):
         hint, help_text = hints[field.name], docs[field.name]
         if field.name in arguments:
             argument = typer.Argument(help=help_text, show_default=False)
             several, one = Annotated[list[str] | None, argument], Annotated[str | None, argument]
-            made.append(_parameter(field.name, several if get_origin(hint) is tuple else one))
+            parameters.append(_parameter(field.name, several if get_origin(hint) is tuple else one))
         elif hint is Limits:
-            made.extend(_limit_parameters())
+            parameters.extend(_limit_parameters())
         else:
-            made.append(_parameter(field.name, _option(field, hint, help_text)))
+            parameters.append(_parameter(field.name, _option(field, hint, help_text)))
     file_help = "TOML file with any of these fields; the command line wins over it."
     option = typer.Option("--config", help=file_help, show_default=False)
-    return [*made, _parameter("config_file", Annotated[str | None, option])]
+    return [*parameters, _parameter("config_file", Annotated[str | None, option])]
 
 
 def _option(field: msgspec.structs.FieldInfo, hint: Any, help_text: str) -> Any:
@@ -196,19 +196,20 @@ def _option(field: msgspec.structs.FieldInfo, hint: Any, help_text: str) -> Any:
     if origin is dict:
         option = typer.Option(flag, help=help_text, metavar="KEY=VALUE", show_default=False)
         return Annotated[list[str] | None, option]
-    shown = "" if field.default in (None, msgspec.NODEFAULT, False, ()) else f" [default: {_shown(field.default)}]"
-    option = typer.Option(flag, help=help_text + shown, show_default=False)
+    if field.default not in (None, msgspec.NODEFAULT, False, ()):
+        help_text += f" [default: {_format_default(field.default)}]"
+    option = typer.Option(flag, help=help_text, show_default=False)
     if hint is bool:
         return Annotated[bool | None, option]
     if hint == bool | None:  # three answers: yes, no, and nothing said
-        both = typer.Option(f"{flag}/--no-{flag[2:]}", help=help_text + shown, show_default=False)
+        both = typer.Option(f"{flag}/--no-{flag[2:]}", help=help_text, show_default=False)
         return Annotated[bool | None, both]
     if origin is tuple:
         return Annotated[list[str] | None, option]
     return Annotated[_plain(hint) | None, option]
 
 
-def _shown(default: Any) -> str:
+def _format_default(default: Any) -> str:
     return ", ".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
@@ -219,12 +220,12 @@ def _plain(hint: Any) -> Any:
 
 
 def _limit_parameters() -> list[inspect.Parameter]:
-    docs, made = field_docs(Limits), []
+    docs, parameters = field_docs(Limits), []
     for name in Limits.__struct_fields__:
         option = typer.Option(f"--max-{name.replace('_', '-')}", help=_LIMIT_HELP + docs[name], show_default=False)
         whole, real = Annotated[int | None, option], Annotated[float | None, option]
-        made.append(_parameter(f"max_{name}", whole if name in ("turns", "calls", "tokens") else real))
-    return made
+        parameters.append(_parameter(f"max_{name}", whole if name in ("turns", "calls", "tokens") else real))
+    return parameters
 
 
 def _parameter(name: str, annotation: Any) -> inspect.Parameter:

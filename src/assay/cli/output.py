@@ -14,7 +14,7 @@ from assay.errors import BoundaryError, UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "emit_json", "plain", "reported_errors", "say", "sparse_lines"]
+__all__ = ["console", "emit_json", "exit_on_errors", "plain", "say", "sparse_lines"]
 
 
 def emit_json(value: Any) -> None:
@@ -39,13 +39,13 @@ def sparse_lines(what: str, *, every_s: float) -> Callable[[int, int], None]:
     """Told how many of how many are done, it says so on stderr, at most once in so many seconds."""
     last = time.monotonic()
 
-    def told(done: int, total: int) -> None:
+    def report_progress(done: int, total: int) -> None:
         nonlocal last
         if time.monotonic() - last >= every_s:
             last = time.monotonic()
             say(f"{done}/{total} {what}")
 
-    return told
+    return report_progress
 
 
 def plain(text: str) -> str:
@@ -61,7 +61,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 @contextmanager
-def reported_errors() -> Iterator[None]:
+def exit_on_errors() -> Iterator[None]:
     """Bad input ends with one paragraph and exit code 2; a failed boundary with one and exit code 3."""
     try:
         yield

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from .forms import FormOption
 from .options import takes_config
 from .shared import JsonOption, StoreOption, settings_with
+from .table_formats import FormOption
 
 __all__ = ["PowerConfig", "power"]
 
@@ -57,7 +57,7 @@ def power(
     from .output import emit_json
     from .tables import print_rows
 
-    seen, difference = _seen(config.configuration, store), config.difference
+    seen, difference = _measure_configuration(config.configuration, store), config.difference
     given = {name: getattr(config, name) for name in ("tasks", "attempts", "rate", "icc")}
     plan = {**seen, **{name: value for name, value in given.items() if value is not None}}
     if "tasks" not in plan:
@@ -91,16 +91,16 @@ def power(
     print_rows([row], form=form)
 
 
-def _seen(configuration: str | None, store: Path | None) -> dict[str, Any]:
+def _measure_configuration(configuration: str | None, store: Path | None) -> dict[str, Any]:
     """Tasks, attempts, rate and correlation of a configuration that ran."""
     from assay.statistics import estimate_clustering
 
-    from .compare import side_of
+    from .compare import load_side
 
     if configuration is None:
         return {}
     root = settings_with(store).store
-    judged = [count for count in side_of(root, configuration).counts if count.judged]
+    judged = [count for count in load_side(root, configuration).counts if count.judged]
     if not judged:
         return {}
     known = estimate_clustering([[1.0] * c.passed + [0.0] * (c.judged - c.passed) for c in judged])

@@ -45,7 +45,7 @@ def replay(config: ReplayConfig, store: StoreOption = None, as_json: JsonOption 
       assay replay hello@0 --from-each-prefix --agent oracle
     """
     try:
-        _done(config, settings_with(store), as_json=as_json)
+        _replay_attempts(config, settings_with(store), as_json=as_json)
     except KeyboardInterrupt:
         from .output import say
 
@@ -53,12 +53,12 @@ def replay(config: ReplayConfig, store: StoreOption = None, as_json: JsonOption 
         raise typer.Exit(130) from None
 
 
-def _done(config: ReplayConfig, settings: Settings, *, as_json: bool) -> None:
+def _replay_attempts(config: ReplayConfig, settings: Settings, *, as_json: bool) -> None:
     run = pick_run(config.run, settings) if config.run is not None else _newest(settings)
     if config.from_each_prefix:
         _rewind(run, config, settings, as_json=as_json)
         return
-    report = _replayed(run, config, settings)
+    report = _run_replay(run, config, settings)
     if as_json:
         _emit(report)
     else:
@@ -78,7 +78,7 @@ def _newest(settings: Settings) -> str:
     return pick_run(None, settings)
 
 
-def _replayed(run: str, config: ReplayConfig, settings: Settings) -> ReplayReport:
+def _run_replay(run: str, config: ReplayConfig, settings: Settings) -> ReplayReport:
     import asyncio
 
     from assay.rollout.rejudge.replay import replay as replay_run
@@ -106,7 +106,7 @@ def _print(report: ReplayReport) -> None:
     if len(order) > SHOWN:
         console().print(f"... and {len(order) - SHOWN} more (--json tells all)")
     for one in [one for one in order if not one.agrees][:SHOWN]:
-        for line in _why(one):
+        for line in _explain_divergence(one):
             console().print(plain(line).replace("\n", "\n    "))
     counts, rate = report.counts, report.rate
     share = "" if rate is None else f": {rate:.1%} of what can be replayed agrees"
@@ -117,38 +117,38 @@ def _print(report: ReplayReport) -> None:
 
 
 def _row(one: ReplayResult) -> dict[str, str]:
-    found = one.comparison
+    comparison = one.comparison
     cells = {"attempt": one.attempt, "agent": one.agent}
-    if found is None:
+    if comparison is None:
         return {**cells, "replay": "cannot", "steps": "-", "observations": "-", "states": "-", "outcome": "-"}
-    before, now = found.outcome
-    same = found.exact + found.normalised
+    before, now = comparison.outcome
+    same = comparison.exact + comparison.normalised
     return {
         **cells,
         "replay": "agrees" if one.agrees else "differs",
-        "steps": f"{found.steps} ({found.forks} in forks)" if found.forks else str(found.steps),
-        "observations": f"{same} of {found.observations}",
-        "states": f"{found.same_states} of {found.states}",
+        "steps": f"{comparison.steps} ({comparison.forks} in forks)" if comparison.forks else str(comparison.steps),
+        "observations": f"{same} of {comparison.observations}",
+        "states": f"{comparison.same_states} of {comparison.states}",
         "outcome": f"{before or '-'}" if before == now else f"{before or '-'}, now {now or '-'}",
     }
 
 
-def _why(one: ReplayResult) -> list[str]:
+def _explain_divergence(one: ReplayResult) -> list[str]:
     """The first divergence and its cause."""
-    found = one.comparison
-    if found is None:
+    comparison = one.comparison
+    if comparison is None:
         return [f"{one.attempt}: {one.problem}"]
     lines = []
-    if found.first is not None:
-        first = found.first
+    if comparison.first is not None:
+        first = comparison.first
         call = "" if first.call is None else f", call {first.call}"
         lines.append(f"{one.attempt}: step {first.step}{call}: {first.field} differs")
         lines += [f"  was {first.before!r}", f"  is  {first.now!r}"]
-        meant = [path.path for path in found.paths if not path.volatile]
+        meant = [path.path for path in comparison.paths if not path.volatile]
         if meant:
             lines.append(f"  final states differ in {', '.join(meant[:5])}")
-    if not found.same_outcome:
-        lines.append(f"{one.attempt}: the outcome was {found.outcome[0]}, and is {found.outcome[1]}")
+    if not comparison.same_outcome:
+        lines.append(f"{one.attempt}: the outcome was {comparison.outcome[0]}, and is {comparison.outcome[1]}")
     if one.cause is not None:
         how = {"experiment": "found by experiment", "comparison": "seen in the records", "guess": "a guess"}
         lines.append(f"  likely cause: {one.cause.kind} ({how[one.cause.by]}): {one.cause.reason}")

@@ -13,6 +13,8 @@ from .options import takes_config
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from assay.rollout import RunSummary
     from assay.settings import Settings
 
@@ -51,12 +53,12 @@ def run(
 
     from assay.rollout import start_run
 
-    from .asking import asking
+    from .confirmation import build_confirmation
     from .live import display
 
     settings = settings_with(store)
     with display() as progress:
-        summary = asyncio.run(start_run(config, settings, progress, ask=asking(progress)))
+        summary = asyncio.run(start_run(config, settings, progress, ask=build_confirmation(progress)))
     _report(summary, settings, as_json=as_json)
 
 
@@ -77,26 +79,45 @@ def resume(
 
     from assay.rollout import resume_run
 
-    from .asking import asking
+    from .confirmation import build_confirmation
     from .live import display
 
     settings = settings_with(store)
     with display() as progress:
-        summary = asyncio.run(resume_run(pick_run(run, settings), settings, progress, ask=asking(progress)))
+        summary = asyncio.run(resume_run(pick_run(run, settings), settings, progress, ask=build_confirmation(progress)))
     _report(summary, settings, as_json=as_json)
 
 
 def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
     from .output import emit_json, say
-    from .stopping import stopping_of
-    from .tables import print_summaries, required_by, summaries_of
+    from .tables import print_summaries, required_by, summarise_runs
 
-    found = summaries_of(settings.store, [summary.run], require=required_by(settings.store, summary.run))
+    found = summarise_runs(settings.store, [summary.run], require=required_by(settings.store, summary.run))
     if as_json:
         emit_json({"run": summary.run, "store": str(summary.store), "groups": found})
         return
     print_summaries(found)
-    stopping = stopping_of(settings.store, summary.run)
+    stopping = _describe_early_stops(settings.store, summary.run)
     if stopping is not None:
         say(stopping)
     say(f"run {summary.run}; next: assay ls {summary.run}, assay show ATTEMPT --run {summary.run}")
+
+
+def _describe_early_stops(store: Path, run: str) -> str | None:
+    """Summarises early stopping; None where it was off."""
+    from assay.rollout.limits.early_stop import stop_report
+    from assay.store import RunStore
+
+    with RunStore.open(store, run) as opened:
+        config = opened.manifest().get("config")
+        if not isinstance(config, dict) or config.get("early_stop") is None:
+            return None
+        report = stop_report(opened.trajectory(row.chain) for row in opened.attempts() if row.final)
+    summary = f"{report.stopped} of {report.watched} watched attempts were ended as hopeless"
+    if report.false_stop_rate is None:
+        return f"{summary}; no control tells how often that was wrong"
+    low, high = report.interval
+    return (
+        f"{summary}; of {report.controls} that ran on as controls {report.controls_passed} passed: false stops "
+        f"{report.false_stop_rate:.1%} (95% {low:.1%} to {high:.1%})"
+    )

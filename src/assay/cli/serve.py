@@ -34,7 +34,7 @@ def serve(config: RolloutServiceConfig, store: StoreOption = None, as_json: Json
 
     settings = settings_with(store)
 
-    async def until_told() -> None:
+    async def serve_until_signalled() -> None:
         import signal
 
         from assay.learning.service import serve_rollouts
@@ -44,7 +44,7 @@ def serve(config: RolloutServiceConfig, store: StoreOption = None, as_json: Json
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
         await serve_rollouts(config, settings, lambda served: _show(served, as_json=as_json), ended.wait())
 
-    asyncio.run(until_told())
+    asyncio.run(serve_until_signalled())
 
 
 def _show(served: ServiceAddress, *, as_json: bool) -> None:

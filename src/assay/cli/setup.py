@@ -31,8 +31,8 @@ def setup(
     from assay.rollout.attempt.preparation import requirements_of
     from assay.tasks import find_tasks
 
-    from .making import demo_layers
     from .output import console, emit_json, say
+    from .sandboxed_synthesis import demo_layers
 
     cache = settings_with(None).cache
     wanted = [((), ()), *demo_layers()]

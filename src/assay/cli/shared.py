@@ -14,7 +14,7 @@ from assay.settings import Settings
 if TYPE_CHECKING:
     from assay.records import Separation
 
-__all__ = ["JsonOption", "RequireOption", "RunArgument", "StoreOption", "grade_named", "pick_run", "settings_with"]
+__all__ = ["JsonOption", "RequireOption", "RunArgument", "StoreOption", "parse_grade", "pick_run", "settings_with"]
 
 StoreOption = Annotated[
     Path | None, typer.Option("--store", help="Folder of runs and blobs. [default: .assay, or $ASSAY_STORE]")
@@ -33,7 +33,7 @@ RunArgument = Annotated[
 ]
 
 
-def grade_named(name: str) -> Separation:
+def parse_grade(name: str) -> Separation:
     """Returns the grade of separation of that name. Raises `UserError` for any other name."""
     from assay.verdicts import SEPARATIONS
 

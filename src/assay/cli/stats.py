@@ -8,13 +8,13 @@ import typer
 
 from assay.errors import UserError
 
-from .forms import FormOption
-from .shared import JsonOption, RequireOption, StoreOption, grade_named, pick_run, settings_with
+from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_run, settings_with
+from .table_formats import FormOption
 
 if TYPE_CHECKING:
     from assay.statistics import GroupSummary
 
-    from .stats_tables import Given
+    from .stats_tables import TableInput
 
 __all__ = ["stats"]
 
@@ -63,34 +63,34 @@ def stats(
     from assay.statistics import summarise
 
     from .output import emit_json
-    from .stats_tables import TABLES, Given, levels_of
-    from .tables import counted_of
+    from .stats_tables import TABLES, TableInput, read_option_levels
+    from .tables import load_measures
 
-    chosen = _chosen(table or [RATES], (RATES, *TABLES))
+    chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
-    given: list[str | None] = list(runs) if runs else [None]
-    names = tuple(dict.fromkeys(pick_run(run, settings) for run in given))
-    attempts = counted_of(settings.store, names, grade_named(require))
-    options = levels_of(settings.store, names) if "grid" in chosen else ()
-    told = Given(names, attempts, options, max(k or (4,)))
+    run_names: list[str | None] = list(runs) if runs else [None]
+    names = tuple(dict.fromkeys(pick_run(run, settings) for run in run_names))
+    attempts = load_measures(settings.store, names, parse_grade(require))
+    options = read_option_levels(settings.store, names) if "grid" in chosen else ()
+    table_input = TableInput(names, attempts, options, max(k or (4,)))
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if as_json or form == "json":
-        tables = {name: TABLES[name].make(told) for name in chosen if name != RATES}
+        tables = {name: TABLES[name].make(table_input) for name in chosen if name != RATES}
         emit_json({"runs": names, "groups": groups, "tables": tables})
         return
-    _print(chosen, told, groups, form)
+    _print(chosen, table_input, groups, form)
     _say_more(groups, k)
 
 
-def _chosen(asked: list[str], known: tuple[str, ...]) -> tuple[str, ...]:
-    for name in asked:
-        if name not in (*known, "all"):
-            raise UserError(f"no table is called {name!r}: there are {', '.join(known)}, and all")
-    return known if "all" in asked else tuple(name for name in known if name in asked)
+def _select_tables(requested: list[str], tables: tuple[str, ...]) -> tuple[str, ...]:
+    for name in requested:
+        if name not in (*tables, "all"):
+            raise UserError(f"no table is called {name!r}: there are {', '.join(tables)}, and all")
+    return tables if "all" in requested else tuple(name for name in tables if name in requested)
 
 
-def _print(chosen: tuple[str, ...], told: Given, groups: list[GroupSummary], form: str) -> None:
+def _print(chosen: tuple[str, ...], table_input: TableInput, groups: list[GroupSummary], form: str) -> None:
     from .output import console
     from .stats_tables import TABLES
     from .tables import print_rows, print_summaries
@@ -105,7 +105,7 @@ def _print(chosen: tuple[str, ...], told: Given, groups: list[GroupSummary], for
             print_summaries(groups, form)
             continue
         table = TABLES[name]
-        found: Any = table.make(told)
+        found: Any = table.make(table_input)
         print_rows(table.rows(found), empty=table.empty, form=form)
 
 

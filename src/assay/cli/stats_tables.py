@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
-__all__ = ["TABLES", "Given", "Table", "levels_of"]
+__all__ = ["TABLES", "Table", "TableInput", "read_option_levels"]
 
 Rows = list[dict[str, str]]
 
 
-class Given(NamedTuple):
+class TableInput(NamedTuple):
     """What every table is made from."""
 
     runs: tuple[str, ...]
@@ -37,12 +37,12 @@ class Given(NamedTuple):
 class Table(NamedTuple):
     """One table: its numbers, and how they are shown."""
 
-    make: Callable[[Given], Any]
+    make: Callable[[TableInput], Any]
     rows: Callable[[Any], Rows]
     empty: str
 
 
-def levels_of(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
+def read_option_levels(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
     """The agent options of each run, `-` where there are none, or none is known."""
     from assay.store import RunStore
 
@@ -64,14 +64,14 @@ def _number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _spending(given: Given) -> Any:
+def _spending(data: TableInput) -> Any:
     from assay.analysis.columns import MEASURES
     from assay.statistics import summarise_spending
 
-    return summarise_spending([(one.outcome, one.used) for one in given.attempts], tuple(MEASURES))
+    return summarise_spending([(one.outcome, one.used) for one in data.attempts], tuple(MEASURES))
 
 
-def _spending_rows(found: Any) -> Rows:
+def _spending_rows(groups: Any) -> Rows:
     return [
         {
             **_who(one.agent, one.model),
@@ -85,7 +85,7 @@ def _spending_rows(found: Any) -> Rows:
             "not known": str(amount.missing),
             "front": "yes" if amount.on_front else "-",
         }
-        for one in found
+        for one in groups
         for amount in one.amounts
     ]
 
@@ -97,13 +97,13 @@ def _amount_text(amount: Amount) -> str:
     return f"{mean.value:.4g} [{mean.low:.4g}, {mean.high:.4g}]"
 
 
-def _tasks(given: Given) -> Any:
+def _tasks(data: TableInput) -> Any:
     from assay.statistics import profile_tasks
 
-    return profile_tasks(given.counts)
+    return profile_tasks(data.counts)
 
 
-def _task_rows(found: Any) -> Rows:
+def _task_rows(profiles: Any) -> Rows:
     return [
         {
             "task": one.task,
@@ -115,57 +115,57 @@ def _task_rows(found: Any) -> Rows:
             "mixed": str(one.mixed),
             "p (1 - p)": _number(one.contrast),
         }
-        for one in sorted(found, key=lambda profile: (profile.rate, profile.task))
+        for one in sorted(profiles, key=lambda profile: (profile.rate, profile.task))
     ]
 
 
-def _grid(given: Given) -> Any:
+def _grid(data: TableInput) -> Any:
     from assay.statistics import build_grid
 
     factors = {
-        "agent": [one.outcome.agent for one in given.attempts],
-        "model": [one.outcome.model or "-" for one in given.attempts],
-        "options": [given.options[one.source] for one in given.attempts],
-        "run": [given.runs[one.source] for one in given.attempts],
+        "agent": [one.outcome.agent for one in data.attempts],
+        "model": [one.outcome.model or "-" for one in data.attempts],
+        "options": [data.options[one.source] for one in data.attempts],
+        "run": [data.runs[one.source] for one in data.attempts],
     }
-    kept = {name: column for name, column in factors.items() if name in ("agent", "model") or len(set(column)) > 1}
-    if "options" in kept and _same_split(kept["options"], factors["run"]):
-        del kept["run"]  # a run is known by its options: two names of one factor explain nothing apart
-    return build_grid([one.outcome for one in given.attempts], kept)
+    varying = {name: column for name, column in factors.items() if name in ("agent", "model") or len(set(column)) > 1}
+    if "options" in varying and _same_split(varying["options"], factors["run"]):
+        del varying["run"]  # a run is known by its options: two names of one factor explain nothing apart
+    return build_grid([one.outcome for one in data.attempts], varying)
 
 
 def _same_split(one: Sequence[str], other: Sequence[str]) -> bool:
     return len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other))
 
 
-def _grid_rows(found: RateGrid) -> Rows:
+def _grid_rows(grid: RateGrid) -> Rows:
     cells: Rows = [
         {
-            **dict(zip(found.factors, cell.levels, strict=True)),
+            **dict(zip(grid.factors, cell.levels, strict=True)),
             "tasks": str(cell.tasks),
             "attempts": str(cell.attempts),
             "pass@1 [95%]": interval_text(cell.pass_at_1),
         }
-        for cell in found.cells
+        for cell in grid.cells
     ]
-    return [*cells, *(_component_row(found, part) for part in found.components)]
+    return [*cells, *(_component_row(grid, part) for part in grid.components)]
 
 
-def _component_row(found: RateGrid, part: VarianceComponent) -> dict[str, str]:
+def _component_row(grid: RateGrid, part: VarianceComponent) -> dict[str, str]:
     share = "nothing varies" if part.share is None else f"explains {part.share:.1%}"
-    return {found.factors[0]: f"({part.name})", "pass@1 [95%]": share}
+    return {grid.factors[0]: f"({part.name})", "pass@1 [95%]": share}
 
 
-def _flakes(given: Given) -> Any:
+def _flakes(data: TableInput) -> Any:
     from collections import Counter
 
     from assay.statistics import find_flakes
 
-    told = [one.outcome for one in given.attempts if one.reverified in ("disagree", "flaky")]
-    return find_flakes(given.counts, Counter((one.agent, one.model, one.task) for one in told))
+    reverified = [one.outcome for one in data.attempts if one.reverified in ("disagree", "flaky")]
+    return find_flakes(data.counts, Counter((one.agent, one.model, one.task) for one in reverified))
 
 
-def _flake_rows(found: Any) -> Rows:
+def _flake_rows(flakes: Any) -> Rows:
     return [
         {
             "task": one.task,
@@ -174,25 +174,25 @@ def _flake_rows(found: Any) -> Rows:
             "rate [95%]": f"{one.rate:.3f} [{one.interval.low:.3f}, {one.interval.high:.3f}]",
             "verifier differed": str(one.verifier),
         }
-        for one in found
+        for one in flakes
     ]
 
 
-def _scores(given: Given) -> Any:
+def _scores(data: TableInput) -> Any:
     from assay.statistics import report_card
 
-    names = sorted({name for one in given.attempts for name in one.scores})
-    found = {}
+    names = sorted({name for one in data.attempts for name in one.scores})
+    cards = {}
     for name in names:
-        told = [one for one in given.attempts if name in one.scores and one.outcome.status in ("pass", "fail")]
-        good = [one.outcome.status == "pass" and not one.outcome.doubtful for one in told]
-        inside = [one for one in told if 0 <= one.scores[name] <= 1]
-        if told and len(inside) == len(told):
-            found[name] = report_card([one.scores[name] for one in told], good, [one.outcome.task for one in told])
-    return found
+        scored = [one for one in data.attempts if name in one.scores and one.outcome.status in ("pass", "fail")]
+        good = [one.outcome.status == "pass" and not one.outcome.doubtful for one in scored]
+        inside = [one for one in scored if 0 <= one.scores[name] <= 1]
+        if scored and len(inside) == len(scored):
+            cards[name] = report_card([one.scores[name] for one in scored], good, [one.outcome.task for one in scored])
+    return cards
 
 
-def _score_rows(found: dict[str, ReportCard]) -> Rows:
+def _score_rows(cards: dict[str, ReportCard]) -> Rows:
     return [
         {
             "score": name,
@@ -205,11 +205,11 @@ def _score_rows(found: dict[str, ReportCard]) -> Rows:
             "a blind pick": _number(card.at_random),
             "the best pick": _number(card.at_best),
         }
-        for name, card in found.items()
+        for name, card in cards.items()
     ]
 
 
-class Steady(NamedTuple):
+class ReliabilityRow(NamedTuple):
     """How far one configuration repeats itself."""
 
     agent: str
@@ -219,43 +219,43 @@ class Steady(NamedTuple):
     k: int
 
 
-def _reliability(given: Given) -> Any:
+def _reliability(data: TableInput) -> Any:
     from assay.statistics import blind_replay_line, outcome_consistency
 
     groups: dict[tuple[str, str | None], list[TaskCount]] = {}
-    for count in given.counts:
+    for count in data.counts:
         groups.setdefault((count.agent, count.model), []).append(count)
     return [
-        Steady(agent, model, outcome_consistency(mine), blind_replay_line(mine, given.k), given.k)
+        ReliabilityRow(agent, model, outcome_consistency(mine), blind_replay_line(mine, data.k), data.k)
         for (agent, model), mine in groups.items()
     ]
 
 
-def _reliability_rows(found: list[Steady]) -> Rows:
+def _reliability_rows(rows: list[ReliabilityRow]) -> Rows:
     return [
         {
             **_who(one.agent, one.model),
             "consistency [95%]": interval_text(one.consistency),
             f"blind replay of the best of {one.k}": _number(one.blind_replay),
         }
-        for one in found
+        for one in rows
     ]
 
 
-def _ranking(given: Given) -> Any:
+def _ranking(data: TableInput) -> Any:
     from assay.statistics import count_by_task, predictive_validity, split_halves
 
-    if len(given.runs) == 1:
-        return predictive_validity(*split_halves(given.counts))
-    sides = [[one.outcome for one in given.attempts if (one.source == 0) is first] for first in (True, False)]
+    if len(data.runs) == 1:
+        return predictive_validity(*split_halves(data.counts))
+    sides = [[one.outcome for one in data.attempts if (one.source == 0) is first] for first in (True, False)]
     return predictive_validity(*(count_by_task(side) for side in sides))
 
 
-def _ranking_rows(found: Any) -> Rows:
-    if found.value is None:
+def _ranking_rows(ranking: Any) -> Rows:
+    if ranking.value is None:
         return []
-    ends = "" if found.interval is None else f" [{found.interval.low:.3f}, {found.interval.high:.3f}]"
-    return [{"configurations": str(found.n), "rank correlation [95%]": f"{found.value:.3f}{ends}"}]
+    ends = "" if ranking.interval is None else f" [{ranking.interval.low:.3f}, {ranking.interval.high:.3f}]"
+    return [{"configurations": str(ranking.n), "rank correlation [95%]": f"{ranking.value:.3f}{ends}"}]
 
 
 TABLES: dict[str, Table] = {

@@ -60,8 +60,8 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
 
     from assay.synthesis import write_cost
 
-    from .making import make_tasks
     from .output import console, emit_json
+    from .sandboxed_synthesis import make_tasks
 
     report, cost = asyncio.run(make_tasks(config))
     write_cost(Path(config.out), cost)
@@ -156,8 +156,8 @@ def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bo
 
     from assay.synthesis import write_cost
 
-    from .making import make_in_sandbox
     from .output import console, emit_json
+    from .sandboxed_synthesis import make_in_sandbox
 
     report, cost = asyncio.run(make_in_sandbox(config, synthesise))
     write_cost(Path(config.out), cost)

@@ -14,16 +14,24 @@ if TYPE_CHECKING:
     from assay.records import Separation
     from assay.statistics import AttemptOutcome, Estimate, GroupSummary
 
-__all__ = ["counted_of", "interval_text", "print_rows", "print_summaries", "required_by", "statuses_of", "summaries_of"]
+__all__ = [
+    "interval_text",
+    "load_measures",
+    "load_outcomes",
+    "print_rows",
+    "print_summaries",
+    "required_by",
+    "summarise_runs",
+]
 
 
-def summaries_of(
+def summarise_runs(
     root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 4), require: Separation = "unknown"
 ) -> list[GroupSummary]:
-    """Summaries over the deciding tries of some runs, by agent and model; `require` as `counted_of`."""
+    """Summaries over the deciding tries of some runs, by agent and model; `require` as `load_measures`."""
     from assay.statistics import summarise
 
-    return list(summarise(statuses_of(root, runs, require), ks=ks))
+    return list(summarise(load_outcomes(root, runs, require), ks=ks))
 
 
 def required_by(root: Path, run: str) -> Separation:
@@ -37,12 +45,12 @@ def required_by(root: Path, run: str) -> Separation:
     return next((grade for grade in SEPARATIONS if grade == asked), "unknown")
 
 
-def statuses_of(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[AttemptOutcome]:
-    """What came of every attempt of some runs, as far as it is decided; `require` as `counted_of`."""
-    return [one.outcome for one in counted_of(root, runs, require)]
+def load_outcomes(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[AttemptOutcome]:
+    """What came of every attempt of some runs, as far as it is decided; `require` as `load_measures`."""
+    return [one.outcome for one in load_measures(root, runs, require)]
 
 
-def counted_of(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[AttemptMeasures]:
+def load_measures(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[AttemptMeasures]:
     """The decided attempts of some runs; `source` is a run's place among them. A pass below the grade of separation
     that is required counts as doubtful."""
     from assay.analysis.columns import measure_attempts
@@ -109,9 +117,9 @@ def print_rows(rows: Sequence[dict[str, str]], *, empty: str = "nothing to show"
     `form` is one of `FORMS`.
     """
     if form != "text":
-        from .forms import written
+        from .table_formats import format_rows
 
-        sys.stdout.write(written(rows, form))
+        sys.stdout.write(format_rows(rows, form))
         return
     if not rows:
         console().print(empty)

@@ -74,8 +74,8 @@ def verify(
     """
     from assay.store import audit, check_receipt
 
-    again = ReverifyConfig(**{name: getattr(config, name) for name in ReverifyConfig.__struct_fields__})
-    if config.again == 0 and again != ReverifyConfig():
+    reverify_config = ReverifyConfig(**{name: getattr(config, name) for name in ReverifyConfig.__struct_fields__})
+    if config.again == 0 and reverify_config != ReverifyConfig():
         raise UserError(
             "nothing is judged again without --again N, for example --again 1: it is what the other options need"
         )
@@ -88,52 +88,54 @@ def verify(
     settings = settings_with(store)
     name = pick_run(run, settings)
     done = [word for word, is_done in (("chain", chain), ("blobs", blobs)) if is_done]
-    against = None if config.receipt is None else _read(config.receipt, config.key)
+    expected = None if config.receipt is None else _read_receipt(config.receipt, config.key)
     problems = audit(settings.store, name, chains=chain, blobs=blobs) if done else ()
-    kept = None if against is None else check_receipt(settings.store, name, against.receipt, key=against.key)
-    problems += kept.problems if kept is not None else ()
-    report = None if problems or config.again == 0 else _judged_again(name, again, settings)
+    coverage = None if expected is None else check_receipt(settings.store, name, expected.receipt, key=expected.key)
+    problems += coverage.problems if coverage is not None else ()
+    report = None if problems or config.again == 0 else _reverify(name, reverify_config, settings)
     if as_json:
-        told = {} if kept is None else {"receipt": {k: v for k, v in kept._asdict().items() if k != "problems"}}
-        _emit({"run": name, "verified": done, "problems": problems, **told}, report)
+        receipt_fields = (
+            {} if coverage is None else {"receipt": {k: v for k, v in coverage._asdict().items() if k != "problems"}}
+        )
+        _emit({"run": name, "verified": done, "problems": problems, **receipt_fields}, report)
     else:
         _print(name, done, problems)
-        if kept is not None:
-            _print_coverage(kept, asked=config.key is not None)
+        if coverage is not None:
+            _print_coverage(coverage, key_given=config.key is not None)
         if report is not None:
             _print_report(report)
     if problems or (report is not None and report.counts["disagree"] + report.counts["flaky"]):
         raise typer.Exit(1)
 
 
-class _Against(NamedTuple):
+class _ReceiptCheck(NamedTuple):
     receipt: Receipt
     key: str | None
 
 
-def _read(receipt: str, key: str | None) -> _Against:
+def _read_receipt(receipt: str, key: str | None) -> _ReceiptCheck:
     """What the run is compared with; read before anything slow begins."""
     from assay.store import public_key, read_receipt
 
-    return _Against(read_receipt(Path(receipt)), None if key is None else public_key(key))
+    return _ReceiptCheck(read_receipt(Path(receipt)), None if key is None else public_key(key))
 
 
-def _print_coverage(kept: ReceiptCoverage, *, asked: bool) -> None:
+def _print_coverage(coverage: ReceiptCoverage, *, key_given: bool) -> None:
     from .output import console, say
 
-    covered = f"{kept.chains} chains, {kept.events} events and {kept.addenda} addenda"
-    what = "the receipt does not hold" if kept.problems else "the receipt holds"
-    later = (kept.later_chains, "chains"), (kept.later_events, "events"), (kept.later_addenda, "addenda")
+    covered = f"{coverage.chains} chains, {coverage.events} events and {coverage.addenda} addenda"
+    what = "the receipt does not hold" if coverage.problems else "the receipt holds"
+    later = (coverage.later_chains, "chains"), (coverage.later_events, "events"), (coverage.later_addenda, "addenda")
     since = ", ".join(f"{count} {name}" for count, name in later if count)
     console().print(f"{what}: it covers {covered}" + (f"; not covered: {since}" if since else ""))
-    if kept.signed_by is None:
+    if coverage.signed_by is None:
         say("the receipt is not signed: it is worth as much as the place where it was kept")
     else:
-        known = "" if asked else "; is that whom you expect? (--key checks it)"
-        say(f"signed by {kept.signed_by}{known}")
+        known = "" if key_given else "; is that whom you expect? (--key checks it)"
+        say(f"signed by {coverage.signed_by}{known}")
 
 
-def _judged_again(run: str, config: ReverifyConfig, settings: Settings) -> ReverifyReport:
+def _reverify(run: str, config: ReverifyConfig, settings: Settings) -> ReverifyReport:
     import asyncio
 
     from assay.rollout import reverify
@@ -147,12 +149,12 @@ def _judged_again(run: str, config: ReverifyConfig, settings: Settings) -> Rever
         raise typer.Exit(130) from None
 
 
-def _emit(found: dict[str, Any], report: ReverifyReport | None) -> None:
+def _emit(problems: dict[str, Any], report: ReverifyReport | None) -> None:
     from .output import emit_json
 
     if report is not None:
-        found["again"] = {**msgspec.structs.asdict(report), "counts": report.counts}
-    emit_json(found)
+        problems["again"] = {**msgspec.structs.asdict(report), "counts": report.counts}
+    emit_json(problems)
 
 
 def _print(run: str, done: list[str], problems: tuple[object, ...]) -> None:

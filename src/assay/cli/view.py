@@ -55,14 +55,14 @@ def view(
       assay view my-run --export site
     """
     settings = settings_with(store)
-    chosen = _chosen(target, settings)
+    chosen = _parse_target(target, settings)
     if export is not None:
         _export(chosen, export, limit_mib * _MIB, settings)
     else:
         _serve(chosen, port, no_open=no_open)
 
 
-def _chosen(target: str | None, settings: Settings) -> _Target:
+def _parse_target(target: str | None, settings: Settings) -> _Target:
     from assay.errors import UserError
     from assay.store import list_runs
 
@@ -114,12 +114,12 @@ def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
     if not list_runs(chosen.root):
         raise UserError(f"no runs in {chosen.root}: make one with `assay run`, or name the folder with --store")
     try:
-        asyncio.run(_serving(chosen, port, no_open=no_open))
+        asyncio.run(_serve_pages(chosen, port, no_open=no_open))
     except KeyboardInterrupt:
         raise typer.Exit from None
 
 
-async def _serving(chosen: _Target, port: int, *, no_open: bool) -> None:
+async def _serve_pages(chosen: _Target, port: int, *, no_open: bool) -> None:
     import asyncio
     import signal
 

@@ -86,6 +86,6 @@ def _bound_inside(scope: ast.AST) -> set[str]:
     return found
 
 
-def _parameters(given: ast.arguments) -> list[ast.arg]:
-    more = [a for a in (given.vararg, given.kwarg) if a is not None]
-    return [*given.posonlyargs, *given.args, *given.kwonlyargs, *more]
+def _parameters(arguments: ast.arguments) -> list[ast.arg]:
+    more = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *more]

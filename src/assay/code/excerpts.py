@@ -145,16 +145,16 @@ def _binds(node: ast.stmt) -> set[str]:
 
 def _bound_inside(node: ast.AST) -> set[str]:
     """The names that a statement binds anywhere in it, imports of the form `from x import y` excepted."""
-    found = set()
+    names = set()
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store | ast.Del):
-            found.add(inner.id)
+            names.add(inner.id)
         elif isinstance(inner, ast.arg):
-            found.add(inner.arg)
+            names.add(inner.arg)
         elif isinstance(inner, Statement):
-            found.add(inner.name)
+            names.add(inner.name)
         elif isinstance(inner, ast.ExceptHandler):
-            found.add(inner.name or "")
+            names.add(inner.name or "")
         elif isinstance(inner, ast.Import):
-            found |= {(alias.asname or alias.name).partition(".")[0] for alias in inner.names}
-    return found
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in inner.names}
+    return names

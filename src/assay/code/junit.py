@@ -84,21 +84,21 @@ def _seconds(text: str | None) -> float | None:
 def _refuse_doctype(data: bytes) -> None:
     """Raises where a document type is declared; a parser without a tree, stopped at the first element."""
 
-    class Seen(Exception):
+    class FirstElement(Exception):
         pass
 
     def doctype(*_: object) -> None:
         raise ValueError("JUnit XML with a document type declaration is refused")
 
     def element(*_: object) -> None:
-        raise Seen
+        raise FirstElement
 
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = doctype
     parser.StartElementHandler = element
     try:
         parser.Parse(data, True)
-    except Seen:
+    except FirstElement:
         return
 
 

@@ -127,7 +127,7 @@ def repair_candidates(text: str, lines: Collection[int] | None = None) -> tuple[
 
 def _find(program: Program, chosen: Sequence[Operator], lines: Collection[int] | None) -> tuple[Site, ...]:
     wanted = None if lines is None else frozenset(lines)
-    found: dict[tuple[int, int, str], Site] = {}
+    sites: dict[tuple[int, int, str], Site] = {}
     for spot in spots(program):
         if wanted is not None and not _on_lines(spot, wanted):
             continue
@@ -137,13 +137,13 @@ def _find(program: Program, chosen: Sequence[Operator], lines: Collection[int] |
                 if wanted is None or line in wanted:
                     before = program.text[start:end]
                     site = Site(operator.name, line, spot.function, start, end, before, new)
-                    found.setdefault((start, end, new), site)
-    return tuple(sorted(found.values(), key=lambda s: (s.start, s.end, s.operator, s.text)))
+                    sites.setdefault((start, end, new), site)
+    return tuple(sorted(sites.values(), key=lambda s: (s.start, s.end, s.operator, s.text)))
 
 
-def _on_lines(spot: Spot, wanted: frozenset[int]) -> bool:
+def _on_lines(spot: Spot, lines: frozenset[int]) -> bool:
     first = getattr(spot.node, "lineno", None)
-    return first is None or any(n in wanted for n in range(first, spot.node.end_lineno + 1))  # type: ignore[attr-defined]
+    return first is None or any(n in lines for n in range(first, spot.node.end_lineno + 1))  # type: ignore[attr-defined]
 
 
 def apply(text: str, site: Site) -> str:

@@ -70,7 +70,7 @@ def apply_patch(patch: FilePatch, before: str | None) -> str | None:
     made: list[str] = []
     done = 0
     for number, hunk in enumerate(patch.hunks, 1):
-        at = _place(lines, hunk, done)
+        at = _find_hunk(lines, hunk, done)
         if at is None:
             raise PatchError(f"{name}: hunk {number} does not fit: the lines around line {hunk.at} are others")
         made += [*lines[done:at], *hunk.after]
@@ -79,18 +79,18 @@ def apply_patch(patch: FilePatch, before: str | None) -> str | None:
     return None if patch.new is None else text
 
 
-def _place(lines: Sequence[str], hunk: Hunk, done: int) -> int | None:
+def _find_hunk(lines: Sequence[str], hunk: Hunk, done: int) -> int | None:
     """Where a hunk's lines stand: where it says, else at the one other place."""
-    wanted = list(hunk.before)
-    said = hunk.at - 1 if wanted else hunk.at
-    if said >= done and lines[said : said + len(wanted)] == wanted:
-        return said
-    if not wanted:
-        return said if done <= said <= len(lines) else None
-    if len(wanted) > MOST_MOVED_LINES:
+    before = list(hunk.before)
+    stated = hunk.at - 1 if before else hunk.at
+    if stated >= done and lines[stated : stated + len(before)] == before:
+        return stated
+    if not before:
+        return stated if done <= stated <= len(lines) else None
+    if len(before) > MOST_MOVED_LINES:
         return None
-    near = range(max(done, said - MOST_MOVED), min(said + MOST_MOVED, len(lines) - len(wanted)) + 1)
-    found = [at for at in near if lines[at] == wanted[0] and lines[at : at + len(wanted)] == wanted]
+    near = range(max(done, stated - MOST_MOVED), min(stated + MOST_MOVED, len(lines) - len(before)) + 1)
+    found = [at for at in near if lines[at] == before[0] and lines[at : at + len(before)] == before]
     return found[0] if len(found) == 1 else None
 
 

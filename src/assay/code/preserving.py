@@ -94,11 +94,11 @@ def renamed_locals(text: str, lines: Collection[int]) -> str | None:
     return apply_all(text, tuple(sites.values())) if sites else None
 
 
-def _fresh(name: str, taken: set[str]) -> str:
+def _fresh(name: str, used: set[str]) -> str:
     new = next(
-        new for n in range(1, 1000) if (new := f"{name.lstrip('_') or 'value'}_value{n if n > 1 else ''}") not in taken
+        new for n in range(1, 1000) if (new := f"{name.lstrip('_') or 'value'}_value{n if n > 1 else ''}") not in used
     )
-    taken.add(new)
+    used.add(new)
     return new
 
 
@@ -179,7 +179,7 @@ def equal_expressions(text: str, lines: Collection[int]) -> str | None:
     program = parse(text)
     sites: list[Site] = []
     at = 0
-    for spot in sorted(spots(program), key=_place):
+    for spot in sorted(spots(program), key=_sort_key):
         if isinstance(spot.node, ast.expr) and spot.node.lineno in lines:
             start, end = program.span(spot.node)
             new = _equal(spot, program) if start >= at else None
@@ -189,7 +189,7 @@ def equal_expressions(text: str, lines: Collection[int]) -> str | None:
     return apply_all(text, sites) if sites else None
 
 
-def _place(spot: Spot) -> tuple[int, int, int]:
+def _sort_key(spot: Spot) -> tuple[int, int, int]:
     node = spot.node
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0), -(getattr(node, "end_col_offset", 0) or 0)
 

@@ -108,9 +108,9 @@ def disagreements(one: TestReport, other: TestReport) -> tuple[str, ...]:
 
     Only contradictions: a test that one of them does not name is none, as reports differ in what they cover.
     """
-    found = []
+    conflicts = []
     if bool(one.counts.bad) != bool(other.counts.bad):
-        found.append(
+        conflicts.append(
             f"{one.source} tells of {one.counts.bad} failures and {other.source} of {other.counts.bad}",
         )
     good = {"passed", "xfailed", "xpassed", "skipped", "other"}
@@ -118,5 +118,5 @@ def disagreements(one: TestReport, other: TestReport) -> tuple[str, ...]:
     for test in other.tests:
         status = statuses.get(test.id)
         if status is not None and (status in good) != (test.status in good):
-            found.append(f"{test.id}: {one.source} says {status}, {other.source} says {test.status}")
-    return tuple(found[:20])
+            conflicts.append(f"{test.id}: {one.source} says {status}, {other.source} says {test.status}")
+    return tuple(conflicts[:20])

@@ -127,20 +127,20 @@ def suspicions(before: str | None, after: str) -> tuple[Suspicion, ...]:
     if len(after) > MOST_TEXT:
         return (Suspicion("too_large", f"{len(after)} characters", 1),)
     try:
-        found = list(_find(after))
+        present = list(_find(after))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return () if before is not None and _is_unreadable(before) else (_UNREADABLE,)
-    known: Counter[tuple[str, str]] = Counter()
+    earlier: Counter[tuple[str, str]] = Counter()
     if before is not None and len(before) <= MOST_TEXT:
         try:
-            known = Counter((s.name, s.what) for s in _find(before))
+            earlier = Counter((s.name, s.what) for s in _find(before))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            known = Counter()
+            earlier = Counter()
     new = []
-    for suspicion in sorted(found, key=lambda s: (s.line, s.name)):
+    for suspicion in sorted(present, key=lambda s: (s.line, s.name)):
         key = (suspicion.name, suspicion.what)
-        if known[key]:
-            known[key] -= 1
+        if earlier[key]:
+            earlier[key] -= 1
         else:
             new.append(suspicion)
     return tuple(new)

@@ -174,13 +174,13 @@ def _pairs(operator: str, bare: str, pairs: tuple[tuple[str, str], ...]) -> Iter
     taken: set[int] = set()
     for one, two in pairs:
         for old, new in sorted(((one, two), (two, one)), key=lambda pair: -len(pair[0])):
-            for match in re.finditer(_alone(old), bare):
+            for match in re.finditer(_word_pattern(old), bare):
                 if match.start() not in taken:
                     taken.update(range(match.start(), match.end()))
                     yield _Change(operator, match.start(), match.end(), new)
 
 
-def _alone(word: str) -> str:
+def _word_pattern(word: str) -> str:
     if word.startswith("-"):
         return rf"(?<=[\s\[]){re.escape(word)}(?=\s)"
     if word.strip().isalpha():

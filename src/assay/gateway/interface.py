@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from assay.records import BranchCause, Certificate, Usage
+from assay.records import BranchCause, SpanProof, Usage
 
 __all__ = [
     "CallHooks",
@@ -178,7 +178,7 @@ class Exchange(msgspec.Struct, frozen=True, gc=False):
     differs_at: int | None
     shared_messages: int
     shared_tokens: int
-    certificate: Certificate | None
+    certificate: SpanProof | None
     lineage: dict[str, str]
 
 

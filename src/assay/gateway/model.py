@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from assay.records import BranchCause, Certificate
+from assay.records import BranchCause, SpanProof
 
 from .call_tree import Placement
 from .dialects import normalize_tool_calls
@@ -32,7 +32,7 @@ class ModelAnswer(msgspec.Struct, frozen=True, gc=False):
     """The placement's cause, or one found by comparing tokens."""
     differs_at: int | None = None
     shared_tokens: int = 0
-    certificate: Certificate | None = None
+    certificate: SpanProof | None = None
 
 
 class Model(Protocol):

@@ -25,7 +25,7 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from assay.errors import AssayError
-from assay.garbage import looked_for_seldom
+from assay.gc_tuning import raised_thresholds
 
 from .dialects import DIALECTS, ApiProblem, BadRequest, Dialect, ParsedRequest, RequestTarget, split_reply
 from .http.messages import RequestHead, Response
@@ -78,7 +78,7 @@ class Gateway:
         options = self._options
         bounds = ServerLimits(options.header_s, options.body_s, options.max_connections)
         self._server = await self._until_closed.enter_async_context(HttpServer(self, bounds))
-        self._until_closed.enter_context(looked_for_seldom(_GC_THRESHOLD))
+        self._until_closed.enter_context(raised_thresholds(_GC_THRESHOLD))
         return self
 
     async def __aexit__(self, *_: object) -> None:

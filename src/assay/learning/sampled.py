@@ -16,7 +16,7 @@ import numpy as np
 from assay.formats.shared.output_files import outcome_verdict
 from assay.gateway.tokens import AttributingRenderer, TokenRow, TokenSpan, UncertifiedSpan, build_token_rows
 from assay.gateway.tokens.rows import Uncertified
-from assay.records import Certificate, ModelCall, Separation, Trajectory
+from assay.records import ModelCall, Separation, SpanProof, Trajectory
 from assay.store.calls import shared_prefix
 from assay.verdicts import current_verdicts_of, is_imported_record, trust_of
 
@@ -74,7 +74,7 @@ def _calls(trajectory: Trajectory) -> dict[str, ModelCall]:
     calls = {call.id: call for call in trajectory.calls}
     if not is_imported_record(trajectory.started):
         return calls
-    imported = Certificate(certified=False, reason="it was imported: its sampling context was not recorded here")
+    imported = SpanProof(certified=False, reason="it was imported: its sampling context was not recorded here")
     replace = msgspec.structs.replace
     return {name: replace(c, certificate=imported) if c.completion_token_ids else c for name, c in calls.items()}
 

@@ -4,7 +4,7 @@ Reading a record needs this package and msgspec, nothing else. Field meanings ar
 Schema comes from `msgspec.json.schema(Trajectory)`.
 """
 
-from ._call import BranchCause, Certificate, ModelCall, RawBody, Usage
+from ._call import BranchCause, ModelCall, RawBody, SpanProof, Usage
 from ._canonical import DIGEST_PREFIX, canonical_bytes, decode, digest_bytes, digest_record, require_finite
 from ._event import (
     GENESIS,
@@ -16,8 +16,8 @@ from ._event import (
     EvidenceAdded,
     ModelCalled,
     Noted,
-    StepTaken,
-    VerdictGiven,
+    StepAdded,
+    VerdictAdded,
 )
 from ._evidence import Channel, Evidence, Separation, Verdict, VerdictKind, VerdictStatus
 from ._isolation import Hold, Isolation, IsolationName, LimitHold
@@ -36,7 +36,6 @@ __all__ = [
     "AttemptStarted",
     "Body",
     "BranchCause",
-    "Certificate",
     "Channel",
     "Check",
     "EnvironmentSpec",
@@ -63,8 +62,9 @@ __all__ = [
     "SandboxFacts",
     "Separation",
     "SeparationFacts",
+    "SpanProof",
     "Step",
-    "StepTaken",
+    "StepAdded",
     "TaintFact",
     "Task",
     "ToolCall",
@@ -72,7 +72,7 @@ __all__ = [
     "Truncation",
     "Usage",
     "Verdict",
-    "VerdictGiven",
+    "VerdictAdded",
     "VerdictKind",
     "VerdictStatus",
     "canonical_bytes",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["BranchCause", "Certificate", "ModelCall", "RawBody", "Usage"]
+__all__ = ["BranchCause", "ModelCall", "RawBody", "SpanProof", "Usage"]
 
 BranchCause = Literal["root", "resample", "rewritten", "compaction", "tools", "sub_agent", "unjoined"]
 """Why a call does not simply go on where another one ended: `root` is the first of its conversation; `resample` asks
@@ -49,7 +49,7 @@ class RawBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What was taken out before anything was stored: names of known secrets, and shapes of unknown ones."""
 
 
-class Certificate(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class SpanProof(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Whether the context that the sampled tokens were drawn under is the context that a row would train them under."""
 
     certified: bool
@@ -97,7 +97,7 @@ class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The first message position (token position, where tokens are known) that differs from the branch left."""
     state: str | None = None
     """Digest of the environment just before the call; None where it was not observed."""
-    certificate: Certificate | None = None
+    certificate: SpanProof | None = None
     """None where no tokens are known."""
     raw_request: RawBody | None = None
     """What the client sent, where it came through the gateway."""

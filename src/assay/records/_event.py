@@ -26,8 +26,8 @@ __all__ = [
     "EvidenceAdded",
     "ModelCalled",
     "Noted",
-    "StepTaken",
-    "VerdictGiven",
+    "StepAdded",
+    "VerdictAdded",
 ]
 
 AgentProcess = Literal["runner", "sandbox"]
@@ -62,7 +62,7 @@ class AttemptStarted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=
     """False for a baseline, whose rate says nothing about the task's difficulty; None in records that do not say."""
 
 
-class StepTaken(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="type", tag="step"):
+class StepAdded(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="type", tag="step"):
     """A turn."""
 
     step: Step
@@ -80,7 +80,7 @@ class EvidenceAdded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
     evidence: Evidence
 
 
-class VerdictGiven(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="verdict"):
+class VerdictAdded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="verdict"):
     """A judgement."""
 
     verdict: Verdict
@@ -110,7 +110,7 @@ class AttemptEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
     at: float | None = None
 
 
-Body = AttemptStarted | StepTaken | ModelCalled | EvidenceAdded | VerdictGiven | Noted | AttemptEnded
+Body = AttemptStarted | StepAdded | ModelCalled | EvidenceAdded | VerdictAdded | Noted | AttemptEnded
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):

@@ -27,7 +27,7 @@ from assay.analysis.judge import INTEGRITY, MODEL, Assessment, judge, rules
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, EnvironmentFailure, StoreError, UserError, VerifierError, boundary
 from assay.gateway.interface import ModelBackend
-from assay.records import Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictGiven, digest_record
+from assay.records import Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictAdded, digest_record
 from assay.rollout.limits.contract_guards import load_contracts, unique_contracts
 from assay.store import AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, later_events
 from assay.verify.model_judge import judge_by_model, questions_digest
@@ -162,7 +162,7 @@ def _judge_and_store(
         cards.append(msgspec.structs.replace(done.card, findings=(*done.card.findings, *asked.findings)))
         new = [*asked.evidence, *_new_bodies(done, later, (*done.findings, *asked.findings))]
         counts["discarded"] += asked.discarded
-        counts["added"] += sum(isinstance(body, VerdictGiven) for body in new)
+        counts["added"] += sum(isinstance(body, VerdictAdded) for body in new)
         if new and not config.dry_run:
             batch[done.chain] = new
         if len(batch) >= WRITTEN:
@@ -229,7 +229,7 @@ def _make_batches(
         for at in range(0, len(found), CHUNK):
             chains = tuple(row.chain for row in found[at : at + CHUNK])
             later = {
-                chain: tuple(b.verdict for b in before.get(chain, ()) if isinstance(b, VerdictGiven))
+                chain: tuple(b.verdict for b in before.get(chain, ()) if isinstance(b, VerdictAdded))
                 for chain in chains
             }
             works.append(_Batch(root, run, chains, references, contracts, later))
@@ -333,12 +333,12 @@ def _earlier_model_findings(done: _JudgedAttempt, before: Sequence[Body]) -> Ite
 
 def _new_bodies(done: _JudgedAttempt, before: Sequence[Body], found: Sequence[Finding]) -> list[Body]:
     """Returns the verdicts that differ from the newest of their check, and the findings if they changed."""
-    later = [body.verdict for body in before if isinstance(body, VerdictGiven)]
+    later = [body.verdict for body in before if isinstance(body, VerdictAdded)]
     known = {(verdict.kind, verdict.check): verdict for verdict in (*done.known, *later)}
     new = [v for v in done.verdicts if known.get((v.kind, v.check)) != v]
     noted = [*done.noted, *(body for body in before if isinstance(body, Noted) and body.name == AUDITED)]
     findings = msgspec.json.decode(msgspec.json.encode(found))  # as the store gives it back
-    bodies: list[Body] = [VerdictGiven(verdict) for verdict in new]
+    bodies: list[Body] = [VerdictAdded(verdict) for verdict in new]
     found_before = noted[-1].data.get("findings") if noted else []
     if findings != found_before:
         bodies.insert(0, Noted(AUDITED, {"findings": findings}, time.time()))

@@ -83,7 +83,7 @@ def append_addendum(root: Path, run: str, bodies: Sequence[Body], *, about: str 
     Args:
         root: The store's folder.
         run: A sealed run.
-        bodies: For example one `VerdictGiven`.
+        bodies: For example one `VerdictAdded`.
         about: The chain that it concerns; kept as an event `Noted("about", {"chain": ...})` before them.
 
     Raises:

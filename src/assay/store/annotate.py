@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from assay.errors import StoreError, UserError
-from assay.records import Body, EvidenceAdded, Noted, VerdictGiven, canonical_bytes
+from assay.records import Body, EvidenceAdded, Noted, VerdictAdded, canonical_bytes
 from assay.verdicts import CurrentVerdicts, current_verdicts
 
 from .addenda import addenda, append_addenda
@@ -137,7 +137,7 @@ def _append_live(root: Path, run: str, batch: Sequence[tuple[str, Sequence[Body]
 
 def _require_appendable(chain: str, bodies: Iterable[Body]) -> None:
     for body in bodies:
-        is_learnt = isinstance(body, VerdictGiven | EvidenceAdded | Noted)
+        is_learnt = isinstance(body, VerdictAdded | EvidenceAdded | Noted)
         if not is_learnt or (isinstance(body, Noted) and body.name in ("about", "retried", "interrupted")):
             what = body.name if isinstance(body, Noted) else type(body).__name__
             raise UserError(f"{what} cannot be added to {chain!r} after its end: give verdicts, evidence or notes")
@@ -168,7 +168,7 @@ def _bodies_after_end(bodies: Iterable[Body]) -> Iterator[Body]:
 def _addendum_verdicts(root: Path, run: str) -> Iterator[VerdictSummary]:
     for addendum in addenda(root, run):
         for about, event in addendum.parts():
-            if about is not None and isinstance(event.body, VerdictGiven):
+            if about is not None and isinstance(event.body, VerdictAdded):
                 verdict = event.body.verdict
                 yield VerdictSummary(
                     about, verdict.check, verdict.kind, verdict.status, verdict.marks, verdict.score, verdict.separation

@@ -12,9 +12,9 @@ from assay.records import (
     EvidenceAdded,
     ModelCalled,
     Noted,
-    StepTaken,
+    StepAdded,
     Trajectory,
-    VerdictGiven,
+    VerdictAdded,
 )
 from assay.verdicts import outcome_verdicts, worst_outcome
 
@@ -30,9 +30,9 @@ def assemble(events: Sequence[Event]) -> Trajectory:
             f"chain {events[0].chain if events else '?'} does not begin with attempt_started: run assay verify"
         )
     bodies = [e.body for e in events]
-    verdicts = tuple(b.verdict for b in bodies if isinstance(b, VerdictGiven))
+    verdicts = tuple(b.verdict for b in bodies if isinstance(b, VerdictAdded))
     end = next((index for index, body in enumerate(bodies) if ends_attempt(body)), len(bodies))
-    first_judged = outcome_verdicts([b.verdict for b in bodies[:end] if isinstance(b, VerdictGiven)])
+    first_judged = outcome_verdicts([b.verdict for b in bodies[:end] if isinstance(b, VerdictAdded)])
     return Trajectory(
         run=first.run,
         attempt=first.attempt,
@@ -47,7 +47,7 @@ def assemble(events: Sequence[Event]) -> Trajectory:
         started=first,
         finished=next((b for b in reversed(bodies) if isinstance(b, AttemptEnded)), None),
         isolation=first.isolation,
-        steps=tuple(b.step for b in bodies if isinstance(b, StepTaken)),
+        steps=tuple(b.step for b in bodies if isinstance(b, StepAdded)),
         calls=tuple(b.call for b in bodies if isinstance(b, ModelCalled)),
         evidence=tuple(b.evidence for b in bodies if isinstance(b, EvidenceAdded)),
         verdicts=verdicts,

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import StoreError
-from assay.records import AttemptEnded, AttemptStarted, Body, EvidenceAdded, ModelCalled, StepTaken
+from assay.records import AttemptEnded, AttemptStarted, Body, EvidenceAdded, ModelCalled, StepAdded
 
 from .addenda import addendum_links
 from .blobs import BlobStore
@@ -183,7 +183,7 @@ def _referenced_blobs(body: Body, blobs: BlobStore, checked: Mapping[str, object
 
     Other content addresses (of tasks, states, verifiers) need not be kept."""
     match body:
-        case StepTaken(step):
+        case StepAdded(step):
             cuts = [cut for o in step.observations for cut in (o.truncated, o.stderr_truncated) if cut is not None]
             return {cut.digest for cut in cuts}
         case ModelCalled(call):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.records import VerdictGiven
+from assay.records import VerdictAdded
 
 from .chain import Link, decode_event, link_digest
 from .database import connect, store_errors
@@ -145,7 +145,7 @@ def _fold_row(
         holds = holds and link_digest(one.chain, one.index, one.previous, one.body) == one.digest
         body = decode_event(one).body
         builder.add(body)
-        if isinstance(body, VerdictGiven):
+        if isinstance(body, VerdictAdded):
             judged.append(summarize_verdict(chain, one.body))
     builder.fields["length"], builder.fields["head"], builder.fields["steps"] = tail
     return builder.row(), judged, holds

@@ -14,7 +14,7 @@ from assay.records import (
     Noted,
     Separation,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     VerdictStatus,
     canonical_bytes,
 )
@@ -109,7 +109,7 @@ class RowBuilder:
                 for name in ("ended", "stopped", "broke", "error", "metrics"):
                     fields[name] = getattr(body, name)
                 fields["finished"] = body.at or 0.0
-            case VerdictGiven(verdict):
+            case VerdictAdded(verdict):
                 self._judge(verdict)
             case Noted(name):
                 fields["retried"] = fields["retried"] or name == "retried"

@@ -15,9 +15,9 @@ from assay.records import (
     ModelCall,
     ModelCalled,
     Step,
-    StepTaken,
+    StepAdded,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     canonical_bytes,
 )
 
@@ -191,11 +191,11 @@ def event_rows(row: AttemptRow | None, event: Event, raw: bytes) -> Iterator[tup
     yield "events", plain | {"body": raw, "digest": event.digest}
     keys = {name: getattr(row, name, None) for name in _KEYS}
     match event.body:
-        case StepTaken(step):
+        case StepAdded(step):
             yield "steps", keys | _step_record(step)
         case ModelCalled(call):
             yield "calls", keys | _call_record(call)
-        case VerdictGiven(verdict):
+        case VerdictAdded(verdict):
             yield "verdicts", keys | _verdict_record(verdict)
         case EvidenceAdded(evidence):
             yield "evidence", keys | _evidence_record(evidence)

@@ -67,15 +67,15 @@ def family_tasks(name: str, n: int, seed: int, options: Mapping[str, Any] | None
     """
     family = load_family(name, options)
     with boundary(TaskError, f"task family {name!r}"):
-        made: tuple[Any, ...] = tuple(islice(family.tasks(n, seed), n + 1))
-    for task in made:
+        tasks: tuple[Any, ...] = tuple(islice(family.tasks(n, seed), n + 1))
+    for task in tasks:
         if not isinstance(task, Task) or not _ID.fullmatch(str(task.id)):
             shown = repr(getattr(task, "id", task))[:80]
             raise PluginLoadError(f"task family {name!r} gave {shown}, which is no Task with a good id ({_ID_RULE})")
-    ids = {task.id for task in made}
-    if not made or len(made) > n or len(ids) != len(made):
+    ids = {task.id for task in tasks}
+    if not tasks or len(tasks) > n or len(ids) != len(tasks):
         raise PluginLoadError(
-            f"task family {name!r} gave {len(made)} tasks with {len(ids)} ids where {n} were asked for; it has to give "
-            "at least one and no more than that, each with an id of its own"
+            f"task family {name!r} gave {len(tasks)} tasks with {len(ids)} ids where {n} were requested; it must return"
+            " between one and that many, with distinct ids"
         )
-    return tuple(LoadedTask(task, None) for task in made)
+    return tuple(LoadedTask(task, None) for task in tasks)

@@ -2,7 +2,7 @@
 
 Not for: rules between fields (`harbor_rules`), our own keys under `[metadata.assay]` (`assay_config`), and meaning
 (`mapping`). The invariant: a key is listed here if and only if Harbor's schema 1.4 has it; deprecated keys are turned
-into present ones by `deprecated` before these records are read.
+into present ones by `upgrade_deprecated` before these records are read.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from .harbor_config import (
     StepTable,
     VerifierTable,
 )
-from .shape import Misfit, shown
+from .shape import Misfit, describe_value
 
-__all__ = ["check_rules", "deprecated", "is_step_name"]
+__all__ = ["check_rules", "is_step_name", "upgrade_deprecated"]
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*/[a-zA-Z0-9][a-zA-Z0-9._-]*")
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -39,7 +39,7 @@ _MEGABYTES = {"G": 1024.0, "M": 1.0, "K": 1 / 1024}
 Found = Iterator[Misfit]
 
 
-def deprecated(data: dict[str, Any]) -> tuple[dict[str, Any], list[Misfit], list[Misfit]]:
+def upgrade_deprecated(data: dict[str, Any]) -> tuple[dict[str, Any], list[Misfit], list[Misfit]]:
     """A copy with deprecated keys turned into present ones, then warnings, then errors."""
     data = dict(data)
     warnings: list[Misfit] = []
@@ -49,7 +49,7 @@ def deprecated(data: dict[str, Any]) -> tuple[dict[str, Any], list[Misfit], list
         data.setdefault("schema_version", version)
         warnings.append(Misfit("version", "is deprecated", 'write schema_version = "1.4"'))
     for at, holder in _environments(data):
-        holder["environment"] = _modern(holder["environment"], at, warnings, errors)
+        holder["environment"] = _upgrade_table(holder["environment"], at, warnings, errors)
     return data, warnings, errors
 
 
@@ -70,14 +70,18 @@ def _environments(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield f"steps[{index}].verifier.environment", step["verifier"]
 
 
-def _modern(given: dict[str, Any], at: str, warnings: list[Misfit], errors: list[Misfit]) -> dict[str, Any]:
-    table = dict(given)
+def _upgrade_table(
+    environment: dict[str, Any], at: str, warnings: list[Misfit], errors: list[Misfit]
+) -> dict[str, Any]:
+    table = dict(environment)
     if "allow_internet" in table:
         allowed = table.pop("allow_internet")
         mode = "public" if allowed is True else "no-network"
         warnings.append(Misfit(f"{at}.allow_internet", "is deprecated", f'write network_mode = "{mode}"'))
         if not isinstance(allowed, bool):
-            errors.append(Misfit(f"{at}.allow_internet", f"expected true or false, got {shown(allowed)}", "remove it"))
+            errors.append(
+                Misfit(f"{at}.allow_internet", f"expected true or false, got {describe_value(allowed)}", "remove it")
+            )
         elif "network_mode" not in table and "allowed_hosts" not in table:
             table["network_mode"] = mode
     for old, new in (("memory", "memory_mb"), ("storage", "storage_mb")):
@@ -85,12 +89,12 @@ def _modern(given: dict[str, Any], at: str, warnings: list[Misfit], errors: list
             continue
         size = _megabytes(value := table.pop(old))
         if size is None:
-            message = f"expected a size such as '2G' or '512M', got {shown(value)}"
+            message = f"expected a size such as '2G' or '512M', got {describe_value(value)}"
             errors.append(Misfit(f"{at}.{old}", message, f"write {new} = 2048"))
             continue
         warnings.append(Misfit(f"{at}.{old}", "is deprecated", f"write {new} = {size}"))
         if table.setdefault(new, size) != size:
-            message = f"says {size} MB where {new} says {shown(table[new])}"
+            message = f"says {size} MB where {new} says {describe_value(table[new])}"
             errors.append(Misfit(f"{at}.{old}", message, f"keep {new} and remove {old}"))
     return table
 
@@ -105,7 +109,9 @@ def check_rules(task: HarborTask) -> Found:
     """Every broken rule."""
     yield from _version(task.schema_version)
     if task.task is not None and (not _NAME.fullmatch(task.task.name) or ".." in task.task.name):
-        message = f"expected org/name of letters, digits, dots, hyphens and underscores, got {shown(task.task.name)}"
+        message = (
+            f"expected org/name of letters, digits, dots, hyphens and underscores, got {describe_value(task.task.name)}"
+        )
         yield Misfit("task.name", message, 'write for example name = "local/my-task"')
     yield from _environment(task.environment, "environment")
     yield from _phase(task.agent, "agent")
@@ -123,7 +129,7 @@ def _version(version: str) -> Found:
         message = f"is {version}, newer than what is read here ({SCHEMA_VERSIONS[0]} to {newest})"
         yield Misfit("schema_version", message, f'update Assay, or write the task as schema_version = "{newest}"')
     else:
-        message = f"expected one of {', '.join(SCHEMA_VERSIONS)}, got {shown(version)}"
+        message = f"expected one of {', '.join(SCHEMA_VERSIONS)}, got {describe_value(version)}"
         yield Misfit("schema_version", message, f'write schema_version = "{newest}"')
 
 
@@ -131,17 +137,17 @@ def _steps(task: HarborTask) -> Found:
     if task.multi_step_reward_strategy is not None and not task.steps:
         message = "is set in a task without steps"
         yield Misfit("multi_step_reward_strategy", message, "remove it, or add [[steps]]")
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for index, step in enumerate(task.steps):
         at = f"steps[{index}]"
         if not is_step_name(step.name):
-            message = f"expected a plain folder name, got {shown(step.name)}"
+            message = f"expected a plain folder name, got {describe_value(step.name)}"
             yield Misfit(f"{at}.name", message, "use letters, digits, hyphens and underscores")
         key = unicodedata.normalize("NFC", step.name).casefold()
-        if key in seen:
-            message = f"is {step.name!r}, the name of another step ({seen[key]!r})"
+        if key in names:
+            message = f"is {step.name!r}, the name of another step ({names[key]!r})"
             yield Misfit(f"{at}.name", message, "give every step its own name; case does not count")
-        seen.setdefault(key, step.name)
+        names.setdefault(key, step.name)
         yield from _step(step, at)
 
 
@@ -177,12 +183,12 @@ def _environment(table: EnvironmentTable, at: str) -> Found:
     if table.os == "windows":
         yield Misfit(f"{at}.os", "is 'windows': only Linux tasks run here", "run this task with Harbor itself")
     if table.tpu is not None and not re.fullmatch(r"[1-9]\d*(?:x[1-9]\d*)+", table.tpu.topology.strip()):
-        message = f"expected dimensions joined by x, got {shown(table.tpu.topology)}"
+        message = f"expected dimensions joined by x, got {describe_value(table.tpu.topology)}"
         yield Misfit(f"{at}.tpu.topology", message, 'write for example topology = "2x2x1"')
     for key in ("workdir", "skills_dir"):
         value = getattr(table, key)
         if value is not None and not _is_inside_path(value):
-            message = f"expected an absolute path without '..', got {shown(value)}"
+            message = f"expected an absolute path without '..', got {describe_value(value)}"
             yield Misfit(f"{at}.{key}", message, f'write for example {key} = "/workspace"')
     seen: set[str] = set()
     for index, server in enumerate(table.mcp_servers):
@@ -204,11 +210,11 @@ def _phase(table: AgentTable | VerifierTable | EnvironmentTable, at: str) -> Fou
         yield Misfit(f"{at}.allowed_hosts", message, 'write network_mode = "allowlist", or remove allowed_hosts')
     for index, host in enumerate(hosts or ()):
         if not _is_host(host):
-            message = f"expected a host name, *.name, an address or a network such as 192.0.2.0/24, got {shown(host)}"
+            message = f"expected a host name, *.name, address or network (192.0.2.0/24): got {describe_value(host)}"
             yield Misfit(f"{at}.allowed_hosts[{index}]", message, "leave out scheme, port and path")
     user = getattr(table, "user", None)
     if isinstance(user, str) and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}", user):
-        message = f"expected a user name or number, got {shown(user)}"
+        message = f"expected a user name or number, got {describe_value(user)}"
         yield Misfit(f"{at}.user", message, 'write for example user = "agent" or user = 1000')
 
 
@@ -235,7 +241,7 @@ def _is_network(host: str) -> bool:
 def _names(env: dict[str, str], at: str) -> Found:
     for name, value in env.items():
         if not _VARIABLE.fullmatch(name):
-            message = f"{shown(name)} is no name of an environment variable"
+            message = f"{describe_value(name)} is no name of an environment variable"
             yield Misfit(at, message, "use letters, digits and underscores, no digit first")
         if "\0" in value:
             yield Misfit(f"{at}.{name}", "holds a NUL character", "remove it")
@@ -250,7 +256,7 @@ def _mcp(server: McpServer, at: str) -> Found:
         yield Misfit(f"{at}.headers", "is only for HTTP transports", "remove headers, or change transport")
     for name, value in server.headers.items():
         if not _HEADER.fullmatch(name) or "\r" in value or "\n" in value:
-            message = f"{shown(name)} is no HTTP header, or its value has a line break"
+            message = f"{describe_value(name)} is no HTTP header, or its value has a line break"
             yield Misfit(f"{at}.headers", message, "write one header a key")
         elif _SECRET.search(name) and re.sub(r"^[A-Za-z]+\s+", "", _TEMPLATE.sub("", value)).strip(" :-"):
             message = "holds a credential in the open"
@@ -259,7 +265,7 @@ def _mcp(server: McpServer, at: str) -> Found:
 
 def _service(service: str | None, at: str) -> Found:
     if service is not None and not _SERVICE.fullmatch(service.strip()):
-        message = f"expected a service name, got {shown(service)}"
+        message = f"expected a service name, got {describe_value(service)}"
         yield Misfit(at, message, "use letters, digits, hyphens, dots and underscores")
     elif service is not None and service.strip() != "main":
         message = f"is {service!r}: there is one service here, 'main'"
@@ -272,7 +278,7 @@ def _artifacts(entries: tuple[str | Artifact, ...], at: str) -> Found:
         artifact = Artifact(entry) if isinstance(entry, str) else entry
         source = where if isinstance(entry, str) else f"{where}.source"
         if not artifact.source or ".." in PurePosixPath(artifact.source).parts or "\0" in artifact.source:
-            message = f"expected a path inside without '..', got {shown(artifact.source)}"
+            message = f"expected a path inside without '..', got {describe_value(artifact.source)}"
             yield Misfit(source, message, 'write for example "/workspace/out.txt"')
         if artifact.destination:
             yield from _destination(artifact.destination, f"{where}.destination")
@@ -282,7 +288,7 @@ def _artifacts(entries: tuple[str | Artifact, ...], at: str) -> Found:
 def _destination(path: str, at: str) -> Found:
     parts = PurePosixPath(path).parts
     if path.startswith("/") or "\\" in path or "\0" in path or ".." in parts or not parts:
-        message = f"expected a relative path without '..' or backslash, got {shown(path)}"
+        message = f"expected a relative path without '..' or backslash, got {describe_value(path)}"
         yield Misfit(at, message, 'write for example destination = "out/result.json"')
     elif path.rstrip("/") == "manifest.json":
         yield Misfit(at, "is 'manifest.json', which the collection itself writes", "choose another name")

@@ -14,10 +14,10 @@ import msgspec
 
 from assay.errors import UserError
 
+from .assay_rules import is_pinned
 from .findings import Finding
 from .folder import file_digest, read_text, require_folder
 from .harbor_config import Artifact, HarborTask
-from .our_rules import is_pinned
 from .parts import Parts, StepParts, read_folder, verifier_of
 from .toml_source import line_of
 
@@ -182,10 +182,12 @@ def _packages(line: str) -> list[str]:
 def _leaks(parts: Parts, _: HarborTask) -> Found:
     """A file of the solution or the tests that the agent is given as well, byte for byte."""
     files = [e for e in parts.tree.entries if e.kind == "file" and e.size > 64 and "/" in e.path]
-    given = [e for e in files if _given(e.path)]
+    given = [e for e in files if _is_agent_file(e.path)]
     sizes = {e.size for e in given}
-    hidden = {file_digest(parts.tree.root / e.path): e.path for e in files if e.size in sizes and not _given(e.path)}
-    shared = {e.size for e in files if not _given(e.path)}
+    hidden = {
+        file_digest(parts.tree.root / e.path): e.path for e in files if e.size in sizes and not _is_agent_file(e.path)
+    }
+    shared = {e.size for e in files if not _is_agent_file(e.path)}
     for entry in given:
         other = hidden.get(file_digest(parts.tree.root / entry.path)) if entry.size in shared else None
         if other:
@@ -193,7 +195,7 @@ def _leaks(parts: Parts, _: HarborTask) -> Found:
             yield Finding("leak", "warning", entry.path, message, "remove it from what the agent is given")
 
 
-def _given(path: str) -> bool:
+def _is_agent_file(path: str) -> bool:
     parts = path.split("/")
     return parts[0] == "environment" or (parts[0] == "steps" and len(parts) > 2 and parts[2] == "workdir")
 
@@ -215,7 +217,7 @@ def _artifact_rules(parts: Parts, config: HarborTask) -> Found:
     for index, step in enumerate(config.steps):
         listed += [(f"steps[{index}].artifacts[{i}]", a) for i, a in enumerate(step.artifacts)]
     text = _toml(parts)
-    seen: dict[str, str] = {}
+    declared: dict[str, str] = {}
     for field, entry in listed:
         artifact = Artifact(entry) if isinstance(entry, str) else entry
         source = PurePosixPath(artifact.source)
@@ -224,8 +226,8 @@ def _artifact_rules(parts: Parts, config: HarborTask) -> Found:
             line = line_of(text, field)
             yield Finding("artifact-logs", "warning", "task.toml", message, "choose another folder", field, line)
         target = (artifact.destination or artifact.source).strip("/")
-        if seen.setdefault(target, artifact.source) != artifact.source:
-            message = f"is kept as {target!r}, and so is {seen[target]!r}; only the first will be"
+        if declared.setdefault(target, artifact.source) != artifact.source:
+            message = f"is kept as {target!r}, and so is {declared[target]!r}; only the first will be"
             line = line_of(text, field)
             yield Finding("artifact-overlap", "warning", "task.toml", message, "give it a destination", field, line)
 

@@ -138,10 +138,10 @@ def _folders(path: Path) -> list[Path]:
 
 def require_distinct(loaded: Iterable[LoadedTask]) -> None:
     """Raises `UserError` where two tasks share an id: a record names its task by it."""
-    seen: dict[str, Path | None] = {}
+    folders: dict[str, Path | None] = {}
     for one in loaded:
-        if one.task.id in seen:
-            other = seen[one.task.id]
+        if one.task.id in folders:
+            other = folders[one.task.id]
             if one.folder is not None and one.folder == other:
                 message = f"the task folder {one.folder} is named twice: name it once"
             else:
@@ -151,4 +151,4 @@ def require_distinct(loaded: Iterable[LoadedTask]) -> None:
                     "[task].name, or run them apart"
                 )
             raise UserError(message)
-        seen[one.task.id] = one.folder
+        folders[one.task.id] = one.folder

@@ -134,7 +134,7 @@ def network_of(
     }
 
 
-def _place(table: EnvironmentTable, folder: str | None) -> dict[str, Any]:
+def _environment_keys(table: EnvironmentTable, folder: str | None) -> dict[str, Any]:
     """The keys that the agent's and the verifier's environment share."""
     return _set(
         folder=folder,
@@ -163,7 +163,7 @@ def _environment(parts: Parts, config: HarborTask) -> dict[str, Any]:
     ours = parts.assay.environment
     folder = "environment" if parts.tree.has_file("environment/Dockerfile") else None
     return {
-        **_place(config.environment, folder),
+        **_environment_keys(config.environment, folder),
         **network_of(config.agent, config.environment, parts.assay),
         **_set(
             agent_user=config.agent.user,
@@ -196,7 +196,7 @@ def script_check(parts: Parts, config: HarborTask, part: StepParts, step: StepTa
             interpreter=interpreter(parts.tree, f"{tests}/test.sh") if tests else None,
             step=part.name or None,
             user=own.user if own.user is not None else whole.user,
-            environment=_verifier_place(parts, environment, part),
+            environment=_verifier_environment(parts, environment, part),
         ),
         "timeout_s": own.timeout_sec or whole.timeout_sec or VERIFIER_TIMEOUT_S,
         "env": {**whole.env, **own.env},
@@ -207,9 +207,9 @@ def script_check(parts: Parts, config: HarborTask, part: StepParts, step: StepTa
     return Check(f"tests/{part.name}" if part.name else "tests", "script", parameters)
 
 
-def _verifier_place(parts: Parts, environment: EnvironmentTable | None, part: StepParts) -> dict[str, Any] | None:
+def _verifier_environment(parts: Parts, environment: EnvironmentTable | None, part: StepParts) -> dict[str, Any] | None:
     folders = [f"steps/{part.name}/tests", "tests"] if part.name else ["tests"]
     built = next((f for f in folders if parts.tree.has_file(f"{f}/Dockerfile")), None)
     if environment is None and built is None:
         return None
-    return _place(environment or EnvironmentTable(), built)
+    return _environment_keys(environment or EnvironmentTable(), built)

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .assay_config import AssayTable
+from .assay_rules import check_assay_rules
 from .findings import Finding
 from .folder import Tree, read_text, scan
 from .harbor_config import EnvironmentTable, HarborTask, StepTable, VerifierTable
-from .harbor_rules import check_rules, deprecated, is_step_name
-from .our_rules import check_ours
-from .shape import Misfit, read_record, shown
+from .harbor_rules import check_rules, is_step_name, upgrade_deprecated
+from .shape import Misfit, describe_value, read_record
 from .toml_source import Lines, parse_toml
 
 __all__ = ["Parts", "StepParts", "read_folder", "strip_canary", "verifier_of"]
@@ -76,10 +76,10 @@ class _Report:
         lenient = misfit.unknown and not misfit.strict
         self.add("unknown-key" if misfit.unknown else "invalid-value", misfit, "warning" if lenient else "error")
 
-    def rules(self, found: Iterator[Misfit]) -> None:
+    def rules(self, misfits: Iterator[Misfit]) -> None:
         """More, of rules between fields; left out where a misfit in the same table makes them doubtful."""
         doubtful = {f.field.rpartition(".")[0] for f in self.findings if f.severity == "error"}
-        for misfit in found:
+        for misfit in misfits:
             if misfit.field.rpartition(".")[0] not in doubtful or "." not in misfit.field:
                 self.add("invalid-value", misfit)
 
@@ -109,7 +109,7 @@ def read_folder(folder: Path) -> Parts:
 
 def _read_config(data: dict[str, Any], text: str) -> tuple[HarborTask | None, AssayTable, list[Finding]]:
     report = _Report(text)
-    data, warnings, errors = deprecated(data)
+    data, warnings, errors = upgrade_deprecated(data)
     for misfit in warnings:
         report.add("deprecated-key", misfit, "warning")
     for misfit in errors:
@@ -122,7 +122,7 @@ def _read_config(data: dict[str, Any], text: str) -> tuple[HarborTask | None, As
         given = config.metadata.get("assay", {})
         assay = read_record(AssayTable, given, report.shape, at="metadata.assay") or assay
         report.rules(check_rules(config))
-        report.rules(check_ours(assay, config))
+        report.rules(check_assay_rules(assay, config))
     return config, assay, report.findings
 
 
@@ -140,7 +140,8 @@ def _plain(value: Any, at: str, report: _Report, depth: int) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and (not math.isfinite(value) or (isinstance(value, int) and abs(value) >= _INT64)):
         report.add(
-            "invalid-value", Misfit(at, f"is {shown(value)}, which a record cannot hold", "write it as a string")
+            "invalid-value",
+            Misfit(at, f"is {describe_value(value)}, which a record cannot hold", "write it as a string"),
         )
         return None
     return value

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from msgspec import inspect
 
-__all__ = ["Misfit", "nearest", "read_record", "shown"]
+__all__ = ["Misfit", "describe_value", "nearest", "read_record"]
 
 T = TypeVar("T")
 _BAD: Any = object()
@@ -41,7 +41,7 @@ def read_record(kind: type[T], data: object, report: Callable[[Misfit], None], *
     return None if value is _BAD else value
 
 
-def shown(value: object) -> str:
+def describe_value(value: object) -> str:
     """A value in words, short enough for a message."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -56,11 +56,11 @@ def shown(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-def nearest(name: str, known: Sequence[str]) -> str | None:
+def nearest(name: str, names: Sequence[str]) -> str | None:
     """The known name that is most like it, or None."""
     if len(name) > 100:
         return None
-    return next(iter(difflib.get_close_matches(name, known, n=1)), None)
+    return next(iter(difflib.get_close_matches(name, names, n=1)), None)
 
 
 def _cut(text: str) -> str:
@@ -127,13 +127,13 @@ def _read_struct(kind: inspect.StructType, data: dict[str, Any], at: str, report
 
 
 def _report_unknown(
-    kind: inspect.StructType, given: list[str], known: list[str], at: str, report: Callable[[Misfit], None]
+    kind: inspect.StructType, keys: list[str], fields: list[str], at: str, report: Callable[[Misfit], None]
 ) -> None:
     strict = bool(getattr(kind.cls, "__struct_config__").forbid_unknown_fields)  # noqa: B009
-    for key in given:
-        if key not in known:
-            near = nearest(key, known)
-            fix = f"did you mean {near}?" if near else f"remove it; known here: {', '.join(known)}"
+    for key in keys:
+        if key not in fields:
+            near = nearest(key, fields)
+            fix = f"did you mean {near}?" if near else f"remove it; known here: {', '.join(fields)}"
             where = f"{at}.{_key(key)}" if at else _key(key)
             report(Misfit(where, "is not a known key", fix, unknown=True, strict=strict))
 
@@ -185,13 +185,21 @@ def _misfit(kind: inspect.Type, value: object, at: str, report: Callable[[Misfit
     key = re.sub(r"\[\d+\]$", "", at).rpartition(".")[2]
     options = _alternatives(kind)
     if isinstance(value, int) and abs(value) >= _INT64:
-        report(Misfit(at, f"is {shown(value)}, too large to be kept", f"write for example {key} = {_example(kind)}"))
+        report(
+            Misfit(
+                at, f"is {describe_value(value)}, too large to be kept", f"write for example {key} = {_example(kind)}"
+            )
+        )
         return
     literal = next((o for o in options if isinstance(o, inspect.LiteralType)), None)
     near = nearest(value, [str(v) for v in literal.values]) if literal and isinstance(value, str) else None
     in_list = at.endswith("]")
     fix = f"for example {_example(kind)}" if in_list else f"write for example {key} = {_example(kind)}"
-    report(Misfit(at, f"expected {_described(kind)}, got {shown(value)}", f"did you mean {near!r}?" if near else fix))
+    report(
+        Misfit(
+            at, f"expected {_described(kind)}, got {describe_value(value)}", f"did you mean {near!r}?" if near else fix
+        )
+    )
 
 
 def _described(kind: inspect.Type) -> str:

@@ -19,12 +19,14 @@ __all__ = ["resolve_env", "resolve_task", "variables_of"]
 _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
 
 
-def resolve_env(env: Mapping[str, str], given: Mapping[str, str], *, where: str = "environment.env") -> dict[str, str]:
+def resolve_env(
+    env: Mapping[str, str], variables: Mapping[str, str], *, where: str = "environment.env"
+) -> dict[str, str]:
     """The environment with its templates filled in.
 
     Args:
         env: As written in the task.
-        given: What the host offers.
+        variables: Variables of the host.
         where: The table's name, for the message.
 
     Raises:
@@ -33,15 +35,15 @@ def resolve_env(env: Mapping[str, str], given: Mapping[str, str], *, where: str 
     resolved: dict[str, str] = {}
     missing: list[str] = []
     for key, value in env.items():
-        found = _TEMPLATE.fullmatch(value)
-        if found is None:
+        template = _TEMPLATE.fullmatch(value)
+        if template is None:
             resolved[key] = value
-        elif found[1] in given:
-            resolved[key] = given[found[1]]
-        elif found[2] is not None:
-            resolved[key] = found[2]
+        elif template[1] in variables:
+            resolved[key] = variables[template[1]]
+        elif template[2] is not None:
+            resolved[key] = template[2]
         else:
-            missing.append(f"{found[1]} (for {where}.{key})")
+            missing.append(f"{template[1]} (for {where}.{key})")
     if missing:
         first = missing[0].partition(" ")[0]
         raise UserError(
@@ -51,31 +53,33 @@ def resolve_env(env: Mapping[str, str], given: Mapping[str, str], *, where: str 
     return resolved
 
 
-def resolve_task(task: Task, given: Mapping[str, str]) -> Task:
+def resolve_task(task: Task, variables: Mapping[str, str]) -> Task:
     """The task with the templates of its environment, its checks and its oracle filled in; never to be stored.
 
     Raises:
         UserError: As `resolve_env`.
     """
-    place = task.environment.parameters
-    environment = {**place, "env": resolve_env(place["env"], given)} if "env" in place else place
+    parameters = task.environment.parameters
+    environment = (
+        {**parameters, "env": resolve_env(parameters["env"], variables)} if "env" in parameters else parameters
+    )
     oracle = task.oracle
     if oracle is not None:
-        filled = resolve_env(oracle.env, given, where="solution.env")
+        filled = resolve_env(oracle.env, variables, where="solution.env")
         oracle = msgspec.structs.replace(oracle, env=filled)
     return msgspec.structs.replace(
         task,
         environment=msgspec.structs.replace(task.environment, parameters=environment),
-        checks=tuple(_resolve_check(check, given) for check in task.checks),
+        checks=tuple(_resolve_check(check, variables) for check in task.checks),
         oracle=oracle,
     )
 
 
-def _resolve_check(check: Check, given: Mapping[str, str]) -> Check:
+def _resolve_check(check: Check, variables: Mapping[str, str]) -> Check:
     env = check.parameters.get("env")
     if not isinstance(env, dict):
         return check
-    filled = resolve_env({k: str(v) for k, v in env.items()}, given, where="verifier.env")
+    filled = resolve_env({k: str(v) for k, v in env.items()}, variables, where="verifier.env")
     return msgspec.structs.replace(check, parameters={**check.parameters, "env": filled})
 
 

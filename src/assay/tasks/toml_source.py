@@ -96,13 +96,13 @@ class Lines:
     """Where the fields of one text are."""
 
     def __init__(self, text: str) -> None:
-        self._known = _lines(text)
+        self._line_numbers = _lines(text)
 
     def of(self, field: str) -> int | None:
         """The line of a field such as `steps[0].agent.timeout_sec`: its own, else that of the table around it."""
         while field:
-            if field in self._known:
-                return self._known[field]
+            if field in self._line_numbers:
+                return self._line_numbers[field]
             shorter = _LAST.sub("", field)
             field = shorter if shorter != field else ""
         return None
@@ -115,7 +115,7 @@ def line_of(text: str, field: str) -> int | None:
 
 def _lines(text: str) -> dict[str, int]:
     """Path to line of every table header and every plain key."""
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     counts: dict[str, int] = {}
     table, inside = "", ""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -124,21 +124,21 @@ def _lines(text: str) -> dict[str, int]:
             continue
         header = _HEADER.match(line)
         if header:
-            table = _table(header[2], counts, again=header[1] == "[[")
-            found.setdefault(table, number)
+            table = _table(header[2], counts, is_array=header[1] == "[[")
+            lines.setdefault(table, number)
         elif key := _KEY.match(line):
-            found.setdefault(f"{table}.{key[1]}" if table else key[1], number)
+            lines.setdefault(f"{table}.{key[1]}" if table else key[1], number)
         inside = _opened(line)
-    return found
+    return lines
 
 
-def _table(name: str, counts: dict[str, int], *, again: bool) -> str:
+def _table(name: str, counts: dict[str, int], *, is_array: bool) -> str:
     """The path that a header stands for, with the indices of the lists of tables that it passes."""
     path = ""
     parts = name.split(".")
     for index, part in enumerate(parts):
         path = f"{path}.{part}" if path else part
-        if again and index == len(parts) - 1:
+        if is_array and index == len(parts) - 1:
             counts[path] = counts.get(path, -1) + 1
         if path in counts:
             path = f"{path}[{counts[path]}]"

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.analysis.interface import Finding, Quote
-from assay.records import Body, Evidence, EvidenceAdded, Noted, Observation, Step, StepTaken, Verdict
-from assay.records import VerdictGiven as Given
+from assay.records import Body, Evidence, EvidenceAdded, Noted, Observation, Step, StepAdded, Verdict
+from assay.records import VerdictAdded as Given
 from assay.store.chain import decode_event
 
 from .chains import Chain
@@ -195,7 +195,7 @@ def _texts(body: Body, quote: Quote) -> Iterator[tuple[str, str]]:
             for name, text in body.evidence.data.items()
             if isinstance(text, str)
         )
-    elif isinstance(body, StepTaken):
+    elif isinstance(body, StepAdded):
         yield from _step_texts(body.step, quote)
 
 

@@ -22,7 +22,7 @@ from assay.analysis.prefix_tree import PrefixTree, prefix_tree
 from assay.analysis.quotient import Quotient, QuotientNode, bifurcations, quotient_graph
 from assay.analysis.states import State, states_of
 from assay.errors import UserError
-from assay.records import Observation, Step, StepTaken, ToolCall
+from assay.records import Observation, Step, StepAdded, ToolCall
 from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_of
 from assay.store.chain import decode_event
 from assay.verdicts import CurrentVerdicts, Trust, assess
@@ -132,7 +132,7 @@ def _steps(chain: Chain) -> tuple[list[Step], int]:
             left_out += 1
             continue
         body = decode_event(link).body
-        if isinstance(body, StepTaken) and body.step.actor in ("agent", "other_agent"):
+        if isinstance(body, StepAdded) and body.step.actor in ("agent", "other_agent"):
             short = _shorten_step(body.step)
             found.append(short)
             acts += max(len(short.tool_calls), 1)

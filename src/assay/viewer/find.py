@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from assay.records import Step, StepTaken
+from assay.records import Step, StepAdded
 from assay.store import RunStore, search
 from assay.store.chain import Link, decode_event
 
@@ -52,7 +52,7 @@ def _search_live(store: RunStore, text: str) -> Iterator[dict[str, Any]]:
 
 def _step_hits(link: Link, text_sought: str, attempt: str) -> Iterator[dict[str, Any]]:
     body = decode_event(link).body
-    if not isinstance(body, StepTaken):
+    if not isinstance(body, StepAdded):
         return
     for place, text in _texts(body.step):
         at = text.lower().find(text_sought)

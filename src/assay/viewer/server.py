@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.errors import BoundaryError, StoreError, UserError
-from assay.garbage import looked_for_seldom
+from assay.gc_tuning import raised_thresholds
 
 from .assets import POLICY, TYPES, asset_names, read_asset, render_index
 from .cache import CachedView, ViewCache
@@ -157,7 +157,7 @@ async def open_viewer(root: Path, port: int = 0, token: str | None = None) -> As
     from aiohttp import web
 
     pa.set_memory_pool(pa.system_memory_pool())  # the others keep more of what was given back
-    with looked_for_seldom(100_000, 50, 100):  # views are many small objects without cycles
+    with raised_thresholds(100_000, 50, 100):  # views are many small objects without cycles
         viewer = Viewer(root, token or secrets.token_urlsafe(24))
         log = logging.getLogger(f"{__name__}.requests")
         log.addFilter(_is_viewer_error)

@@ -27,8 +27,8 @@ from assay.records import (
 )
 from assay.records import EvidenceAdded as Added
 from assay.records import ModelCalled as Called
-from assay.records import StepTaken as Taken
-from assay.records import VerdictGiven as Given
+from assay.records import StepAdded as Taken
+from assay.records import VerdictAdded as Given
 from assay.store import BlobStore
 from assay.store.chain import decode_event
 

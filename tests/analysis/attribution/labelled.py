@@ -16,7 +16,7 @@ from assay.analysis.actors import who
 from assay.formats.benchmarks.agentrx import AgentRxFormat
 from assay.formats.benchmarks.who_and_when import WhoAndWhenFormat
 from assay.formats.interface import Format, ImportContext, ImportedTrajectory
-from assay.records import AttemptEnded, EvidenceAdded, StepTaken, Trajectory, VerdictGiven, digest_bytes
+from assay.records import AttemptEnded, EvidenceAdded, StepAdded, Trajectory, VerdictAdded, digest_bytes
 from tests.analysis.trajectories import trajectory
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -42,12 +42,12 @@ def read(form: Format, path: Path) -> Iterator[Run]:
 
 
 def _run(found: ImportedTrajectory) -> Run:
-    steps = [body.step for body in found.bodies if isinstance(body, StepTaken)]
+    steps = [body.step for body in found.bodies if isinstance(body, StepAdded)]
     evidence = [body.evidence for body in found.bodies if isinstance(body, EvidenceAdded)]
     ended = any(isinstance(body, AttemptEnded) for body in found.bodies)
     labels = [one.data for one in evidence if one.kind == "label"]
     made = trajectory(steps, evidence=evidence, ended=ended, outcome="fail")
-    passed = any(isinstance(body, VerdictGiven) and body.verdict.status == "pass" for body in found.bodies)
+    passed = any(isinstance(body, VerdictAdded) and body.verdict.status == "pass" for body in found.bodies)
     return Run(made, labels[0] if labels else {}, is_development(found.started.task), passed)
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from assay.errors import UserError
 from assay.gateway.tokens import BrokenChain, build_token_rows, certify, context_of
-from assay.records import Certificate, ModelCall
+from assay.records import ModelCall, SpanProof
 from tests.gateway.tokens.scoring import count_strict_rows
 
 pytestmark = pytest.mark.quick
-GOOD = Certificate(certified=True)
+GOOD = SpanProof(certified=True)
 
 
 def call(name: str, prompt: tuple[int, ...], sampled: tuple[int, ...], **more: Any) -> ModelCall:

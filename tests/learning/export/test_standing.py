@@ -14,7 +14,7 @@ import pytest
 from assay.errors import UserError
 from assay.learning.export.config import WriteConfig
 from assay.learning.export.exporting import export_for_training
-from assay.records import Body, ModelCalled, StepTaken, VerdictGiven
+from assay.records import Body, ModelCalled, StepAdded, VerdictAdded
 from assay.settings import Settings
 from tests.learning.recorded import store_run
 
@@ -35,8 +35,8 @@ def losses(out: Path) -> list[dict[str, Any]]:
 
 def scored(events: list[Body], score: float) -> list[Body]:
     return [
-        VerdictGiven(msgspec.structs.replace(e.verdict, score=score))
-        if isinstance(e, VerdictGiven) and e.verdict.kind == "outcome"
+        VerdictAdded(msgspec.structs.replace(e.verdict, score=score))
+        if isinstance(e, VerdictAdded) and e.verdict.kind == "outcome"
         else e
         for e in events
     ]
@@ -87,7 +87,7 @@ def test_two_spellings_of_one_act_are_no_preference(attempt: Make, tmp_path: Pat
 
 
 def test_an_attempt_that_never_spoke_ends_no_export(attempt: Make, tmp_path: Path) -> None:
-    silent = [e for e in attempt("a1", "up", outcome="fail", number=1) if not isinstance(e, ModelCalled | StepTaken)]
+    silent = [e for e in attempt("a1", "up", outcome="fail", number=1) if not isinstance(e, ModelCalled | StepAdded)]
     for to in ("hf-dataset", "openai"):
         out = exported(to, [attempt("a0", "up"), silent], tmp_path, include="all")
         assert "messages" in [one["field"] for one in losses(out) if one["attempt"] == "a1"]

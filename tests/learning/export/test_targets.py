@@ -18,7 +18,7 @@ from assay.learning.export.exporting import export_for_training, load_target
 from assay.learning.reading import rows_of_run
 from assay.learning.row_files import read_rows
 from assay.learning.rows import TrainingRow
-from assay.records import Body, Certificate, ModelCalled, StepTaken
+from assay.records import Body, ModelCalled, SpanProof, StepAdded
 from assay.rollout.exchange.exporting import ExportReport
 from assay.settings import Settings
 from tests.learning.recorded import asked_again, store_run
@@ -235,7 +235,7 @@ def test_a_turn_of_two_lines_is_trained_in_one(
 def test_what_is_uncertified_is_refused_or_named(
     attempt: Callable[..., list[Body]], tmp_path: Path, export: Export
 ) -> None:
-    bad = Certificate(certified=False, reason="the client edited it")
+    bad = SpanProof(certified=False, reason="the client edited it")
     events = [
         ModelCalled(msgspec.structs.replace(e.call, certificate=bad)) if isinstance(e, ModelCalled) and n == 3 else e
         for n, e in enumerate(attempt("a0", "up", "right"))
@@ -265,7 +265,7 @@ def test_an_experts_run_is_exported_as_the_model_would_have_been_told(
     attempt: Callable[..., list[Body]], tmp_path: Path, export: Export, model_folder: Path
 ) -> None:
     expert = [
-        StepTaken(msgspec.structs.replace(e.step, call=None)) if isinstance(e, StepTaken) else e
+        StepAdded(msgspec.structs.replace(e.step, call=None)) if isinstance(e, StepAdded) else e
         for e in attempt("a0", "up", "right", agent="expert", model=None)
         if not isinstance(e, ModelCalled)
     ]

@@ -25,7 +25,7 @@ from assay.learning.rows import (
     spread_credit,
 )
 from assay.learning.sampled import sampled_rows
-from assay.records import Body, Certificate, Trajectory
+from assay.records import Body, SpanProof, Trajectory
 from tests.learning.recorded import store_run
 
 pytestmark = pytest.mark.quick
@@ -103,7 +103,7 @@ def test_a_turn_knows_its_step_state_sampling_and_pay(trajectory: Make) -> None:
 
 def test_an_uncertified_span_is_refused_or_left_out_of_the_loss(trajectory: Make) -> None:
     made = trajectory("a", "up", "right")
-    bad = msgspec.structs.replace(made.calls[1], certificate=Certificate(certified=False, reason="edited"))
+    bad = msgspec.structs.replace(made.calls[1], certificate=SpanProof(certified=False, reason="edited"))
     made = msgspec.structs.replace(made, calls=(made.calls[0], bad))
     with pytest.raises(UserError, match="not certified"):
         sampled_rows(made)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from assay.errors import UserError
-from assay.records import AttemptEnded, AttemptStarted, Noted, Observation, Step, StepTaken, Verdict, VerdictGiven
+from assay.records import AttemptEnded, AttemptStarted, Noted, Observation, Step, StepAdded, Verdict, VerdictAdded
 from assay.rollout.exchange.exporting import ExportConfig, ExportReport, export_run, sidecar_of
 from assay.rollout.exchange.importing import ImportConfig, import_paths
 from assay.settings import Settings
@@ -21,11 +21,11 @@ def start(attempt: str, number: int = 0, retry: int = 0) -> AttemptStarted:
     return AttemptStarted("r", attempt, "task-1", "", "agent", None, 0, number, retry)
 
 
-def step(exit_code: int = 3) -> StepTaken:
-    return StepTaken(Step(0, "agent", "look", observations=(Observation("seen", exit_code=exit_code),)))
+def step(exit_code: int = 3) -> StepAdded:
+    return StepAdded(Step(0, "agent", "look", observations=(Observation("seen", exit_code=exit_code),)))
 
 
-PASS = VerdictGiven(Verdict("tests", "outcome", "pass", 1.0, "all passed"))
+PASS = VerdictAdded(Verdict("tests", "outcome", "pass", 1.0, "all passed"))
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_the_last_try_of_each_attempt_is_written_and_losses_are_listed(store: Pa
 
 def test_pass_below_the_required_separation_is_left_out_with_the_reason(store: Path, tmp_path: Path) -> None:
     with RunStore.open(store, "r", write=True) as made:
-        graded = VerdictGiven(msgspec.structs.replace(PASS.verdict, separation="separate"))
+        graded = VerdictAdded(msgspec.structs.replace(PASS.verdict, separation="separate"))
         made.append("c.0", [start("c", 2), step(), graded, AttemptEnded("done")])
     out = tmp_path / "rows.jsonl"
     config = ExportConfig("chat", str(out), require="separate")
@@ -87,7 +87,7 @@ def test_a_pass_that_something_speaks_against_is_marked(
 ) -> None:
     if sealed:
         seal(store, "r")
-    annotate(store, "r", "b.0", [VerdictGiven(finding)])
+    annotate(store, "r", "b.0", [VerdictAdded(finding)])
     report, sidecar = exported(store, "chat", tmp_path / "rows.jsonl", failed_integrity=True)
     plain, doubted = (json.loads(line)["metadata"] for line in (tmp_path / "rows.jsonl").read_text().splitlines())
     assert report.doubted == ("b",)
@@ -97,7 +97,7 @@ def test_a_pass_that_something_speaks_against_is_marked(
 
 
 def test_atif_says_in_its_notes_what_speaks_against_a_trajectory(store: Path, tmp_path: Path) -> None:
-    annotate(store, "r", "b.0", [VerdictGiven(Verdict("audit", "integrity", "fail", None, "it read the tests"))])
+    annotate(store, "r", "b.0", [VerdictAdded(Verdict("audit", "integrity", "fail", None, "it read the tests"))])
     exported(store, "atif", tmp_path / "out", failed_integrity=True)
     notes = {p.stem: json.loads(p.read_bytes()).get("notes") for p in (tmp_path / "out").iterdir()}
     assert notes["a"] is None
@@ -105,7 +105,7 @@ def test_atif_says_in_its_notes_what_speaks_against_a_trajectory(store: Path, tm
 
 
 def test_failed_integrity_is_left_out_unless_it_is_asked_for(store: Path, tmp_path: Path) -> None:
-    annotate(store, "r", "b.0", [VerdictGiven(Verdict("audit", "integrity", "fail", None, "it read the tests"))])
+    annotate(store, "r", "b.0", [VerdictAdded(Verdict("audit", "integrity", "fail", None, "it read the tests"))])
     report, sidecar = exported(store, "atif", tmp_path / "out")
     assert [p.stem for p in (tmp_path / "out").iterdir()] == ["a"]
     assert report.written == 1
@@ -114,7 +114,7 @@ def test_failed_integrity_is_left_out_unless_it_is_asked_for(store: Path, tmp_pa
 
 @pytest.mark.parametrize("to", ["atif", "harbor"])
 def test_what_is_exported_and_imported_again_has_the_same_outcome(to: str, store: Path, tmp_path: Path) -> None:
-    again = VerdictGiven(Verdict("reverify:tests", "outcome", "fail", 0.0, "judged again", marks=("disagree",)))
+    again = VerdictAdded(Verdict("reverify:tests", "outcome", "fail", 0.0, "judged again", marks=("disagree",)))
     annotate(store, "r", "a.1", [again])
     exported(store, to, tmp_path / "out", "a")
     settings = Settings(cache=tmp_path, store=tmp_path / "other")

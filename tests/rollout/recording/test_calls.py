@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest
 from assay.gateway.tokens import build_token_rows
-from assay.records import Certificate, ModelCall, Usage
+from assay.records import ModelCall, SpanProof, Usage
 from assay.rollout.recording.model_calls import CallRecordBuilder, Conversation
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, restore_body, restore_messages, restore_request
@@ -162,7 +162,7 @@ def test_tokens_that_spell_a_secret_are_withheld_and_make_no_row(tmp_path: Path)
         assert call.certificate is not None
         assert "withheld" in str(call.certificate.reason)
     kept = build_token_rows(
-        [msgspec.structs.replace(plain, certificate=Certificate(certified=True)), spelt, after], uncertified="mask"
+        [msgspec.structs.replace(plain, certificate=SpanProof(certified=True)), spelt, after], uncertified="mask"
     )
     assert [row.token_ids for row in kept.rows] == [(1, 2, 3, 4)]
     assert [one.call for one in kept.refused] == ["b", "c"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.tables import summaries_of
+from assay.cli.tables import summarise_runs
 from assay.rollout.auditing import AuditConfig, audit_run
 from assay.rollout.exchange.importing import ImportConfig, import_paths
 from assay.settings import Settings
@@ -26,6 +26,6 @@ def test_a_pass_that_read_the_fix_is_doubtful_with_the_steps_cited(tmp_path: Pat
     (found,) = (f for f in doubtful.findings if f.rule == "future-history" and f.reach == "obtained")
     assert {26, 27, 28, 29} & set(found.steps)
     assert load_current_verdicts(tmp_path, "r")[doubtful.chain].integrity == "fail"
-    by_model = {group.model: group for group in summaries_of(tmp_path, ["r"])}
+    by_model = {group.model: group for group in summarise_runs(tmp_path, ["r"])}
     assert sum(group.doubtful for group in by_model.values()) == 1
     assert audit_run(tmp_path, "r", AuditConfig()).added == 0

@@ -22,7 +22,7 @@ from assay.records import (
     Evidence,
     EvidenceAdded,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     VerdictStatus,
 )
 from assay.rollout import ReverifyConfig, ReverifyReport, RunConfig, Tally, reverify, start_run
@@ -188,7 +188,7 @@ def imported(store: Path, patch: str, status: VerdictStatus, *, as_text: bool = 
             [
                 AttemptStarted("theirs", "t@0", "sum-columns", "", "them", None, 0, 0, config=config, at=1.0),
                 EvidenceAdded(submitted),
-                VerdictGiven(Verdict("imported", "outcome", status, None, "", ("i0",), marks=("imported",))),
+                VerdictAdded(Verdict("imported", "outcome", status, None, "", ("i0",), marks=("imported",))),
                 AttemptEnded("submitted", at=2.0),
             ],
         )
@@ -301,5 +301,5 @@ async def test_a_killed_or_interrupted_reverification_goes_on_where_it_was(tmp_p
     assert report.counts == {"agree": 150, "disagree": 0, "flaky": 0, "cannot": 0}
     assert sum(one.before for one in report.results) == counts[-1]
     assert audit(tmp_path, run) == ()
-    given = [sum(isinstance(b, VerdictGiven) for b in bodies) for bodies in later_events(tmp_path, run).values()]
+    given = [sum(isinstance(b, VerdictAdded) for b in bodies) for bodies in later_events(tmp_path, run).values()]
     assert given == [1] * 150

@@ -29,7 +29,7 @@ from assay.records import (
     Observation,
     Step,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     digest_bytes,
 )
 from assay.verdicts import IMPORTED, is_imported
@@ -197,7 +197,7 @@ def read_record(event: dict[str, Any], reading: ImportContext) -> Body:
         return EvidenceAdded(_with_blobs(found, data.get("blobs"), reading))
     if isinstance(found, Verdict):
         marks = found.marks if is_imported(found.marks) else (*found.marks, IMPORTED)
-        return VerdictGiven(msgspec.structs.replace(found, marks=marks))
+        return VerdictAdded(msgspec.structs.replace(found, marks=marks))
     assert isinstance(found, Noted)
     return found
 

@@ -27,7 +27,7 @@ from assay.records import (
     Noted,
     Truncation,
     Usage,
-    VerdictGiven,
+    VerdictAdded,
     canonical_bytes,
 )
 from assay.verdicts import is_reverification
@@ -106,7 +106,7 @@ class SampleEvents:
         except ValueError as exc:
             self._bad(f"events[{at}].data", f"{exc}; it is kept as an event")
             return False
-        if isinstance(found, VerdictGiven) and is_reverification(found.verdict.check):
+        if isinstance(found, VerdictAdded) and is_reverification(found.verdict.check):
             self._builder.later.append(found)
         else:
             self._builder.add(found)

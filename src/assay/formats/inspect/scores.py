@@ -9,7 +9,7 @@ from msgspec import structs
 
 from assay.formats.inspect.chat import REST
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, objects_in
-from assay.records import Trajectory, Verdict, VerdictGiven, VerdictStatus
+from assay.records import Trajectory, Verdict, VerdictAdded, VerdictStatus
 from assay.verdicts import IMPORTED, is_imported
 
 INVALIDATED, UNSCORED, EDITED = "invalidated", "unscored", "edited"
@@ -53,7 +53,7 @@ def judge_scores(builder: RoundTripBuilder, scores: Any) -> None:
 
 
 def _add_verdict(builder: RoundTripBuilder, verdict: Verdict, **named: Any) -> None:
-    builder.add(VerdictGiven(structs.replace(verdict, **named)))
+    builder.add(VerdictAdded(structs.replace(verdict, **named)))
 
 
 def _values(name: str, value: Any) -> dict[str, float]:
@@ -78,7 +78,7 @@ def judge_invalidation(builder: RoundTripBuilder, invalidation: Any) -> None:
     if isinstance(invalidation, dict):
         who, why = invalidation.get("author"), invalidation.get("reason")
         reason = f"invalidated by {who}" + (f": {why}" if why else "")
-        builder.add(VerdictGiven(Verdict(IMPORTED, "integrity", "fail", None, reason, marks=(IMPORTED, INVALIDATED))))
+        builder.add(VerdictAdded(Verdict(IMPORTED, "integrity", "fail", None, reason, marks=(IMPORTED, INVALIDATED))))
 
 
 def is_own_verdict(trajectory: Trajectory, verdict: Verdict) -> bool:

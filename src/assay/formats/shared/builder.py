@@ -23,11 +23,11 @@ from assay.records import (
     ModelCalled,
     Observation,
     Step,
-    StepTaken,
+    StepAdded,
     ToolCall,
     Truncation,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
     VerdictStatus,
     canonical_bytes,
     digest_bytes,
@@ -238,7 +238,7 @@ class TrajectoryBuilder:
         """Adds the source's verdict, marked as imported. A score outside [0, 1] is dropped."""
         inside = score if score is not None and 0 <= score <= 1 else None
         self._judged.append(
-            VerdictGiven(
+            VerdictAdded(
                 Verdict(IMPORTED, "outcome", status, inside, reason, evidence, rewards=rewards or {}, marks=(IMPORTED,))
             )
         )
@@ -277,5 +277,5 @@ class TrajectoryBuilder:
         made: list[Body] = [ModelCalled(call) for call in self.calls if call.id not in linked]
         for step in self.steps:
             call = by_id.pop(step.call, None) if step.call else None
-            made += [StepTaken(step)] if call is None else [ModelCalled(call), StepTaken(step)]
+            made += [StepAdded(step)] if call is None else [ModelCalled(call), StepAdded(step)]
         return made

@@ -25,7 +25,7 @@ from assay.records import (
     Noted,
     Trajectory,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
 )
 from assay.verdicts import IMPORTED, current_verdicts_of, is_imported, is_reverification
 
@@ -171,7 +171,7 @@ def restore_records(words: Any, builder: TrajectoryBuilder, bad: WarnFunction, w
     for index, item in enumerate(_list(words, "verdicts", bad, where)):
         verdict = _convert(item, Verdict, bad, f"{where}.verdicts[{index}]")
         if verdict is not None:
-            given = VerdictGiven(_mark_imported(verdict))
+            given = VerdictAdded(_mark_imported(verdict))
             if is_reverification(verdict.check):
                 builder.later.append(given)
             else:

@@ -17,10 +17,10 @@ from assay.records import (
     ModelCall,
     ModelCalled,
     Step,
-    StepTaken,
+    StepAdded,
     Trajectory,
     Usage,
-    VerdictGiven,
+    VerdictAdded,
     canonical_bytes,
     digest_bytes,
 )
@@ -57,11 +57,11 @@ def report_losses(
         return
     was = _facts(trajectory.steps, trajectory.calls)
     now = _facts(
-        [body.step for body in read_back.bodies if isinstance(body, StepTaken)],
+        [body.step for body in read_back.bodies if isinstance(body, StepAdded)],
         [body.call for body in read_back.bodies if isinstance(body, ModelCalled)],
     )
     _add_results(was, trajectory.verdicts, trajectory.evidence, trajectory.finished)
-    verdicts = [body.verdict for body in read_back.bodies if isinstance(body, VerdictGiven)]
+    verdicts = [body.verdict for body in read_back.bodies if isinstance(body, VerdictAdded)]
     evidence = [body.evidence for body in read_back.bodies if isinstance(body, EvidenceAdded)]
     _add_results(now, verdicts, evidence, read_back.bodies[-1] if read_back.bodies else None)
     for field in ("agent", "model", "task", "seed", "number"):

@@ -13,7 +13,7 @@ import msgspec
 
 from assay.gateway.call_tree import CallNode, Placement
 from assay.gateway.interface import ModelRequest
-from assay.records import BranchCause, Certificate, ModelCall
+from assay.records import BranchCause, ModelCall, SpanProof
 
 from .echoes import find_changes
 from .interface import Renderer
@@ -90,7 +90,7 @@ class TokenHistory:
         sampled: tuple[int, ...],
         sent: Sequence[int],
         own_ids: Mapping[str, str],
-    ) -> Certificate:
+    ) -> SpanProof:
         """Stores a finished call and returns its certificate."""
         self._own_ids |= own_ids
         tail = prompt.ids[prompt.shared :]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from assay.errors import UserError
-from assay.records import Certificate, ModelCall
+from assay.records import ModelCall, SpanProof
 
 __all__ = [
     "BrokenChain",
@@ -99,18 +99,18 @@ def context_of(calls: Mapping[str, ModelCall], call_id: str) -> tuple[int, ...]:
     return tuple(itertools.chain.from_iterable(reversed(parts)))
 
 
-def certify(calls: Mapping[str, ModelCall], call_id: str, sent: Sequence[int]) -> Certificate:
+def certify(calls: Mapping[str, ModelCall], call_id: str, sent: Sequence[int]) -> SpanProof:
     """Certifies that the prompt sent for `call_id` equals the context its row shows."""
     try:
         exported = context_of(calls, call_id)
     except BrokenChain as exc:
-        return Certificate(certified=False, reason=str(exc))
+        return SpanProof(certified=False, reason=str(exc))
     if exported == tuple(sent):
-        return Certificate(certified=True)
+        return SpanProof(certified=True)
     position = next((i for i, pair in enumerate(zip(exported, sent, strict=False)) if pair[0] != pair[1]), None)
     position = min(len(exported), len(sent)) if position is None else position
     reason = f"sampled under {len(sent)} tokens, stored as {len(exported)}, which differ from position {position}"
-    return Certificate(certified=False, reason=reason, position=position)
+    return SpanProof(certified=False, reason=reason, position=position)
 
 
 def build_token_rows(calls: Iterable[ModelCall], *, uncertified: Uncertified = "refuse") -> TokenRows:

@@ -17,7 +17,7 @@ from assay.errors import UserError
 from assay.formats.interface import ExportContext, Format, Loss
 from assay.formats.registry import load_format, load_formats
 from assay.formats.shared.output_files import new_file, refuse_existing
-from assay.records import Body, EvidenceAdded, Separation, Trajectory, VerdictGiven, VerdictStatus
+from assay.records import Body, EvidenceAdded, Separation, Trajectory, VerdictAdded, VerdictStatus
 from assay.settings import Settings
 from assay.store import RunStore, later_events
 from assay.verdicts import OutcomeClass, current_verdicts_of, meets, trust_of
@@ -181,7 +181,7 @@ def merge_later_events(store: RunStore, chain: str, later: Sequence[Body]) -> Tr
     """Returns a stored trajectory with evidence and verdicts from `later` that its chain does not contain."""
     found = store.trajectory(chain)
     facts = [b.evidence for b in later if isinstance(b, EvidenceAdded) and b.evidence not in found.evidence]
-    given = [b.verdict for b in later if isinstance(b, VerdictGiven) and b.verdict not in found.verdicts]
+    given = [b.verdict for b in later if isinstance(b, VerdictAdded) and b.verdict not in found.verdicts]
     if not facts and not given:
         return found
     return msgspec.structs.replace(found, evidence=(*found.evidence, *facts), verdicts=(*found.verdicts, *given))

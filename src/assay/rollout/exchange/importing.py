@@ -25,8 +25,8 @@ from assay.records import (
     EvidenceAdded,
     ModelCalled,
     Noted,
-    StepTaken,
-    VerdictGiven,
+    StepAdded,
+    VerdictAdded,
     canonical_bytes,
     digest_bytes,
 )
@@ -50,7 +50,7 @@ _FOREIGN = (UserError, ArithmeticError, AttributeError, EOFError, LookupError, M
 
 _RESERVED_NOTES = frozenset({AUDITED, "about", "retried"})
 """Notes by which the store recognises later findings and the deciding trial."""
-_CONTENT_BODIES = (StepTaken, ModelCalled, EvidenceAdded, VerdictGiven)
+_CONTENT_BODIES = (StepAdded, ModelCalled, EvidenceAdded, VerdictAdded)
 """A trajectory has at least one of these; a misdetected file may give none."""
 
 
@@ -358,8 +358,8 @@ def _renamed(config: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _as_claim(body: Body) -> Body:
     """Marks a verdict as the source's claim and renames reserved notes of the source."""
-    if isinstance(body, VerdictGiven) and not is_imported(body.verdict.marks):
-        return VerdictGiven(msgspec.structs.replace(body.verdict, marks=(*body.verdict.marks, IMPORTED)))
+    if isinstance(body, VerdictAdded) and not is_imported(body.verdict.marks):
+        return VerdictAdded(msgspec.structs.replace(body.verdict, marks=(*body.verdict.marks, IMPORTED)))
     if isinstance(body, Noted) and body.name in _RESERVED_NOTES:
         return msgspec.structs.replace(body, name=f"{body.name}_by_source")
     return body

@@ -19,7 +19,7 @@ from assay.errors import LimitReached
 from assay.gateway.call_tree import Placement, content_text
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest, OnDeltas
 from assay.gateway.model import Model, ModelAnswer, discard_deltas
-from assay.records import Certificate, Observation, Step, ToolCall, Usage
+from assay.records import Observation, SpanProof, Step, ToolCall, Usage
 from assay.rollout.limits.contract_guards import ContractGuard
 from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.observed_turns import tool_calls_of
@@ -167,7 +167,7 @@ def _stripped(answered: ModelAnswer, refused: Mapping[int, str], usage: Usage | 
         logprobs=None,
     )
     tokens = answered.certificate is not None
-    certificate = Certificate(certified=False, reason="its refused calls were taken out of the answer")
+    certificate = SpanProof(certified=False, reason="its refused calls were taken out of the answer")
     return msgspec.structs.replace(answered, reply=reply, shared_tokens=0, certificate=certificate if tokens else None)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from assay.gateway.call_tree import CallTree, Placement
 from assay.gateway.interface import Exchange, ModelReply, ModelRequest
-from assay.records import BranchCause, Certificate, ModelCall, RawBody, Usage
+from assay.records import BranchCause, ModelCall, RawBody, SpanProof, Usage
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, BodyDeltaEncoder
 
@@ -38,7 +38,7 @@ class _Tokens(msgspec.Struct, frozen=True, gc=False):
     prompt: tuple[int, ...] | None
     sampled: tuple[int, ...] | None
     logprobs: tuple[float, ...] | None
-    certificate: Certificate | None
+    certificate: SpanProof | None
 
 
 class CallRecordBuilder:
@@ -110,7 +110,7 @@ class CallRecordBuilder:
         if names or exchange.parent in self._spelling:
             self._spelling.add(exchange.id)  # what goes on from here holds it too
             reason = "its tokens are withheld: they spell what was taken out of a text"
-            return _Tokens(None, None, None, Certificate(certified=False, reason=reason))
+            return _Tokens(None, None, None, SpanProof(certified=False, reason=reason))
         prompt = reply.prompt_token_ids
         new = None if prompt is None else prompt[exchange.shared_tokens :]
         return _Tokens(new, reply.completion_token_ids, reply.logprobs, exchange.certificate)

@@ -21,9 +21,9 @@ from assay.records import (
     ModelCalled,
     Noted,
     Step,
-    StepTaken,
+    StepAdded,
     Verdict,
-    VerdictGiven,
+    VerdictAdded,
 )
 from assay.rollout.recording.model_calls import CallRecordBuilder
 from assay.rollout.recording.redaction import Redactor
@@ -114,7 +114,7 @@ class Recorder:
     def step(self, step: Step, *, clean: bool = False) -> None:
         """Adds a step of the agent. `clean` as in `add`."""
         self.steps += 1
-        self.add(StepTaken(step), clean=clean)
+        self.add(StepAdded(step), clean=clean)
         if self.on_step is not None:
             self.on_step(step)
 
@@ -162,7 +162,7 @@ class Recorder:
         return call
 
     def verdict(self, verdict: Verdict) -> None:
-        self.add(VerdictGiven(verdict))
+        self.add(VerdictAdded(verdict))
 
     def note(self, name: str, data: dict[str, object]) -> None:
         """Adds a note about the record itself."""

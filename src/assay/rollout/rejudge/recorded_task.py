@@ -15,7 +15,7 @@ import msgspec
 
 from assay.agents.interface import Prior
 from assay.errors import StoreError, UserError
-from assay.records import Event, Evidence, EvidenceAdded, Step, StepTaken, Trajectory
+from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Trajectory
 from assay.rollout.config import RunConfig
 from assay.rollout.recording.task_archive import restore_task
 from assay.store import RunStore, write_tree
@@ -183,7 +183,7 @@ def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:
 
 def _act(event: Event) -> Step | Evidence | None:
     """Returns the act of an event that a replay needs: a step, an act outside steps, an execution or a sealing."""
-    if isinstance(event.body, StepTaken):
+    if isinstance(event.body, StepAdded):
         return event.body.step
     if not isinstance(event.body, EvidenceAdded):
         return None

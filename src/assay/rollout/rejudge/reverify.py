@@ -18,7 +18,7 @@ import msgspec
 
 from assay.agents.null import NullAgent
 from assay.errors import UserError
-from assay.records import Body, Evidence, EvidenceAdded, Trajectory, Verdict, VerdictGiven, VerdictStatus, digest_record
+from assay.records import Body, Evidence, EvidenceAdded, Trajectory, Verdict, VerdictAdded, VerdictStatus, digest_record
 from assay.rollout.rejudge.judging import judge_again
 from assay.rollout.rejudge.recorded_task import RecordedTasks, SandboxOptions, Version, recorded_config
 from assay.rollout.runs import RunResources, open_resources
@@ -269,5 +269,5 @@ def _bodies(found: Sequence[Reverdict], data: dict[str, Any], times: int) -> lis
         names = {e.id: f"{prefix}{e.id}" for e in one.evidence}
         bodies += [EvidenceAdded(msgspec.structs.replace(e, id=names[e.id])) for e in one.evidence]
         cited = (*(names[e] for e in one.verdict.evidence if e in names), f"{prefix}0")
-        bodies.append(VerdictGiven(msgspec.structs.replace(one.verdict, evidence=cited)))
+        bodies.append(VerdictAdded(msgspec.structs.replace(one.verdict, evidence=cited)))
     return [EvidenceAdded(Evidence(f"{prefix}0", "audit", KIND, data, at=time.time())), *bodies]

@@ -13,7 +13,7 @@ from .output import say
 if TYPE_CHECKING:
     from assay.synthesis import CandidateCounts, SynthesisConfig, SynthesisCost, SynthesisReport
 
-__all__ = ["DEMO_SOURCE", "MadeTasks", "demo_layers", "make_in_sandbox", "make_tasks"]
+__all__ = ["DEMO_SOURCE", "SynthesisOutcome", "demo_layers", "make_in_sandbox", "make_tasks"]
 
 Config = TypeVar("Config")
 Report = TypeVar("Report", bound="CandidateCounts")
@@ -27,18 +27,18 @@ def demo_layers() -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     return [((), (DEMO_SOURCE,))]
 
 
-class MadeTasks(NamedTuple):
+class SynthesisOutcome(NamedTuple):
     """The report of making tasks and its cost."""
 
     report: SynthesisReport
     cost: SynthesisCost
 
 
-async def make_tasks(config: SynthesisConfig) -> MadeTasks:
+async def make_tasks(config: SynthesisConfig) -> SynthesisOutcome:
     """Synthesises in the best sandbox that works here."""
     from assay.synthesis import synthesise
 
-    return MadeTasks(*await make_in_sandbox(config, synthesise))
+    return SynthesisOutcome(*await make_in_sandbox(config, synthesise))
 
 
 async def make_in_sandbox(config: Config, synthesise: Callable[..., Awaitable[Report]]) -> tuple[Report, SynthesisCost]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 
-from assay.garbage import looked_for_seldom
+from assay.gc_tuning import raised_thresholds
 
 
 def test_the_most_patient_one_decides_and_what_was_before_comes_back_in_any_order(
     thresholds: tuple[int, int, int],
 ) -> None:
-    one, other = looked_for_seldom(90_000), looked_for_seldom(95_000, 50)
+    one, other = raised_thresholds(90_000), raised_thresholds(95_000, 50)
     with one:
         assert gc.get_threshold() == (90_000, *thresholds[1:])
         other.__enter__()
@@ -22,7 +22,7 @@ def test_the_most_patient_one_decides_and_what_was_before_comes_back_in_any_orde
 
 def test_a_process_that_looks_for_none_goes_on_so(thresholds: tuple[int, int, int]) -> None:
     gc.set_threshold(0)
-    with looked_for_seldom(90_000):
+    with raised_thresholds(90_000):
         assert gc.get_threshold()[0] == 0
     assert gc.get_threshold()[0] == 0
     gc.set_threshold(*thresholds)

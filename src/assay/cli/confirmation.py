@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from .live import Display
 
-__all__ = ["asking"]
+__all__ = ["build_confirmation"]
 
 SHOWN = 600
 
 
-def asking(display: Display) -> Ask | None:
+def build_confirmation(display: Display) -> Ask | None:
     """Who answers; None where nobody can: then every such call is refused."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None

@@ -14,7 +14,7 @@ from assay.errors import UserError
 
 from .output import plain
 
-__all__ = ["FORMS", "FormOption", "written"]
+__all__ = ["FORMS", "FormOption", "format_rows"]
 
 FORMS = ("text", "markdown", "json", "csv", "latex")
 _LATEX = {
@@ -25,18 +25,19 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|])")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def _known(value: str) -> str:
+def _check_form(value: str) -> str:
     if value not in FORMS:
         raise UserError(f"--format is one of {', '.join(FORMS)}, got {value!r}")
     return value
 
 
 FormOption = Annotated[
-    str, typer.Option("--format", callback=_known, help="How tables are written: text, markdown, json, csv or latex.")
+    str,
+    typer.Option("--format", callback=_check_form, help="How tables are written: text, markdown, json, csv or latex."),
 ]
 
 
-def written(rows: Sequence[dict[str, str]], form: str) -> str:
+def format_rows(rows: Sequence[dict[str, str]], form: str) -> str:
     """The table as text of that form; columns in the order in which rows name them.
 
     Raises:

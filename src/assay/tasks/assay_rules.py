@@ -8,27 +8,27 @@ from pathlib import PurePosixPath
 
 from .assay_config import AssayTable
 from .harbor_config import HarborTask
-from .shape import Misfit, shown
+from .shape import Misfit, describe_value
 
-__all__ = ["check_ours", "is_pinned"]
+__all__ = ["check_assay_rules", "is_pinned"]
 
 _AT = "metadata.assay"
 
 
-def check_ours(table: AssayTable, config: HarborTask) -> Iterator[Misfit]:
+def check_assay_rules(table: AssayTable, config: HarborTask) -> Iterator[Misfit]:
     """Every broken rule."""
     environment = table.environment
     for index, path in enumerate(environment.masks):
         if not path.startswith("/") or ".." in PurePosixPath(path).parts or path.strip("/") == "" or "\0" in path:
-            message = f"expected an absolute path without '..', got {shown(path)}"
+            message = f"expected an absolute path without '..', got {describe_value(path)}"
             yield Misfit(f"{_AT}.environment.masks[{index}]", message, 'write for example "/usr/lib/python3/x"')
     for index, name in enumerate(environment.masked_packages):
         if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,100}[A-Za-z0-9])?", name):
-            message = f"expected a package's name, got {shown(name)}"
+            message = f"expected a package's name, got {describe_value(name)}"
             yield Misfit(f"{_AT}.environment.masked_packages[{index}]", message, 'write for example "networkx"')
     for index, requirement in enumerate(environment.requirements):
         if not is_pinned(requirement):
-            message = f"expected a pinned package, got {shown(requirement)}"
+            message = f"expected a pinned package, got {describe_value(requirement)}"
             yield Misfit(f"{_AT}.environment.requirements[{index}]", message, 'write for example "pytest==8.3.4"')
     seen: set[str] = set()
     for index, check in enumerate(table.checks):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from assay.cli.asking import asking
+from assay.cli.confirmation import build_confirmation
 from assay.cli.live import Display
 from assay.rollout.limits.contract_guards import Question
 
@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 
 def test_nobody_is_asked_where_there_is_no_terminal() -> None:
-    assert asking(Display()) is None
+    assert build_confirmation(Display()) is None
 
 
 @pytest.mark.parametrize(("typed", "allowed"), [("y\n", True), ("YES\n", True), ("\n", False), ("", False)])
@@ -29,7 +29,7 @@ def test_only_a_yes_allows_and_hostile_text_is_shown_escaped(
     monkeypatch.setattr(sys, "stderr", shown)
 
     async def answered() -> bool:
-        ask = asking(Display())
+        ask = build_confirmation(Display())
         assert ask is not None
         return await ask(Question("t", "shell", "rm \x1b[2J", "no-removal", "it removes"))
 
