@@ -1,4 +1,4 @@
-"""Options written as `key=value`: on a command line, in the name of a task family, of a wrapper or of a stage."""
+"""Parses options written as `key=value`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["read_pairs", "read_value"]
 
 
 def read_value(text: str) -> Any:
-    """What a value says: as JSON (`7`, `true`, `"7"`, `[1, 2]`), as a Python number (`.5`, `1_000`), or the text.
-    `null` is the text: an option that is not to be set is left out."""
+    """Parses a value as JSON (`7`, `true`, `"7"`, `[1, 2]`) or as a Python number (`.5`, `1_000`); else returns the
+    text. `null` is the text: omit an option to leave it unset."""
     readers: tuple[Callable[[str], Any], ...] = (msgspec.json.decode, int, float)
     for read in readers:
         try:
@@ -35,7 +35,7 @@ def read_pairs(
     read: Callable[[str], Any] = read_value,
     named: Callable[[str], bool] = str.isidentifier,
 ) -> dict[str, Any]:
-    """The options, by their keys.
+    """Returns the options by key.
 
     Args:
         pairs: Each `key=value`; a value may hold further equals signs, or nothing.

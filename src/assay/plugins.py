@@ -1,7 +1,7 @@
-"""Finds plugins: by short name (entry point), as `module:Class`, or as `path/to/file.py` (optionally `:Class`).
+"""Finds plugins by entry point name, as `module:Class`, or as `path/to/file.py` (optionally `:Class`).
 
-Loading never guesses: what is not found is answered with the nearest names, and what is found but broken shows the
-plugin's own error. Nothing is executed to be listed.
+Loading never guesses: an unknown name lists the nearest ones, a broken plugin shows its own error. Listing executes
+nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["load", "names"]
 
 
 def names(kind: str) -> dict[str, EntryPoint]:
-    """Short name to entry point of the group `assay.<kind>`. Raises `PluginLoadError` where two claim one name."""
+    """Returns the entry points of the group `assay.<kind>` by name. Raises `PluginLoadError` for a duplicate name."""
     points: dict[str, EntryPoint] = {}
     for point in _installed(f"assay.{kind}", tuple(sys.path)):
         other = points.get(point.name)
@@ -36,7 +36,7 @@ def names(kind: str) -> dict[str, EntryPoint]:
 
 @cache
 def _installed(group: str, _: tuple[str, ...]) -> EntryPoints:
-    """Reads every installed package's metadata, which takes milliseconds; so once for a group and a search path."""
+    """Reads the metadata of installed packages; cached, because it takes milliseconds."""
     return entry_points(group=group)
 
 

@@ -24,7 +24,7 @@ __all__ = ["Settings"]
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What the process's environment says."""
+    """Settings from environment variables."""
 
     cache: Path
     store: Path
@@ -36,7 +36,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """Reads the variables named in the module docstring, from `environment` or from the process's own."""
+        """Reads the variables from `environment`, by default the process's own."""
         variables = os.environ if environment is None else environment
         home_cache = Path(variables.get("XDG_CACHE_HOME") or Path(variables.get("HOME") or "/tmp") / ".cache")
         return cls(
@@ -51,11 +51,11 @@ class Settings(msgspec.Struct, frozen=True):
 
     @staticmethod
     def named(names: Iterable[str]) -> dict[str, str]:
-        """Values of the named variables of the process; those that are not set are absent."""
+        """Returns the named variables of the process; unset ones are absent."""
         return {name: os.environ[name] for name in names if name in os.environ}
 
     def secrets(self) -> dict[str, str]:
-        """Credentials by the names of their variables: no record, error or log may hold one."""
+        """Returns credentials by variable name. Records, errors and logs must not contain them."""
         credentials = {name.upper(): getattr(self, name) for name in self.__struct_fields__ if name.endswith("_key")}
         for name in (n for n in self.__struct_fields__ if n.endswith("_base_url") and getattr(self, n)):
             for key, value in parse_qsl(urlsplit(getattr(self, name)).query):

@@ -54,7 +54,7 @@ def test_family_that_fails_is_a_task_error(tmp_path: Path) -> None:
 
 def test_one_id_twice_in_a_family_is_an_error(tmp_path: Path) -> None:
     twice = FAMILY.replace('f"sum-{seed}-{i}"', '"same"')
-    with pytest.raises(UserError, match="gave 2 tasks with 1 ids where 2 were asked for"):
+    with pytest.raises(UserError, match="gave 2 tasks with 1 ids where 2 were requested"):
         family_tasks(family(tmp_path, twice), 2, 0)
 
 

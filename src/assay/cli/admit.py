@@ -30,7 +30,7 @@ MOST_LINE = 2_000
 
 
 class Repair(NamedTuple):
-    """What `--fix` did, and the report of the copies."""
+    """Result of `--fix`, and the report of the copies."""
 
     fixes: list[FixResult]
     report: SetReport | None
@@ -109,7 +109,7 @@ def _resume(run: str, settings: Settings) -> Admission:
 def _run_with_display(
     start: Callable[[Tally, Callable[[TaskReport], None]], Coroutine[Any, Any, Admission]], run: str
 ) -> Admission:
-    """Runs it with progress on stderr; interrupted, it says how to go on."""
+    """Runs an admission with progress on stderr; an interruption prints the command to resume."""
     import asyncio
 
     from .live import display
@@ -125,7 +125,7 @@ def _run_with_display(
 
 
 def _print_task_line(report: TaskReport) -> None:
-    """A line as each task is certified; on a terminal the table tells how far it is."""
+    """Prints one line for each certified task, unless a terminal shows the table."""
     from .output import say
 
     if not sys.stderr.isatty():
@@ -146,7 +146,7 @@ def _build_report(result: Admission, output: Path | None) -> SetReport:
 
 
 def _fix(result: Admission, report: SetReport, into: Path, settings: Settings, output: Path | None) -> Repair:
-    """Copies what has holes, with other settings, and admits the copies in a run of their own."""
+    """Copies tasks with holes, applies safe settings, and admits the copies in a run of their own."""
     from assay.admission.fix import apply_fixes
     from assay.tasks import find_tasks
 
@@ -233,7 +233,7 @@ def _print_fixed(fixed: Repair) -> None:
 
 
 def _compare(config: AdmitConfig, settings: Settings, output: Path | None, *, as_json: bool) -> int:
-    """Compares two environments; the exit code."""
+    """Compares two environments; returns the exit code."""
     import asyncio
 
     from assay.admission.environment_comparison import ComparisonOptions, compare_environments

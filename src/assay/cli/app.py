@@ -1,6 +1,6 @@
-"""The application: every verb, in the order in which a newcomer meets them.
+"""The application: every verb, in tutorial order.
 
-A verb's module is imported when the verb is used, so that `assay --help` costs no more than this table.
+A verb's module is imported at its first use, which keeps `assay --help` fast.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Exit codes: 0 done, 1 lint, verify or audit found something, 2 bad input, 3 some
 
 
 class Verb(NamedTuple):
-    """A command: where its function (or its group of commands, called `app`) lives, and one line on it."""
+    """A command: its function (or command group named `app`) and a one-line description."""
 
     name: str
     target: str
@@ -76,7 +76,7 @@ VERBS = (
 
 
 class _Commands(UserDict[str, Any]):
-    """Name to command; a command is made, and its module imported, when it is asked for."""
+    """Maps names to commands; imports a command's module at first access."""
 
     def __getitem__(self, name: str) -> Any:
         found = super().__getitem__(name)
@@ -86,7 +86,7 @@ class _Commands(UserDict[str, Any]):
 
 
 class _Group(TyperGroup):
-    """A group whose help is written from the table.
+    """A group whose help lists the table.
 
     It reports errors before Typer sees them, which would end an interruption and a closed pipe without a word.
     """
@@ -124,7 +124,7 @@ def _make_command(verb: Verb) -> Any:
 
 
 def build_app() -> typer.Typer:
-    """The Typer application."""
+    """Returns the Typer application."""
     app = typer.Typer(
         cls=_Group,
         help=_HELP,

@@ -73,7 +73,7 @@ def _run_audit(run: str, config: AuditConfig, settings: Settings) -> AuditReport
 
 
 def _target(target: str | None, run: str | None, settings: Settings) -> tuple[str, tuple[str, ...]]:
-    """The run, and the attempt where one is named."""
+    """Returns the run, and the attempt if one is named."""
     from assay.store import list_runs
 
     if target is None or (run is None and target in list_runs(settings.store)):

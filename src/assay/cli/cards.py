@@ -20,12 +20,12 @@ QUOTED = 160
 
 
 def print_cards(cards: Sequence[Card]) -> None:
-    """One row an attempt."""
+    """Prints one row for each attempt."""
     print_rows(_rows(cards), empty="no attempt has ended: there is nothing to judge")
 
 
 def _rows(cards: Sequence[Card]) -> list[dict[str, str]]:
-    """One row an attempt, with its task where some attempt's name does not say it."""
+    """Returns one row for each attempt, with the task unless every attempt's name contains it."""
     named = all(card.attempt.startswith(card.task) for card in cards)
     return [_row(card, named=named) for card in cards]
 
@@ -52,7 +52,7 @@ def _status(mark: Mark | None) -> str:
 
 
 def print_tasks(tasks: Sequence[TaskCard]) -> None:
-    """One row a task."""
+    """Prints one row for each task."""
     print_rows([_task_row(card) for card in tasks])
 
 
@@ -74,7 +74,7 @@ def _task_row(card: TaskCard) -> dict[str, str]:
 
 
 def card_lines(card: Card) -> Iterator[str]:
-    """One attempt's whole card; what stands in a record cannot look like a line of ours."""
+    """Yields the full card of one attempt, with record text indented so that it cannot imitate other lines."""
     claimed = "; claimed by the system that recorded it" if card.imported else ""
     yield f"attempt {card.attempt}  run {card.run}  agent {card.agent}"
     again = f"; judged again: {card.reverified}" if card.reverified else ""
@@ -104,7 +104,7 @@ def _with_separation(outcome: str | None, separation: str) -> str:
 
 
 def print_audit_findings(root: Path, trajectory: Trajectory, trust: Trust) -> None:
-    """What an attempt's newest audit found, and how it stands."""
+    """Prints an attempt's current trust and the findings of its newest audit."""
     from assay.records import Noted
     from assay.rollout.auditing import AUDITED
     from assay.store import later_events
@@ -125,13 +125,13 @@ def _block(text: str) -> str:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Each line, hostile ones harmless."""
+    """Prints lines with control characters escaped."""
     for line in lines:
         console().print(_block(line))
 
 
 def markdown(tasks: Sequence[TaskCard], cards: Sequence[Card]) -> str:
-    """Both tables in Markdown."""
+    """Renders both tables as Markdown."""
     parts = [_table([_task_row(card) for card in tasks]), _table(_rows(cards))]
     return "\n".join(parts)
 

@@ -64,7 +64,7 @@ def environment(
 
 
 def _check_world(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, ...]]:
-    """What kind of environment it is, and what came of each promise."""
+    """Returns the kind of environment and the result of each check."""
     import asyncio
 
     from assay.environments.worlds.conformance import check_in_process, check_world

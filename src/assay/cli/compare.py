@@ -80,14 +80,14 @@ def compare(
 
 
 class Side(NamedTuple):
-    """One configuration."""
+    """Task counts of one configuration."""
 
     name: str
     counts: tuple[TaskCount, ...]
 
 
 def load_side(root: Path, given: str) -> Side:
-    """The counts of `RUN[:AGENT[:MODEL]]`. Raises `UserError` where that is not one configuration."""
+    """Loads the task counts of `RUN[:AGENT[:MODEL]]`. Raises `UserError` unless it selects one configuration."""
     from assay.errors import UserError
     from assay.statistics import count_by_task
 
@@ -112,7 +112,7 @@ def load_side(root: Path, given: str) -> Side:
 
 
 def flip_rows(pair: PairedComparison) -> list[dict[str, str]]:
-    """Tasks that changed, losses first."""
+    """Returns the tasks whose result changed, losses first."""
     marked = [*(("lost", flip) for flip in pair.lost), *(("gained", flip) for flip in pair.gained)]
     return [
         {
@@ -130,7 +130,7 @@ def _retention(one: Robustness) -> dict[str, Any]:
 
 
 def _retention_text(one: Robustness) -> str:
-    """How much of the base's rate is left, at most 1: what a perturbation costs where the candidate is one."""
+    """Formats the retained share of the base's rate, at most 1."""
     if one.ratio is None:
         return "-"
     ends = one.ratio_interval

@@ -1,4 +1,4 @@
-"""Asks the person at the terminal about a call that a contract wants asked about."""
+"""Asks the user at the terminal to confirm a call that a contract guards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = 600
 
 
 def build_confirmation(display: Display) -> Ask | None:
-    """Who answers; None where nobody can: then every such call is refused."""
+    """Returns the prompt; None without a terminal, so that every guarded call is refused."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     one_at_a_time = asyncio.Lock()
@@ -33,7 +33,7 @@ def build_confirmation(display: Display) -> Ask | None:
 
 
 def _answer(question: Question) -> bool:
-    """Anything but a yes is a no; what the agent wrote cannot steer the terminal."""
+    """Returns True only for an explicit yes. Escapes control characters in the agent's text."""
     lines = (
         f"The agent at {question.task} wants to call {question.tool} with",
         f"  {question.arguments[:SHOWN]}",

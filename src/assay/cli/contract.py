@@ -1,4 +1,4 @@
-"""`assay contract`: safety contracts by themselves."""
+"""`assay contract`: reads safety contracts."""
 
 from __future__ import annotations
 

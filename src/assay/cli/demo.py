@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 FILE_CALLS = 60_000
-"""Function calls of a test file at the most: the demo runs its tests some thousand times in all."""
+"""Limit of function calls in a test file: the demo runs its tests several thousand times."""
 SEPARATION_MUTANTS = 8
-"""Mutants that each plan of judging apart is proven on: fewer than `assay synth` takes, for the time of the demo."""
+"""Mutants for validating each separation plan; fewer than `assay synth` uses, to save time."""
 BUDGET = 24
-"""Evaluations that each attempt of the repair policy has."""
+"""Evaluations for each attempt of the repair policy."""
 
 
 class _Demo(NamedTuple):
-    """What the demo was asked for."""
+    """Options of the demo."""
 
     settings: Settings
     tasks: Path
@@ -113,7 +113,7 @@ async def _make(options: _Demo) -> SynthesisReport:
 
 
 def _run(options: _Demo, agent: str, attempts: int) -> str:
-    """One run over the demo's tasks; the forger gets one task, judged by the task's own test script."""
+    """Runs one agent on the demo's tasks. The forger gets one task, judged by the task's own test script."""
     import asyncio
 
     from assay.rollout import RunConfig, start_run
@@ -163,7 +163,7 @@ def _verdict_digest(settings: Settings, runs: list[str]) -> str:
 
 
 def _show_two(settings: Settings, run: str) -> None:
-    """One attempt that passed and one that failed."""
+    """Shows one passed and one failed attempt."""
     from assay.store import RunStore
 
     from .inspect_run import show_trajectory

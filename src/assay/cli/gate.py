@@ -15,7 +15,7 @@ __all__ = ["GateConfig", "gate"]
 
 
 class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is decided, and by which rule."""
+    """The compared configurations and the decision rule."""
 
     base: str
     """What is released: RUN, RUN:AGENT or RUN:AGENT:MODEL."""

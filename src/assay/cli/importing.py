@@ -1,4 +1,4 @@
-"""`assay import`, `assay export` and `assay formats`: other people's runs in, ours out."""
+"""`assay import`, `assay export` and `assay formats`."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def formats(as_json: JsonOption = False) -> None:
 
 
 class _Line:
-    """One line on stderr that is written over while something lasts; none where nobody watches."""
+    """A progress line on stderr that is overwritten; disabled without a terminal."""
 
     def __init__(self) -> None:
         import sys
@@ -170,7 +170,7 @@ class _Line:
         return self
 
     def show(self, text: str) -> None:
-        """Shows how far it has come."""
+        """Shows the progress."""
         from .output import plain
 
         if self._live:

@@ -1,4 +1,4 @@
-"""`assay init`: scaffolds that run green as written."""
+"""`assay init`: scaffolds that pass as generated."""
 
 from __future__ import annotations
 

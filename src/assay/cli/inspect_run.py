@@ -1,4 +1,4 @@
-"""`assay ls` and `assay show`: what ran, and one attempt from its first step to its verdict."""
+"""`assay ls` and `assay show`: lists attempts and shows one attempt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = 1200
 
 
 class _Change(msgspec.Struct, frozen=True):
-    """What is shown of a change in a state's manifest."""
+    """Displayed fields of a change in a state's manifest."""
 
     kind: str
     path: str
@@ -204,7 +204,7 @@ def _show_verdict(verdict: Verdict, when: str = "") -> None:
 
 
 def _addendum_verdicts(trajectory: Trajectory, opened: RunStore) -> Iterator[tuple[int, Verdict]]:
-    """Verdicts that addenda hold on this try."""
+    """Yields the verdicts from addenda on this trial, with the addendum's number."""
     from assay.records import VerdictAdded
     from assay.store import addenda
 
@@ -216,7 +216,7 @@ def _addendum_verdicts(trajectory: Trajectory, opened: RunStore) -> Iterator[tup
 
 
 def _block(text: str) -> str:
-    """Text whose later lines are indented, so that hostile text cannot look like a line of ours."""
+    """Indents later lines, so that hostile text cannot imitate other output."""
     from .output import plain
 
     return plain(text).replace("\n", "\n    ")

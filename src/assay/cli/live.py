@@ -1,6 +1,6 @@
-"""Progress on stderr: a live table on a terminal, sparse lines elsewhere, so that stdout holds nothing but results.
+"""Progress on stderr: a live table on a terminal, sparse lines elsewhere; stdout holds only results.
 
-Of a log that nobody watches the lines get rarer as the run goes on: some dozens in an hour, whatever its size.
+In a CI log, lines become rarer as the run continues: some dozens an hour for any size of run.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ __all__ = ["Display", "LineDisplay", "TableDisplay", "display", "progress_line",
 
 LINE_EVERY_S = 10.0
 RARER = 15
-"""After so many lines' worth of time they come at a fifteenth of the time that has passed."""
+"""After this many intervals, lines follow at a fifteenth of the elapsed time."""
 LONGEST_RUNNING = 4
 WIDE = 60
 
 
 class Display(Tally):
-    """A tally that can make room for a question."""
+    """A tally that can pause for a question."""
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
-        """Nothing is drawn meanwhile."""
+        """Pauses drawing."""
         yield
 
     def tell(self, text: str) -> None:
-        """A line that stays."""
+        """Prints a permanent line."""
         say(text)
 
     def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
@@ -53,7 +53,7 @@ class Display(Tally):
 
 
 class LineDisplay(Display):
-    """One line now and then, and one for each thing that broke."""
+    """Prints occasional progress lines, and one line for each failure."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class LineDisplay(Display):
 
 
 class TableDisplay(Display):
-    """A live table, drawn anew several times a second; what broke stays above it."""
+    """Shows a live table; failures stay above it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class TableDisplay(Display):
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
-        """Nothing is drawn meanwhile."""
+        """Pauses drawing."""
         if self.live is None:
             yield
             return
@@ -91,7 +91,7 @@ class TableDisplay(Display):
             self.live.start()
 
     def tell(self, text: str) -> None:
-        """A line that stays, above the table."""
+        """Prints a permanent line above the table."""
         if self.live is None:
             say(text)
         else:
@@ -100,7 +100,7 @@ class TableDisplay(Display):
 
 @contextmanager
 def display() -> Iterator[Display]:
-    """The display that fits stderr: lines where it is no terminal, one that draws nothing, or the log of a CI."""
+    """Yields a display that fits stderr: a table, lines, or a CI log."""
     if not sys.stderr.isatty() or _is_log():
         yield LineDisplay()
         return
@@ -121,7 +121,7 @@ def _is_log() -> bool:
 
 
 def progress_line(tally: Tally) -> str:
-    """How far it is, in a line."""
+    """Returns the progress as one line."""
     counts = ", ".join(f"{n} {name}" for name, n in tally.outcomes.items() if n)
     spent = [f"{tally.tokens:,} tokens"] * bool(tally.tokens) + [_cost(tally)] * bool(tally.cost_usd or tally.tokens)
     left = tally.seconds_left()
@@ -130,7 +130,7 @@ def progress_line(tally: Tally) -> str:
 
 
 def _cost(tally: Tally) -> str:
-    """What is known to be spent; where some tries have no price, it is at least that."""
+    """Returns the known cost; a lower bound where some trials have no price."""
     if tally.unpriced and not tally.cost_usd:
         return "cost unknown"
     return f"{'at least ' if tally.unpriced else ''}${tally.cost_usd:.4f}"
@@ -143,7 +143,7 @@ def _span(seconds: float) -> str:
 
 
 def render_progress(tally: Tally) -> Group:
-    """The live table, with the attempts that have been running longest under it."""
+    """Renders the live table with the longest-running attempts."""
     from rich.console import Group as RichGroup
     from rich.text import Text
 

@@ -1,8 +1,8 @@
-"""Turns one typed configuration into a command's options, so that no command has a parameter list of its own.
+"""Turns a typed configuration into a command's options; no command has a parameter list of its own.
 
-A field's help is the string under it. Named fields become arguments, tuples become repeated options, mappings become
-repeated `key=value`, and `Limits` becomes `--max-turns`, `--max-tokens`, ... What is not given on the command line
-comes from `--config FILE`, and what is not there either has the field's default.
+The string under a field is its help. Named fields become arguments, tuples repeated options, mappings repeated
+`key=value`, and `Limits` becomes `--max-turns`, `--max-tokens`, ... The command line overrides `--config FILE`, which
+overrides the field's default.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def takes_config(
 
 
 def resolve(struct: type[Config], values: dict[str, Any]) -> Config:
-    """Command line over file over defaults. Raises `UserError` that names the field."""
+    """Merges command line, file and defaults, in that precedence. Raises `UserError` that names the field."""
     path = values.pop("config_file", None)
     data: dict[str, Any] = read_toml(Path(path), struct) if path else {}
     limits = _table(data, "limits", path)
@@ -95,7 +95,7 @@ def resolve(struct: type[Config], values: dict[str, Any]) -> Config:
 
 
 def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Config:
-    """A whole configuration of nested tables from a file. Raises `UserError` that names the field.
+    """Reads a nested configuration from a file. Raises `UserError` that names the field.
 
     Args:
         path: The file.
@@ -126,7 +126,7 @@ def _toml_value(text: str) -> Any:
 
 
 def convert_config(data: dict[str, Any], struct: type[Config], path: str | None) -> Config:
-    """Plain data as a configuration. Raises `UserError` that names the field."""
+    """Converts plain data to a configuration. Raises `UserError` that names the field."""
     try:
         return msgspec.convert(data, struct)
     except msgspec.ValidationError as exc:

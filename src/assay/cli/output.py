@@ -1,4 +1,4 @@
-"""How results and errors reach the user: results on stdout, everything else on stderr."""
+"""Output conventions: results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def say(text: str) -> None:
 
 
 def sparse_lines(what: str, *, every_s: float) -> Callable[[int, int], None]:
-    """Told how many of how many are done, it says so on stderr, at most once in so many seconds."""
+    """Returns a progress callback `(done, total)` that prints to stderr at most once per interval."""
     last = time.monotonic()
 
     def report_progress(done: int, total: int) -> None:
@@ -49,12 +49,12 @@ def sparse_lines(what: str, *, every_s: float) -> Callable[[int, int], None]:
 
 
 def plain(text: str) -> str:
-    """Text that cannot steer a terminal: control characters of hostile text are shown escaped."""
+    """Escapes control characters in hostile text."""
     return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A rich console that never reads markup out of data."""
+    """Returns a rich console with markup disabled."""
     from rich.console import Console as RichConsole
 
     return RichConsole(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=not sys.stdout.isatty())
@@ -62,7 +62,7 @@ def console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def exit_on_errors() -> Iterator[None]:
-    """Bad input ends with one paragraph and exit code 2; a failed boundary with one and exit code 3."""
+    """Maps bad input to exit code 2 and failed boundaries to exit code 3, each with one paragraph."""
     try:
         yield
         sys.stdout.flush()

@@ -15,7 +15,7 @@ __all__ = ["PowerConfig", "power"]
 
 
 class PowerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A plan, or where to take it from."""
+    """A plan, or a configuration to derive it from."""
 
     configuration: str | None = None
     """RUN, RUN:AGENT or RUN:AGENT:MODEL to take tasks, attempts, rate and correlation from."""
@@ -92,7 +92,7 @@ def power(
 
 
 def _measure_configuration(configuration: str | None, store: Path | None) -> dict[str, Any]:
-    """Tasks, attempts, rate and correlation of a configuration that ran."""
+    """Returns tasks, attempts, rate and correlation of a recorded configuration."""
     from assay.statistics import estimate_clustering
 
     from .compare import load_side

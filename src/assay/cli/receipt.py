@@ -1,4 +1,4 @@
-"""`assay receipt` and `assay keys`: what is kept elsewhere, so that a complete rewrite can be seen."""
+"""`assay receipt` and `assay keys`: receipts, kept elsewhere, reveal a complete rewrite."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ keys = typer.Typer(
 
 
 class ReceiptConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a receipt is to hold."""
+    """Contents of a receipt."""
 
     out: str
     """File to write; never over another one."""
@@ -42,7 +42,7 @@ class ReceiptConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Do not recompute the run before; else one that is damaged is refused."""
 
     def __post_init__(self) -> None:
-        """Refuses what has no meaning."""
+        """Rejects `events` without `attempt`."""
         if self.events and self.attempt is None:
             raise UserError("--events puts one attempt's events beside its proof: name it with --attempt")
 

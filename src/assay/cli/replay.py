@@ -1,4 +1,4 @@
-"""`assay replay`: recorded actions, executed again."""
+"""`assay replay`: executes recorded actions again."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _replay_attempts(config: ReplayConfig, settings: Settings, *, as_json: bool)
 
 
 def _newest(settings: Settings) -> str:
-    """The newest run that is no replay itself."""
+    """Returns the newest run that is not a replay."""
     from assay.store import RunStore, list_runs
 
     for name in reversed(list_runs(settings.store)):
@@ -134,7 +134,7 @@ def _row(one: ReplayResult) -> dict[str, str]:
 
 
 def _explain_divergence(one: ReplayResult) -> list[str]:
-    """The first divergence and its cause."""
+    """Returns the first divergence and its cause as lines."""
     comparison = one.comparison
     if comparison is None:
         return [f"{one.attempt}: {one.problem}"]

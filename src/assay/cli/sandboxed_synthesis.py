@@ -1,4 +1,4 @@
-"""What `synth`, `setup` and `demo` share: a backend for making tasks, progress on stderr, and the demo's source."""
+"""Task synthesis in a sandbox with progress on stderr, shared by `synth`, `setup` and `demo`."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ Config = TypeVar("Config")
 Report = TypeVar("Report", bound="CandidateCounts")
 
 DEMO_SOURCE = "networkx"
-"""A real library whose wheel carries its tests."""
+"""A real library whose wheel contains its tests."""
 
 
 def demo_layers() -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Requirements and masked distributions of the tool layers that the demo needs."""
+    """Returns requirements and masked distributions of the demo's tool layers."""
     return [((), (DEMO_SOURCE,))]
 
 
 class SynthesisOutcome(NamedTuple):
-    """The report of making tasks and its cost."""
+    """A synthesis report and its cost."""
 
     report: SynthesisReport
     cost: SynthesisCost
 
 
 async def make_tasks(config: SynthesisConfig) -> SynthesisOutcome:
-    """Synthesises in the best sandbox that works here."""
+    """Synthesises tasks in the best available sandbox."""
     from assay.synthesis import synthesise
 
     return SynthesisOutcome(*await make_in_sandbox(config, synthesise))
 
 
 async def make_in_sandbox(config: Config, synthesise: Callable[..., Awaitable[Report]]) -> tuple[Report, SynthesisCost]:
-    """Runs a function of `assay.synthesis` in the best sandbox that works here; returns its report and the cost."""
+    """Runs a function of `assay.synthesis` in the best available sandbox; returns its report and cost."""
     from assay.environments.workspace.choose import choose_backend
     from assay.synthesis import CostMeter
 
@@ -56,7 +56,7 @@ async def make_in_sandbox(config: Config, synthesise: Callable[..., Awaitable[Re
 
 
 class _Lines:
-    """A line on stderr for each new activity, and now and then while one lasts."""
+    """Prints a line for each new activity, and at intervals while it lasts."""
 
     def __init__(self) -> None:
         self._what, self._last = "", 0.0

@@ -1,4 +1,4 @@
-"""`assay setup`: everything that needs the package index, once."""
+"""`assay setup`: installs everything that needs the package index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several verbs have in common."""
+"""Options that several verbs share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RunArgument = Annotated[
 
 
 def parse_grade(name: str) -> Separation:
-    """Returns the grade of separation of that name. Raises `UserError` for any other name."""
+    """Returns the named grade of separation. Raises `UserError` for an unknown name."""
     from assay.verdicts import SEPARATIONS
 
     if name not in SEPARATIONS:
@@ -43,13 +43,13 @@ def parse_grade(name: str) -> Separation:
 
 
 def settings_with(store: Path | None) -> Settings:
-    """The settings of the process, with another store where one is named."""
+    """Returns the settings of the process, with another store if one is given."""
     settings = Settings.from_environment()
     return settings if store is None else msgspec.structs.replace(settings, store=store)
 
 
 def pick_run(run: str | None, settings: Settings) -> str:
-    """The named run, else the newest. Raises `UserError` where there is none of that name, or none at all."""
+    """Returns the named run, or the newest. Raises `UserError` for an unknown name or an empty store."""
     from assay.store import list_runs, newest_run
 
     names = list_runs(settings.store)

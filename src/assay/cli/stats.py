@@ -110,7 +110,7 @@ def _print(chosen: tuple[str, ...], table_input: TableInput, groups: list[GroupS
 
 
 def _say_more(groups: list[GroupSummary], k: list[int] | None) -> None:
-    """What a row of rates has no place for."""
+    """Prints notes that do not fit into the table."""
     from .output import say
 
     for group in groups:

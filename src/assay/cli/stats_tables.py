@@ -1,4 +1,4 @@
-"""What `assay stats --table` shows beside the rates: the numbers come from `assay.statistics`."""
+"""Tables of `assay stats --table`; `assay.statistics` computes the numbers."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ Rows = list[dict[str, str]]
 
 
 class TableInput(NamedTuple):
-    """What every table is made from."""
+    """Input of every table."""
 
     runs: tuple[str, ...]
     attempts: list[AttemptMeasures]
     options: tuple[str, ...]
-    """Of each run: its agent's options, as one text."""
+    """Agent options of each run, as text."""
     k: int
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
-        """By agent, model and task."""
+        """Counts by agent, model and task."""
         from assay.statistics import count_by_task
 
         return count_by_task(one.outcome for one in self.attempts)
 
 
 class Table(NamedTuple):
-    """One table: its numbers, and how they are shown."""
+    """A table: its computation and its rendering."""
 
     make: Callable[[TableInput], Any]
     rows: Callable[[Any], Rows]
@@ -43,7 +43,7 @@ class Table(NamedTuple):
 
 
 def read_option_levels(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
-    """The agent options of each run, `-` where there are none, or none is known."""
+    """Returns the agent options of each run; `-` for missing ones."""
     from assay.store import RunStore
 
     found = []
@@ -210,7 +210,7 @@ def _score_rows(cards: dict[str, ReportCard]) -> Rows:
 
 
 class ReliabilityRow(NamedTuple):
-    """How far one configuration repeats itself."""
+    """Run-to-run consistency of one configuration."""
 
     agent: str
     model: str | None
@@ -269,4 +269,4 @@ TABLES: dict[str, Table] = {
         _ranking, _ranking_rows, "a ranking needs three configurations that were judged at the same tasks"
     ),
 }
-"""Beside `rates`, in the order in which they are shown."""
+"""Tables beside `rates`, in display order."""

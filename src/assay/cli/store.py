@@ -1,4 +1,4 @@
-"""`assay seal` and `assay gc`: what happens to stored runs."""
+"""`assay seal` and `assay gc`."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def questions(config: QuestionTasksConfig, as_json: JsonOption = False) -> None:
 
 
 def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bool) -> Any:
-    """Makes tasks, writes the cost beside them and prints it, or all as JSON; returns the report."""
+    """Makes tasks, writes the cost beside them and prints it; returns the report."""
     import asyncio
     from pathlib import Path
 

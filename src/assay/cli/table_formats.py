@@ -1,4 +1,4 @@
-"""Tables for other programs: Markdown, CSV and LaTeX. Hostile text stays text in each of them."""
+"""Tables as Markdown, CSV and LaTeX, with hostile text escaped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FormOption = Annotated[
 
 
 def format_rows(rows: Sequence[dict[str, str]], form: str) -> str:
-    """The table as text of that form; columns in the order in which rows name them.
+    """Renders rows in a format; columns in order of first appearance.
 
     Raises:
         UserError: No such form for tables.
@@ -65,7 +65,7 @@ def _markdown(lines: Sequence[Sequence[str]]) -> str:
 
 
 def _csv(lines: Sequence[Sequence[str]]) -> str:
-    """A cell that a spreadsheet would take for a formula gets an apostrophe; numbers stay numbers."""
+    """Prefixes cells that look like formulas with an apostrophe; numbers stay numbers."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([[_inert(cell) for cell in line] for line in lines])
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""Text tables of summaries; the numbers come from `assay.statistics`."""
+"""Text tables of summaries; `assay.statistics` computes the numbers."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = [
 def summarise_runs(
     root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 4), require: Separation = "unknown"
 ) -> list[GroupSummary]:
-    """Summaries over the deciding tries of some runs, by agent and model; `require` as `load_measures`."""
+    """Returns summaries over deciding trials by agent and model; `require` as in `load_measures`."""
     from assay.statistics import summarise
 
     return list(summarise(load_outcomes(root, runs, require), ks=ks))
 
 
 def required_by(root: Path, run: str) -> Separation:
-    """Returns the grade of separation that a run was asked to require of its passes (`RunConfig.require`)."""
+    """Returns the grade of separation that a run requires of its passes (`RunConfig.require`)."""
     from assay.store import RunStore
     from assay.verdicts import SEPARATIONS
 
@@ -46,13 +46,13 @@ def required_by(root: Path, run: str) -> Separation:
 
 
 def load_outcomes(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[AttemptOutcome]:
-    """What came of every attempt of some runs, as far as it is decided; `require` as `load_measures`."""
+    """Returns the decided attempts' outcomes; `require` as in `load_measures`."""
     return [one.outcome for one in load_measures(root, runs, require)]
 
 
 def load_measures(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[AttemptMeasures]:
-    """The decided attempts of some runs; `source` is a run's place among them. A pass below the grade of separation
-    that is required counts as doubtful."""
+    """Returns the decided attempts of some runs; `source` is the index of the run. A pass below the required grade of
+    separation counts as doubtful."""
     from assay.analysis.columns import measure_attempts
     from assay.store import RunStore, check_rows, current_verdicts_of, final_rows
 
@@ -70,7 +70,7 @@ def load_measures(root: Path, runs: Sequence[str], require: Separation = "unknow
 
 
 def print_summaries(groups: Sequence[GroupSummary], form: str = "text") -> None:
-    """A table of summaries on stdout."""
+    """Prints a table of summaries."""
     rows = []
     for group in groups:
         rows.append(
@@ -103,7 +103,7 @@ def _at_k(group: GroupSummary) -> dict[str, str]:
 
 
 def interval_text(estimate: Estimate | None) -> str:
-    """A value with its interval."""
+    """Formats a value with its interval."""
     if estimate is None or estimate.value is None:
         return "-"
     if estimate.low is None or estimate.high is None:
@@ -112,7 +112,7 @@ def interval_text(estimate: Estimate | None) -> str:
 
 
 def print_rows(rows: Sequence[dict[str, str]], *, empty: str = "nothing to show", form: str = "text") -> None:
-    """A table on stdout; hostile text cannot steer the terminal. Piped, each row is one line.
+    """Prints a table, with control characters escaped; one line per row if piped.
 
     `form` is one of `FORMS`.
     """

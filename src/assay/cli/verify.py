@@ -1,4 +1,4 @@
-"""`assay verify`: whether a stored run is still what was recorded, and whether its verdicts hold."""
+"""`assay verify`: checks the integrity of a stored run and re-judges its verdicts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN = 40
 
 
 class VerifyConfig(ReverifyConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a run is held against, beside itself."""
+    """References that a run is compared with."""
 
     receipt: str | None = None
     """Compare the run with a receipt of it that was kept elsewhere (`assay receipt`)."""
@@ -114,7 +114,7 @@ class _ReceiptCheck(NamedTuple):
 
 
 def _read_receipt(receipt: str, key: str | None) -> _ReceiptCheck:
-    """What the run is compared with; read before anything slow begins."""
+    """Reads the receipt and the key, before slow work starts."""
     from assay.store import public_key, read_receipt
 
     return _ReceiptCheck(read_receipt(Path(receipt)), None if key is None else public_key(key))

@@ -18,7 +18,7 @@ _MIB = 1 << 20
 
 
 class _Target(NamedTuple):
-    """What is to be looked at."""
+    """The store or run to show."""
 
     root: Path
     run: str | None
@@ -142,7 +142,7 @@ async def _serve_pages(chosen: _Target, port: int, *, no_open: bool) -> None:
 
 
 def _open(url: str) -> None:
-    """Opens a browser where there is a screen; one in the terminal would take it away."""
+    """Opens a graphical browser; a text browser would take over the terminal."""
     import sys
     import webbrowser
 

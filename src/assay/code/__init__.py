@@ -1,1 +1,1 @@
-"""What is known of program text and test runs. Pure: it runs nothing, opens nothing."""
+"""Analysis of program text and test reports. Pure: runs no code, opens no file."""

@@ -1,4 +1,4 @@
-"""Which local names of a function can be exchanged for fresh ones, and all the places where they stand."""
+"""Finds local names of a function that can be renamed safely, with all their occurrences."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ READS_NAMES = re.compile(
     r"\b(?:locals|vars|eval|exec|dir|globals|_getframe|f_locals|currentframe|getsource|co_varnames|__code__|inspect|"
     r"numba|njit|numexpr|breakpoint)\b"
 )
-"""A file that has one of these words may look at its own names."""
+"""A file that contains one of these words may inspect its own names."""
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef,
            ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # fmt: skip
 
 
 def renamable(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, list[ast.Name]]:
-    """Local variable to every name node that means it, in the function and in what is nested in it.
+    """Maps local variables to their name nodes in the function and in nested scopes.
 
     Left out: parameters; names bound otherwise than by assignment (imports, handlers, patterns, functions, classes),
     declared global or nonlocal, or bound again by anything nested; names in f-strings, whose places are unreliable
@@ -51,7 +51,7 @@ def renamable(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, lis
 
 
 def _own(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """The nodes of the function's own scope; of a nested scope only the node itself."""
+    """Yields the nodes of the function's own scope; of a nested scope only its top node."""
     pending: list[ast.AST] = list(body)
     while pending:
         node = pending.pop()
@@ -74,7 +74,7 @@ def _bound_otherwise(node: ast.AST) -> Iterator[str]:
 
 
 def _bound_inside(scope: ast.AST) -> set[str]:
-    """Every name that a nested scope binds, itself or further in; a walrus in a comprehension binds outside of it."""
+    """Returns every name bound in nested scopes; a walrus in a comprehension binds outside of it."""
     found: set[str] = set()
     for node in ast.walk(scope):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):

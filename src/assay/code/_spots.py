@@ -1,4 +1,4 @@
-"""The places of a program where an operator may act: each syntax node with what surrounds it.
+"""Syntax nodes where an operator may act, with their context.
 
 Left out are docstrings, annotations, type aliases, `__all__`, the inside of f-strings (its positions are unreliable
 before Python 3.12) and everything under `if TYPE_CHECKING`.
@@ -25,20 +25,20 @@ class Replacement(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """A node in its place."""
+    """A node with its context."""
 
     node: ast.AST
     parent: ast.AST
     field: str
-    """The parent's field that holds the node."""
+    """Field of the parent that holds the node."""
     function: str
-    """Qualified name of the function that it is or stands in; empty at module or class level."""
+    """Qualified name of the containing function; empty at module or class level."""
     names: tuple[str, ...]
-    """The local names of that function, parameters first, in order of appearance."""
+    """Local names of that function, parameters first, in order of appearance."""
 
 
 def spots(program: Program) -> Iterator[Spot]:
-    """Every spot, in the order of the text."""
+    """Yields every spot, in text order."""
     root = Spot(program.tree, program.tree, "", "", ())
     yield from _below(root, "")
 
@@ -100,7 +100,7 @@ def _local_names(node: AnyFunction) -> tuple[str, ...]:
 
 
 def operator_span(program: Program, left: ast.expr, right: ast.expr) -> Span | None:
-    """Where the operator between two operands stands: the text between them without space, brackets and comments."""
+    """Returns the span of the operator between two operands, without space, brackets and comments."""
     start, end = program.span(left).end, program.span(right).start
     text, at, found = program.text, start, []
     while at < end:

@@ -1,9 +1,8 @@
-"""A batch of test runs, each on its own version of the program, as data: what is asked, and what came back.
+"""Batches of test runs as data: requests and results.
 
-The program that runs a batch is `assay.environments.payload.FORKED_TESTS`. It is copied into a sandbox and runs there
-with the tool layer's Python as `forked_tests.py REQUEST REPLY`.
-The reply was written in reach of the code under test: it is a measurement for whoever makes tasks or repairs programs,
-never a verdict.
+`assay.environments.payload.FORKED_TESTS` runs a batch. It is copied into a sandbox and runs there with the tool layer's
+Python as `forked_tests.py REQUEST REPLY`. The code under test can write the reply, so it is a measurement, never a
+verdict.
 """
 
 from __future__ import annotations
@@ -22,20 +21,19 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
 
     id: str
     tests: tuple[str, ...]
-    """What pytest is to run: absolute paths of files, or `path::name`."""
+    """Pytest targets: absolute paths, or `path::name`."""
     write: dict[str, str | None] = {}
-    """Texts that files have for this run alone, by absolute path, None where there is no such file; afterwards the
-    files are as before."""
+    """Absolute path to temporary content, for this run alone; None removes the file."""
     measure: bool = False
-    """Record which lines each test ran."""
+    """Record the lines that each test runs."""
     explain: bool = False
-    """Rewrite assertions, so that messages say what differed. Slower."""
+    """Rewrite assertions for detailed messages. Slower."""
     give_up_on: tuple[str, ...] = ()
-    """Stop once all of these tests have failed: nothing was gained. They run first."""
+    """Stop once all of these tests have failed. They run first."""
     cpu_s: float = 30.0
-    """CPU seconds after which the run is ended."""
+    """CPU time limit in seconds."""
     more_cpu_s: float = 0.0
-    """CPU seconds more, once one of the tests of `give_up_on` has passed."""
+    """Additional CPU seconds, once a test of `give_up_on` has passed."""
 
 
 class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,65 +41,63 @@ class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
 
     jobs: tuple[Job, ...]
     root: str
-    """Where the tests run: working directory and pytest's root; test names are relative to it."""
+    """Working directory and pytest root; test names are relative to it."""
     paths: tuple[str, ...] = ()
-    """In front of `sys.path`."""
+    """Entries in front of `sys.path`."""
     preload: tuple[str, ...] = ()
     """Modules whose standard-library imports are made once, before forking."""
     cover: tuple[str, ...] = ()
-    """Folders whose lines are recorded by jobs that measure."""
+    """Folders whose lines measuring jobs record."""
     seed: int = 0
-    """What `random` is seeded with in each run."""
+    """Seed of `random` in each run."""
     stop_when_green: bool = False
-    """Leave out the jobs after the first one whose tests all pass."""
+    """Skip the jobs after the first one whose tests all pass."""
     warm: bool = False
-    """The jobs differ in what they write alone: collect the tests of the first one once, and give each later process
-    the new code of the functions that changed instead of reading everything again. A change that is not inside
-    functions, or cannot be made that way, is run as usual."""
+    """Collect the tests of the first job once and patch only changed functions in later processes. For jobs that differ
+    in `write` alone. Other changes run as usual."""
 
 
 class RunOutcome(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
-    """What one test did. The messages are text of the program under test."""
+    """Result of one test. The messages are text of the program under test."""
 
     outcome: Literal["passed", "failed", "error", "skipped"]
     cpu_ms: float = 0.0
     type: str = ""
-    """Name of the exception, where it failed."""
+    """Name of the exception, for a failure."""
     message: str = ""
     line: int = 0
-    """The line of the test's own file that it failed on; 0 where it did not get there."""
+    """Failing line in the test's own file; 0 where it was not reached."""
     frames: tuple[tuple[str, int], ...] = ()
-    """Where the exception went through the program's own files: path and line, innermost first."""
+    """Path and line of the exception's frames in the program's own files, innermost first."""
 
 
 class JobResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one job did."""
+    """Result of one job."""
 
     id: str
     ended: Literal["done", "time", "died"]
     """`time`: its CPU seconds or three times that in wall time were spent; `died`: the process ended otherwise."""
     exit_code: int = 0
-    """Pytest's own."""
+    """Exit code of pytest."""
     tests: dict[str, RunOutcome] = {}
     covered: dict[str, dict[str, tuple[int, ...]]] = {}
-    """Test to file to the lines that it ran, where the job measured."""
+    """Test to file to executed lines, for measuring jobs."""
     calls: dict[str, int] = {}
-    """Test to the function calls that it made, counted up to a limit, where the job measured: a cost that is the same
-    each time."""
+    """Test to its number of function calls up to a limit, for measuring jobs: a deterministic cost."""
     drew: tuple[str, ...] = ()
-    """Tests that drew from, or seeded, the random numbers that a whole process shares."""
+    """Tests that used or seeded the process-wide random state."""
     problems: tuple[str, ...] = ()
-    """Errors of collecting, one text each."""
+    """Collection errors."""
     cpu_s: float = 0.0
 
 
 def write_request(batch: Batch) -> bytes:
-    """The batch as the runner reads it."""
+    """Encodes the batch for the runner."""
     return msgspec.json.encode(batch)
 
 
 def read_reply(data: bytes) -> tuple[JobResult, ...]:
-    """The results, in the order of the jobs; a job that the runner did not come to is missing.
+    """Returns the results in job order; jobs that were not reached are missing.
 
     Raises:
         ValueError: The reply is no reply of a runner, or too large.

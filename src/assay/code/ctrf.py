@@ -1,7 +1,7 @@
 """Reads the Common Test Report Format (JSON, `results.tests` with a status each, `results.summary` with counts).
 
-A file that a test run wrote, and that its code under test may have written instead: a claim to check others against.
-A summary that contradicts its own tests is malformed, as nothing honest writes that.
+The code under test may have written the file, so it is a claim to compare with others. A summary that contradicts its
+own tests is malformed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Document(msgspec.Struct):
 
 
 def read_ctrf(data: bytes) -> TestReport:
-    """The report in a CTRF document. Raises `ValueError` where it is none, or contradicts itself."""
+    """Returns the report in a CTRF document. Raises `ValueError` for a malformed or contradictory one."""
     if len(data) > MOST_BYTES:
         raise ValueError(f"a CTRF file of {len(data)} bytes; at most {MOST_BYTES} are read")
     try:

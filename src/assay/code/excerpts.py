@@ -1,7 +1,6 @@
-"""Excerpts of modules: the top-level statements in which given functions stand, and what those need of the module.
+"""Excerpts of modules: the top-level statements that contain given functions, and their dependencies in the module.
 
-For a reader who is to follow one call. Pure: nothing is run. An excerpt says itself whether it is complete as far as
-names tell: a name that is used and bound nowhere in the excerpts is missing.
+Meant for readers who follow one call. Pure. `missing_names` tells whether an excerpt is complete.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def excerpt_module(text: str, functions: Collection[int]) -> Excerpt:
 
 
 def missing_names(excerpts: Mapping[str, Excerpt], own: Iterable[str]) -> frozenset[str]:
-    """Returns the names that the excerpts use and none of them binds, builtins excepted.
+    """Returns names that the excerpts use and do not bind, without builtins.
 
     A name imported from the package itself is bound only where another excerpt defines it.
 
@@ -97,7 +96,7 @@ def _docstring_lines(node: ast.stmt) -> set[int]:
 
 
 class _Names(ast.NodeVisitor):
-    """Collects names that are read, those in annotations excepted: nothing needs them when a call runs."""
+    """Collects the names that are read, without annotations."""
 
     def __init__(self) -> None:
         self.read: set[str] = set()
@@ -129,7 +128,7 @@ def _used(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _binds(node: ast.stmt) -> set[str]:
-    """The names that a top-level statement binds in the module."""
+    """Returns the names that a top-level statement binds in the module."""
     if isinstance(node, Statement):
         return {node.name}
     found = set()
@@ -144,7 +143,7 @@ def _binds(node: ast.stmt) -> set[str]:
 
 
 def _bound_inside(node: ast.AST) -> set[str]:
-    """The names that a statement binds anywhere in it, imports of the form `from x import y` excepted."""
+    """Returns the names that a statement binds anywhere inside, without imports of the form `from x import y`."""
     names = set()
     for inner in ast.walk(node):
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store | ast.Del):

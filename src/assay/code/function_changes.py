@@ -1,4 +1,4 @@
-"""Compares two versions of a program file: which functions differ, and does anything else."""
+"""Compares two versions of a program file by function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ChangedFunction(NamedTuple):
     name: str
     """Qualified within the module."""
     line: int
-    """Of the first decorator, or of `def`."""
+    """Line of the first decorator, or of `def`."""
 
     @property
     def last_name(self) -> str:
@@ -28,12 +28,12 @@ class ChangedFunction(NamedTuple):
 
 
 class FunctionChanges(NamedTuple):
-    """How one version differs from another."""
+    """Differences between two versions."""
 
     functions: tuple[ChangedFunction, ...]
-    """Differences inside functions; a function that the second version lacks is one, too."""
+    """Changed or removed functions."""
     outside: bool
-    """Something differs outside of function bodies: a signature, a decorator, a class, a constant, a new function."""
+    """Something outside function bodies differs: a signature, a decorator, a class, a constant, a new function."""
 
 
 def compare_functions(first: str, second: str) -> FunctionChanges:

@@ -1,7 +1,7 @@
-"""Reads JUnit XML, as pytest, surefire and their kin write it.
+"""Reads JUnit XML, as pytest, surefire and similar tools write it.
 
-Covered: a document type declaration is refused before parsing, so no entity is ever expanded or fetched; size, depth
-and number of tests are bounded; elements are dropped as they are read. Not covered: whether the file tells the truth.
+Covered: document type declarations are refused before parsing, so no entity is expanded or fetched; size, depth and
+number of tests are bounded; elements are dropped as they are read. Not covered: the truth of the report.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Reader:
         self._case, self._status, self._message = attributes, "passed", ""
 
     def _outcome(self, tag: str, attributes: dict[str, str]) -> None:
-        """The worst of several outcomes stands: a case that failed and was then called skipped has failed."""
+        """Keeps the worst of several outcomes of a case."""
         found: TestStatus
         if tag in ("failure", "error"):
             found = "failed" if tag == "failure" else "error"
@@ -67,7 +67,7 @@ class _Reader:
             self._case = None
 
     def data(self, _: str) -> None:
-        """Text is not kept."""
+        """Ignores text."""
 
     def close(self) -> list[TestResult]:
         return self.results
@@ -82,7 +82,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _refuse_doctype(data: bytes) -> None:
-    """Raises where a document type is declared; a parser without a tree, stopped at the first element."""
+    """Raises on a document type declaration; parses up to the first element."""
 
     class FirstElement(Exception):
         pass
@@ -103,7 +103,7 @@ def _refuse_doctype(data: bytes) -> None:
 
 
 def read_junit(data: bytes) -> TestReport:
-    """The report in a JUnit XML document. Raises `ValueError` where it is none."""
+    """Returns the report in a JUnit XML document. Raises `ValueError` for any other input."""
     if len(data) > MOST_BYTES:
         raise ValueError(f"a JUnit file of {len(data)} bytes; at most {MOST_BYTES} are read")
     reader = _Reader()

@@ -1,11 +1,10 @@
-"""Mutation operators on the syntax tree that leave every other character of the file as it was.
+"""Mutation operators on the syntax tree that preserve every other character of the file.
 
-For synthesis, which breaks working code with them, and for `repair`, which tries the same alphabet backwards. Because
-the two share their alphabet, `repair`'s rate on such tasks is a self-check of the plumbing, not a score. Pure and
-deterministic: the same text gives the same sites in the same order. Not a judge: whether a changed program is
-noticeably wrong is for tests to say; `source.equivalent` only finds changes that no test could notice.
+Synthesis breaks working code with them, and `repair` applies the same alphabet backwards. Because both share the
+alphabet, `repair`'s rate on such tasks is a self-check, not a score. Pure and deterministic. Tests decide whether a
+change is noticeable; `source.equivalent` only finds changes that no test could notice.
 
-An operator whose `undone_by` is empty throws something away (a statement, a value) that its result no longer shows.
+An operator with an empty `undone_by` discards a statement or value that its result no longer shows.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ class Operator(NamedTuple):
 
 
 class Site(NamedTuple):
-    """One change that can be made to one text: characters `start` to `end` become `text`."""
+    """One possible change of one text: characters `start` to `end` become `text`."""
 
     operator: str
     line: int
     function: str
-    """Qualified name of the function it is in; empty at module or class level."""
+    """Qualified name of the containing function; empty at module or class level."""
     start: int
     end: int
     before: str
@@ -81,7 +80,7 @@ _ALL = (
 OPERATORS: dict[str, Operator] = {o.name: o for o in _ALL}
 """Every mutation operator, by name."""
 FEATURE = _operator(statements.body_removed)
-"""Takes a function's body away and keeps its docstring: what is left to do is a feature, not a bug."""
+"""Removes a function's body and keeps its docstring, which makes a feature task."""
 WIDER: dict[str, Operator] = {
     o.name: o
     for o in (
@@ -95,7 +94,7 @@ WIDER: dict[str, Operator] = {
         _operator(wider.decorator_removed),
     )
 }
-"""More, for measuring how much a verifier notices; no task is made with them, and `repair` does not know them."""
+"""Further operators for measuring verifiers; neither synthesis nor `repair` uses them."""
 _UNDOING = (
     *(o for o in _ALL if any(o.name in other.undone_by for other in _ALL)),
     _operator(expressions.sign_added, "sign_removed"),
@@ -105,7 +104,7 @@ _UNDOING = (
 
 
 def find_sites(text: str, operators: Collection[str] | None = None) -> tuple[Site, ...]:
-    """Every site of the named operators (default: all of `OPERATORS`), in the order of the text.
+    """Returns every site of the named operators (default: all of `OPERATORS`), in text order.
 
     Raises:
         SourceError: The text is no Python program.
@@ -117,7 +116,7 @@ def find_sites(text: str, operators: Collection[str] | None = None) -> tuple[Sit
 
 
 def repair_candidates(text: str, lines: Collection[int] | None = None) -> tuple[Site, ...]:
-    """Every change of the repair alphabet that starts on one of `lines` (default: anywhere), in text order.
+    """Returns the changes of the repair alphabet that start on one of `lines` (default: anywhere), in text order.
 
     Raises:
         SourceError: The text is no Python program.
@@ -147,12 +146,12 @@ def _on_lines(spot: Spot, lines: frozenset[int]) -> bool:
 
 
 def apply(text: str, site: Site) -> str:
-    """The text with one change made. Raises `SourceError` where the site belongs to another text."""
+    """Returns the text with one change. Raises `SourceError` for a site of another text."""
     return apply_all(text, (site,))
 
 
 def apply_all(text: str, sites: Sequence[Site]) -> str:
-    """The text with several changes made, all of them sites of this very text.
+    """Returns the text with several changes, all of them sites of this text.
 
     Raises:
         SourceError: Two of them overlap, or one belongs to another text.

@@ -1,8 +1,8 @@
-"""Unified diffs: read, and applied to texts. Pure; nothing is guessed and nothing is half applied.
+"""Reads unified diffs and applies them to texts. Pure; a patch applies completely or not at all.
 
-Covered: added, changed, removed and renamed files; git's headers and plain ones; hunks that moved, where their lines
-stand at one place alone near where they should. Not covered: binary patches, which are an error, and modes other than
-the execute bit of a new file. A patch is as untrusted as who submitted it: paths that leave the folder are errors.
+Covered: added, changed, removed and renamed files; git and plain headers; moved hunks with one match nearby. Not
+covered: binary patches, which are an error, and modes except the execute bit of a new file. Patches are untrusted:
+paths outside the folder are errors.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ __all__ = ["FilePatch", "Hunk", "PatchError", "apply_patch", "read_patch"]
 
 MOST_BYTES = 64 << 20
 MOST_MOVED, MOST_MOVED_LINES = 2_000, 1_000
-"""How far a hunk may have moved, and how long one that moved may be: looking for it costs their product."""
+"""Search distance for a moved hunk, and its maximum length; the cost is their product."""
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _GIT = re.compile(r"diff --git (?:a/(.+?) b/(.+)|\"a/(.+?)\" \"b/(.+)\")")
 _NO_NEWLINE = "\\ No newline at end of file"
 
 
 class PatchError(ValueError):
-    """The text is no unified diff that can be applied; the message says where and why."""
+    """The text is not an applicable unified diff; the message says where and why."""
 
 
 class Hunk(NamedTuple):
-    """Lines, with their ends, that stand at the 1-based line `at` and what takes their place."""
+    """Lines at the 1-based line `at`, with line ends, and their replacement."""
 
     at: int
     before: tuple[str, ...]
@@ -35,7 +35,7 @@ class Hunk(NamedTuple):
 
 
 class FilePatch(NamedTuple):
-    """What becomes of one file. `old` is None for an added file, `new` for a removed one."""
+    """Changes of one file. `old` is None for an added file, `new` for a removed one."""
 
     old: str | None
     new: str | None
@@ -44,7 +44,7 @@ class FilePatch(NamedTuple):
 
 
 def read_patch(text: str) -> tuple[FilePatch, ...]:
-    """The files of a patch, in order. Raises `PatchError`."""
+    """Returns the files of a patch, in order. Raises `PatchError`."""
     if len(text) > MOST_BYTES:
         raise PatchError(f"the patch is larger than {MOST_BYTES >> 20} MiB")
     lines = text.splitlines(keepends=True) if "\f" not in text else re.findall(r"[^\n]*\n|[^\n]+", text)
@@ -52,7 +52,7 @@ def read_patch(text: str) -> tuple[FilePatch, ...]:
 
 
 def apply_patch(patch: FilePatch, before: str | None) -> str | None:
-    """The new text of a file; None where it is removed.
+    """Returns the new text of a file; None for a removed one.
 
     Args:
         patch: Of this file.
@@ -80,7 +80,7 @@ def apply_patch(patch: FilePatch, before: str | None) -> str | None:
 
 
 def _find_hunk(lines: Sequence[str], hunk: Hunk, done: int) -> int | None:
-    """Where a hunk's lines stand: where it says, else at the one other place."""
+    """Returns the index of a hunk's lines: at the stated line, else at the only match nearby."""
     before = list(hunk.before)
     stated = hunk.at - 1 if before else hunk.at
     if stated >= done and lines[stated : stated + len(before)] == before:
@@ -177,7 +177,7 @@ class _Reader:
 
 
 def _name(text: str) -> str | None:
-    """A file's name without its side, its time and its quotes; None for the file that is none."""
+    """Returns a file's name without prefix, time and quotes; None for `/dev/null`."""
     name = text.partition("\t")[0].strip()
     if name == "/dev/null":
         return None

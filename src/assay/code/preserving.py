@@ -1,9 +1,9 @@
-"""Rewrites of Python text that mean the same: for asking a verifier whether it judges behaviour or wording.
+"""Semantics-preserving rewrites of Python text, for testing whether a verifier judges behaviour or wording.
 
-Each takes a text and the lines that may be touched, and gives the new text, or None where it finds nothing to rewrite.
-They leave out whatever could see the difference: names that code looks at as data (`locals`, `eval`, frames),
-docstrings that code reads, statements that could depend on each other. Still seen: by a program that reads its own
-source or line numbers, in the messages of `UnboundLocalError`, in the order of a module's or a class's names.
+Each takes a text and the editable lines, and returns the new text, or None without a match. They skip names that code
+inspects (`locals`, `eval`, frames), docstrings that code reads, and statements that could depend on each other. A
+program can still notice a rewrite by reading its own source or line numbers, the messages of `UnboundLocalError`, or
+the order of names in a module or class.
 
 Invariant: pure and deterministic; the result parses.
 """
@@ -51,7 +51,7 @@ def spaced(text: str, lines: Collection[int]) -> str | None:
 
 
 def _begins(program: Program, line: int) -> bool:
-    """Whether the line is a statement's own from its first column, and no continuation of the one before."""
+    """Returns whether the line begins a statement in its first column."""
     content, previous = program.lines[line - 1], program.lines[line - 2] if line > 1 else ""
     return not content[:1].isspace() and not previous.rstrip("\r\n").endswith("\\")
 
@@ -133,7 +133,7 @@ def _independent(owner: ast.AST, one: ast.stmt, two: ast.stmt) -> bool:
 
 
 def _plain_function(node: ast.FunctionDef | ast.AsyncFunctionDef, names: set[str]) -> bool:
-    """Whether defining it runs nothing but the definition."""
+    """Returns whether defining it runs nothing but the definition."""
     given = node.args
     defaults = [*given.defaults, *(d for d in given.kw_defaults if d is not None)]
     annotations = [a.annotation for a in (*given.posonlyargs, *given.args, *given.kwonlyargs) if a.annotation]
@@ -144,7 +144,7 @@ def _plain_function(node: ast.FunctionDef | ast.AsyncFunctionDef, names: set[str
 
 
 def _inert(node: ast.expr, safe: set[str]) -> bool:
-    """Whether evaluating it runs no code of anybody's and cannot fail."""
+    """Returns whether evaluating it runs no foreign code and cannot fail."""
     if isinstance(node, ast.Tuple | ast.List):
         return all(_inert(item, safe) for item in node.elts)
     if isinstance(node, ast.Dict):
@@ -219,7 +219,7 @@ def _touches(node: ast.stmt, lines: Collection[int]) -> bool:
 
 
 def _proved(text: str, new: str) -> str | None:
-    """The new text where its syntax tree is the old one's."""
+    """Returns the new text if its syntax tree is unchanged, else None."""
     try:
         return new if new != text and ast.dump(parse_tree(new)) == ast.dump(parse_tree(text)) else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -227,7 +227,7 @@ def _proved(text: str, new: str) -> str | None:
 
 
 def _safe(rewrite: Preserving) -> Preserving:
-    """What is no program, or would not be one afterwards, is not rewritten."""
+    """Wraps a rewrite to return None for text that does not parse, before or after."""
 
     def rewritten(text: str, lines: Collection[int]) -> str | None:
         try:
@@ -249,4 +249,4 @@ def _named() -> Iterator[tuple[str, Preserving]]:
 
 
 PRESERVING: dict[str, Preserving] = dict(_named())
-"""Name to rewrite: text and lines that may be touched to the new text, or None. Never raises for any text."""
+"""Name to rewrite. A rewrite returns the new text or None and never raises."""

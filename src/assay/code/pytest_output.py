@@ -1,7 +1,6 @@
-"""Reads what pytest prints: the short summary (`-rA`) and the last line with its counts.
+"""Reads pytest's output: the short summary (`-rA`) and the final line with counts.
 
-Text on a terminal is the weakest witness there is: whoever runs in the tests' process can print it. Use it to
-contradict a claim, never alone to support one.
+Any code in the tests' process can print such text. Use it to contradict a claim, never alone to support one.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _SKIPPED = re.compile(r"^\[(\d{1,9})\] (.*)$")
 
 
 def read_pytest_output(text: str) -> TestReport:
-    """The report in a terminal's text. Raises `ValueError` where there is no line with counts.
+    """Returns the report in terminal text. Raises `ValueError` without a line of counts.
 
     Several runs in one text are added up, so that a second, printed one cannot hide the failures of the first.
     """

@@ -1,9 +1,7 @@
-"""Test results in one shape, whoever wrote them.
+"""Test results in one format, for the readers `pytest_output`, `ctrf` and `junit`.
 
-For the readers beside it (`pytest_output`, `ctrf`, `junit`) and for what judges them. It runs nothing and believes
-nothing: a report is what somebody claims, and `disagreements` says where two claims about one run do not fit.
-
-Invariant: hostile input makes a reader raise `ValueError` or return a report; nothing else, and in bounded memory.
+A report is a claim; `disagreements` lists contradictions between two claims about one run. Invariant: on hostile input
+a reader raises `ValueError` or returns a report, in bounded memory.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ class TestResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How many tests of each status."""
+    """Number of tests by status."""
 
     passed: int = 0
     failed: int = 0
@@ -69,14 +67,14 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TestReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A run of tests as one source tells it. `counts` may cover more tests than `tests` names."""
+    """A test run as one source reports it. `counts` may cover more tests than `tests`."""
 
     __test__ = False
 
     counts: Counts
     tests: tuple[TestResult, ...] = ()
     source: str = ""
-    """Who told: `pytest`, `ctrf`, `junit`, `recorder`."""
+    """`pytest`, `ctrf`, `junit` or `recorder`."""
 
 
 def count(results: Iterable[TestResult]) -> Counts:
@@ -85,7 +83,7 @@ def count(results: Iterable[TestResult]) -> Counts:
 
 
 def make_report(results: Iterable[TestResult], source: str, counts: Counts | None = None) -> TestReport:
-    """A report with its counts taken from the results, or given. Raises `ValueError` beyond `MOST_TESTS`."""
+    """Returns a report with given counts, or counts of the results. Raises `ValueError` beyond `MOST_TESTS`."""
     kept: list[TestResult] = []
     for result in results:
         if len(kept) >= MOST_TESTS:
@@ -104,7 +102,7 @@ def exit_claim(exit_code: int) -> Literal["passed", "failed", "nothing ran", "br
 
 
 def disagreements(one: TestReport, other: TestReport) -> tuple[str, ...]:
-    """Where two reports about one run contradict each other, in words.
+    """Returns the contradictions between two reports about one run, as text.
 
     Only contradictions: a test that one of them does not name is none, as reports differ in what they cover.
     """

@@ -1,7 +1,7 @@
-"""Program text as spans: where each syntax node stands, what functions there are, whether two texts are one program.
+"""Program text as spans: positions of syntax nodes, functions, and equivalence of two texts.
 
-For whoever changes one place of a file and must leave every other character as it was. Not a formatter and not a type
-checker; it never runs what it reads. Invariant: every span is a pair of character offsets into the very text given.
+Used to change one place of a file and preserve every other character. It never runs the text. Invariant: every span is
+a pair of character offsets into the given text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 MAX_SOURCE_CHARS = 2_000_000
-"""Longer texts are refused: the parser's memory grows with a factor of several hundred."""
+"""Longer texts are refused: the parser's memory grows by a factor of several hundred."""
 _PARSING = threading.Lock()
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.comprehension, ast.Assert)
@@ -35,7 +35,7 @@ AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class SourceError(ValueError):
-    """The text is no Python program that can be worked on."""
+    """The text is not a Python program that can be processed."""
 
 
 class Span(NamedTuple):
@@ -51,14 +51,14 @@ class FunctionInfo(NamedTuple):
     name: str
     """Qualified within the module, as in `Class.method` or `outer.<locals>.inner`."""
     line: int
-    """Of the first decorator, or of `def`."""
+    """Line of the first decorator, or of `def`."""
     def_line: int
     body_line: int
-    """Of the first statement that is no docstring."""
+    """Line of the first statement after the docstring."""
     end_line: int
     statements: int
     complexity: int
-    """McCabe: one plus the number of branch points."""
+    """Cyclomatic complexity (McCabe): one plus the number of branch points."""
     documented: bool
 
 
@@ -74,7 +74,7 @@ class Program:
             self._starts.append(self._starts[-1] + len(line))
 
     def offset(self, line: int, column: int) -> int:
-        """The character offset of a line (from 1) and a column in UTF-8 bytes, as `ast` counts."""
+        """Returns the character offset of a line (from 1) and a column in UTF-8 bytes, as `ast` counts."""
         if line > len(self.lines):
             return len(self.text)
         content = self.lines[line - 1]
@@ -83,28 +83,28 @@ class Program:
         return self._starts[line - 1] + len(content.encode()[:column].decode(errors="replace"))
 
     def span(self, node: ast.expr | ast.stmt | ast.ExceptHandler | ast.keyword | ast.arg) -> Span:
-        """Where the node stands."""
+        """Returns the span of a node."""
         end_line = node.end_lineno if node.end_lineno is not None else node.lineno
         end_column = node.end_col_offset if node.end_col_offset is not None else node.col_offset
         return Span(self.offset(node.lineno, node.col_offset), self.offset(end_line, end_column))
 
     def source(self, node: ast.expr | ast.stmt) -> str:
-        """The node's own characters."""
+        """Returns the text of a node."""
         start, end = self.span(node)
         return self.text[start:end]
 
     def line_of(self, offset: int) -> int:
-        """The line (from 1) that holds a character offset."""
+        """Returns the line (from 1) of a character offset."""
         return min(max(bisect_right(self._starts, offset), 1), max(len(self.lines), 1))
 
     def whole_lines(self, first: int, last: int) -> Span:
-        """The span of whole lines, line ends included."""
+        """Returns the span of whole lines with their line ends."""
         return Span(self._starts[first - 1], self._starts[min(last, len(self.lines))])
 
 
 def parse_tree(text: str | bytes) -> ast.Module:
-    """`ast.parse`, one thread at a time: early releases of Python 3.11 count the depth of all threads in one place, and
-    then fail with `SystemError` for a program that is in order."""
+    """Calls `ast.parse` under a lock: early releases of Python 3.11 count the depth of all threads together and raise
+    `SystemError` for valid programs."""
     with _PARSING:
         try:
             return ast.parse(text)
@@ -127,7 +127,7 @@ def parse(text: str) -> Program:
 
 
 def functions(program: Program) -> tuple[FunctionInfo, ...]:
-    """Every function of the file, methods and nested ones included, in order of their place."""
+    """Returns every function of the file, with methods and nested functions, in text order."""
     return tuple(_functions(program.tree, ""))
 
 
@@ -162,13 +162,13 @@ def _describe(node: AnyFunction, name: str) -> FunctionInfo:
 
 
 def has_docstring(node: AnyFunction | ast.ClassDef | ast.Module) -> bool:
-    """Whether the first statement is a string."""
+    """Returns whether the first statement is a string."""
     first = node.body[0] if node.body else None
     return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
 
 
 def equivalent(before: str, after: str) -> bool:
-    """Whether both texts compile to the same code, positions and docstrings apart.
+    """Returns whether both texts compile to the same code, apart from positions and docstrings.
 
     Sound, not complete: True means that no run can tell them apart (but by reading line numbers or docstrings); two
     texts that behave alike can still differ here. Raises `SourceError` where one does not compile.
@@ -177,7 +177,7 @@ def equivalent(before: str, after: str) -> bool:
 
 
 def compiled_identity(text: str) -> Hashable:
-    """What two texts have in common exactly when they are `equivalent` and assert the same. Raises `SourceError`."""
+    """Returns a key that two texts share if they are `equivalent` and assert the same. Raises `SourceError`."""
     asserted = tuple(ast.dump(node) for node in ast.walk(parse(text).tree) if isinstance(node, ast.Assert))
     return (_normal(_compile(text)), asserted)
 

@@ -1,12 +1,11 @@
-"""Where the fault may be: suspiciousness of lines from which tests ran them and which of those failed.
+"""Spectrum-based fault localization: suspiciousness of lines from coverage and test outcomes. Pure.
 
-Pure arithmetic over coverage; it reads no files and runs nothing. Counts per line: `ef` failing tests that ran it, `nf`
-failing tests that did not, `ep` passing tests that ran it, `np` passing tests that did not.
+Counts per line: `ef` failing tests that ran it, `nf` failing tests that did not, `ep` passing tests that ran it, `np`
+passing tests that did not.
 
-Ochiai is `ef / sqrt((ef + nf) * (ef + ep))` (Abreu, Zoeteweij and van Gemund, "An Evaluation of Similarity
-Coefficients for Software Fault Localization", PRDC 2006). Tarantula is `(ef/F) / (ef/F + ep/P)` with F and P the
-numbers of failing and passing tests (Jones and Harrold, ASE 2005). DStar is `ef**2 / (ep + nf)` (Wong, Debroy, Gao
-and Li, "The DStar Method", IEEE Transactions on Reliability 2014, with its star at 2).
+Ochiai is `ef / sqrt((ef + nf) * (ef + ep))` (Abreu, Zoeteweij and van Gemund, PRDC 2006). Tarantula is `(ef/F) / (ef/F
++ ep/P)` with F and P the numbers of failing and passing tests (Jones and Harrold, ASE 2005). DStar is `ef**2 / (ep +
+nf)` (Wong, Debroy, Gao and Li, IEEE Transactions on Reliability 2014, with its star at 2).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Line(NamedTuple):
 
 
 class CoverageRun(NamedTuple):
-    """One test: did it fail, and what did it run?"""
+    """Outcome and covered lines of one test."""
 
     name: str
     failed: bool
@@ -45,7 +44,7 @@ class CoverageRun(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A line and how suspicious it is: 0 is not at all; the upper end depends on the formula (DStar's is infinite)."""
+    """A line and its suspiciousness: at least 0; the maximum depends on the formula (infinite for DStar)."""
 
     line: Line
     score: float
@@ -76,7 +75,7 @@ FORMULAS: dict[str, Formula] = {"ochiai": ochiai, "tarantula": tarantula, "dstar
 
 
 def rank(runs: Iterable[CoverageRun], formula: Formula = ochiai) -> tuple[Suspect, ...]:
-    """Every line that a failing test ran, the most suspicious first; ties by path and line."""
+    """Returns every line that a failing test ran, most suspicious first; ties by path and line."""
     failing: dict[Line, int] = {}
     passing: dict[Line, int] = {}
     failed = passed = 0
@@ -93,7 +92,7 @@ def rank(runs: Iterable[CoverageRun], formula: Formula = ochiai) -> tuple[Suspec
 
 
 def rank_of(suspects: Iterable[Suspect], lines: Iterable[Line]) -> float | None:
-    """The best rank (from 1) that one of `lines` has; tied lines share their mean rank. None where none is listed."""
+    """Returns the best rank (from 1) among `lines`; ties share their mean rank. None where none is listed."""
     listed = list(suspects)
     wanted = set(lines)
     best = max((s.score for s in listed if s.line in wanted), default=None)
@@ -107,7 +106,7 @@ def rank_of(suspects: Iterable[Suspect], lines: Iterable[Line]) -> float | None:
 def covering_tests(
     runs: Iterable[CoverageRun], spans: Mapping[str, tuple[str, int, int]]
 ) -> dict[str, tuple[str, ...]]:
-    """Which tests ran a line of each span.
+    """Returns the tests that ran a line of each span.
 
     Args:
         runs: The tests.

@@ -1,11 +1,9 @@
-"""Finds what program text reaches for that only somebody who wants to change how it is judged needs.
+"""Detects program text that uses means to influence its own verification. Pure and static.
 
-Pure and static: it reads Python text, before and after, and reports what was newly added. `untrustworthy` names make a
-pass doubtful; the others are marks for a reader.
-
-Covered: plain spellings, aliases of imports, names given as whole strings to `getattr`, `vars` and their like, source
-encodings that hide code. Not covered: text that builds its names from pieces in ways not listed here; that is what
-`dynamic_code` and the canaries of the runner are for.
+Compares the text before and after, and reports new uses. `untrustworthy` names make a pass doubtful; the others are
+marks for a reader. Covered: plain spellings, import aliases, names as whole strings in `getattr`, `vars` and similar
+calls, source encodings that hide code. Not covered: names built from pieces in unlisted ways; `dynamic_code` and the
+runner's canaries address those.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ UNTRUSTWORTHY = frozenset({
     "verifier_paths", "process_memory", "daemon", "builtins_changed", "dynamic_code", "assertion_changed",
     "import_hook", "native_code", "byte_code", "test_files", "too_large", "unread_files", "unreadable",
 })  # fmt: skip
-"""With one of these newly added, a pass is not believed without being told to."""
+"""A pass that newly uses one of these is doubtful unless explicitly trusted."""
 
 _MODULES = {
     "pytest": "test_runner",
@@ -104,7 +102,7 @@ _ALWAYS = {"__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__", "__contai
 
 
 class Suspicion(msgspec.Struct, frozen=True):
-    """One thing that a text newly reaches for."""
+    """A newly used suspicious name."""
 
     name: str
     what: str
@@ -119,7 +117,7 @@ _UNREADABLE = Suspicion("unreadable", "it does not parse as Python", 1)
 
 
 def suspicions(before: str | None, after: str) -> tuple[Suspicion, ...]:
-    """What `after` reaches for more often than `before` (None: a new file) did, in the order of lines.
+    """Returns uses that are more frequent in `after` than in `before` (None: a new file), in line order.
 
     Text that does not parse as Python has none but `unreadable` (an interpreter that allows deeper nesting may still
     run it), unless it did not before either; text that is too long none but `too_large`.
@@ -155,7 +153,7 @@ def _is_unreadable(text: str) -> bool:
 
 
 def decode_source(data: bytes) -> tuple[str, tuple[Suspicion, ...]]:
-    """A file's text as Python would read it. An encoding that can hide code is not used, and told."""
+    """Decodes a file as Python would. Encodings that can hide code are reported, not used."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as exc:
@@ -178,7 +176,7 @@ def _find(source: str) -> Iterator[Suspicion]:
 
 
 def _docstrings(tree: ast.Module) -> set[int]:
-    """Strings that stand alone: they name files to readers, not to the program."""
+    """Returns the ids of standalone strings, which only document."""
     alone = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
     return {id(value) for value in alone if isinstance(value, ast.Constant)}
 
@@ -259,14 +257,14 @@ def _call(node: ast.Call) -> Iterator[tuple[str, str]]:
 
 
 def _plain_name(node: ast.expr) -> bool:
-    """A name given as a variable, or by the ordinary way of dispatch: `f"visit_{kind}"`."""
+    """Returns whether the name is a variable, or an ordinary dispatch such as `f"visit_{kind}"`."""
     if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
         return bool(_DISPATCH.fullmatch(str(node.values[0].value)))
     return isinstance(node, ast.Name | ast.Attribute)
 
 
 def _subscript(node: ast.Subscript) -> Iterator[tuple[str, str]]:
-    """A name that is built, looked up where names live."""
+    """Yields names that are computed for a namespace lookup."""
     owner = node.value
     calls = isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id in _NAMESPACES
     attribute = isinstance(owner, ast.Attribute) and owner.attr in ("__dict__", "__globals__")
@@ -282,7 +280,7 @@ def _subscript(node: ast.Subscript) -> Iterator[tuple[str, str]]:
 
 
 def _definition(node: ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    """A comparison whose whole body is to answer yes."""
+    """Yields comparison methods that always return True."""
     body = [part for part in node.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
     if node.name in _ALWAYS and len(body) == 1 and isinstance(body[0], ast.Return):
         value = body[0].value

@@ -1,10 +1,8 @@
-"""Mutation operators on text, for languages that nothing here parses: shell, C-like ones, SQL, Ruby and the like.
+"""Mutation operators on text, for languages without a parser here: shell, C-like languages, SQL, Ruby and similar.
 
-Conservative on purpose: comments and strings are left alone, and a line is only taken out where the language shows that
-it is a whole statement. A change may still not compile, or may change nothing that runs; whoever counts must say so.
-Pure and deterministic.
-
-Invariant: every site's span is a pair of character offsets into the very text given, within one line.
+Conservative: comments and strings stay, and a line is removed only if it is a whole statement. A mutant may not
+compile, or may change no executed code. Pure and deterministic. Invariant: every span is a pair of character offsets
+into the given text, within one line.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ TEXTUAL: dict[str, str] = {
     "shell_pattern": "a pattern of a file name loses what follows its `*`",
     "shell_number": "a number minus one",
 }
-"""Every textual operator, with what it does."""
+"""Textual operators and their descriptions."""
 
 
 class _Language(NamedTuple):
@@ -40,7 +38,7 @@ class _Language(NamedTuple):
     strings: str
     """Characters that open and close a string."""
     statement: str
-    """A regular expression that a whole line matches which is one simple statement; empty: none is known."""
+    """Regular expression of a line that is one simple statement; empty if unknown."""
     comparisons: tuple[tuple[str, str], ...]
     logic: tuple[tuple[str, str], ...]
     arithmetic: bool = True
@@ -67,7 +65,7 @@ LANGUAGES: dict[str, str] = {
     **dict.fromkeys((".rb", ".pl", ".jl", ".r", ".awk"), "ruby"),
     ".sql": "sql",
 }  # fmt: skip
-"""File name ending to the family of languages whose rules are used."""
+"""File extension to language family."""
 _SHEBANG = re.compile(rb"#!\s*\S*?(?:/env\s+)?(?:\S*/)?(bash|sh|dash|zsh|ksh|node|ruby|perl)\b")
 _NUMBER = re.compile(r"(?<![\w.$&-])\d{1,6}(?![\w.])")
 _TRUTH = re.compile(r"\b(true|false)\b")
@@ -75,7 +73,7 @@ _PLUS_MINUS = re.compile(r" ([+-]) (?=[\w(])")
 
 
 def language_of(path: str, data: bytes) -> str | None:
-    """The family of a file, by its name or by its first line; None where no rules are known."""
+    """Returns the language family of a file, by name or first line; None without rules."""
     ending = "." + path.rpartition("/")[2].rpartition(".")[2].lower()
     if ending in LANGUAGES:
         return LANGUAGES[ending]
@@ -86,7 +84,7 @@ def language_of(path: str, data: bytes) -> str | None:
 
 
 def textual_sites(text: str, family: str, lines: Collection[int] | None = None) -> tuple[Site, ...]:
-    """Every site on one of `lines` (default: anywhere), in the order of the text.
+    """Returns every site on one of `lines` (default: anywhere), in text order.
 
     Raises:
         KeyError: The family is none of those that `language_of` names.
@@ -114,7 +112,7 @@ _PATTERN = re.compile(r"(?<=\*)[\w.-]+(?=\s|$|\))")
 
 
 def _in_shell(line: str, bare: str) -> Iterator[_Change]:
-    """Yields what only a shell program has; `bare` is the line without comments and the insides of strings."""
+    """Yields shell-specific changes; `bare` is the line with comments and strings blanked."""
     for match in _OPTION.finditer(bare):
         yield _Change("shell_option", match.start(1), match.end(1), "")
     for match in _SORT.finditer(bare):
@@ -170,7 +168,7 @@ def _on_line(line: str, language: _Language) -> Iterator[_Change]:
 
 
 def _pairs(operator: str, bare: str, pairs: tuple[tuple[str, str], ...]) -> Iterator[_Change]:
-    """Each of a pair becomes the other, where it stands as a word of its own: `<` is no part of `<<`, `<=` or `<-`."""
+    """Yields swaps of paired operators as whole words: `<` does not match in `<<`, `<=` or `<-`."""
     taken: set[int] = set()
     for one, two in pairs:
         for old, new in sorted(((one, two), (two, one)), key=lambda pair: -len(pair[0])):
@@ -190,7 +188,7 @@ def _word_pattern(word: str) -> str:
 
 
 def _blanked(line: str, language: _Language) -> str:
-    """The line, with comments and the inside of strings as spaces of the same length."""
+    """Returns the line with comments and string contents replaced by spaces."""
     if line.lstrip().startswith(language.comments):
         return " " * len(line)
     out, quote, at = [], "", 0

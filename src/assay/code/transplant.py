@@ -1,4 +1,4 @@
-"""Puts a function of one version of a program into the place of the same function of another version."""
+"""Replaces a function of one version of a program by the same function of another version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def find_function(program: Program, name: str) -> AnyFunction | None:
-    """Returns the first function of a qualified name, None where there is none."""
+    """Returns the first function with a qualified name; None for a missing one."""
     info = next((one for one in functions(program) if one.name == name), None)
     nodes = (node for node in ast.walk(program.tree) if isinstance(node, AnyFunction))
     return None if info is None else next((node for node in nodes if node.lineno == info.def_line), None)

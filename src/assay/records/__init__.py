@@ -1,6 +1,6 @@
-"""The nouns: plain frozen records, no behaviour, no I/O.
+"""The records: plain frozen data, no behaviour, no I/O.
 
-Reading a record needs this package and msgspec, nothing else. Field meanings are written under the fields; JSON
+Reading a record needs this package and msgspec, nothing else. Fields are documented below their definitions; the JSON
 Schema comes from `msgspec.json.schema(Trajectory)`.
 """
 

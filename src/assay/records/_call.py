@@ -1,7 +1,7 @@
-"""Exchanges with a model: what was sent, what came back, its tokens, and where it stands among the attempt's calls.
+"""Model calls: request, response, tokens, and the position in the attempt's call tree.
 
-What calls share is kept once. A request names the call that it extends (`parent`), how much of it is that call's
-(`shared_messages`, `shared_tokens`, `RawBody.prefix`), and holds only the rest; `assay.store.calls` puts it together.
+Shared content is stored once. A request names the call that it extends (`parent`), the size of the shared part
+(`shared_messages`, `shared_tokens`, `RawBody.prefix`), and stores only the rest; `assay.store.calls` reassembles it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class RawBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The exact bytes of a request or a reply, after redaction.
+    """The exact bytes of a request or a response, after redaction.
 
     They are the first `prefix` and the last `suffix` bytes of the body of `base` (the same side of that call) around
     what is held here: `text` where that is UTF-8 and short, else, as a zlib stream, the blob at `blob`.
@@ -40,23 +40,23 @@ class RawBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     length: int
     """Bytes of the whole."""
     base: str | None = None
-    """Id of the call whose body is built on; None where nothing is shared."""
+    """Id of the call whose body is the base; None where nothing is shared."""
     prefix: int = 0
     suffix: int = 0
     text: str | None = None
     blob: str | None = None
     redactions: tuple[str, ...] = ()
-    """What was taken out before anything was stored: names of known secrets, and shapes of unknown ones."""
+    """Redacted before storage: names of known secrets and patterns of unknown ones."""
 
 
 class SpanProof(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Whether the context that the sampled tokens were drawn under is the context that a row would train them under."""
+    """Tells whether sampled tokens were drawn under the same context that a training row gives them."""
 
     certified: bool
     reason: str | None = None
-    """Why not; None where it is."""
+    """Reason for a failed proof; None for a valid one."""
     position: int | None = None
-    """The first token position at which the two contexts differ, where known."""
+    """First token position at which the contexts differ, if known."""
 
 
 class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -68,7 +68,7 @@ class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     request: dict[str, Any]
     """The canonical request (Chat Completions shape); its `messages` begin after the first `shared_messages`."""
     response: dict[str, Any] | None
-    """The answer, its message at `choices[0].message`; None where none came."""
+    """Response, with its message at `choices[0].message`; None without a response."""
     usage: Usage = Usage()
     cost_usd: float | None = None
     """None where the price is unknown; never 0 for unknown."""
@@ -78,35 +78,35 @@ class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     logprobs: tuple[float, ...] | None = None
     sampling: dict[str, Any] = {}
     parent: str | None = None
-    """The call whose conversation (and, where tokens are known, whose tokens) this one's prompt extends."""
+    """Call whose conversation (and tokens, where known) this prompt extends."""
     error: str | None = None
     tries: int = 1
     started: float | None = None
     ended: float | None = None
     shared_messages: int = 0
-    """How many leading messages are those of the parent's request and its answer."""
+    """Leading messages shared with the parent's request and response."""
     shared_tokens: int = 0
-    """How many leading prompt tokens are the parent's prompt and sampled tokens."""
+    """Leading prompt tokens shared with the parent's prompt and sampled tokens."""
     shared_fields: tuple[str, ...] = ()
-    """Fields of the request beside `messages` that are the parent's, and left out here: `tools`."""
+    """Request fields beside `messages` that equal the parent's and are omitted here: `tools`."""
     branch: str | None = None
-    """The line of calls that this one belongs to: within it, each call extends the one before."""
+    """Sequence of calls that this one belongs to; within it, each call extends the one before."""
     cause: BranchCause | None = None
-    """Why a branch begins here; None where the call goes on with its parent's."""
+    """Cause of a new branch; None where the call continues its parent's branch."""
     differs_at: int | None = None
-    """The first message position (token position, where tokens are known) that differs from the branch left."""
+    """First message position (token position, where tokens are known) that differs from the previous branch."""
     state: str | None = None
     """Digest of the environment just before the call; None where it was not observed."""
     certificate: SpanProof | None = None
-    """None where no tokens are known."""
+    """Proof of the sampled tokens' context; None without tokens."""
     raw_request: RawBody | None = None
-    """What the client sent, where it came through the gateway."""
+    """Request bytes from the client, if it used the gateway."""
     raw_response: RawBody | None = None
     delivered: bool = True
-    """False where the client was gone before it got the whole answer."""
+    """False where the client disconnected before the response was complete."""
     lineage: dict[str, str] = {}
-    """What the client said about itself: ids of its session, thread, agent and parent."""
+    """Ids that the client sent: session, thread, agent and parent."""
     redactions: tuple[str, ...] = ()
-    """What was taken out of request, response, error and lineage before anything was stored, as in `RawBody`."""
+    """Redacted from request, response, error and lineage before storage, as in `RawBody`."""
     weight_version: str | None = None
-    """Which weights answered, where the backend says."""
+    """Version of the model's weights, if the backend reports it."""

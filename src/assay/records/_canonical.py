@@ -1,9 +1,8 @@
 """Canonical bytes and content addresses.
 
-A record's canonical bytes are its JSON with the keys of every object sorted, no insignificant white space, UTF-8,
-and floats in their shortest round-trip form. NaN and infinities have no canonical form: they would become null, so
-whoever stores what others made looks for them with `require_finite`. A content address is `blake3:` and 64 hexadecimal
-digits.
+Canonical bytes are JSON with sorted keys, no insignificant white space, UTF-8, and floats in their shortest round-trip
+form. NaN and infinities have no canonical form and would become null; check foreign data with `require_finite`. A
+content address is `blake3:` and 64 hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 def canonical_bytes(record: object) -> bytes:
-    """The bytes that a digest is taken over. The inverse is `decode`."""
+    """Returns the bytes that a digest covers. The inverse is `decode`."""
     return _ENCODER.encode(record)
 
 
@@ -32,7 +31,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
 
 
 def digest_bytes(data: bytes | bytearray | memoryview) -> str:
-    """`blake3:` and the BLAKE3 of the bytes."""
+    """Returns `blake3:` and the BLAKE3 digest of the bytes."""
     digest: str = _blake3()(data).hexdigest()
     return DIGEST_PREFIX + digest
 
@@ -45,7 +44,7 @@ def _blake3() -> Any:
 
 
 def digest_record(record: object) -> str:
-    """The content address of a record: the digest of its canonical bytes."""
+    """Returns the content address of a record: the digest of its canonical bytes."""
     return digest_bytes(canonical_bytes(record))
 
 

@@ -1,8 +1,8 @@
-"""The chain: what is appended, in order, while an attempt happens.
+"""The event chain of an attempt, in order of occurrence.
 
-Every event carries the digest of its own canonical bytes and of the event before it, so a changed, removed, inserted
-or swapped event is found by recomputing. An unkeyed chain does not show a complete rewrite or a cut tail: keep the
-head elsewhere for that.
+Every event contains the digest of its own canonical bytes and of the previous event, so recomputing reveals changed,
+removed, inserted or swapped events. An unkeyed chain does not reveal a complete rewrite or a cut tail: store the head
+elsewhere for that.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = [
 
 AgentProcess = Literal["runner", "sandbox"]
 GENESIS = "blake3:" + "0" * 64
-"""What the first event of a chain names as its predecessor."""
+"""Predecessor of the first event of a chain."""
 
 
 class AttemptStarted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="attempt_started"):
-    """The first event of every chain: one try at one attempt."""
+    """First event of every chain: one trial of one attempt."""
 
     run: str
     attempt: str
@@ -46,20 +46,20 @@ class AttemptStarted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=
     model: str | None
     seed: int
     number: int
-    """Which attempt at this task by this agent, from 0."""
+    """Number of the attempt at this task by this agent, from 0."""
     retry: int = 0
-    """Which try at this attempt, from 0; tries after the first have an infrastructure cause."""
+    """Number of the trial of this attempt, from 0; later trials have an infrastructure cause."""
     isolation: Isolation | None = None
     config: dict[str, Any] = {}
     at: float | None = None
     assay_version: str | None = None
     agent_process: AgentProcess | None = None
-    """Where the agent's own program ran: `runner` (a Python object in the runner's process, as trusted as the runner)
-    or `sandbox` (a command-line harness); None in records that do not say."""
+    """Location of the agent's program: `runner` (a Python object in the runner's process, as trusted as the runner) or
+    `sandbox` (a command-line harness); None in older records."""
     takes_solution: bool | None = None
-    """Whether the agent was given the task's reference solution; None in records that do not say."""
+    """True if the agent receives the reference solution; None in older records."""
     attempts_task: bool | None = None
-    """False for a baseline, whose rate says nothing about the task's difficulty; None in records that do not say."""
+    """False for a baseline, whose rate is unrelated to the task's difficulty; None in older records."""
 
 
 class StepAdded(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="type", tag="step"):
@@ -75,7 +75,7 @@ class ModelCalled(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag
 
 
 class EvidenceAdded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="evidence"):
-    """A fact."""
+    """An observed fact."""
 
     evidence: Evidence
 
@@ -87,7 +87,7 @@ class VerdictAdded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
 
 
 class Noted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field="type", tag="note"):
-    """Something that happened to the record itself (`interrupted`, `retried`, ...), with its details."""
+    """An event about the record itself (`interrupted`, `retried`, ...), with its details."""
 
     name: str
     data: dict[str, Any] = {}
@@ -95,14 +95,14 @@ class Noted(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, tag_field
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="attempt_ended"):
-    """The last event of a finished chain. The three causes are kept apart and any of them may be None."""
+    """The last event of a finished chain. The three causes are separate; any of them may be None."""
 
     ended: str | None = None
-    """The agent said that it was done, or the environment terminated: in words."""
+    """The agent's or the environment's reason for ending, as text."""
     stopped: str | None = None
-    """Which limit stopped it, or `cancelled`."""
+    """Limit that stopped it, or `cancelled`."""
     broke: str | None = None
-    """Whose boundary failed (`provider`, `task`, `environment`, `agent`, `verifier`, `store`)."""
+    """Boundary that failed (`provider`, `task`, `environment`, `agent`, `verifier`, `store`)."""
     error: str | None = None
     metrics: dict[str, float] = {}
     artifacts: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""What can be looked up again, and what was concluded from it.
+"""Evidence, and the verdicts that cite it.
 
-Three channels are kept apart: what the model said (`gateway`), what was executed (`audit`), and what the world became
-(`state`). A verdict cites evidence; what was not observed is `unknown`, never a pass.
+Three channels are separate: the model's output (`gateway`), executed commands (`audit`), and the state of the world
+(`state`). Anything unobserved is `unknown`, never a pass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Channel = Literal["gateway", "audit", "state"]
 VerdictKind = Literal["outcome", "process", "safety", "integrity"]
 VerdictStatus = Literal["pass", "fail", "unknown", "error"]
 Separation = Literal["no-agent-code", "separate", "same-user", "same-process", "unknown"]
-"""How far the deciding process was kept from code that the agent wrote, strongest first (see `Verdict.separation`)."""
+"""Separation between the deciding process and the agent's code, strongest first (see `Verdict.separation`)."""
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,19 +45,19 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: VerdictKind
     status: VerdictStatus
     score: float | None
-    """In [0, 1], or None where there is none."""
+    """In [0, 1]; None without a score."""
     reason: str
     evidence: tuple[str, ...] = ()
-    """Ids of the evidence that it rests on."""
+    """Ids of the cited evidence."""
     verifier: str | None = None
     """Content address of the check: its code, its parameters and the files that it ran."""
     duration_s: float | None = None
     rewards: dict[str, float] = {}
-    """The named rewards that the task's own verifier wrote, if it wrote any."""
+    """Named rewards that the task's own verifier wrote."""
     marks: tuple[str, ...] = ()
-    """What was neutralised or found suspicious while judging, in stable short names."""
+    """Short stable names of what judging neutralised or found suspicious."""
     separation: Separation = "unknown"
-    """How far the process that decided was kept from what the agent wrote: `no-agent-code` (nothing of it was
-    executed), `separate` (it ran in a sandbox of its own), `same-user`, `same-process`, or `unknown` (not observed)."""
+    """Separation between the deciding process and the agent's output: `no-agent-code` (none of it was executed),
+    `separate` (it ran in a sandbox of its own), `same-user`, `same-process`, or `unknown` (not observed)."""
     separations: dict[Separation, int] = {}
     """Number of deciding tests by grade, where a check decides by several; `separation` is the weakest of them."""

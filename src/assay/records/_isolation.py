@@ -1,4 +1,4 @@
-"""How an attempt was isolated, limit by limit."""
+"""Isolation of an attempt, limit by limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IsolationName = Literal["namespaces", "bubblewrap", "docker", "podman", "none", 
 
 
 class LimitHold(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One limit: `hard` means that the kernel holds it, `soft` that a watchdog does, `none` that nothing does."""
+    """One limit and its enforcement: `hard` by the kernel, `soft` by a watchdog, or `none`."""
 
     name: str
     """`memory`, `processes`, `cpu`, `disk`, `file_size`, `open_files`, `wall_time`, `output`, `network`, ..."""
@@ -25,12 +25,12 @@ class LimitHold(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Isolation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stood between the agent and the host."""
+    """Isolation between the agent and the host."""
 
     name: IsolationName
     limits: tuple[LimitHold, ...] = ()
     network: str = "none"
-    """`none`, or the policy that was applied, in words."""
+    """`none`, or the applied policy as text."""
     users: Literal["separate", "same"] = "same"
-    """Whether agent and verifier ran as different users."""
+    """Users of agent and verifier: different or the same."""
     notes: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
-"""Facts about sandboxes, recorded by whoever made them: the evidence on which a grade of separation rests.
+"""Facts about sandboxes: the evidence for a grade of separation.
 
-Every list carries its total beside it, so that a list that was cut short is a missing fact and not a smaller sandbox.
+Every list has a total beside it, so that a cut list counts as a missing fact and not as a smaller sandbox.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ._isolation import IsolationName
 __all__ = ["IdMap", "LoadFact", "LoadFacts", "LoadRole", "MountFact", "SandboxFacts", "SeparationFacts", "TaintFact"]
 
 LoadRole = Literal["reader", "agent", "judge"]
-"""Who loaded bytes of an agent's: a program that reads the named file as data, a program of the agent's, or a process
-of the judge's."""
+"""Loader of an agent's bytes: a program that reads the named file as data, a program of the agent's, or a process of
+the judge's."""
 
 
 class MountFact(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -23,17 +23,17 @@ class MountFact(msgspec.Struct, frozen=True, omit_defaults=True):
 
     target: str
     type: str
-    """The file system's type, for example `overlay` or `tmpfs`."""
+    """File system type, for example `overlay` or `tmpfs`."""
     device: str
     """`major:minor` of the file system: two mounts of one device show the same files."""
     root: str = "/"
-    """Which folder or file of that file system is mounted."""
+    """Mounted folder or file of that file system."""
     read_only: bool = False
     no_exec: bool = False
 
 
 class IdMap(msgspec.Struct, frozen=True):
-    """A range of ids of a user namespace and the ids of the parent namespace that it stands for."""
+    """A range of ids of a user namespace and the matching ids of the parent namespace."""
 
     inside: int
     outside: int
@@ -49,15 +49,15 @@ class SandboxFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     uid_map: tuple[IdMap, ...] = ()
     gid_map: tuple[IdMap, ...] = ()
     uid: int | None = None
-    """User id of its commands, as its own user namespace counts them."""
+    """User id of its commands in its own user namespace."""
     gid: int | None = None
     image: str | None = None
-    """Digest of the image that it was started from."""
+    """Digest of its image."""
     layers: tuple[str, ...] = ()
-    """Layers of its root file system, highest first, in the launcher's names, as the kernel lists them."""
+    """Layers of its root file system, highest first, in the launcher's names."""
     layer_total: int | None = None
     state_layers: tuple[str, ...] = ()
-    """Those of `layers` that hold what an agent or an earlier command wrote, not the image."""
+    """Those of `layers` that an agent or an earlier command wrote."""
     state_total: int | None = None
     writable: str | None = None
     """Its own writable layer, in the launcher's names."""
@@ -65,7 +65,7 @@ class SandboxFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     mount_total: int | None = None
     """Number of mounts; larger than `mounts` where the list was cut."""
     descriptors: tuple[str, ...] = ()
-    """Descriptors that its first process held before it served: `control` (its own host's), `null`, `oom_score`."""
+    """Descriptors that its first process held at start: `control` (its own host's), `null`, `oom_score`."""
     descriptor_total: int | None = None
     handed_over: dict[str, int] = {}
     """Descriptors that its commands exchanged with the host beside their own output, counted by kind: `pipe`,
@@ -79,15 +79,15 @@ class LoadFact(msgspec.Struct, frozen=True, omit_defaults=True):
     role: LoadRole
     call: Literal["open", "exec"]
     program: str
-    """The program that the process executed, as the kernel names it."""
+    """Program that the process executed, as the kernel names it."""
     path: str
     digest: str = ""
-    """Of the program's bytes; empty where it is large or could not be read."""
+    """Digest of the program's bytes; empty where it is large or unreadable."""
     pid: int = 0
 
 
 class TaintFact(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A process that is tainted for good: it loaded bytes of the agent's, or descends from one that did."""
+    """A tainted process: it loaded bytes of the agent's, or descends from one that did."""
 
     pid: int
     parent: int
@@ -96,12 +96,12 @@ class TaintFact(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoadFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was observed of the files that the processes of a judge opened and executed."""
+    """Files that the judge's processes opened and executed."""
 
     complete: bool = False
-    """Whether every such call was seen, from the first command to the end of the last."""
+    """True if every such call was observed, from the first command to the end of the last."""
     problem: str = ""
-    """The reason where it was not."""
+    """Reason for an incomplete observation."""
     calls: int = 0
     readers: dict[str, str] = {}
     """Digest of each program that read the agent's files as data, by its name."""
@@ -115,16 +115,16 @@ class LoadFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SeparationFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Facts about the sandbox that decides and every sandbox in which judged code ran."""
+    """Facts about the deciding sandbox and every sandbox in which judged code ran."""
 
     judge: SandboxFacts = SandboxFacts()
     judged: tuple[SandboxFacts, ...] = ()
     judged_total: int | None = None
     """Number of sandboxes in which judged code ran; larger than `judged` where one could not be observed."""
     image: str | None = None
-    """Digest of the image that the judge has to be started from."""
+    """Digest of the image that the judge must be started from."""
     pipes: int = 0
-    """Number of pipe ends that the check declared to hand to the judge."""
+    """Number of pipe ends that the check declared for the judge."""
     loads: LoadFacts | None = None
-    """Observation of the judge's processes; None where the grade does not hang on it: no file that an agent wrote can
-    be opened in the judge's sandbox, or the record is older."""
+    """Observation of the judge's processes; None where the grade does not depend on it: the judge's sandbox can open no
+    file of the agent's, or the record is older."""

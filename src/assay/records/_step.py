@@ -1,4 +1,4 @@
-"""What was said, done and observed, one turn of one actor at a time."""
+"""Steps: one turn of one actor each."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Actor = Literal["agent", "user", "environment", "other_agent"]
 
 
 class Truncation(msgspec.Struct, frozen=True, gc=False):
-    """What was cut from a shown text: the whole length in bytes and where the whole is kept."""
+    """Cut part of a shown text: total length in bytes and the digest of the whole."""
 
     length: int
     digest: str
     """Content address of the whole in the blob store."""
     complete: bool = True
-    """False when not even the blob holds all of it, because the source was stopped at the output limit."""
+    """False if the blob is incomplete too, because the output limit stopped the source."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -29,11 +29,11 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     arguments: str
     parsed: dict[str, Any] | None = None
     error: str | None = None
-    """Why the call was malformed, if it was."""
+    """Reason why the call was malformed."""
 
 
 class Observation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a tool call or an act brought back."""
+    """Result of a tool call or an action."""
 
     content: str
     call_id: str | None = None
@@ -56,11 +56,11 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     tool_calls: tuple[ToolCall, ...] = ()
     observations: tuple[Observation, ...] = ()
     call: str | None = None
-    """Id of the model call that this turn came from."""
+    """Id of the model call behind this turn."""
     state: str | None = None
     """Digest of the environment after the step; None where it was not observed."""
     started: float | None = None
     """Seconds since the Unix epoch."""
     ended: float | None = None
     extra: dict[str, Any] = {}
-    """What an imported record says beside this, in its own words; Assay writes nothing here itself."""
+    """Further data of an imported record, unchanged; Assay adds nothing here."""

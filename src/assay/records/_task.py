@@ -1,4 +1,4 @@
-"""What is to be done, where, under which limits, and how it will be judged."""
+"""Tasks: instruction, environment, limits and checks."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     """Limits of one attempt; `None` means unlimited."""
 
     wall_s: float | None = None
-    """Seconds from the first to the last act of the agent, waiting included."""
+    """Seconds from the agent's first to its last action, including waiting."""
     working_s: float | None = None
-    """Seconds without the time spent waiting for model servers and for a place in the queue."""
+    """Seconds without waiting for model servers or in the queue."""
     turns: int | None = None
     """Steps of the agent."""
     calls: int | None = None
-    """Calls of models, those that failed included."""
+    """Model calls, including failed ones."""
     tokens: int | None = None
     """Tokens of all model calls, prompt and completion."""
     cost_usd: float | None = None
-    """Money for model calls; a call whose price is unknown stops an attempt that has this limit."""
+    """Cost of model calls; a call with an unknown price stops an attempt with this limit."""
 
 
 class EnvironmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the agent acts: a kind of environment, its parameters (that kind documents them), and its seed."""
+    """The agent's environment: a kind, its parameters (documented by that kind), and its seed."""
 
     kind: str
     parameters: dict[str, Any] = {}
@@ -43,7 +43,7 @@ class EnvironmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Check(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the outcome is judged: a named kind of check (`script`, `pytest`, ...) and its parameters."""
+    """A check of the outcome: a named kind (`script`, `pytest`, ...) and its parameters."""
 
     name: str
     kind: str
@@ -51,7 +51,7 @@ class Check(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Oracle(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A reference solution: a command and the folder that it runs from (relative to the task's source folder)."""
+    """A reference solution: a command and its folder (relative to the task's source folder)."""
 
     command: tuple[str, ...]
     folder: str | None = None
@@ -71,5 +71,5 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     split: str | None = None
     tags: tuple[str, ...] = ()
     source: str | None = None
-    """Where it came from, in words a reader can follow; never an absolute path."""
+    """Origin as text; never an absolute path."""
     metadata: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The whole of one attempt, assembled from its chain."""
+"""An attempt assembled from its chain."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ._step import Step
 __all__ = ["SCHEMA_VERSION", "Trajectory"]
 
 SCHEMA_VERSION = 2
-"""Version of every record in this package. It grows when the meaning or the shape of a stored field changes."""
+"""Version of every record in this package. Increases when the meaning or the shape of a stored field changes."""
 
 
 class Trajectory(msgspec.Struct, frozen=True):
-    """One try at one attempt: who, what, how it went, and the head of its chain."""
+    """One trial of one attempt: identity, course, outcome, and the head of its chain."""
 
     run: str
     attempt: str
@@ -31,7 +31,7 @@ class Trajectory(msgspec.Struct, frozen=True):
     retry: int
     started: AttemptStarted
     finished: AttemptEnded | None
-    """None while it runs, and for ever where the runner died."""
+    """None while it runs, and permanently if the runner died."""
     isolation: Isolation | None
     steps: tuple[Step, ...]
     calls: tuple[ModelCall, ...]
@@ -43,5 +43,5 @@ class Trajectory(msgspec.Struct, frozen=True):
     length: int
     """Number of events."""
     outcome: VerdictStatus | None = None
-    """Status over the outcome verdicts: the worst of them; None where there is none."""
+    """Worst status of the outcome verdicts; None without one."""
     schema_version: int = SCHEMA_VERSION

@@ -1,15 +1,15 @@
-"""Our own keys of a task, `[metadata.assay]`, as typed records. Harbor reads past them.
+"""Assay's own keys of a task, `[metadata.assay]`, as typed records. Harbor ignores them.
 
-The invariant: unknown keys here are errors, so that a misspelt limit is never silently no limit.
+Invariant: unknown keys are errors, so that a misspelt limit is never ignored.
 
-`harbor_literal` names the defaults of Harbor that a task asks for although ours is the sounder one:
+`harbor_literal` selects Harbor's default in place of Assay's stricter one:
 
 | name | Harbor's, when asked for | ours |
 |---|---|---|
 | `network` | a task that states no `network_mode` has the public network | it has none |
 | `verifier` | the reward file alone decides | exit code 0 and tests that really ran are demanded too |
 
-Verification in a fresh fork of the final state with no agent process alive is not negotiable.
+Verification always runs in a fresh fork of the final state with no agent process alive.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LimitsTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
 
 
 class WorkspaceTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`[metadata.assay.environment]`: what Harbor's `[environment]` has no key for."""
+    """`[metadata.assay.environment]`: settings beyond Harbor's `[environment]`."""
 
     processes: Count | None = None
     file_mb: Count | None = None
@@ -81,4 +81,4 @@ class AssayTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     """Text in outputs that differs from run to run and means nothing, for `assay replay`: literal text with the places
     `<number>`, `<word>`, `<hex>` and, at the end, `<rest>`."""
     provenance: dict[str, Any] = {}
-    """Free: how the task was made."""
+    """Free-form: origin of the task."""

@@ -1,4 +1,4 @@
-"""Rules of `[metadata.assay]` that its types cannot say. Pure: takes records, returns misfits."""
+"""Rules of `[metadata.assay]` beyond its types. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AT = "metadata.assay"
 
 
 def check_assay_rules(table: AssayTable, config: HarborTask) -> Iterator[Misfit]:
-    """Every broken rule."""
+    """Yields every broken rule."""
     environment = table.environment
     for index, path in enumerate(environment.masks):
         if not path.startswith("/") or ".." in PurePosixPath(path).parts or path.strip("/") == "" or "\0" in path:
@@ -40,7 +40,7 @@ def check_assay_rules(table: AssayTable, config: HarborTask) -> Iterator[Misfit]
 
 
 def is_pinned(requirement: str) -> bool:
-    """Whether it names one version of one package, and no address."""
+    """Returns whether it names one version of one package, and no address."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     if len(requirement) > 500:

@@ -25,10 +25,10 @@ _ID = re.compile(r"[A-Za-z0-9][\w./:+-]{0,199}", re.ASCII)
 
 @runtime_checkable
 class TaskFamily(Protocol):
-    """Makes tasks."""
+    """Generates tasks."""
 
     def tasks(self, n: int, seed: int) -> Sequence[Task]:
-        """The first `n` tasks for a seed, with distinct ids; fewer only where there are no more."""
+        """Returns the first `n` tasks for a seed, with distinct ids; fewer only where there are no more."""
         ...
 
 

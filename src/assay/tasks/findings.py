@@ -22,7 +22,7 @@ _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong (`error`: the task does not load), doubtful (`warning`), or worth knowing (`note`)."""
+    """A problem in a task folder: `error` (the task does not load), `warning` (doubtful) or `note`."""
 
     rule: str
     severity: Severity
@@ -48,7 +48,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class InvalidTask(UserError):
-    """A task folder does not load. `findings` holds every error found at once, `where` the folder."""
+    """A task folder that does not load. `findings` holds every error, `where` the folder."""
 
     def __init__(self, where: str, findings: Sequence[Finding]) -> None:
         self.where = where
@@ -61,5 +61,5 @@ class InvalidTask(UserError):
 
 
 def errors_of(findings: Sequence[Finding]) -> list[Finding]:
-    """The errors among them."""
+    """Returns the errors among the findings."""
     return [finding for finding in findings if finding.severity == "error"]

@@ -62,7 +62,7 @@ class Entry(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """All entries, sorted by path, the folders, and what is wrong with any of them."""
+    """Sorted entries and folders of a task, with findings on them."""
 
     root: Path
     entries: tuple[Entry, ...]
@@ -72,12 +72,12 @@ class Tree(NamedTuple):
     findings: tuple[Finding, ...]
 
     def has_file(self, path: str) -> bool:
-        """Whether a regular file, or a link to one inside the task, has this path."""
+        """Returns whether a regular file, or a link to one inside the task, has this path."""
         return path in self.paths and (self.root / path).is_file()
 
 
 def require_folder(path: Path) -> None:
-    """Raises `UserError` where there is no such folder, or nobody may look."""
+    """Raises `UserError` for a missing or unreadable folder."""
     try:
         found, exists = path.is_dir(), path.exists()
     except OSError as exc:
@@ -88,7 +88,7 @@ def require_folder(path: Path) -> None:
 
 
 def scan(folder: Path) -> Tree:
-    """Lists what makes up the task. Raises `UserError` where the folder cannot be listed."""
+    """Lists the contents of a task. Raises `UserError` where the folder cannot be listed."""
     root = folder.resolve()
     entries: list[Entry] = []
     folders: set[str] = set()
@@ -169,7 +169,7 @@ def _finding(path: str, message: str, fix: str) -> Finding:
 
 
 def read_text(tree: Tree, path: str) -> str | Finding:
-    """A text file of the task, at most `TEXT_LIMIT` bytes of UTF-8; else what is wrong with it."""
+    """Returns a text file of the task, at most `TEXT_LIMIT` bytes of UTF-8; else a finding."""
     try:
         with (tree.root / path).open("rb") as file:
             data = file.read(TEXT_LIMIT + 1)
@@ -186,7 +186,7 @@ def read_text(tree: Tree, path: str) -> str | Finding:
 
 
 def task_digest(folder: Path) -> str:
-    """BLAKE3 over the sorted relative paths, execute bits and contents of everything that makes up the task.
+    """Returns the BLAKE3 digest over sorted relative paths, execute bits and contents of a task.
 
     Raises:
         UserError: The folder cannot be read, or holds what no task may hold.
@@ -195,7 +195,7 @@ def task_digest(folder: Path) -> str:
 
 
 def tree_digest(tree: Tree, where: str) -> str:
-    """See `task_digest`; for a tree that is already listed."""
+    """Returns the task digest of a listed tree."""
     if tree.findings:
         raise InvalidTask(where, tree.findings)
     whole = blake3(b"assay task 1\n")

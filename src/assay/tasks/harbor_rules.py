@@ -40,7 +40,7 @@ Found = Iterator[Misfit]
 
 
 def upgrade_deprecated(data: dict[str, Any]) -> tuple[dict[str, Any], list[Misfit], list[Misfit]]:
-    """A copy with deprecated keys turned into present ones, then warnings, then errors."""
+    """Returns a copy with deprecated keys replaced, then warnings, then errors."""
     data = dict(data)
     warnings: list[Misfit] = []
     errors: list[Misfit] = []
@@ -54,7 +54,7 @@ def upgrade_deprecated(data: dict[str, Any]) -> tuple[dict[str, Any], list[Misfi
 
 
 def _environments(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every table that holds an `environment` table, copied in place, with the latter's path."""
+    """Yields every table that holds an `environment` table, copied in place, with the latter's path."""
     if isinstance(data.get("environment"), dict):
         yield "environment", data
     if isinstance(data.get("verifier"), dict):
@@ -106,7 +106,7 @@ def _megabytes(value: object) -> int | None:
 
 
 def check_rules(task: HarborTask) -> Found:
-    """Every broken rule."""
+    """Yields every broken rule."""
     yield from _version(task.schema_version)
     if task.task is not None and (not _NAME.fullmatch(task.task.name) or ".." in task.task.name):
         message = (
@@ -158,7 +158,7 @@ def _step(step: StepTable, at: str) -> Found:
 
 
 def is_step_name(name: str) -> bool:
-    """Whether it is one folder's name on every file system."""
+    """Returns whether it is a portable folder name."""
     stem = name.partition(".")[0].rstrip(" ")
     bad = name in (".", "..") or name.endswith((".", " ")) or re.search(r'[<>:"/\\|?*\x00-\x1f\x7f]', name)
     return bool(name.strip()) and not bad and not _DEVICE.fullmatch(stem) and len(name.encode()) <= 255
@@ -203,14 +203,15 @@ def _is_inside_path(path: str) -> bool:
 
 
 def _phase(table: AgentTable | VerifierTable | EnvironmentTable, at: str) -> Found:
-    """Network fields, which every phase has, and its user."""
+    """Yields misfits of network fields and of the user, which every phase has."""
     hosts = table.allowed_hosts
     if hosts is not None and table.network_mode != "allowlist":
         message = "is given although network_mode is not 'allowlist'"
         yield Misfit(f"{at}.allowed_hosts", message, 'write network_mode = "allowlist", or remove allowed_hosts')
     for index, host in enumerate(hosts or ()):
         if not _is_host(host):
-            message = f"expected a host name, *.name, address or network (192.0.2.0/24): got {describe_value(host)}"
+            expected = "a host name, *.name, an address or a network such as 192.0.2.0/24"
+            message = f"expected {expected}, got {describe_value(host)}"
             yield Misfit(f"{at}.allowed_hosts[{index}]", message, "leave out scheme, port and path")
     user = getattr(table, "user", None)
     if isinstance(user, str) and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}", user):

@@ -34,7 +34,7 @@ Found = Iterator[Finding]
 
 
 def lint_task(folder: Path) -> tuple[Finding, ...]:
-    """Everything that is wrong, doubtful or worth knowing about a task folder, errors first.
+    """Returns all findings on a task folder, errors first.
 
     Raises:
         UserError: There is no such folder, or it cannot be read.
@@ -59,7 +59,7 @@ def _raised(finding: Finding) -> Finding:
 
 
 def _scripts(parts: Parts) -> Iterator[tuple[str, str, StepParts]]:
-    """Path and text of every test script."""
+    """Yields path and text of every test script."""
     for step in parts.steps:
         if step.tests is not None:
             text = read_text(parts.tree, f"{step.tests}/test.sh")
@@ -92,7 +92,7 @@ def _script_lines(parts: Parts, _: HarborTask) -> Found:
 
 
 def _evaluated_output(parts: Parts, _: HarborTask) -> Found:
-    """Output of a judged program that a shell evaluates is code in the script's sandbox."""
+    """Reports a script that evaluates the output of a judged program, which runs it as code."""
     apart = any(check.parameters.get("programs") for check in parts.assay.checks)
     for path, text, _step in _scripts(parts):
         names = set(_FROM_OUTPUT.findall(text)) if apart or "assay-judge" in text else set()
@@ -171,7 +171,7 @@ def _dockerfiles(parts: Parts, _: HarborTask) -> Found:
 
 
 def _packages(line: str) -> list[str]:
-    """Names that a pip command of this line installs; none where it uses a file, an option with a value, or a path."""
+    """Returns names that a pip command installs; empty for files, options with values, or paths."""
     found = _PIP.search(line)
     words = found[1].replace("'", "").replace('"', "").split() if found else []
     if any(word.startswith("-") and word != "--no-cache-dir" for word in words):
@@ -180,7 +180,7 @@ def _packages(line: str) -> list[str]:
 
 
 def _leaks(parts: Parts, _: HarborTask) -> Found:
-    """A file of the solution or the tests that the agent is given as well, byte for byte."""
+    """Reports files of the solution or the tests that the agent can read too."""
     files = [e for e in parts.tree.entries if e.kind == "file" and e.size > 64 and "/" in e.path]
     given = [e for e in files if _is_agent_file(e.path)]
     sizes = {e.size for e in given}
@@ -233,7 +233,7 @@ def _artifact_rules(parts: Parts, config: HarborTask) -> Found:
 
 
 def _separate(parts: Parts, config: HarborTask) -> Found:
-    """A separate verifier sees artifacts alone."""
+    """Reports files that a separate verifier cannot see: it receives artifacts alone."""
     for index, step in enumerate(config.steps or (None,)):
         mode, _ = verifier_of(config, step)
         own = step.artifacts if step else ()

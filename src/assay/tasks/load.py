@@ -137,7 +137,7 @@ def _folders(path: Path) -> list[Path]:
 
 
 def require_distinct(loaded: Iterable[LoadedTask]) -> None:
-    """Raises `UserError` where two tasks share an id: a record names its task by it."""
+    """Raises `UserError` where two tasks share an id."""
     folders: dict[str, Path | None] = {}
     for one in loaded:
         if one.task.id in folders:

@@ -36,7 +36,7 @@ WORKSPACE_KEYS = ("processes", "file_mb", "open_files", "tmp_mb", "masks", "requ
 
 
 def to_task(parts: Parts, config: HarborTask, digest: str) -> Task:
-    """The task. `parts` holds no error."""
+    """Returns the task. `parts` must hold no error."""
     assay = parts.assay
     package = config.task
     steps = dict(zip([s.name for s in config.steps], config.steps, strict=True))
@@ -59,13 +59,13 @@ def to_task(parts: Parts, config: HarborTask, digest: str) -> Task:
 
 
 def _our_check(table: CheckTable, script: Check) -> Check:
-    """A check of `[[metadata.assay.checks]]`; what one of the kind `script` leaves out is as without the table."""
+    """Returns a check of `[[metadata.assay.checks]]`; kind `script` takes missing parameters from the default."""
     given = table.parameters
     return Check(table.name, table.kind, {**script.parameters, **given} if table.kind == "script" else given)
 
 
 def _oracle(parts: Parts, config: HarborTask) -> Oracle | None:
-    """The reference solution; of a task with steps all of theirs in order, run from `steps/`."""
+    """Returns the reference solution; for a task with steps, all of theirs in order, run from `steps/`."""
     if not config.steps:
         return oracle_of(parts.tree, parts.steps[0].solution, config)
     commands = []
@@ -78,7 +78,7 @@ def _oracle(parts: Parts, config: HarborTask) -> Oracle | None:
 
 
 def _instruction(parts: Parts) -> str:
-    """The instruction; of a task with steps all of them in order, for agents that are given the whole at once."""
+    """Returns the instruction; for a task with steps, all of them in order."""
     if len(parts.steps) == 1:
         return parts.steps[0].instruction
     count = len(parts.steps)
@@ -86,7 +86,7 @@ def _instruction(parts: Parts) -> str:
 
 
 def limits_of(agent: AgentTable, assay: AssayTable) -> Limits:
-    """The limits of an attempt, or of a step's share of it."""
+    """Returns the limits of an attempt, or of a step's share of it."""
     ours = assay.limits
     return Limits(
         wall_s=agent.timeout_sec,
@@ -99,14 +99,14 @@ def limits_of(agent: AgentTable, assay: AssayTable) -> Limits:
 
 
 def oracle_of(tree: Tree, folder: str | None, config: HarborTask) -> Oracle | None:
-    """The reference solution, run from `folder`; the interpreter is the one that the script itself names."""
+    """Returns the reference solution, run from `folder` by the interpreter that the script names."""
     if folder is None:
         return None
     return Oracle((*interpreter(tree, f"{folder}/solve.sh"), "solve.sh"), folder, dict(config.solution.env))
 
 
 def interpreter(tree: Tree, path: str) -> tuple[str, ...]:
-    """What a script's first line says it is run by; `/bin/sh` where it does not."""
+    """Returns the interpreter in a script's first line; `/bin/sh` without one."""
     with (tree.root / path).open("rb") as file:
         first = file.readline(256)
     if not first.startswith(b"#!"):
@@ -116,7 +116,7 @@ def interpreter(tree: Tree, path: str) -> tuple[str, ...]:
 
 
 def _set(**values: object) -> dict[str, Any]:
-    """Plain JSON data of what has a value."""
+    """Returns the named values without None, as plain JSON data."""
     plain = {key: msgspec.json.decode(msgspec.json.encode(value)) for key, value in values.items()}
     return {key: value for key, value in plain.items() if value not in (None, [], {})}
 
@@ -124,7 +124,8 @@ def _set(**values: object) -> dict[str, Any]:
 def network_of(
     phase: AgentTable | VerifierTable | EnvironmentTable, environment: EnvironmentTable, assay: AssayTable
 ) -> dict[str, Any]:
-    """`network_mode`, `network_stated` and `allowed_hosts` of a phase: its own, else its environment's, else ours."""
+    """Returns `network_mode`, `network_stated` and `allowed_hosts` of a phase: its own, its environment's, or the
+    default."""
     stated = phase if phase.network_mode is not None else environment
     unstated = "public" if "network" in assay.harbor_literal else "no-network"
     return {
@@ -135,7 +136,7 @@ def network_of(
 
 
 def _environment_keys(table: EnvironmentTable, folder: str | None) -> dict[str, Any]:
-    """The keys that the agent's and the verifier's environment share."""
+    """Returns the keys that agent and verifier environments share."""
     return _set(
         folder=folder,
         docker_image=table.docker_image,
@@ -155,7 +156,7 @@ def _environment_keys(table: EnvironmentTable, folder: str | None) -> dict[str, 
 
 
 def _whole(record: msgspec.Struct | None) -> dict[str, Any] | None:
-    """A record with its defaults written out, so that a reader need not know them."""
+    """Returns a record with its defaults written out."""
     return None if record is None else msgspec.to_builtins(msgspec.structs.asdict(record))
 
 
@@ -179,12 +180,12 @@ def _environment(parts: Parts, config: HarborTask) -> dict[str, Any]:
 
 
 def artifacts_of(entries: tuple[str | Artifact, ...]) -> list[dict[str, Any]]:
-    """Artifacts as tables of `source` and, where given, `destination`, `exclude`, `service`."""
+    """Returns artifacts as tables of `source` and, where given, `destination`, `exclude`, `service`."""
     return [_set(source=e) if isinstance(e, str) else _set(**msgspec.structs.asdict(e)) for e in entries]
 
 
 def script_check(parts: Parts, config: HarborTask, part: StepParts, step: StepTable | None) -> Check:
-    """The check that Harbor means: a test script and its reward file, with a step's settings over the task's."""
+    """Returns Harbor's check: a test script and its reward file; a step's settings override the task's."""
     mode, environment = verifier_of(config, step)
     whole = config.verifier
     own = step.verifier if step else whole

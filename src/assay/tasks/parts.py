@@ -31,21 +31,21 @@ FINDINGS_LIMIT = 500
 
 
 class StepParts(NamedTuple):
-    """Where the parts of one step lie, relative to the folder; a task without steps is one with an empty name."""
+    """Paths of one step's parts, relative to the folder; a task without steps has one with an empty name."""
 
     name: str
     instruction: str
     tests: str | None
-    """The folder with the test script; None where the verifier's own image holds the tests."""
+    """Folder of the test script; None where the verifier's image contains the tests."""
     solution: str | None
     workdir: str | None
-    """Files put into the working directory before the step; `setup.sh` in it is run."""
+    """Files copied into the working directory before the step; its `setup.sh` runs then."""
     trajectory: str | None
     """Prior context of the agent."""
 
 
 class Parts(NamedTuple):
-    """All of a folder. `config` is None where `task.toml` cannot be read as one."""
+    """Contents of a task folder. `config` is None where `task.toml` is invalid."""
 
     tree: Tree
     config: HarborTask | None
@@ -63,7 +63,7 @@ class _Report:
         self._counts: Counter[str] = Counter()
 
     def add(self, rule: str, misfit: Misfit, severity: str = "error") -> None:
-        """One more; of each severity at most `FINDINGS_LIMIT` are kept."""
+        """Adds a finding, up to `FINDINGS_LIMIT` for each severity."""
         self._counts[severity] += 1
         if self._counts[severity] > FINDINGS_LIMIT:
             return
@@ -72,12 +72,12 @@ class _Report:
         self.findings.append(Finding(rule, level, "task.toml", misfit.message, misfit.fix, misfit.field, line))
 
     def shape(self, misfit: Misfit) -> None:
-        """One more of the kind that `read_record` reports: Harbor tolerates unknown keys, our own table does not."""
+        """Adds a misfit from `read_record`: Harbor tolerates unknown keys, `[metadata.assay]` does not."""
         lenient = misfit.unknown and not misfit.strict
         self.add("unknown-key" if misfit.unknown else "invalid-value", misfit, "warning" if lenient else "error")
 
     def rules(self, misfits: Iterator[Misfit]) -> None:
-        """More, of rules between fields; left out where a misfit in the same table makes them doubtful."""
+        """Adds misfits of rules, unless an earlier misfit in the same table makes them doubtful."""
         doubtful = {f.field.rpartition(".")[0] for f in self.findings if f.severity == "error"}
         for misfit in misfits:
             if misfit.field.rpartition(".")[0] not in doubtful or "." not in misfit.field:
@@ -127,7 +127,7 @@ def _read_config(data: dict[str, Any], text: str) -> tuple[HarborTask | None, As
 
 
 def _plain(value: Any, at: str, report: _Report, depth: int) -> Any:
-    """Metadata as plain JSON data: dates become text; what JSON has no form for is reported."""
+    """Returns metadata as plain JSON data: dates become text; unsupported values are reported."""
     if depth > 32:
         report.add("invalid-value", Misfit(at, "is nested more than 32 deep", "flatten it"))
         return None
@@ -148,7 +148,7 @@ def _plain(value: Any, at: str, report: _Report, depth: int) -> Any:
 
 
 def verifier_of(config: HarborTask, step: StepTable | None) -> tuple[str, EnvironmentTable | None]:
-    """The mode, `shared` or `separate`, and the verifier's own environment, by Harbor's order of precedence."""
+    """Returns the mode, `shared` or `separate`, and the verifier's own environment, by Harbor's precedence."""
     tables: list[VerifierTable] = [] if step is None else [step.verifier]
     tables.append(config.verifier)
     mode = "shared"
@@ -224,7 +224,7 @@ def _instruction(tree: Tree, path: str, report: Callable[[Finding], None]) -> st
 
 
 def strip_canary(text: str) -> str:
-    """The instruction without the leading lines that mark it against training; agents never see those."""
+    """Returns the instruction without leading canary lines, which agents never see."""
     lines = text.split("\n")
     start = 0
     while start < len(lines) and _CANARY.fullmatch(lines[start].strip()):

@@ -1,4 +1,4 @@
-"""Writes the least task that is green as written: oracle passes, doing nothing fails."""
+"""Writes a minimal valid task: its oracle passes, doing nothing fails."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ echo "$total" > /workspace/sum.txt
 
 
 def init_task(folder: Path) -> LoadedTask:
-    """Writes a task folder to start from.
+    """Writes a task folder as a starting point.
 
     Raises:
         UserError: The folder exists, or cannot be written.

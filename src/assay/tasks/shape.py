@@ -1,8 +1,8 @@
-"""Reads plain data into records and reports every misfit at once, each with its path, what was expected and got.
+"""Converts plain data to records and reports every misfit with path, expected and actual value.
 
-`msgspec.convert` stops at the first misfit; an author wants all of them. Not for: rules that relate fields to each
-other (those are in `harbor_rules`). The invariant: what is returned has the declared types and finite numbers only;
-a field that does not fit is reported and replaced by its default, and a record that cannot be made is None.
+`msgspec.convert` stops at the first misfit; an author wants all of them. Rules between fields are in `harbor_rules`.
+Invariant: results have the declared types and finite numbers only; an invalid field is reported and replaced by its
+default, and an invalid record becomes None.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ITEMS_LIMIT = 10_000
 
 
 class Misfit(NamedTuple):
-    """A value that does not fit. `unknown` marks a key that the record does not have."""
+    """An invalid value. `unknown` marks an unknown key."""
 
     field: str
     message: str
@@ -42,7 +42,7 @@ def read_record(kind: type[T], data: object, report: Callable[[Misfit], None], *
 
 
 def describe_value(value: object) -> str:
-    """A value in words, short enough for a message."""
+    """Describes a value briefly, for a message."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -57,7 +57,7 @@ def describe_value(value: object) -> str:
 
 
 def nearest(name: str, names: Sequence[str]) -> str | None:
-    """The known name that is most like it, or None."""
+    """Returns the most similar name, or None."""
     if len(name) > 100:
         return None
     return next(iter(difflib.get_close_matches(name, names, n=1)), None)
@@ -89,7 +89,7 @@ def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
 
 
 def _read(kind: inspect.Type, value: object, at: str, report: Callable[[Misfit], None]) -> Any:
-    """The value as the type wants it, or `_BAD` after a report."""
+    """Returns the converted value, or `_BAD` after a report."""
     options = _alternatives(kind)
     for option in options:
         if isinstance(option, inspect.StructType) and isinstance(value, dict):

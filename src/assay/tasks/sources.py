@@ -1,6 +1,6 @@
-"""What a task can be named by: a folder, or `family:NAME,n=20,seed=3,key=value`.
+"""Resolves task names: a folder, or `family:NAME,n=20,seed=3,key=value`.
 
-A comma parts what needs no quoting in any shell. `n` and `seed` are ours; every other key is an option of the family.
+Commas need no quoting in any shell. `n` and `seed` select tasks; every other key is an option of the family.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["find_tasks", "task_count"]
 
 PREFIX = "family:"
 COUNT = 10
-"""How many tasks a family gives where the name does not say."""
+"""Default number of tasks of a family."""
 MOST = 1_000_000
 _FORM = "write family:NAME,n=20,seed=3 (options of the family as further key=value)"
 
 
 class _Family(NamedTuple):
-    """A name, taken apart."""
+    """A parsed family name."""
 
     name: str
     number: int
@@ -34,7 +34,7 @@ class _Family(NamedTuple):
 
 
 def find_tasks(names: Iterable[str]) -> tuple[LoadedTask, ...]:
-    """Loads the tasks that are named: those of folders first, in their order, then those of families.
+    """Loads named tasks: folders first, then families, each in the given order.
 
     Args:
         names: Task folders, folders of task folders, or `family:NAME`: a family by its short name, as `module:Class`,
@@ -54,8 +54,8 @@ def find_tasks(names: Iterable[str]) -> tuple[LoadedTask, ...]:
 
 
 def task_count(name: str) -> int:
-    """How many tasks `find_tasks` would give at most, without making them: of a family as many as it is asked for, of
-    a folder the task folders in it. Raises `UserError` where the name is none."""
+    """Returns the maximum number of tasks that `find_tasks` returns, without making them. Raises `UserError` for an
+    invalid name."""
     if name.startswith(PREFIX):
         return _taken_apart(name).number
     folder = Path(name)

@@ -1,7 +1,6 @@
-"""Environment templates of a task: `${VAR}` and `${VAR:-default}`, resolved from a given mapping when a task runs.
+"""Resolves environment templates of a task, `${VAR}` and `${VAR:-default}`, from given variables.
 
-A template is the whole value, as in Harbor; text around it makes it a literal. Nothing here reads the process's own
-environment: the caller says which variables a task may see.
+As in Harbor, a template is the whole value. The caller decides which variables a task may read.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
 def resolve_env(
     env: Mapping[str, str], variables: Mapping[str, str], *, where: str = "environment.env"
 ) -> dict[str, str]:
-    """The environment with its templates filled in.
+    """Returns the environment with its templates resolved.
 
     Args:
         env: As written in the task.
@@ -54,7 +53,7 @@ def resolve_env(
 
 
 def resolve_task(task: Task, variables: Mapping[str, str]) -> Task:
-    """The task with the templates of its environment, its checks and its oracle filled in; never to be stored.
+    """Returns the task with the templates of environment, checks and oracle resolved; never store it.
 
     Raises:
         UserError: As `resolve_env`.
@@ -84,6 +83,6 @@ def _resolve_check(check: Check, variables: Mapping[str, str]) -> Check:
 
 
 def variables_of(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the host's variables that the templates refer to, in order of appearance."""
+    """Returns the host variables that the templates use, in order of appearance."""
     found = (_TEMPLATE.fullmatch(value) for value in env.values())
     return tuple(dict.fromkeys(match[1] for match in found if match))

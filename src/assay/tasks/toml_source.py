@@ -1,8 +1,7 @@
-"""Reads a TOML file of a task: bounded, with file, line and column for what does not parse, and lines for fields.
+"""Parses a task's TOML with bounds, and locates syntax errors and fields by line.
 
-`tomllib` takes memory in the square of the parts of a dotted key and recurses with brackets, so both are counted, in
-one linear pass, before it is asked. Lines of fields are found by a plain scan of the text (`tomllib` keeps none) and
-are None where the scan is not sure.
+`tomllib` needs quadratic memory for dotted keys and recurses on brackets, so a linear pass limits both first. A text
+scan locates the fields; its result is None where it is unsure.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _KEY = re.compile(r"^\s*([A-Za-z0-9_.-]+)\s*=")
 
 
 def parse_toml(text: str, path: str) -> dict[str, Any] | Finding:
-    """The data, or what is wrong with the text."""
+    """Returns the data, or a finding for invalid text."""
     excess = _excess(text)
     if excess:
         return Finding("invalid-toml", "error", path, excess, "write fewer brackets in brackets, or shorter keys")
@@ -53,7 +52,7 @@ def parse_toml(text: str, path: str) -> dict[str, Any] | Finding:
 
 
 def _excess(text: str) -> str:
-    """What would cost too much to parse, in words; empty where nothing does.
+    """Describes an excess over the parse limits; empty within them.
 
     Stops where a string does not end: the parser will, too.
     """
@@ -93,13 +92,13 @@ def _syntax(message: str, text: str, path: str) -> Finding:
 
 
 class Lines:
-    """Where the fields of one text are."""
+    """Line numbers of the fields in a text."""
 
     def __init__(self, text: str) -> None:
         self._line_numbers = _lines(text)
 
     def of(self, field: str) -> int | None:
-        """The line of a field such as `steps[0].agent.timeout_sec`: its own, else that of the table around it."""
+        """Returns the line of a field such as `steps[0].agent.timeout_sec`, or of its nearest table."""
         while field:
             if field in self._line_numbers:
                 return self._line_numbers[field]
@@ -109,12 +108,12 @@ class Lines:
 
 
 def line_of(text: str, field: str) -> int | None:
-    """See `Lines.of`; for one field of a text."""
+    """Returns the line of one field of a text, as `Lines.of`."""
     return Lines(text).of(field)
 
 
 def _lines(text: str) -> dict[str, int]:
-    """Path to line of every table header and every plain key."""
+    """Maps every table header and plain key to its line."""
     lines: dict[str, int] = {}
     counts: dict[str, int] = {}
     table, inside = "", ""
@@ -133,7 +132,7 @@ def _lines(text: str) -> dict[str, int]:
 
 
 def _table(name: str, counts: dict[str, int], *, is_array: bool) -> str:
-    """The path that a header stands for, with the indices of the lists of tables that it passes."""
+    """Returns the path of a header, with the indices of its lists of tables."""
     path = ""
     parts = name.split(".")
     for index, part in enumerate(parts):
@@ -146,7 +145,7 @@ def _table(name: str, counts: dict[str, int], *, is_array: bool) -> str:
 
 
 def _opened(line: str) -> str:
-    """The quotes of a string of many lines that this line opens and does not close."""
+    """Returns the quotes of a multi-line string that this line opens."""
     for quotes in ('"""', "'''"):
         if line.count(quotes) % 2:
             return quotes

@@ -1,7 +1,7 @@
-"""Writes task folders: whole or not at all.
+"""Writes task folders atomically.
 
-A draft is written beside its place, loaded as a check, and moved there in one step. The invariant: a folder that
-`write_task` leaves is complete, loads without an error, and no path of the draft left it.
+A draft is written to a temporary folder, validated by loading, and renamed. Invariant: a folder that `write_task`
+leaves is complete and loads without an error, and no path of the draft escapes it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def write_task(folder: Path, draft: TaskDraft, *, replace: bool = False) -> Load
 
 
 def draft_toml(draft: TaskDraft) -> str:
-    """The text of `task.toml`; what has its default is left out, the schema version excepted."""
+    """Returns the text of `task.toml` without defaults, except the schema version."""
     data: dict[str, Any] = msgspec.to_builtins(draft.config)
     data["schema_version"] = SCHEMA_VERSIONS[-1]
     ours = msgspec.to_builtins(draft.assay)
@@ -86,7 +86,7 @@ def draft_toml(draft: TaskDraft) -> str:
 
 
 def _listed(value: Any) -> Any:
-    """The same data with lists for tuples and without None."""
+    """Returns the data with lists in place of tuples, without None."""
     if isinstance(value, dict):
         return {key: _listed(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
@@ -113,7 +113,7 @@ def _fill(fresh: Path, draft: TaskDraft) -> None:
 
 
 def _inside(at: str) -> PurePosixPath:
-    """The path, if it is one that a task may hold."""
+    """Returns the path if a task may contain it."""
     path = PurePosixPath(at)
     if path.is_absolute() or ".." in path.parts or "\0" in at or not path.parts:
         raise UserError(f"the draft's path {at!r} is not inside the task; use a relative path without '..'")
