@@ -80,7 +80,7 @@ def test_verdicts_learnt_later_are_shown_as_such(tmp_path: Path) -> None:
     seal(tmp_path, "r")
     later = VerdictAdded(Verdict("tests", "outcome", "fail", 0.0, "judged anew"))
     append_addendum(tmp_path, "r", [later], about="t@0.0")
-    assert "verdict tests (learnt later, addendum 0): fail" in shown(tmp_path)
+    assert "verdict tests (addendum 0): fail" in shown(tmp_path)
 
 
 def test_what_was_not_judged_is_unknown_and_what_broke_is_an_error(tmp_path: Path) -> None:

@@ -84,6 +84,6 @@ def test_the_ranking_of_two_halves_or_of_two_runs(store: Path) -> None:
 
 def test_wrong_tables_are_answered_in_a_paragraph(store: Path) -> None:
     unknown = assay(store, "--table", "grids")
-    assert (unknown.exit_code, "no table is called 'grids'" in unknown.stderr) == (2, True)
+    assert (unknown.exit_code, "unknown table 'grids'" in unknown.stderr) == (2, True)
     several = assay(store, "--table", "all", "--format", "csv")
     assert (several.exit_code, "csv writes one table" in several.stderr) == (2, True)

@@ -36,7 +36,7 @@ CASES: dict[str, tuple[str, dict[str, str | bytes | None], str]] = {
     "verifier-download": (
         TIMED,
         {**SOLVED, "tests/test.sh": "curl -s https://example.com/data > /logs/verifier/reward.txt"},
-        "warning tests/test.sh:1: downloads while judging; the verdict then depends on somebody else's server",
+        "warning tests/test.sh:1: downloads while judging; the verdict then depends on a remote server",
     ),
     "evaluated-output": (
         TIMED,

@@ -31,7 +31,7 @@ TOML = {
         "task.toml: has a key of more than 32 parts; write fewer",
     ),
     "long list": ("artifacts = [" + "3," * 20_000 + "]", "artifacts: is a list of 20000; write at most 10000"),
-    "long number": ("x = " + "9" * 5000, "task.toml: holds a value that is none: "),
+    "long number": ("x = " + "9" * 5000, "task.toml: holds an invalid value: "),
     "newer schema": (
         'schema_version = "1.5"',
         "task.toml:1: schema_version: is 1.5, newer than what is read here (1.0 to 1.4); update Assay",

@@ -40,13 +40,12 @@ class Repair(NamedTuple):
 def admit(
     config: AdmitConfig,
     resume: Annotated[
-        str | None, typer.Option("--resume", help="Go on with this run, as it was begun; a finished one is told again.")
+        str | None,
+        typer.Option("--resume", help="Resume this run with its settings; a finished one prints its report."),
     ] = None,
     fix: Annotated[
         Path | None,
-        typer.Option(
-            "--fix", help="Copy tasks with holes here, with the settings that may close them, and admit those."
-        ),
+        typer.Option("--fix", help="Copy tasks with holes to this folder with safer settings, and admit the copies."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", help="Folder for report.md and report.json.", show_default=False)
@@ -54,11 +53,11 @@ def admit(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Proves verifiers sound before their verdicts are used: a battery of real attempts at every task.
+    """Proves verifiers sound before their verdicts are used: runs a battery of attempts on every task.
 
-    The reference solution must pass, also under other circumstances; nothing, empty answers and every known cheat must
-    fail; changed solutions should be rejected, and solutions that mean the same accepted. A task without a hole gets a
-    certificate in the store, which `assay run --admitted` demands. Exits with 1 where a task is not admitted.
+    The reference solution must pass, also under other circumstances; null answers and every known cheat must fail;
+    mutants should be rejected and equivalent solutions accepted. A task without a hole gets a certificate in the store,
+    which `assay run --admitted` demands. Exits with 1 where a task is not admitted.
 
     Examples:
 
@@ -76,7 +75,7 @@ def admit(
     """
     settings = settings_with(store)
     if resume is not None and config != AdmitConfig():
-        raise UserError("--resume goes on as the run was begun: give no tasks and no other settings with it")
+        raise UserError("--resume uses the run's own settings: omit tasks and other settings")
     if config.against:
         raise typer.Exit(_compare(config, settings, output, as_json=as_json))
     result = _resume(pick_run(resume, settings), settings) if resume is not None else _admit(config, settings)
@@ -120,7 +119,7 @@ def _run_with_display(
         with display() as progress:
             return asyncio.run(start(progress, _print_task_line))
     except KeyboardInterrupt:
-        say(f"interrupted. What was recorded is kept: `assay admit --resume {run}` goes on")
+        say(f"interrupted. Completed attempts are stored; resume with `assay admit --resume {run}`")
         raise typer.Exit(130) from None
 
 

@@ -69,12 +69,12 @@ def _cell(value: Any) -> str:
 
 @app.command()
 def install(
-    names: Annotated[list[str] | None, typer.Argument(help="What to install: names of `assay agents`.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Install all that it lists.")] = False,
-    python: Annotated[str | None, typer.Option(help="The Python for those made of Python packages.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Names of agents to install (see `assay agents`).")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Install all listed agents.")] = False,
+    python: Annotated[str | None, typer.Option(help="Python interpreter for agents that are Python packages.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Installs pinned versions into the cache, with a Node and a Python of their own; no install script is run.
+    """Installs pinned versions into the cache, with their own Node and Python; runs no install script.
 
     It needs the registries of npm and pip once; afterwards nothing does. What is there already is left alone.
 
@@ -91,7 +91,7 @@ def install(
     from .output import console, emit_json, say
 
     if bool(names) == everything:
-        raise UserError("name what to install, or give --all (`assay agents` lists what there is)")
+        raise UserError("name the agents to install, or use --all (`assay agents` lists them)")
     wanted = recipes() if everything else [find_recipe(name) for name in names or ()]
     cache = settings_with(None).cache
     done = [install_recipe(cache, recipe, say, python=python) for recipe in wanted]

@@ -21,7 +21,7 @@ _HELP = """Turns any agent run into an environment-verified trajectory.
 
 Start here: assay demo. Then: assay synth repository, assay run, assay stats, assay show.
 Results go to stdout, everything else to stderr; most verbs take --json.
-Exit codes: 0 done, 1 lint, verify or audit found something, 2 bad input, 3 something outside Assay failed,
+Exit codes: 0 done, 1 findings of lint, verify or audit, 2 bad input, 3 a failure outside Assay,
 130 interrupted."""
 
 
@@ -35,42 +35,42 @@ class Verb(NamedTuple):
 
 
 VERBS = (
-    Verb("demo", "demo:demo", "Shows the whole in about seven minutes, offline after set-up."),
-    Verb("setup", "setup:setup", "Makes the sandbox's tool layers ready."),
-    Verb("doctor", "doctor:doctor", "Tries every sandbox and says which works here, and why."),
+    Verb("demo", "demo:demo", "Demonstrates the whole pipeline in about seven minutes, offline after set-up."),
+    Verb("setup", "setup:setup", "Prepares the sandbox's tool layers."),
+    Verb("doctor", "doctor:doctor", "Tests every sandbox and reports which ones work here."),
     Verb("admit", "admit:admit", "Proves verifiers sound before their verdicts are used."),
-    Verb("run", "run:run", "Runs an agent on tasks and judges what it left."),
-    Verb("resume", "run:resume", "Finishes exactly what is missing of a run that was cut."),
-    Verb("gateway", "gateway:gateway", "Records agents that something else starts, in front of any model."),
-    Verb("record", "record:record", "Records any command in this folder, with no task at all."),
+    Verb("run", "run:run", "Runs an agent on tasks and verifies the final states."),
+    Verb("resume", "run:resume", "Completes the missing attempts of an interrupted run."),
+    Verb("gateway", "gateway:gateway", "Runs the recording gateway alone, in front of any model."),
+    Verb("record", "record:record", "Records any command in this folder, without a task."),
     Verb("serve", "serve:serve", "Serves verified, credited rollouts to trainers over HTTP."),
-    Verb("import", "importing:import_", "Reads other people's runs into the store."),
-    Verb("export", "importing:export", "Writes a run in another format, and lists what that cannot hold."),
-    Verb("formats", "importing:formats", "Lists the formats that are read and written."),
+    Verb("import", "importing:import_", "Imports runs from other tools' formats."),
+    Verb("export", "importing:export", "Exports a run to another format and lists the losses."),
+    Verb("formats", "importing:formats", "Lists the import and export formats."),
     Verb("stats", "stats:stats", "Sums up runs: pass@k and pass^k, with intervals."),
-    Verb("compare", "compare:compare", "Compares configurations task by task: gained, lost, chance."),
-    Verb("gate", "gate:gate", "Decides whether a candidate may replace what is released."),
-    Verb("power", "power:power", "Says what a plan can show before it is paid for."),
+    Verb("compare", "compare:compare", "Compares configurations task by task, with significance."),
+    Verb("gate", "gate:gate", "Decides whether a candidate may replace the released version."),
+    Verb("power", "power:power", "Computes the statistical power of an experiment plan."),
     Verb("ls", "inspect_run:ls", "Lists the attempts of a run, or the runs of a store."),
-    Verb("view", "view:view", "Shows runs as pages in a browser, or writes them to a folder."),
+    Verb("view", "view:view", "Shows runs as web pages, or exports the pages to a folder."),
     Verb("show", "inspect_run:show", "Shows one attempt: steps, changes, verdict, evidence."),
     Verb("audit", "audit:audit", "Judges stored attempts on integrity, process and safety."),
-    Verb("contract", "contract:app", "Reads safety contracts and says what is wrong with them."),
-    Verb("curate", "curate:curate", "Selects attempts to learn from, and says why each is in or out."),
-    Verb("train", "training:train", "Trains a small model on attempts that are in the store."),
-    Verb("improve", "training:improve", "Makes an agent better: tries, verifies, trains, and gates."),
-    Verb("query", "query:query", "Asks all runs of the store in SQL."),
-    Verb("lint", "lint:lint", "Checks task folders and says what to do about them."),
-    Verb("seal", "store:seal", "Turns a finished run into Parquet tables."),
-    Verb("verify", "verify:verify", "Recomputes every digest of a stored run, and judges it again."),
-    Verb("receipt", "receipt:receipt", "Writes what shows a rewrite of a run, to be kept elsewhere."),
-    Verb("keys", "receipt:keys", "Makes and shows the keys that sign receipts."),
-    Verb("replay", "replay:replay", "Executes recorded actions again and says where they differ."),
-    Verb("gc", "store:gc", "Drops blobs that no run refers to."),
+    Verb("contract", "contract:app", "Validates safety contracts."),
+    Verb("curate", "curate:curate", "Selects attempts for training, with a reason for each."),
+    Verb("train", "training:train", "Trains a small model on stored attempts."),
+    Verb("improve", "training:improve", "Improves an agent: attempts, verification, training, gate."),
+    Verb("query", "query:query", "Queries all runs of the store with SQL."),
+    Verb("lint", "lint:lint", "Checks task folders and suggests fixes."),
+    Verb("seal", "store:seal", "Converts a finished run to Parquet tables."),
+    Verb("verify", "verify:verify", "Recomputes every digest of a stored run, and re-judges it."),
+    Verb("receipt", "receipt:receipt", "Writes a receipt that reveals a later rewrite of a run."),
+    Verb("keys", "receipt:keys", "Creates and shows the keys that sign receipts."),
+    Verb("replay", "replay:replay", "Executes recorded actions again and reports divergences."),
+    Verb("gc", "store:gc", "Deletes unreferenced blobs."),
     Verb("agents", "agents:app", "Lists and installs command-line agents: Claude Code, Codex, ..."),
-    Verb("plugins", "plugins:plugins", "Lists what is plugged in, and from where."),
-    Verb("check", "check:app", "Tries whether an environment keeps its contract."),
-    Verb("init", "init:app", "Writes a scaffold that runs green as written."),
+    Verb("plugins", "plugins:plugins", "Lists installed plugins and their origin."),
+    Verb("check", "check:app", "Tests whether an environment meets its contract."),
+    Verb("init", "init:app", "Writes a scaffold that passes as generated."),
     Verb("synth", "synth:app", "Makes tasks from real code."),
 )
 
@@ -145,7 +145,7 @@ def _version(value: bool) -> None:
 
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     del version

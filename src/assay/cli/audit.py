@@ -51,7 +51,7 @@ def audit(
       assay audit my-run --format markdown
     """
     if shape not in ("text", "markdown", "json"):
-        raise UserError(f"--format {shape!r} is none of text, markdown, json")
+        raise UserError(f"unknown --format {shape!r}: use text, markdown or json")
     settings = settings_with(store)
     name, wanted = _target(target, run, settings)
     config = msgspec.structs.replace(config, attempt=(*config.attempt, *wanted))
@@ -99,5 +99,5 @@ def _print(report: AuditReport, config: AuditConfig, shape: Literal["text", "mar
             print_tasks(report.tasks)
     kept = "nothing was kept (--dry-run)" if config.dry_run else f"{report.added} new verdicts were kept"
     if report.discarded:
-        say(f"{report.discarded} findings of the model were thrown away: what they quote is not in the record")
+        say(f"{report.discarded} findings of the model were discarded: their quotes are not in the record")
     say(f"run {report.run}: {len(report.cards)} attempts judged in {report.seconds:.1f} s; {kept}")

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Tries whether a plugin keeps its contract.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    help="Tests whether a plugin meets its contract.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
 
 
 @app.callback()
 def _root() -> None:
-    """Tries whether a plugin keeps its contract."""
+    """Tests whether a plugin meets its contract."""
 
 
 @app.command()
@@ -33,7 +33,7 @@ def environment(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tries what an environment promises: a text world, any other in-process world, or a sandbox.
+    """Tests the contract of an environment: a text world, another in-process world, or a sandbox.
 
     Each promise is one line: held, or what was expected and what was seen. Exits with 1 where one does not hold.
 
@@ -82,9 +82,7 @@ def _check_world(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, 
     if all(hasattr(kind, part) for part in ("open", "release")):
         return "sandbox", asyncio.run(_check_sandbox(kind))
     if not hasattr(kind, "specs"):
-        raise UserError(
-            f"{name} is no environment: it has neither the methods of a text world, of a World, nor of a Backend"
-        )
+        raise UserError(f"{name} is not an environment: it lacks the methods of a text world, a World and a Backend")
     return "world", asyncio.run(check_in_process(lambda: open_world(EnvironmentSpec(name, knobs), kind)))
 
 

@@ -27,10 +27,10 @@ def compare(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compares configurations on the tasks that both tried: what was gained, what was lost, and whether it is chance.
+    """Compares configurations on the tasks that both tried: gains, losses and significance.
 
-    The task is the unit: the exact McNemar test counts tasks that rose against tasks that fell, the interval knows that
-    attempts at one task resemble each other. With several candidates, p-values are corrected by Holm's method.
+    The task is the unit: the exact McNemar test counts tasks that rose against tasks that fell, the interval accounts
+    for correlation between attempts at one task. With several candidates, p-values are corrected by Holm's method.
     `kept` is the share of the base's rate that is left: what a perturbation (injected errors, another wording) costs.
 
     Examples:
@@ -76,7 +76,7 @@ def compare(
             say(f"{len(flips) - len(shown)} more: --all lists them")
         missing = len(pair.only_before) + len(pair.only_after)
         if missing:
-            say(f"{missing} tasks were judged in one of the two alone, and say nothing here")
+            say(f"{missing} tasks were judged in only one of the two and are ignored")
 
 
 class Side(NamedTuple):

@@ -20,13 +20,13 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Reads safety contracts and says what is wrong with them.",
+    help="Validates safety contracts.",
 )
 
 
 @app.callback()
 def _root() -> None:
-    """Reads safety contracts and says what is wrong with them."""
+    """Validates safety contracts."""
 
 
 @app.command("check")
@@ -34,7 +34,7 @@ def check(
     file: Annotated[Path, typer.Argument(help="A contract's TOML file, a task's task.toml, or a task folder.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Reads a contract and lists its rules: what each asks for, and what a guard would do about it.
+    """Reads a contract and lists its rules: requirements, and the guard's action on a violation.
 
     What is wrong is said with the file, the key and the column. Exits with 2 then.
 
@@ -55,7 +55,7 @@ def check(
         return
     rows = [row for contract in contracts for row in _rows(contract)]
     print_rows(rows)
-    say(f"{file}: {len(contracts)} contract{'s' * (len(contracts) != 1)}, {len(rows)} rules: nothing is wrong")
+    say(f"{file}: {len(contracts)} contract{'s' * (len(contracts) != 1)}, {len(rows)} rules, all valid")
 
 
 def _contracts(file: Path) -> tuple[Contract, ...]:

@@ -17,11 +17,11 @@ __all__ = ["curate"]
 
 @takes_config(CurateConfig, arguments=("runs",))
 def curate(config: CurateConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Selects attempts of runs to learn from and writes them, with why each attempt is in or out.
+    """Selects attempts of runs for training and writes them, with a reason for each attempt.
 
-    Stages (docs/how-to/curate.md tells what each measures): verdicts, density, recovery, efficiency, contrast,
+    Stages (described in docs/how-to/curate.md): verdicts, density, recovery, efficiency, contrast,
     difficulty, duplicates, leakage, diversity, teacher, mixture, and your own as module:function. OUT/decisions.jsonl
-    has a line for every attempt. Runs are taken only where their chains hold.
+    has a line for every attempt. Runs are used only if their chains verify.
 
     Examples:
 

@@ -45,7 +45,7 @@ def demo(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Makes tasks from a real library, runs three agents on them, shows what they did, and catches a forged reward.
+    """Makes tasks from a real library, runs three agents on them, shows their attempts, and detects a forged reward.
 
     Offline after `assay setup`; about seven minutes on two cores.
 

@@ -8,7 +8,7 @@ __all__ = ["doctor"]
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Tries every sandbox for real and says which works here, which limits the kernel holds, and how to get more.
+    """Tests every sandbox and reports which ones work here, which limits the kernel enforces, and how to enable more.
 
     Of each it says what was found, what that means, and what to do. The last line says which one a run would use.
 

@@ -33,7 +33,7 @@ class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 @takes_config(GateConfig, arguments=("base", "candidate"))
 def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """May the candidate replace the base? Decided by tasks that flipped, not by two means.
+    """Decides whether a candidate may replace the base, by the tasks whose result flipped.
 
     No protected task may be lost, and over all other tasks gains must outweigh losses by the exact one-sided test.
     Exits with 1 where the candidate is refused.

@@ -19,7 +19,7 @@ __all__ = ["gateway"]
 
 @takes_config(ServeConfig, arguments=())
 def gateway(config: ServeConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Serves a model to agents that Assay did not start, and records every call that they make.
+    """Serves a model to external agents and records every call.
 
     Prints an address and a key for each session. It speaks Chat Completions and Responses (base URL: the address with
     /v1), Anthropic Messages and Gemini (the address as it is). Each session is recorded as a trajectory without a task.

@@ -23,11 +23,11 @@ SHOWN = 50
 
 @takes_config(ImportConfig, arguments=("paths",))
 def import_(config: ImportConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Reads other people's runs into the store; importing the same again adds nothing.
+    """Imports runs from other tools' formats; importing the same again adds nothing.
 
-    Formats are found by content, folders are walked, archives looked into. What cannot be read is named by file and
-    place, and the rest is read; the exit code is 1 then. A verdict of the source is kept as its claim, marked
-    `imported`. Interrupted or killed, the same command goes on.
+    Detects formats by content, walks folders and opens archives. Unreadable entries are listed by file and place, the
+    rest is imported, and the exit code is 1. A verdict of the source is stored as its claim, marked `imported`. After
+    an interruption, repeat the command.
 
     Examples:
 
@@ -70,11 +70,11 @@ def _sum_up(report: ImportReport) -> None:
     if report.unrecognised_total:
         more = ", ..." * (report.unrecognised_total > 3)
         first = ", ".join(report.unrecognised[:3]) + more
-        say(f"of no known format and passed over: {report.unrecognised_total:,} files ({first})")
+        say(f"skipped, unknown format: {report.unrecognised_total:,} files ({first})")
     if report.links:
-        say(f"{report.links:,} links were not followed: name what they lead to")
+        say(f"{report.links:,} links were not followed: name their targets")
     if report.redacted:
-        say(f"taken out before anything was stored: {', '.join(report.redacted)}")
+        say(f"redacted before storage: {', '.join(report.redacted)}")
     if report.read:
         say(f"next: assay stats {report.run}; assay audit {report.run}")
 
@@ -83,7 +83,7 @@ def _sum_up(report: ImportReport) -> None:
 def export(
     config: WriteConfig, run: RunArgument = None, store: StoreOption = None, as_json: JsonOption = False
 ) -> None:
-    """Writes a run in another format, or for a trainer; what the target cannot hold is listed in OUT.losses.json.
+    """Exports a run to another format or to training rows; losses are listed in OUT.losses.json.
 
     The last try of each attempt is written, with what was learnt about it since. A pass that something speaks against
     is marked in the target's own field where it has one, left out of what trainers take, and named in the list.
@@ -123,7 +123,7 @@ def _print_export(report: ExportReport) -> None:
     what = "examples" if report.format in TARGETS else "trajectories"
     typer.echo(plain(f"{report.written:,} {what} of {report.run} as {report.format}: {report.out}"))
     lost = ", ".join(f"{field} ({count:,})" for field, count in sorted(report.losses.items()))
-    say(f"not held: {lost}; listed in {report.sidecar}" if lost else f"nothing was lost ({report.sidecar})")
+    say(f"lost: {lost}; listed in {report.sidecar}" if lost else f"nothing was lost ({report.sidecar})")
     if report.doubted:
         marked = "marked so in the list, and in the target where it has a field"
         say(f"{len(report.doubted):,} passes are doubted, {marked}: {', '.join(report.doubted[:5])}")
@@ -132,7 +132,7 @@ def _print_export(report: ExportReport) -> None:
 
 
 def formats(as_json: JsonOption = False) -> None:
-    """Lists the formats that are read and written, and what each reader was tested on.
+    """Lists the import and export formats, with the data that each reader was tested on.
 
     `recorded`: logs that others recorded. `peer`: files that the peer's own program wrote. `specification`: the
     published description alone.

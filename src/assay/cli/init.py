@@ -68,7 +68,7 @@ def _write(kind: str, file: Path, following: str) -> None:
 
     text = (files("assay.cli") / "scaffolds" / f"{kind}.py.txt").read_text(encoding="utf-8")
     if file.suffix != ".py":
-        raise UserError(f"{file}: the name of a Python file ends in .py")
+        raise UserError(f"{file} must end in .py")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as handle:

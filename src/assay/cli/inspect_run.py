@@ -32,7 +32,7 @@ class _Change(msgspec.Struct, frozen=True):
 
 def ls(
     run: RunArgument = None,
-    every: Annotated[bool, typer.Option("--all", help="Every try, not only the deciding ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List every trial, not only the deciding ones.")] = False,
     runs: Annotated[bool, typer.Option("--runs", help="List the runs of the store instead.")] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -56,7 +56,7 @@ def ls(
 
     settings = settings_with(store)
     if runs and (run is not None or every):
-        raise UserError("--runs lists the runs of the store: leave out the name and --all")
+        raise UserError("--runs lists the runs of the store: omit the run's name and --all")
     if runs:
         names = list_runs(settings.store)
         if as_json:
@@ -111,16 +111,14 @@ def _row(row: AttemptRow, trust: Trust, differing: tuple[str, ...], *, named: bo
 def show(
     attempt: Annotated[
         str,
-        typer.Argument(
-            help="Name of an attempt (task@number), or its beginning; what stands before a slash may be left out."
-        ),
+        typer.Argument(help="Name of an attempt (task@number) or a prefix; the part before a slash is optional."),
     ],
     run: Annotated[str | None, typer.Option("--run", help="Name of the run; default: the newest one.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Do not cut long outputs.")] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Shows one attempt: steps, commands, outputs, what changed, and each verdict with its evidence.
+    """Shows one attempt: steps, commands, outputs, changed files, and each verdict with its evidence.
 
     Examples:
 
@@ -177,14 +175,14 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
     for verdict in trajectory.verdicts:
         _show_verdict(verdict)
     for number, verdict in _addendum_verdicts(trajectory, opened):
-        _show_verdict(verdict, f" (learnt later, addendum {number})")
+        _show_verdict(verdict, f" (addendum {number})")
     end = trajectory.finished
     if end is None:
         recorded = {call.id for call in trajectory.calls}
         begun = [str(note.data.get("call")) for note in trajectory.notes if note.name == "call begun"]
         for call in (one for one in begun if one not in recorded):
-            out.print(_block(f"model call {call[:40]} was under way when the record was cut"), style="yellow")
-    how = "still open" if end is None else (end.broke or end.stopped or end.ended or "ended without a word")
+            out.print(_block(f"model call {call[:40]} was in progress when the record ended"), style="yellow")
+    how = "still open" if end is None else (end.broke or end.stopped or end.ended or "ended without a reason")
     if end is not None and end.error:
         out.print(_block(f"{end.broke} failed: {end.error}"), style="red")
     out.print(_block(f"how it ended: {how}; {trajectory.length} events, head {trajectory.head[:19]}"))

@@ -18,7 +18,7 @@ def lint(
     folders: Annotated[list[Path], typer.Argument(help="Task folders, or folders of task folders.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Checks task folders and says what is wrong, where, and what to do. Exits with 1 where there is an error.
+    """Checks task folders and reports errors with their place and fix. Exits with 1 on an error.
 
     Examples:
 
@@ -47,7 +47,7 @@ def _task_folders(paths: list[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if str(path).startswith("family:"):
-            raise UserError(f"{path}: a family's tasks are no folders, so there is nothing to lint")
+            raise UserError(f"{path}: a family has no task folders to lint")
         inner = [] if (path / "task.toml").exists() else sorted(p.parent for p in path.glob("*/task.toml"))
         found += inner or [path]
     return found

@@ -90,7 +90,7 @@ def resolve(struct: type[Config], values: dict[str, Any]) -> Config:
         data["limits"] = limits
     needed = [f.name for f in msgspec.structs.fields(struct) if f.required and f.name not in data]
     if needed:
-        raise UserError(f"{needed[0]} is missing: give it on the command line (see --help for examples) or in --config")
+        raise UserError(f"{needed[0]} is missing: set it on the command line (see --help for examples) or in --config")
     return convert_config(data, struct, path)
 
 
@@ -113,7 +113,7 @@ def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Con
         for name in tables:
             at = at.setdefault(name, {})
             if not isinstance(at, dict):
-                raise UserError(f"--set {change!r}: {name} is no table")
+                raise UserError(f"--set {change!r}: {name} is not a table")
         at[last] = _toml_value(text)
     return convert_config(data, struct, str(path))
 
@@ -139,7 +139,7 @@ def convert_config(data: dict[str, Any], struct: type[Config], path: str | None)
 def _table(data: dict[str, Any], name: str, path: str | None) -> dict[str, Any]:
     found = data.get(name, {})
     if not isinstance(found, dict):
-        raise UserError(f"{path}: {name} is no table; write [{name}] and under it one key = value a line")
+        raise UserError(f"{path}: {name} is not a table; write [{name}] and below it one key = value per line")
     return dict(found)
 
 
@@ -149,13 +149,13 @@ def read_toml(path: Path, struct: type[msgspec.Struct]) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(CONFIG_BYTES + 1)
         if len(text) > CONFIG_BYTES:
-            raise UserError(f"{path} is larger than {CONFIG_BYTES >> 10} KiB: it is no configuration")
+            raise UserError(f"{path} is larger than {CONFIG_BYTES >> 10} KiB, the limit for a configuration")
         data = tomllib.loads(text.decode())
     except OSError as exc:
         raise UserError(
             f"cannot read the configuration {path}: {exc.strerror}; check the path and its permissions"
         ) from exc
-    except (ValueError, RecursionError) as exc:  # TOMLDecodeError, UnicodeDecodeError, dates that are none
+    except (ValueError, RecursionError) as exc:  # TOMLDecodeError, UnicodeDecodeError, invalid dates
         raise UserError(f"{path} is not valid TOML: {exc}; correct it there") from exc
     unknown = sorted(set(data) - set(struct.__struct_fields__))
     if unknown:
@@ -186,7 +186,7 @@ def _parameters(struct: type[msgspec.Struct], arguments: tuple[str, ...]) -> lis
             parameters.extend(_limit_parameters())
         else:
             parameters.append(_parameter(field.name, _option(field, hint, help_text)))
-    file_help = "TOML file with any of these fields; the command line wins over it."
+    file_help = "TOML file with any of these fields; the command line overrides it."
     option = typer.Option("--config", help=file_help, show_default=False)
     return [*parameters, _parameter("config_file", Annotated[str | None, option])]
 

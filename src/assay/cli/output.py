@@ -25,7 +25,7 @@ def emit_json(value: Any) -> None:
         text = msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2)
     except (TypeError, ValueError, OverflowError) as exc:
         raise UserError(
-            f"the result holds a value that JSON cannot ({exc}): leave out --json, or cast it to text"
+            f"the result contains a value that JSON cannot represent ({exc}): omit --json, or cast it to text"
         ) from exc
     sys.stdout.write(text.decode() + "\n")
 
@@ -77,7 +77,7 @@ def exit_on_errors() -> Iterator[None]:
             130,
         )
     except BrokenPipeError:
-        # The interpreter flushes once more when it ends, and must find somebody who reads.
+        # The interpreter flushes stdout again at exit, which needs an open reader.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as exc:
@@ -88,7 +88,7 @@ def exit_on_errors() -> Iterator[None]:
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    with suppress(OSError):  # nobody reads it, or its disk is full: the message matters more
+    with suppress(OSError):  # closed pipe or full disk: the message matters more
         sys.stdout.flush()
     say(f"assay: {message}")
     sys.exit(code)

@@ -10,7 +10,7 @@ KINDS = ("agents", "environments", "checks", "tasks", "formats", "signals", "adv
 
 
 def plugins(as_json: JsonOption = False) -> None:
-    """Lists what is plugged in, from where; nothing is loaded to be listed.
+    """Lists installed plugins and their origin, without loading them.
 
     Examples:
 

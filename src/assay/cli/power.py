@@ -41,7 +41,7 @@ class PowerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 def power(
     config: PowerConfig, form: FormOption = "text", store: StoreOption = None, as_json: JsonOption = False
 ) -> None:
-    """Says what a plan can show and how many more attempts or tasks it takes, before the money is spent.
+    """Computes the power of a plan, and how many more attempts or tasks it needs.
 
     Examples:
 
@@ -61,7 +61,7 @@ def power(
     given = {name: getattr(config, name) for name in ("tasks", "attempts", "rate", "icc")}
     plan = {**seen, **{name: value for name, value in given.items() if value is not None}}
     if "tasks" not in plan:
-        raise UserError("say how many: --tasks N, or name a run to start from")
+        raise UserError("missing number of tasks: use --tasks N, or name a run to start from")
     try:
         design = StudyDesign(**plan, shared=config.shared, alpha=config.alpha, power=config.power)
         needed, more = tasks_needed(design, difference), attempts_needed(design, difference)

@@ -19,11 +19,11 @@ def query(
         ),
     ],
     run: Annotated[list[str] | None, typer.Option("--run", help="Only these runs; repeatable.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows at the most.")] = 1000,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows.")] = 1000,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Asks all runs of the store in SQL (DuckDB); it can read nothing else and write nothing.
+    """Queries all runs of the store with SQL (DuckDB), read-only and without access to anything else.
 
     Examples:
 

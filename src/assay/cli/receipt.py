@@ -44,7 +44,7 @@ class ReceiptConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def __post_init__(self) -> None:
         """Rejects `events` without `attempt`."""
         if self.events and self.attempt is None:
-            raise UserError("--events puts one attempt's events beside its proof: name it with --attempt")
+            raise UserError("--events adds one attempt's events to its proof: name the attempt with --attempt")
 
 
 @takes_config(ReceiptConfig, arguments=())
@@ -53,8 +53,8 @@ def receipt(
 ) -> None:
     """Writes a receipt of a run as it is now, live or sealed: the head of every chain, one root over all, the time.
 
-    Keep it where who can write to the store cannot: `assay verify RUN --receipt FILE` then shows a complete rewrite, a
-    cut end, and attempts that were put in or taken away. It is plain JSON that can be checked without Assay.
+    Store it where writers of the store cannot change it: `assay verify RUN --receipt FILE` then reveals a complete
+    rewrite, a cut tail, and inserted or removed attempts. It is plain JSON that can be checked without Assay.
 
     Examples:
 
@@ -83,7 +83,7 @@ def receipt(
         f"{out}: run {name}, {given.state}, {given.chains} chains, {given.events} events, {given.addenda} addenda, "
         f"{whose}\nroot {given.root}"
     )
-    say("keep it where nobody who can write to the store can change it")
+    say("store it where no writer of the store can change it")
 
 
 @keys.command("new")

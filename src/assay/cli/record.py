@@ -14,10 +14,10 @@ __all__ = ["record"]
 
 @takes_config(RecordConfig, arguments=("command",))
 def record(config: RecordConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Runs a command here and records its model calls, the folder's state before each of them, and how it ended.
+    """Runs a command in this folder and records its model calls, the folder's state before each, and the exit.
 
     The command finds the model in its environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL and
-    their keys), and gets no credential of yours. Nothing is sandboxed: it may do whatever you may. Ends with the
+    their keys) and receives none of your credentials. It is not sandboxed and has your permissions. Exits with the
     command's own exit code.
 
     Examples:

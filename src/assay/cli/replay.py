@@ -26,13 +26,12 @@ SHOWN = 40
 def replay(config: ReplayConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Executes the recorded actions of attempts in fresh environments and compares what they show, step by step.
 
-    Every observation, the state after every step and the outcome are compared, without what means nothing (times,
-    temporary names, addresses: docs/reference/volatile.md). Of the first divergence the likely cause is told: found by
-    replaying under other circumstances, or said to be a guess. The replays are an ordinary run. Exits with 1 where a
-    replay differs.
+    Compares every observation, the state after every step and the outcome, without volatile parts (times, temporary
+    names, addresses: docs/reference/volatile.md). Reports the likely cause of the first divergence, found by replaying
+    under other circumstances or marked as a guess. The replays are an ordinary run. Exits with 1 on a divergence.
 
-    With --from-each-prefix another agent goes on from before each step instead, and the decisive step is told: the
-    last one before which the task could still be won.
+    --from-each-prefix lets another agent continue from before each step, and reports the decisive step: the last one
+    before which the task could still be won.
 
     Examples:
 
@@ -49,7 +48,7 @@ def replay(config: ReplayConfig, store: StoreOption = None, as_json: JsonOption 
     except KeyboardInterrupt:
         from .output import say
 
-        say("interrupted. The replays that ended are kept as a run of their own; give the same command again for all")
+        say("interrupted. Completed replays are stored as a run of their own; repeat the command for all")
         raise typer.Exit(130) from None
 
 
@@ -104,7 +103,7 @@ def _print(report: ReplayReport) -> None:
     order = sorted(report.results, key=lambda one: (one.agrees, one.comparison is None))
     print_rows([_row(one) for one in order[:SHOWN]])
     if len(order) > SHOWN:
-        console().print(f"... and {len(order) - SHOWN} more (--json tells all)")
+        console().print(f"... and {len(order) - SHOWN} more (--json lists all)")
     for one in [one for one in order if not one.agrees][:SHOWN]:
         for line in _explain_divergence(one):
             console().print(plain(line).replace("\n", "\n    "))

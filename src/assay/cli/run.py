@@ -25,7 +25,7 @@ __all__ = ["resume", "run"]
 def run(
     config: RunConfig,
     store: StoreOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved configuration and leave.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved configuration and exit.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Runs an agent on tasks, each attempt in a fresh sandbox, judged in a fresh fork of its final state.
@@ -67,7 +67,7 @@ def resume(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Finishes exactly what is missing of a run that was cut: nothing is lost, nothing runs twice.
+    """Completes the missing attempts of an interrupted run: nothing is lost, nothing runs twice.
 
     Examples:
 
@@ -113,11 +113,11 @@ def _describe_early_stops(store: Path, run: str) -> str | None:
         if not isinstance(config, dict) or config.get("early_stop") is None:
             return None
         report = stop_report(opened.trajectory(row.chain) for row in opened.attempts() if row.final)
-    summary = f"{report.stopped} of {report.watched} watched attempts were ended as hopeless"
+    summary = f"{report.stopped} of {report.watched} watched attempts were stopped early"
     if report.false_stop_rate is None:
-        return f"{summary}; no control tells how often that was wrong"
+        return f"{summary}; no controls, so the false stop rate is unknown"
     low, high = report.interval
     return (
-        f"{summary}; of {report.controls} that ran on as controls {report.controls_passed} passed: false stops "
+        f"{summary}; of {report.controls} controls that continued, {report.controls_passed} passed: false stops "
         f"{report.false_stop_rate:.1%} (95% {low:.1%} to {high:.1%})"
     )

@@ -17,10 +17,10 @@ __all__ = ["serve"]
 
 @takes_config(RolloutServiceConfig, arguments=())
 def serve(config: RolloutServiceConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Takes batches of tasks from trainers, has a policy attempt them, and hands out verified, credited training rows.
+    """Serves rollouts to trainers: takes batches of tasks, runs a policy on them, returns verified training rows.
 
-    A client shows the token in a file that is made beside the store, for its owner alone. It may name what is listed
-    here and nothing else. Ctrl-C ends the service; started again, it goes on where it was, whatever ended it.
+    Clients authenticate with the token in a private file beside the store, and can use only what the options list.
+    Ctrl-C stops the service; a restart resumes its work, also after a crash.
 
     Examples:
 

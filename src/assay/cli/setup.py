@@ -13,11 +13,11 @@ __all__ = ["setup"]
 
 def setup(
     tasks: Annotated[
-        list[str] | None, typer.Argument(help="Task folders, or families, whose tool layers to make too.")
+        list[str] | None, typer.Argument(help="Task folders or families whose tool layers to build too.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Makes the sandbox's tool layer (a Python, pytest, coverage), and what tasks and the demo need on top of it.
+    """Builds the sandbox's tool layers: Python, pytest and coverage, and those of tasks and the demo.
 
     Afterwards nothing needs the network.
 

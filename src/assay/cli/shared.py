@@ -62,6 +62,6 @@ def pick_run(run: str | None, settings: Settings) -> str:
 
         near = difflib.get_close_matches(run, names, n=3) or names[-3:]
         raise UserError(
-            f"no run is called {run!r} in {settings.store}; there are {', '.join(near)} (`assay ls --runs`)"
+            f"no run is called {run!r} in {settings.store}; the nearest are {', '.join(near)} (`assay ls --runs`)"
         )
     return run

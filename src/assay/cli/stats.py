@@ -27,7 +27,7 @@ def stats(
         list[str] | None,
         typer.Option(
             "--table",
-            help="What to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, or "
+            help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, or "
             "all; repeatable.",
         ),
     ] = None,
@@ -42,11 +42,11 @@ def stats(
 ) -> None:
     """Sums up runs by agent and model: pass@k and pass^k with intervals; unknown and broken attempts apart.
 
-    The interval knows that attempts at one task resemble each other. `bounds` says what pass@1 would be had every
-    attempt that could not be judged failed, or passed. Other tables: what attempts used and which agents nobody beats
-    at its price (spending), how hard each task is and whether it tells good from bad (tasks), agent by model by set-up
-    with what each explains (grid), what flips (flakes), what process scores are worth (scores), how far attempts
-    repeat themselves (reliability), and whether the ranking holds on other tasks: of two runs the second's (ranking).
+    Intervals account for correlation between attempts at one task (cluster-robust). `bounds` gives pass@1 if all
+    unjudged attempts had failed, or passed. Further tables: usage and the cost/success Pareto front (spending), task
+    difficulty and discrimination (tasks), rates by agent, model and set-up with explained variance (grid), tasks with
+    inconsistent outcomes (flakes), quality of process scores (scores), run-to-run consistency (reliability), and
+    predictive validity of the ranking on other tasks; with two runs, on the second (ranking).
 
     Examples:
 
@@ -86,7 +86,7 @@ def stats(
 def _select_tables(requested: list[str], tables: tuple[str, ...]) -> tuple[str, ...]:
     for name in requested:
         if name not in (*tables, "all"):
-            raise UserError(f"no table is called {name!r}: there are {', '.join(tables)}, and all")
+            raise UserError(f"unknown table {name!r}: use {', '.join(tables)} or all")
     return tables if "all" in requested else tuple(name for name in tables if name in requested)
 
 
@@ -96,7 +96,7 @@ def _print(chosen: tuple[str, ...], table_input: TableInput, groups: list[GroupS
     from .tables import print_rows, print_summaries
 
     if form == "csv" and len(chosen) > 1:
-        raise UserError(f"--format csv writes one table: name one of {', '.join(chosen)} with --table")
+        raise UserError(f"--format csv writes one table: select one of {', '.join(chosen)} with --table")
     heads = {"text": "\n{}", "markdown": "\n### {}\n", "latex": "\n% {}"}
     for place, name in enumerate(chosen):
         if len(chosen) > 1:
@@ -126,8 +126,8 @@ def _say_more(groups: list[GroupSummary], k: list[int] | None) -> None:
         claimed = group.pass_at_1_claimed
         if group.doubtful and claimed is not None and claimed.value is not None:
             say(
-                f"{who}: {group.doubtful} passes lack integrity, did not hold when judged again, or are below the "
-                f"required separation, and count as none; with them pass@1 would be {claimed.value:.3f} "
+                f"{who}: {group.doubtful} passes lack integrity, failed re-verification, or are below the "
+                f"required separation, and do not count; with them pass@1 would be {claimed.value:.3f} "
                 "(`assay audit`, `assay ls`)"
             )
         if group.icc is not None:

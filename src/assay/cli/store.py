@@ -14,14 +14,14 @@ __all__ = ["gc", "seal"]
 def seal(
     run: RunArgument = None,
     unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="Seal a run that was cut as it is; it can never be resumed then.")
+        bool, typer.Option("--unfinished", help="Seal an interrupted run; it can never be resumed.")
     ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Turns a finished run into Parquet tables that any tool opens; nothing sealed is ever rewritten.
+    """Converts a finished run to Parquet tables; sealed data is never rewritten.
 
-    Keep the head that it prints elsewhere: with it a complete rewrite of the run can be seen too.
+    Store the printed head elsewhere: it reveals a complete rewrite of the run.
 
     Examples:
 
@@ -54,14 +54,15 @@ def seal(
 
 
 def gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be deleted.")] = False,
     evidence: Annotated[
-        bool, typer.Option("--evidence", help="Also drop what only unsealed runs refer to: their evidence is lost.")
+        bool,
+        typer.Option("--evidence", help="Also delete blobs of unsealed runs alone: their evidence is lost."),
     ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Drops blobs that no run refers to; never evidence without being told.
+    """Deletes unreferenced blobs; keeps evidence unless --evidence is given.
 
     Examples:
 
@@ -86,4 +87,4 @@ def gc(
             f"left-over temporary files; kept {report.kept} blobs that runs refer to"
         )
         if report.young:
-            say(f"{report.young} more are younger than an hour, or than a run under way: run it again later")
+            say(f"{report.young} more are younger than an hour or than an active run: repeat this later")

@@ -27,13 +27,13 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def _check_form(value: str) -> str:
     if value not in FORMS:
-        raise UserError(f"--format is one of {', '.join(FORMS)}, got {value!r}")
+        raise UserError(f"unknown --format {value!r}: use one of {', '.join(FORMS)}")
     return value
 
 
 FormOption = Annotated[
     str,
-    typer.Option("--format", callback=_check_form, help="How tables are written: text, markdown, json, csv or latex."),
+    typer.Option("--format", callback=_check_form, help="Table format: text, markdown, json, csv or latex."),
 ]
 
 

@@ -18,9 +18,9 @@ __all__ = ["improve", "train"]
 RecipeArgument = Annotated[Path, typer.Argument(help="The recipe, a TOML file.", show_default=False)]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Put in place of what the recipe says, as table.field=VALUE; repeatable."),
+    typer.Option("--set", help="Override a field of the recipe, as table.field=VALUE; repeatable."),
 ]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Put in place of the recipe's seed.")]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Override the recipe's seed.")]
 
 
 def train(
@@ -31,8 +31,8 @@ def train(
 ) -> None:
     """Trains a small model on recorded attempts: supervised, by preference (DPO), or by the policy gradient.
 
-    Killed at any moment, the same command goes on from the last checkpoint. docs/reference/recipes.md lists what a
-    recipe may say. Needs assay[train].
+    After an interruption, repeat the command to resume from the last checkpoint. docs/reference/recipes.md lists the
+    fields of a recipe. Needs assay[train].
 
     Examples:
 
@@ -60,11 +60,10 @@ def improve(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Makes an agent better by what it verifiably did: demonstrates, tries, verifies, trains, evaluates, gates.
+    """Improves an agent with verified attempts: demonstrations, attempts, verification, training, evaluation, gate.
 
-    Every attempt is an ordinary run in the store. Killed at any moment, the same command goes on from what is
-    recorded. Exits with 1 where the gate does not let the model pass. docs/how-to/improve-an-agent.md is the
-    way in; docs/reference/recipes.md lists what a recipe may say. Needs assay[train].
+    Every attempt is an ordinary run in the store. After an interruption, repeat the command to resume. Exits with 1 if
+    the gate rejects the model. See docs/how-to/improve-an-agent.md and docs/reference/recipes.md. Needs assay[train].
 
     Examples:
 

@@ -51,12 +51,12 @@ def verify(
 ) -> None:
     """Recomputes every digest of a stored run and locates what was changed, removed, inserted or lost.
 
-    Both parts are done unless one is switched off. There is no key in a chain: a run that somebody rewrote with new
-    digests, or whose end was cut, shows only against a receipt that was kept elsewhere (--receipt).
+    Checks both parts by default. Chains are unkeyed: a rewrite with new digests, or a cut tail, shows only against a
+    receipt that is stored elsewhere (--receipt).
 
-    With --again the final state of each attempt is then rebuilt from the store and judged again: agree, disagree,
-    flaky, or cannot, with the reason, are written beside the first verdicts, never over them. Killed or interrupted,
-    the same command goes on. Exits with 1 where a digest does not hold, or a verdict disagrees or is flaky.
+    --again rebuilds the final state of each attempt from the store and judges it again: agree, disagree, flaky, or
+    cannot, with the reason. Results are appended beside the first verdicts. After an interruption, repeat the command.
+    Exits with 1 on an integrity problem, or on a verdict that disagrees or is flaky.
 
     Examples:
 
@@ -76,15 +76,11 @@ def verify(
 
     reverify_config = ReverifyConfig(**{name: getattr(config, name) for name in ReverifyConfig.__struct_fields__})
     if config.again == 0 and reverify_config != ReverifyConfig():
-        raise UserError(
-            "nothing is judged again without --again N, for example --again 1: it is what the other options need"
-        )
+        raise UserError("these options need --again N, for example --again 1")
     if not chain and not blobs and config.again == 0:
-        raise UserError("nothing is left to verify: give --no-chain or --no-blobs, not both")
+        raise UserError("nothing to verify: use --no-chain or --no-blobs, not both")
     if (config.receipt is not None and not chain) or (config.receipt is None and config.key is not None):
-        raise UserError(
-            "a receipt is compared with recomputed chains: give --receipt FILE (and --key), without --no-chain"
-        )
+        raise UserError("a receipt needs recomputed chains: use --receipt FILE (and --key) without --no-chain")
     settings = settings_with(store)
     name = pick_run(run, settings)
     done = [word for word, is_done in (("chain", chain), ("blobs", blobs)) if is_done]
@@ -129,9 +125,9 @@ def _print_coverage(coverage: ReceiptCoverage, *, key_given: bool) -> None:
     since = ", ".join(f"{count} {name}" for count, name in later if count)
     console().print(f"{what}: it covers {covered}" + (f"; not covered: {since}" if since else ""))
     if coverage.signed_by is None:
-        say("the receipt is not signed: it is worth as much as the place where it was kept")
+        say("the receipt is unsigned: it is as trustworthy as its storage")
     else:
-        known = "" if key_given else "; is that whom you expect? (--key checks it)"
+        known = "" if key_given else "; compare this with the expected key (--key checks it)"
         say(f"signed by {coverage.signed_by}{known}")
 
 
@@ -145,7 +141,7 @@ def _reverify(run: str, config: ReverifyConfig, settings: Settings) -> ReverifyR
     try:
         return asyncio.run(reverify(run, config, settings, sparse_lines("attempts judged again", every_s=10)))
     except KeyboardInterrupt:
-        say(f"interrupted. What was judged again is kept: the same command goes on with run {run}")
+        say(f"interrupted. Re-judged attempts are stored: the same command continues with run {run}")
         raise typer.Exit(130) from None
 
 

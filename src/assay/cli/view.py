@@ -27,22 +27,23 @@ class _Target(NamedTuple):
 def view(
     target: Annotated[
         str | None,
-        typer.Argument(help="Name of a run, or a folder: a store, or a run in one. Default: the whole store."),
+        typer.Argument(help="Name of a run, or the folder of a store or run. Default: the whole store."),
     ] = None,
     export: Annotated[
         Path | None,
-        typer.Option("--export", help="Write the pages of one run into this new folder instead; they need no server."),
+        typer.Option("--export", help="Write the pages of one run to this new folder; they need no server."),
     ] = None,
     limit_mib: Annotated[
-        int, typer.Option("--limit-mib", min=1, help="MiB that --export writes at most; the rest is left out and told.")
+        int,
+        typer.Option("--limit-mib", min=1, help="Maximum MiB of --export; the rest is omitted and listed."),
     ] = 512,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on loopback; 0 takes a free one.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
     store: StoreOption = None,
 ) -> None:
-    """Shows runs as pages: attempts, steps, verdicts and what they rest on, figures, live runs as they go on.
+    """Shows runs as web pages: attempts, steps, verdicts with evidence, figures, live runs.
 
-    The address holds a secret: only who knows it is answered, on this machine alone. Ctrl-C ends it.
+    The address contains a secret and works on this machine alone. Ctrl-C stops the server.
 
     Examples:
 
@@ -102,7 +103,7 @@ def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings)
     size = f"{report.size_bytes / _MIB:.1f} MiB"
     say(f"{report.views} views of run {run}, {size}: open the page in a browser, no server is needed")
     for kind, number in report.left_out.items():
-        say(f"left out: {kind}, {number} (for lack of room, see --limit-mib, or because it cannot be read)")
+        say(f"left out: {kind}, {number} (too large, see --limit-mib, or unreadable)")
 
 
 def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
@@ -134,7 +135,7 @@ async def _serve_pages(chosen: _Target, port: int, *, no_open: bool) -> None:
     async with open_viewer(chosen.root, port) as viewer:
         url = viewer.url + (f"#/run/{chosen.run}" if chosen.run else "")
         console().print(url)
-        say("only this address is answered, on this machine alone; Ctrl-C ends it")
+        say("only this address is served, on this machine alone; Ctrl-C stops it")
         if not no_open:
             _open(url)
         await viewer.warm(view_name("run", chosen.run, "rows") if chosen.run else "runs")

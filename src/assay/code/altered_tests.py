@@ -131,7 +131,7 @@ def alterable_tests(text: str) -> frozenset[str]:
 
 
 def alter_tests(text: str, random: Random, only: Collection[str] | None = None) -> AlteredTests | None:
-    """Returns the text with each alterable test changed in one statement; None where there is none.
+    """Returns the text with each alterable test changed in one statement; None without one.
 
     Args:
         text: A Python test file.

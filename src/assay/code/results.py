@@ -104,7 +104,7 @@ def exit_claim(exit_code: int) -> Literal["passed", "failed", "nothing ran", "br
 def disagreements(one: TestReport, other: TestReport) -> tuple[str, ...]:
     """Returns the contradictions between two reports about one run, as text.
 
-    Only contradictions: a test that one of them does not name is none, as reports differ in what they cover.
+    A test that only one of them names is no contradiction: reports differ in coverage.
     """
     conflicts = []
     if bool(one.counts.bad) != bool(other.counts.bad):

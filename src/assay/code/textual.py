@@ -87,7 +87,7 @@ def textual_sites(text: str, family: str, lines: Collection[int] | None = None) 
     """Returns every site on one of `lines` (default: anywhere), in text order.
 
     Raises:
-        KeyError: The family is none of those that `language_of` names.
+        KeyError: `language_of` does not return this family.
     """
     language = _NAMES[family]
     found: list[Site] = []

@@ -87,7 +87,7 @@ def _script_lines(parts: Parts, _: HarborTask) -> Found:
                 message = "installs packages while judging, where there is no network by default"
                 yield Finding("verifier-install", "warning", path, message, fix, line=number)
             elif _DOWNLOAD.search(line):
-                message = "downloads while judging; the verdict then depends on somebody else's server"
+                message = "downloads while judging; the verdict then depends on a remote server"
                 yield Finding("verifier-download", "warning", path, message, "put the file into tests/", line=number)
 
 

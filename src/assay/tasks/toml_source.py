@@ -47,8 +47,8 @@ def parse_toml(text: str, path: str) -> dict[str, Any] | Finding:
             "is nested too deeply",
             "write fewer brackets inside brackets or dots in keys",
         )
-    except ValueError as exc:  # dates that are none, numbers too long to convert
-        return Finding("invalid-toml", "error", path, f"holds a value that is none: {exc}", "correct that value")
+    except ValueError as exc:  # invalid dates, numbers too long to convert
+        return Finding("invalid-toml", "error", path, f"holds an invalid value: {exc}", "correct that value")
 
 
 def _excess(text: str) -> str:
