@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["raised_thresholds"]
-
 Thresholds = tuple[int, int, int]
 
 

@@ -10,8 +10,6 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["read_pairs", "read_value"]
-
 
 def read_value(text: str) -> Any:
     """Parses a value as JSON (`7`, `true`, `"7"`, `[1, 2]`) or as a Python number (`.5`, `1_000`); else returns the

@@ -18,8 +18,6 @@ from typing import Any
 
 from .errors import PluginLoadError
 
-__all__ = ["load", "names"]
-
 
 def names(kind: str) -> dict[str, EntryPoint]:
     """Returns the entry points of the group `assay.<kind>` by name. Raises `PluginLoadError` for a duplicate name."""

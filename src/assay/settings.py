@@ -20,8 +20,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-__all__ = ["Settings"]
-
 
 class Settings(msgspec.Struct, frozen=True):
     """Settings from environment variables."""

@@ -56,7 +56,7 @@ def test_what_could_not_be_read_is_on_stderr_and_in_the_exit_code(say: Say, log:
     code, out, err = say("import", str(log), "--json")
     assert code == 1
     assert json.loads(out)["unreadable"][0]["place"] == "line 2"
-    assert "unreadable: log.jsonl, line 2: no JSON" in err
+    assert "unreadable: log.jsonl, line 2: invalid JSON" in err
     assert "\x1b" not in err
 
 

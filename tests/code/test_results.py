@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assay.code.ctrf import read_ctrf
 from assay.code.junit import read_junit
 from assay.code.pytest_output import read_pytest_output
-from assay.code.results import Counts, TestResult, count, disagreements, exit_claim, make_report
+from assay.code.results import Counts, TestResult, count, disagreements, make_report
 
 pytestmark = pytest.mark.quick
 
@@ -107,10 +107,6 @@ def test_ctrf_that_contradicts_itself_is_refused() -> None:
 def test_what_is_no_ctrf_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="CTRF"):
         read_ctrf(data)
-
-
-def test_exit_codes_claim_little() -> None:
-    assert [exit_claim(code) for code in (0, 1, 5, 2, -9)] == ["passed", "failed", "nothing ran", "broken", "broken"]
 
 
 def test_disagreements_name_the_test() -> None:

@@ -39,9 +39,9 @@ WRONG = {
     "no source of questions": (["synth", "questions", "--out", "x"], "source is missing"),
     "no such source": (["synth", "repository", "nosuch", "--out", "x"], "'nosuch'"),
     "lint nowhere": (["lint", "nowhere"], "nowhere does not exist"),
-    "nothing to install": (["agents", "install"], "name what to install"),
+    "nothing to install": (["agents", "install"], "name the agents to install"),
     "no such harness": (["agents", "install", "claude"], "claude-code"),
-    "check of no Python": (["init", "check", "x.txt"], "ends in .py"),
+    "check of no Python": (["init", "check", "x.txt"], "must end in .py"),
 }
 
 
@@ -99,5 +99,5 @@ def test_help_loads_nothing_heavy() -> None:
 def test_the_line_on_a_verb_fits_and_the_verb_is_there(verb: Verb) -> None:
     assert len(verb.help) <= 66
     assert verb.help.endswith(".")
-    module, _, attribute = verb.place.partition(":")
+    module, _, attribute = verb.target.partition(":")
     assert hasattr(importlib.import_module(f"assay.cli.{module}"), attribute)

@@ -48,7 +48,7 @@ def test_every_table_and_column_is_documented() -> None:
 
 def test_every_variable_that_is_read_is_documented() -> None:
     source = (ROOT / "src/assay/settings.py").read_text()
-    read = [line.split('"')[1] for line in source.splitlines() if "given.get(" in line or 'given["' in line]
+    read = [line.split('"')[1] for line in source.splitlines() if "variables.get(" in line or 'variables["' in line]
     assert read
     assert all(
         f"`{name}`" in page("environment.md") or f"${name}" in page("environment.md") for name in set(read) - {"HOME"}

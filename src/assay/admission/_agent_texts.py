@@ -12,8 +12,6 @@ from typing import NamedTuple
 from assay.agents.cheats.interface import Knowledge
 from assay.tasks import LoadedTask
 
-__all__ = ["AgentTexts", "collect_agent_texts", "folder_files"]
-
 MOST_BYTES = 48 * 1024 * 1024
 """Bytes of all files together; the rest is skipped."""
 MOST_FILE = 4 * 1024 * 1024

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Sequence
 
 from assay.agents.cheats.interface import SolutionFile
 
-__all__ = ["find_byproducts"]
-
 _LISTS = re.compile(r"glob|listdir|scandir|iterdir|os\.walk|\bfind\b|\bls\b|copytree|\bcp -|/\*|\*\.")
 """Matches verifiers that read every file of a folder."""
 _READ_UNNAMED = re.compile(

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from assay.code.source import SourceError, functions, parse, parse_tree
 
-__all__ = ["called_functions"]
-
 MOST = 12
 
 

@@ -9,8 +9,6 @@ import tomllib
 from collections.abc import Callable, Hashable
 from typing import Any
 
-__all__ = ["same_data"]
-
 MOST_BYTES = 8 * 1024 * 1024
 
 

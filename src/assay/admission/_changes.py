@@ -10,18 +10,6 @@ from typing import Literal, NamedTuple
 from assay.agents.cheats.interface import Knowledge, SolutionFile
 from assay.code.textual import language_of
 
-__all__ = [
-    "ChangedFile",
-    "FileRole",
-    "Hunk",
-    "changed_files",
-    "changed_lines",
-    "hunks_of",
-    "lines_of",
-    "role_of",
-    "text_of",
-]
-
 FileRole = Literal["python", "program", "data"]
 MOST_BYTES = 512 * 1024
 """Larger files are restored, never rewritten."""

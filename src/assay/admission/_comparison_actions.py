@@ -11,8 +11,6 @@ from assay.agents.random_shell import random_command
 from assay.environments.interface import ToolSpec
 from assay.records import canonical_bytes
 
-__all__ = ["Action", "draw_argument", "shell_actions", "tool_actions"]
-
 DEEP = 4
 _WORDS = ("", "a", "b", "abc", "Alpha", "two words", "0", "-1", "é", "x" * 40)
 _NUMBERS = (0, 1, 2, 3, 5, 10, -1, 100)

@@ -18,8 +18,6 @@ from assay.tasks import LoadedTask
 
 from ._comparison_actions import Action
 
-__all__ = ["ActionResult", "OpenEnvironment", "Side", "WorkspaceSide", "WorldSide", "mask_volatile"]
-
 LIST = "find . -type f -not -path './.git/*' -exec sha256sum {} + 2>/dev/null | sort -k 2 | head -n 20000"
 _SHOWN = 2_000
 

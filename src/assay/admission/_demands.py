@@ -15,8 +15,6 @@ from typing import Literal, NamedTuple
 
 from assay.code.source import SourceError, parse
 
-__all__ = ["Demand", "parse_python_demands", "parse_shell_demands"]
-
 DemandKind = Literal["path", "name", "key", "format", "literal"]
 _EXTENSIONS = (
     "txt|csv|tsv|json|jsonl|ya?ml|toml|xml|html?|md|log|ini|cfg|conf|sql|db|sqlite3?|py|sh|js|ts|c|cpp|h|go|rs|java|rb|"
@@ -60,8 +58,6 @@ def parse_python_demands(text: str, where: str) -> tuple[Demand, ...]:
 
 
 class _Reader:
-    """Reads one test file."""
-
     def __init__(self, tree: ast.Module, where: str) -> None:
         self._tree = tree
         self._where = where

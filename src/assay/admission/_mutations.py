@@ -16,8 +16,6 @@ from assay.code.textual import language_of, textual_sites
 
 from ._changes import ChangedFile, changed_lines, hunks_of, lines_of
 
-__all__ = ["STRUCTURAL", "Mutation", "generate_mutations"]
-
 STRUCTURAL = ("hunk-dropped", "block-dropped", "file-reverted")
 """Operators that remove whole pieces of the solution; sampled first."""
 MOST_NUMBERS = 40

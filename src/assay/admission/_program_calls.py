@@ -25,8 +25,6 @@ from assay.records import Check
 from assay.verify.sanitise import opened, tools_in, verifier_spec
 from assay.verify.script import TESTS, ScriptParameters, own_network, stage_tests
 
-__all__ = ["ProgramComparer", "ProgramComparison", "Programs", "RecordedCall", "first_difference"]
-
 HOME = "/tmp/assay-calls-of-programs"
 RECORDER = Path(__file__).with_name("payload") / "program_calls.py"
 MAX_REPLY = 8 << 20
@@ -60,8 +58,6 @@ Calls = Sequence[RecordedCall]
 
 
 class ProgramComparison(NamedTuple):
-    """The result of comparing two versions of a program."""
-
     looked: int
     """Calls that the solution answers alike twice."""
     witness: str = ""
@@ -144,7 +140,6 @@ def _interpreter(data: bytes) -> str:
 
 
 async def _read_records(workspace: Workspace) -> list[RecordedCall]:
-    """Returns the records in order; skips malformed ones."""
     program = f'cd {HOME}/records && for f in *.json; do cat "$f"; echo; done'
     done = await workspace.exec(["/bin/sh", "-c", program], timeout_s=30.0, show_bytes=MAX_REPLY)
     found = []

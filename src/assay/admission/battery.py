@@ -37,8 +37,6 @@ from .review import ReviewAgent, review_probe
 from .soundness import TaskReport, judge_task
 from .subject import Subject
 
-__all__ = ["Admission", "admit", "new_admission_name", "resume_admission"]
-
 LEAST_WAVE, WAVE_A_PLACE = 8, 4
 """Tasks in progress at once: minimum, and per unit of concurrency."""
 ReportCallback = Callable[[TaskReport], None]
@@ -134,13 +132,10 @@ def _read_config(store: RunStore) -> AdmitConfig:
 
 
 def _agent(config: AdmitConfig) -> Agent:
-    """Returns an agent for which the run's resources are opened; a reviewer needs the model."""
     return ReviewAgent(()) if config.model is not None else OracleAgent()
 
 
 class _Battery:
-    """An admission in progress."""
-
     def __init__(self, store: RunStore, resources: RunResources, config: AdmitConfig, settings: Settings) -> None:
         self._store = store
         self._resources = resources

@@ -15,8 +15,6 @@ from assay.rollout.plan import Verification
 
 from .probe import Clearing, Probe
 
-__all__ = ["bundle_cheats", "uncleared"]
-
 _CLEARED_BY: dict[str, Clearing] = {"leftovers": "no change"}
 """What clears the members of a bundle, where a plain `fail` does not: of several leftover answers, the last one written
 may be the wrong one."""

@@ -28,8 +28,6 @@ from .config import AdmitConfig
 from .findings import SEVERITIES
 from .soundness import TaskReport
 
-__all__ = ["certify", "read_reports"]
-
 
 def chain_of(task: str) -> str:
     """Returns the chain of a task's certificate."""

@@ -10,8 +10,6 @@ from assay.errors import UserError
 from assay.records import Limits
 from assay.rollout import RunConfig
 
-__all__ = ["AdmitConfig"]
-
 LEAST_MUTANTS = 4
 
 

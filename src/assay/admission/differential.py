@@ -49,8 +49,6 @@ from ._program_calls import ProgramComparer
 from .rewrites import Rewrite
 from .sensitivity import Comparison
 
-__all__ = ["DifferentialTester", "put_files"]
-
 HOME = "/tmp/assay-bench"
 BASE_CPU_S = 60.0
 """CPU seconds for the visible tests on the solution."""
@@ -72,8 +70,6 @@ async def put_files(workspace: Workspace, files: Mapping[str, tuple[bytes | None
 
 
 class _Baseline(NamedTuple):
-    """Results of the visible tests on the solution."""
-
     outcomes: dict[str, str]
     """Outcomes of tests that end alike twice."""
     cpu_s: float
@@ -154,7 +150,6 @@ class DifferentialTester:
         return Comparison("undecided", by, "", by_tests.looked + by_calls.looked)
 
     def _content(self, path: str, data: bytes | None) -> bytes | None:
-        """Returns the content; None becomes the pristine state of the file."""
         return self._solution_files[path].before if data is None and path in self._solution_files else data
 
     async def _open(self, contents: Mapping[str, bytes | None]) -> Workspace:
@@ -180,7 +175,6 @@ class DifferentialTester:
         return Comparison("same", "compiled code" if kinds == {"python"} else "canonical data", looked=len(same))
 
     def _is_output(self, path: str) -> bool:
-        """Returns whether the task declares this file or its instruction names it."""
         given = self._task.instruction
         text = given if isinstance(given, str) else "\n".join(str(message.content) for message in given)
         declared = any(path == a or path.startswith(a.rstrip("/") + "/") for a in self._knowledge.artifacts)
@@ -279,7 +273,6 @@ class DifferentialTester:
         return Comparison("changed" if found.witness else "undecided", "calls", found.witness, found.looked)
 
     async def _by_programs(self, contents: Mapping[str, bytes | None]) -> Comparison:
-        """Compares shell programs by the verifier's own calls of them."""
         solution_files = self._solution_files
         changed = {
             p: (data, solution_files[p].mode)

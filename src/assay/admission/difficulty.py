@@ -17,8 +17,6 @@ from assay.verdicts import is_baseline
 
 from .findings import Finding
 
-__all__ = ["AgentRate", "compute_rates", "difficulty_findings"]
-
 EASY, HARD, ENOUGH = 0.8, 0.2, 8
 
 

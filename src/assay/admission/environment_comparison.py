@@ -45,8 +45,6 @@ from ._comparison_sides import (
 from .config import AdmitConfig
 from .worlds import collect_hooks
 
-__all__ = ["ComparisonOptions", "ComparisonReport", "Divergence", "Layer", "compare_environments"]
-
 Layer = Literal["property", "interaction", "rollout"]
 LAYERS: tuple[Layer, ...] = ("property", "interaction", "rollout")
 _ALWAYS_VOLATILE = (
@@ -204,8 +202,6 @@ def _pair_tasks(
 
 
 class _PairComparer:
-    """Compares pairs of tasks and collects the divergences."""
-
     def __init__(self, options: ComparisonOptions, seed: int, preparer: Preparer | None) -> None:
         self.tests: dict[str, int] = dict.fromkeys(LAYERS, 0)
         self.unstable = 0
@@ -252,7 +248,6 @@ class _PairComparer:
         return sorted(name.removeprefix("file ") for name in one.keys() & two.keys() if name.startswith("file "))
 
     async def _hook_actions(self, one: LoadedTask, other: LoadedTask) -> list[tuple[str, tuple[Action, ...]]]:
-        """Returns the calls of the worlds' own hooks."""
         actions_by_hook: dict[str, tuple[Action, ...]] = {}
         for side, loaded in (("one", one), ("other", other)):
             if loaded.task.environment.kind == "workspace":
@@ -407,7 +402,6 @@ class _Rollouts:
 
 
 def _agents(loaded: LoadedTask) -> list[Agent]:
-    """Returns the agents that act on both sides: null, the oracle if there is one, and a random shell user."""
     if loaded.task.environment.kind != "workspace":
         return [NullAgent()]
     oracle: list[Agent] = [OracleAgent()] if loaded.task.oracle is not None else []

@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["KINDS", "SEVERITIES", "Finding", "Severity"]
-
 Severity = Literal["hole", "weak", "broken", "note"]
 
 SEVERITIES: tuple[Severity, ...] = ("hole", "broken", "weak", "note")

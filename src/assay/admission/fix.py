@@ -23,8 +23,6 @@ from assay.tasks import LoadedTask, load_task
 from .findings import Finding
 from .soundness import TaskReport
 
-__all__ = ["LITERAL", "SEPARATE", "FixResult", "apply_fixes"]
-
 SEPARATE = "separate verifier"
 LITERAL = "rewards are not taken literally"
 MOST_ARTIFACTS = 40

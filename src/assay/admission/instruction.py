@@ -22,8 +22,6 @@ from ._changes import ChangedFile, changed_files, hunks_of, lines_of
 from ._demands import Demand, parse_python_demands, parse_shell_demands
 from .findings import Finding, Severity
 
-__all__ = ["review"]
-
 MOST_OF_A_KIND = 12
 LINE_CHARS = 24
 """Shorter program lines are too common to count as an answer."""
@@ -66,14 +64,12 @@ def review(loaded: LoadedTask, knowledge: Knowledge | None) -> tuple[Finding, ..
 
 
 def _solution_texts(knowledge: Knowledge | None) -> Iterator[str]:
-    """Yields paths and texts that the solution adds or changes."""
     for file in changed_files(knowledge) if knowledge is not None else ():
         yield file.path
         yield file.after or ""
 
 
 def _list_folders(loaded: LoadedTask, name: str) -> list[str]:
-    """Returns the folders of that name, of the task and of its steps."""
     return [name, *(f"steps/{step.name}/{name}" for step in loaded.steps if step.name)]
 
 
@@ -120,7 +116,6 @@ def _is_mentioned(demand: Demand, texts: AgentTexts) -> bool:
 
 
 def _is_of_the_tests(demand: Demand, tests: dict[str, bytes]) -> bool:
-    """Returns whether the verifier supplies the file or module itself."""
     name = demand.value.rpartition("/")[2]
     return any(name in (path.rpartition("/")[2], path.rpartition("/")[2].partition(".")[0]) for path in tests)
 
@@ -144,7 +139,6 @@ def _author_has(demand: Demand, authors: str) -> bool:
 def _copy_findings(
     loaded: LoadedTask, texts: AgentTexts, tests: dict[str, bytes], solution: dict[str, bytes]
 ) -> Iterator[Finding]:
-    """Reports files of the verifier or the solution in the image."""
     digests = {blake3(data).hexdigest(): path for path, data in texts.image.items() if len(data) > 40}
     twins = {path: digests.get(blake3(data).hexdigest()) for path, data in sorted((tests | solution).items())}
     for path in sorted(solution):
@@ -209,7 +203,6 @@ def _find_holder(run: str, texts: AgentTexts) -> str | None:
 
 
 def _leak_findings(loaded: LoadedTask, texts: AgentTexts, file: ChangedFile) -> Iterator[Finding]:
-    """Reports the literal answer where an agent can read it."""
     pairs = _pairs(file)
     listed = next((path for path, data in texts.image.items() if pairs and all(p.search(data) for p in pairs)), None)
     if listed is not None and not any(all(p.search(k.encode()) for p in pairs) for k in texts.context):

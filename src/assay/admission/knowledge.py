@@ -24,8 +24,6 @@ from assay.tasks import LoadedTask
 from ._agent_texts import collect_agent_texts
 from ._byproducts import find_byproducts
 
-__all__ = ["SolutionRecord", "changes_in", "extract_knowledge"]
-
 MOST_FILES = 400
 MOST_KEPT_FILE = 1 << 20
 MOST_KEPT = 24 << 20
@@ -174,7 +172,6 @@ async def _read(workspace: Workspace, path: str) -> bytes | None:
 
 
 def _rewrite_problem(changes: tuple[Change, ...]) -> str | None:
-    """Returns the reason why a state cannot be written again; None where it can."""
     odd = next((c.path for c in changes if _ODD in c.path or c.type == "other"), None)
     if odd is not None:
         return f"the solution leaves {odd!r}, which is no file, folder or link with a plain name"
@@ -201,7 +198,6 @@ def _plain_files(folder: Path) -> list[Path]:
 
 
 def _list_test_files(loaded: LoadedTask) -> Iterator[str]:
-    """Yields the files that the verifier mounts at `/tests`, as relative paths."""
     if loaded.folder is None:
         return
     for check in loaded.task.checks:

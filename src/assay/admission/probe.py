@@ -12,8 +12,6 @@ from assay.rollout.plan import Verification
 
 from .rewrites import Rewrite
 
-__all__ = ["GROUPS", "Clearing", "Group", "Probe", "SkippedProbe"]
-
 Clearing = Literal["verdict", "no change"]
 Group = Literal["completeness", "null", "cheat", "sensitivity", "strictness", "review"]
 GROUPS: dict[str, str] = {

@@ -14,8 +14,6 @@ from assay.verdicts import REWARD_OVERRULED
 from .knowledge import changes_in
 from .probe import Group, Probe
 
-__all__ = ["ProbeResult", "collect_probe_results"]
-
 
 class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """Result of one probe."""
@@ -142,7 +140,6 @@ def _covers(store: RunStore, probe: Probe, observed: ProbeResult, facts: list[Ev
 
 
 def _last_line(facts: list[Evidence]) -> str:
-    """Returns the last line of the verifier's last command, from stderr if there is one, else stdout."""
     ran = next((f.data for f in reversed(facts) if f.kind == "execution" and "stderr" in f.data), {})
     texts = (str(ran.get(name) or "") for name in ("stderr", "stdout"))
     return next((text.strip().splitlines()[-1][:300] for text in texts if text.strip()), "")

@@ -35,14 +35,6 @@ from .strictness import variants
 from .variations import CIRCUMSTANCES, CONTROLS, TOGETHER, Circumstance, CircumstanceOracle, circumstances, combine
 from .worlds import WorldHooks
 
-__all__ = [
-    "has_oracle",
-    "oracle_probes",
-    "plan_attempt",
-    "sandbox_probes",
-    "world_probes",
-]
-
 FIRST, CLOCK = "oracle.1", "oracle.clock"
 BLIND = "cheat.blind-replay"
 SHORTCUT = "cheat.shortcut"
@@ -145,7 +137,6 @@ def _circumstances(plan: _Plan, spec: WorkspaceSpec, cache: Path) -> Iterator[Pr
 
 
 def _under_all(plan: _Plan, probes: Sequence[Probe], available: Iterable[Circumstance]) -> Probe:
-    """Returns the reference solution's probe under several circumstances at once."""
     names = {probe.name for probe in probes}
     together = combine([one for one in available if f"oracle.{one.name}" in names])
     about = "the reference solution under all other circumstances at once"

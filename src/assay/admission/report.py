@@ -25,8 +25,6 @@ from .probes import LEFT_OUT
 from .sensitivity import Sensitivity
 from .soundness import TaskReport
 
-__all__ = ["SetReport", "Summary", "markdown", "summarise_set", "summary_line", "write_report"]
-
 MOST_TEXT = 600
 MOST_DIFF_LINES = 60
 _COLUMNS = (
@@ -285,7 +283,6 @@ def _difficulty(task: TaskReport) -> list[str]:
 
 
 def _share(value: float | None, interval: Interval | None) -> str:
-    """Formats a share with its interval; `-` without an interval."""
     if value is None or interval is None:
         return "-"
     return f"{value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"

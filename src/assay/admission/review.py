@@ -21,8 +21,6 @@ from .findings import Finding
 from .probe import Probe
 from .probe_results import ProbeResult
 
-__all__ = ["Review", "ReviewAgent", "review_findings", "review_probe"]
-
 MOST_TEXT, MOST_FILE, MOST_FILES = 60_000, 20_000, 40
 MOST_TOKENS = 2_000
 _ASK = (
@@ -98,7 +96,6 @@ def _sampling() -> dict[str, Any]:
 
 
 def _bare(text: str) -> str:
-    """Removes a Markdown code fence around JSON."""
     text = text.strip()
     if text.startswith("```") and text.endswith("```"):
         text = text.removesuffix("```").partition("\n")[2]
@@ -111,7 +108,6 @@ def review_probe(loaded: LoadedTask) -> Probe:
 
 
 def _texts(loaded: LoadedTask) -> Iterator[tuple[str, str]]:
-    """Yields the verifier's text files; for a world, its checks."""
     yield "checks", msgspec.json.encode(loaded.task.checks).decode()
     if loaded.folder is None:
         return

@@ -13,8 +13,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["MOST_DIFF_CHARS", "Rewrite", "RewriteGroup", "text_diff", "unified"]
-
 RewriteGroup = Literal["sensitivity", "strictness"]
 MOST_DIFF_CHARS = 20_000
 """Longer differences are cut, with a line that says so."""

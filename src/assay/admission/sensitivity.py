@@ -25,8 +25,6 @@ from ._mutations import STRUCTURAL, Mutation, generate_mutations
 from .findings import Finding
 from .rewrites import Rewrite, unified
 
-__all__ = ["Comparison", "MutantRow", "Sensitivity", "Survivor", "judge_mutants", "mutants", "sensitivity_findings"]
-
 _WORD = re.compile(r"\w+")
 WEAK_BELOW = 0.9
 """A rejection rate whose whole interval lies below this is a finding."""
@@ -133,7 +131,6 @@ def _distinct(candidates: Iterable[_Candidate]) -> list[_Candidate]:
 
 
 def _identity(file: ChangedFile, content: bytes | None) -> Hashable:
-    """Returns the compiled code of Python, the bytes of anything else."""
     if file.role != "python" or content is None:
         return content
     try:

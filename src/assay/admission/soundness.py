@@ -22,8 +22,6 @@ from .probes import FIRST
 from .sensitivity import Sensitivity, sensitivity_findings
 from .variations import CIRCUMSTANCES, CONTROLS
 
-__all__ = ["Completeness", "Cost", "Strictness", "TaskEvidence", "TaskReport", "conclude", "judge_task"]
-
 BROKEN = ("hole", "broken")
 _CHEATS = {f"cheat.{cheat.name}": cheat for cheat in CHEATS}
 NO_RECORDED_TEST = "no test of the task was run by the recorded runner"
@@ -214,7 +212,6 @@ def _sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _plain_oracles(evidence: TaskEvidence, verification: Verification) -> list[ProbeResult]:
-    """Returns the reference solution's ordinary attempts under one verification."""
     return [o for o in _oracles(evidence.observed) if o.verification == verification]
 
 
@@ -299,7 +296,6 @@ def _circumstance_findings(evidence: TaskEvidence) -> list[Finding]:
 
 
 def _skipped_circumstances(observed: Iterable[ProbeResult]) -> list[SkippedProbe]:
-    """Returns circumstances that were tried but did not take effect."""
     skipped = []
     for one in observed:
         name = one.probe.removeprefix("oracle.")
@@ -318,7 +314,6 @@ def _skipped_circumstances(observed: Iterable[ProbeResult]) -> list[SkippedProbe
 
 
 def _paid_findings(evidence: TaskEvidence) -> list[Finding]:
-    """Returns findings on null answers and cheats that passed."""
     beside = {(name, o.verification): o for o in evidence.observed for name in (*o.covers, o.probe)}
     found = []
     for one in evidence.observed:
@@ -370,7 +365,6 @@ def _strictness(evidence: TaskEvidence) -> Strictness | None:
 
 
 def _broken_findings(evidence: TaskEvidence) -> list[Finding]:
-    """Returns findings on probes without a verdict."""
     broke = [o for o in evidence.observed if o.outcome is None and o.group in ("null", "cheat")]
     if not broke:
         return []

@@ -28,8 +28,6 @@ from ._changes import ChangedFile, changed_files, changed_lines
 from .findings import Finding
 from .rewrites import Rewrite, unified
 
-__all__ = ["VariantRow", "fixes_order", "fixes_wording", "strictness_findings", "variants"]
-
 _ORDERED = re.compile(
     r"\b(?:sort|sorted|order|ordered|ordering|ascending|descending|alphabetical\w*|chronological\w*|rank\w*|first|last|top|"
     r"oldest|newest|same order|sequence)\b",
@@ -105,7 +103,6 @@ def _variants_of(file: ChangedFile) -> Iterator[_Variant]:
 
 
 def _commented(file: ChangedFile) -> str | None:
-    """Appends a comment, in languages with line comments."""
     assert file.after is not None
     family = language_of(file.path, file.after.encode())
     mark = {"c": "//", "shell": "#", "ruby": "#", "sql": "--"}.get(family or "")
@@ -175,7 +172,6 @@ def _csv_row_order(path: str, text: str) -> str | None:
 
 
 def _trailing_newline(path: str, text: str) -> str | None:
-    """Adds or removes the final line end."""
     del path
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else f"{text}\n"
 

@@ -31,8 +31,6 @@ from .soundness import TaskEvidence
 from .strictness import VariantRow, strictness_findings
 from .worlds import collect_hooks
 
-__all__ = ["Subject"]
-
 LEAST_LIMIT_S, TIMES_ORACLE = 20.0, 10.0
 """Time limit for verifying anything but the solution, where the task's own limit is longer."""
 QUICK_LEAST_S, QUICK_TIMES = 2.0, 3.0

@@ -19,17 +19,6 @@ from assay.errors import AgentError
 from assay.records import Evidence
 from assay.rollout.attempt.variation import Variation, clock_variation
 
-__all__ = [
-    "CIRCUMSTANCES",
-    "CONTROLS",
-    "TOGETHER",
-    "Circumstance",
-    "CircumstanceOracle",
-    "Combined",
-    "circumstances",
-    "combine",
-]
-
 HOME = "/opt/assay-admission/home"
 PYTHON = "/opt/assay/bin/python3"
 DAYS = 365

@@ -14,8 +14,6 @@ from assay.errors import TaskError, boundary
 from assay.records import EnvironmentSpec, ToolCall, canonical_bytes
 from assay.tasks import LoadedTask
 
-__all__ = ["WorldHooks", "collect_hooks"]
-
 MOST_VARIANTS, MOST_CALLS = 200, 2_000
 
 

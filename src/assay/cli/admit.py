@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from assay.rollout import Tally
     from assay.settings import Settings
 
-__all__ = ["admit"]
-
 MOST_LINE = 2_000
 
 
@@ -108,7 +106,6 @@ def _resume(run: str, settings: Settings) -> Admission:
 def _run_with_display(
     start: Callable[[Tally, Callable[[TaskReport], None]], Coroutine[Any, Any, Admission]], run: str
 ) -> Admission:
-    """Runs an admission with progress on stderr; an interruption prints the command to resume."""
     import asyncio
 
     from .live import display
@@ -124,7 +121,6 @@ def _run_with_display(
 
 
 def _print_task_line(report: TaskReport) -> None:
-    """Prints one line for each certified task, unless a terminal shows the table."""
     from .output import say
 
     if not sys.stderr.isatty():
@@ -232,7 +228,6 @@ def _print_fixed(fixed: Repair) -> None:
 
 
 def _compare(config: AdmitConfig, settings: Settings, output: Path | None, *, as_json: bool) -> int:
-    """Compares two environments; returns the exit code."""
     import asyncio
 
     from assay.admission.environment_comparison import ComparisonOptions, compare_environments

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from assay.agents.harnesses.install import Installed
     from assay.agents.harnesses.recipe import Recipe
 
-__all__ = ["app"]
-
 _HELP = """Lists and installs command-line agents.
 
 Examples:

@@ -15,8 +15,6 @@ from assay import __version__
 
 from .output import exit_on_errors
 
-__all__ = ["VERBS", "Verb", "build_app"]
-
 _HELP = """Turns any agent run into an environment-verified trajectory.
 
 Start here: assay demo. Then: assay synth repository, assay run, assay stats, assay show.
@@ -35,7 +33,7 @@ class Verb(NamedTuple):
 
 
 VERBS = (
-    Verb("demo", "demo:demo", "Demonstrates the whole pipeline in about seven minutes, offline after set-up."),
+    Verb("demo", "demo:demo", "Runs the whole pipeline in seven minutes, offline after set-up."),
     Verb("setup", "setup:setup", "Prepares the sandbox's tool layers."),
     Verb("doctor", "doctor:doctor", "Tests every sandbox and reports which ones work here."),
     Verb("admit", "admit:admit", "Proves verifiers sound before their verdicts are used."),

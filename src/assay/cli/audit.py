@@ -17,8 +17,6 @@ from .shared import JsonOption, StoreOption, pick_run, settings_with
 if TYPE_CHECKING:
     from assay.settings import Settings
 
-__all__ = ["audit"]
-
 
 @takes_config(AuditConfig, arguments=())
 def audit(
@@ -73,7 +71,6 @@ def _run_audit(run: str, config: AuditConfig, settings: Settings) -> AuditReport
 
 
 def _target(target: str | None, run: str | None, settings: Settings) -> tuple[str, tuple[str, ...]]:
-    """Returns the run, and the attempt if one is named."""
     from assay.store import list_runs
 
     if target is None or (run is None and target in list_runs(settings.store)):

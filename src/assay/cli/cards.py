@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from assay.records import Trajectory
     from assay.verdicts import Trust
 
-__all__ = ["card_lines", "markdown", "print_audit_findings", "print_cards", "print_tasks"]
-
 QUOTED = 160
 
 

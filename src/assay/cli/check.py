@@ -13,8 +13,6 @@ from .shared import JsonOption
 if TYPE_CHECKING:
     from assay.environments.conformance import Finding
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Tests whether a plugin meets its contract.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )

@@ -13,8 +13,6 @@ from .table_formats import FormOption
 if TYPE_CHECKING:
     from assay.statistics import PairedComparison, Robustness, TaskCount
 
-__all__ = ["Side", "compare", "flip_rows", "load_side"]
-
 SHOWN = 20
 
 
@@ -130,7 +128,6 @@ def _retention(one: Robustness) -> dict[str, Any]:
 
 
 def _retention_text(one: Robustness) -> str:
-    """Formats the retained share of the base's rate, at most 1."""
     if one.ratio is None:
         return "-"
     ends = one.ratio_interval

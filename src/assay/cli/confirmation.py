@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from .live import Display
 
-__all__ = ["build_confirmation"]
-
 SHOWN = 600
 
 

@@ -14,8 +14,6 @@ from .shared import JsonOption
 if TYPE_CHECKING:
     from assay.analysis.contracts import Contract
 
-__all__ = ["app"]
-
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,

@@ -12,8 +12,6 @@ from .shared import JsonOption, StoreOption, pick_run, settings_with
 if TYPE_CHECKING:
     from assay.learning.curation.config import CurateReport
 
-__all__ = ["curate"]
-
 
 @takes_config(CurateConfig, arguments=("runs",))
 def curate(config: CurateConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:

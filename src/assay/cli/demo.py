@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from assay.store import AttemptRow
     from assay.synthesis import SynthesisReport
 
-__all__ = ["demo"]
-
 FILE_CALLS = 60_000
 """Limit of function calls in a test file: the demo runs its tests several thousand times."""
 SEPARATION_MUTANTS = 8
@@ -29,8 +27,6 @@ BUDGET = 24
 
 
 class _Demo(NamedTuple):
-    """Options of the demo."""
-
     settings: Settings
     tasks: Path
     task_count: int
@@ -163,7 +159,6 @@ def _verdict_digest(settings: Settings, runs: list[str]) -> str:
 
 
 def _show_two(settings: Settings, run: str) -> None:
-    """Shows one passed and one failed attempt."""
     from assay.store import RunStore
 
     from .inspect_run import show_trajectory

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .shared import JsonOption
 
-__all__ = ["doctor"]
-
 
 def doctor(as_json: JsonOption = False) -> None:
     """Tests every sandbox and reports which ones work here, which limits the kernel enforces, and how to enable more.

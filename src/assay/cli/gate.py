@@ -11,8 +11,6 @@ from .options import takes_config
 from .shared import JsonOption, StoreOption, settings_with
 from .table_formats import FormOption
 
-__all__ = ["GateConfig", "gate"]
-
 
 class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The compared configurations and the decision rule."""

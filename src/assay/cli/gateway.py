@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from assay.rollout.exchange.standalone_gateway import RecordingResult
     from assay.settings import Settings
 
-__all__ = ["gateway"]
-
 
 @takes_config(ServeConfig, arguments=())
 def gateway(config: ServeConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from assay.rollout.exchange.exporting import ExportReport
     from assay.rollout.exchange.importing import ImportReport
 
-__all__ = ["export", "formats", "import_"]
-
 SHOWN = 50
 
 

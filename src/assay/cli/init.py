@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["app"]
-
 _HELP = """Writes a scaffold that runs green as written.
 
 Examples:

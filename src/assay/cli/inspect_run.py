@@ -16,15 +16,11 @@ if TYPE_CHECKING:
     from assay.store import AttemptRow, RunStore
     from assay.verdicts import Trust
 
-__all__ = ["ls", "show", "show_trajectory"]
-
 SHOWN = 1200
 """Characters of an output that `show` prints without --full."""
 
 
 class _Change(msgspec.Struct, frozen=True):
-    """Displayed fields of a change in a state's manifest."""
-
     kind: str
     path: str
     type: str = "file"
@@ -202,7 +198,6 @@ def _show_verdict(verdict: Verdict, when: str = "") -> None:
 
 
 def _addendum_verdicts(trajectory: Trajectory, opened: RunStore) -> Iterator[tuple[int, Verdict]]:
-    """Yields the verdicts from addenda on this trial, with the addendum's number."""
     from assay.records import VerdictAdded
     from assay.store import addenda
 

@@ -11,8 +11,6 @@ from assay.errors import UserError
 
 from .shared import JsonOption
 
-__all__ = ["lint"]
-
 
 def lint(
     folders: Annotated[list[Path], typer.Argument(help="Task folders, or folders of task folders.")],

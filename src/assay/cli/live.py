@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-__all__ = ["Display", "LineDisplay", "TableDisplay", "display", "progress_line", "render_progress"]
-
 LINE_EVERY_S = 10.0
 RARER = 15
 """After this many intervals, lines follow at a fifteenth of the elapsed time."""

@@ -23,8 +23,6 @@ from assay.pairs import read_pairs
 from assay.records import Limits
 from assay.rollout.config import field_docs
 
-__all__ = ["read_recipe", "read_toml", "resolve", "takes_config"]
-
 Config = TypeVar("Config", bound=msgspec.Struct)
 CONFIG_BYTES = 1 << 20
 _LIMIT_HELP = "Limit of each attempt: "

@@ -14,8 +14,6 @@ from assay.errors import BoundaryError, UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "emit_json", "exit_on_errors", "plain", "say", "sparse_lines"]
-
 
 def emit_json(value: Any) -> None:
     """Writes one JSON document to stdout."""

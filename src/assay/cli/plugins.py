@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .shared import JsonOption
 
-__all__ = ["plugins"]
-
 KINDS = ("agents", "environments", "checks", "tasks", "formats", "signals", "advantages")
 
 

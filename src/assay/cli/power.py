@@ -11,8 +11,6 @@ from .options import takes_config
 from .shared import JsonOption, StoreOption, settings_with
 from .table_formats import FormOption
 
-__all__ = ["PowerConfig", "power"]
-
 
 class PowerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A plan, or a configuration to derive it from."""
@@ -92,7 +90,6 @@ def power(
 
 
 def _measure_configuration(configuration: str | None, store: Path | None) -> dict[str, Any]:
-    """Returns tasks, attempts, rate and correlation of a recorded configuration."""
     from assay.statistics import estimate_clustering
 
     from .compare import load_side

@@ -8,8 +8,6 @@ import typer
 
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 
-__all__ = ["query"]
-
 
 def query(
     sql: Annotated[

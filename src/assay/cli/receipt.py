@@ -13,8 +13,6 @@ from assay.errors import UserError
 from .options import takes_config
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
-__all__ = ["keys", "receipt"]
-
 _HELP = """Makes and shows the keys that sign receipts.
 
 Examples:

@@ -9,8 +9,6 @@ from assay.rollout.exchange.standalone_gateway import RecordConfig
 from .options import takes_config
 from .shared import JsonOption, StoreOption, settings_with
 
-__all__ = ["record"]
-
 
 @takes_config(RecordConfig, arguments=("command",))
 def record(config: RecordConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:

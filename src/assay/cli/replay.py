@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from assay.rollout.rejudge.replay import ReplayReport, ReplayResult
     from assay.settings import Settings
 
-__all__ = ["replay"]
-
 SHOWN = 40
 
 
@@ -67,7 +65,6 @@ def _replay_attempts(config: ReplayConfig, settings: Settings, *, as_json: bool)
 
 
 def _newest(settings: Settings) -> str:
-    """Returns the newest run that is not a replay."""
     from assay.store import RunStore, list_runs
 
     for name in reversed(list_runs(settings.store)):
@@ -133,7 +130,6 @@ def _row(one: ReplayResult) -> dict[str, str]:
 
 
 def _explain_divergence(one: ReplayResult) -> list[str]:
-    """Returns the first divergence and its cause as lines."""
     comparison = one.comparison
     if comparison is None:
         return [f"{one.attempt}: {one.problem}"]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from assay.rollout import RunSummary
     from assay.settings import Settings
 
-__all__ = ["resume", "run"]
-
 
 @takes_config(RunConfig, arguments=("tasks",))
 def run(
@@ -104,7 +102,6 @@ def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
 
 
 def _describe_early_stops(store: Path, run: str) -> str | None:
-    """Summarises early stopping; None where it was off."""
     from assay.rollout.limits.early_stop import stop_report
     from assay.store import RunStore
 

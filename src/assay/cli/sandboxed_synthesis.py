@@ -13,8 +13,6 @@ from .output import say
 if TYPE_CHECKING:
     from assay.synthesis import CandidateCounts, SynthesisConfig, SynthesisCost, SynthesisReport
 
-__all__ = ["DEMO_SOURCE", "SynthesisOutcome", "demo_layers", "make_in_sandbox", "make_tasks"]
-
 Config = TypeVar("Config")
 Report = TypeVar("Report", bound="CandidateCounts")
 

@@ -12,8 +12,6 @@ from .shared import JsonOption, StoreOption, settings_with
 if TYPE_CHECKING:
     from assay.learning.service import ServiceAddress
 
-__all__ = ["serve"]
-
 
 @takes_config(RolloutServiceConfig, arguments=())
 def serve(config: RolloutServiceConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:

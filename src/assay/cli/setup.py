@@ -8,8 +8,6 @@ import typer
 
 from .shared import JsonOption, settings_with
 
-__all__ = ["setup"]
-
 
 def setup(
     tasks: Annotated[

@@ -14,8 +14,6 @@ from assay.settings import Settings
 if TYPE_CHECKING:
     from assay.records import Separation
 
-__all__ = ["JsonOption", "RequireOption", "RunArgument", "StoreOption", "parse_grade", "pick_run", "settings_with"]
-
 StoreOption = Annotated[
     Path | None, typer.Option("--store", help="Folder of runs and blobs. [default: .assay, or $ASSAY_STORE]")
 ]

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from .stats_tables import TableInput
 
-__all__ = ["stats"]
-
 RATES = "rates"
 
 
@@ -110,7 +108,6 @@ def _print(chosen: tuple[str, ...], table_input: TableInput, groups: list[GroupS
 
 
 def _say_more(groups: list[GroupSummary], k: list[int] | None) -> None:
-    """Prints notes that do not fit into the table."""
     from .output import say
 
     for group in groups:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
-__all__ = ["TABLES", "Table", "TableInput", "read_option_levels"]
-
 Rows = list[dict[str, str]]
 
 

@@ -8,8 +8,6 @@ import typer
 
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
-__all__ = ["gc", "seal"]
-
 
 def seal(
     run: RunArgument = None,

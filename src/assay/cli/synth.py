@@ -13,8 +13,6 @@ from assay.synthesis.config import SynthesisConfig
 from .options import takes_config
 from .shared import JsonOption
 
-__all__ = ["app"]
-
 _HELP = """Makes tasks.
 
 Examples:
@@ -148,7 +146,6 @@ def questions(config: QuestionTasksConfig, as_json: JsonOption = False) -> None:
 
 
 def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bool) -> Any:
-    """Makes tasks, writes the cost beside them and prints it; returns the report."""
     import asyncio
     from pathlib import Path
 

@@ -14,8 +14,6 @@ from assay.errors import UserError
 
 from .output import plain
 
-__all__ = ["FORMS", "FormOption", "format_rows"]
-
 FORMS = ("text", "markdown", "json", "csv", "latex")
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",

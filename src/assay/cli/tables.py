@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from assay.records import Separation
     from assay.statistics import AttemptOutcome, Estimate, GroupSummary
 
-__all__ = [
-    "interval_text",
-    "load_measures",
-    "load_outcomes",
-    "print_rows",
-    "print_summaries",
-    "required_by",
-    "summarise_runs",
-]
-
 
 def summarise_runs(
     root: Path, runs: Sequence[str], *, ks: Sequence[int] = (1, 2, 4), require: Separation = "unknown"

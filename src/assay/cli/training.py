@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from assay.learning.improve import EvaluationPoint, ImproveReport
     from assay.learning.train import TrainReport
 
-__all__ = ["improve", "train"]
-
 RecipeArgument = Annotated[Path, typer.Argument(help="The recipe, a TOML file.", show_default=False)]
 SetOption = Annotated[
     list[str] | None,

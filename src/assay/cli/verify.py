@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from assay.settings import Settings
     from assay.store import Receipt, ReceiptCoverage
 
-__all__ = ["verify"]
-
 SHOWN = 40
 
 
@@ -110,7 +108,6 @@ class _ReceiptCheck(NamedTuple):
 
 
 def _read_receipt(receipt: str, key: str | None) -> _ReceiptCheck:
-    """Reads the receipt and the key, before slow work starts."""
     from assay.store import public_key, read_receipt
 
     return _ReceiptCheck(read_receipt(Path(receipt)), None if key is None else public_key(key))

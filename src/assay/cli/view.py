@@ -12,14 +12,10 @@ from .shared import StoreOption, settings_with
 if TYPE_CHECKING:
     from assay.settings import Settings
 
-__all__ = ["view"]
-
 _MIB = 1 << 20
 
 
 class _Target(NamedTuple):
-    """The store or run to show."""
-
     root: Path
     run: str | None
 

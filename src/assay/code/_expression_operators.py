@@ -8,29 +8,6 @@ from collections.abc import Iterator
 from ._spots import Replacement, Spot, operator_span
 from .source import Program, Span
 
-__all__ = [
-    "arguments_swapped",
-    "arithmetic_swapped",
-    "boolean_swapped",
-    "bound_removed",
-    "call_swapped",
-    "comparison_boundary",
-    "comparison_swapped",
-    "condition_negated",
-    "constant_shifted",
-    "default_changed",
-    "end_index_swapped",
-    "filter_removed",
-    "flag_flipped",
-    "keyword_dropped",
-    "literal_emptied",
-    "negation_removed",
-    "pair_swapped",
-    "sign_removed",
-    "ternary_swapped",
-    "variable_replaced",
-]
-
 Found = Iterator[Replacement]
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "!=", ast.NotEq: "==", ast.Lt: ">", ast.Gt: "<", ast.LtE: ">=", ast.GtE: "<=",

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 from .source import AnyFunction, has_docstring
 
-__all__ = ["READS_NAMES", "renamable"]
-
 READS_NAMES = re.compile(
     r"\b(?:locals|vars|eval|exec|dir|globals|_getframe|f_locals|currentframe|getsource|co_varnames|__code__|inspect|"
     r"numba|njit|numexpr|breakpoint)\b"

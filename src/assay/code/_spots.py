@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from .source import AnyFunction, Program, Span
 
-__all__ = ["Replacement", "Spot", "operator_span", "spots"]
-
 _SKIPPED_FIELDS = {"annotation", "returns", "type_params", "type_comment"}
 
 

@@ -8,16 +8,6 @@ from collections.abc import Iterator
 from ._spots import Replacement, Spot
 from .source import AnyFunction, Program, Span, has_docstring
 
-__all__ = [
-    "augmentation_changed",
-    "body_removed",
-    "exception_changed",
-    "guard_removed",
-    "loop_exit_swapped",
-    "return_emptied",
-    "statement_removed",
-]
-
 Found = Iterator[Replacement]
 _AUGMENTED: dict[type[ast.operator], tuple[str, ...]] = {
     ast.Add: ("-=", "="), ast.Sub: ("+=", "="), ast.Mult: ("/=", "="), ast.Div: ("*=", "="),

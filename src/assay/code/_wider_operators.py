@@ -13,9 +13,6 @@ from collections.abc import Iterator
 from ._spots import Replacement, Spot
 from .source import AnyFunction, Program, Span
 
-__all__ = ["condition_fixed", "decorator_removed", "else_removed", "float_shifted", "loop_skipped",
-           "number_in_text_shifted", "raise_removed", "text_changed"]  # fmt: skip
-
 Found = Iterator[Replacement]
 _NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.]*\w)")
 

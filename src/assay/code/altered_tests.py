@@ -26,8 +26,6 @@ from typing import NamedTuple
 
 from .source import parse_tree
 
-__all__ = ["MOST_TEXT", "AlteredTests", "alter_program", "alter_tests", "alterable_tests"]
-
 MOST_TEXT = 1 << 20
 _NEGATED_METHODS = {
     "assertAlmostEqual": "assertNotAlmostEqual",
@@ -72,16 +70,12 @@ class AlteredTests(NamedTuple):
 
 
 class _Edit(NamedTuple):
-    """One replacement; offsets in bytes of the whole text."""
-
     start: int
     end: int
     text: str
 
 
 class _Text:
-    """A parsed test file whose nodes are found by their bytes."""
-
     def __init__(self, text: str) -> None:
         self.tree = parse_tree(text)
         self.data = text.encode()
@@ -90,7 +84,6 @@ class _Text:
             self._starts.append(self._starts[-1] + len(line))
 
     def span(self, node: ast.expr) -> tuple[int, int]:
-        """Returns where a node begins and ends."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start = self._starts[node.lineno - 1] + node.col_offset
@@ -119,7 +112,6 @@ class _Text:
         return _Edit(line_end, next_end if blank else line_end, f"\n{indent.decode()}{text}")
 
     def source(self, node: ast.expr) -> str:
-        """Returns a node's own text."""
         start, end = self.span(node)
         return self.data[start:end].decode()
 
@@ -188,7 +180,6 @@ def _parsed(text: str) -> _Text | None:
 
 
 def _apply(data: bytes, edits: list[_Edit]) -> str | None:
-    """Returns the changed text; None where it would not parse."""
     for edit in sorted(edits, reverse=True):
         data = data[: edit.start] + edit.text.encode() + data[edit.end :]
     try:
@@ -281,7 +272,6 @@ def _surely_runs(loop: ast.For) -> bool:
 
 
 def _changed(source: _Text, statements: list[ast.stmt], random: Random) -> _Edit | None:
-    """Returns a change of one of some statements; None where none of them decides."""
     literal: list[_Edit] = []
     other: list[_Edit] = []
     opposite: list[_Edit] = []
@@ -361,7 +351,6 @@ def _word(random: Random) -> str:
 
 
 def _equal_sides(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yields what a statement asks to be equal."""
     if isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Compare):
         compared = statement.test
         if len(compared.ops) == 1 and isinstance(compared.ops[0], ast.Eq):

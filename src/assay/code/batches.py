@@ -11,8 +11,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Batch", "Job", "JobResult", "RunOutcome", "read_reply", "write_request"]
-
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 
 

@@ -13,8 +13,6 @@ import msgspec
 
 from .results import MOST_BYTES, MOST_ID, TestReport, TestResult, TestStatus, make_report
 
-__all__ = ["read_ctrf"]
-
 _STATUS: dict[str, TestStatus] = {
     "passed": "passed",
     "failed": "failed",

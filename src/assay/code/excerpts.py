@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from .source import parse_tree
 
-__all__ = ["Excerpt", "excerpt_module", "missing_names"]
-
 Statement = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -102,7 +100,6 @@ class _Names(ast.NodeVisitor):
         self.read: set[str] = set()
 
     def visit_Name(self, node: ast.Name) -> None:
-        """Notes a name that is read."""
         if isinstance(node.ctx, ast.Load):
             self.read.add(node.id)
 
@@ -110,12 +107,10 @@ class _Names(ast.NodeVisitor):
         """Leaves out the annotation."""
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        """Leaves out the annotation."""
         if node.value is not None:
             self.visit(node.value)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Leaves out the annotation of the result."""
         for part in (*node.decorator_list, node.args, *node.body):
             self.visit(part)
 
@@ -128,7 +123,6 @@ def _used(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _binds(node: ast.stmt) -> set[str]:
-    """Returns the names that a top-level statement binds in the module."""
     if isinstance(node, Statement):
         return {node.name}
     found = set()

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from .source import SourceError, parse_tree
 
-__all__ = ["ChangedFunction", "FunctionChanges", "compare_functions"]
-
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -73,8 +71,6 @@ def _top_functions(tree: ast.Module) -> Iterator[tuple[str, AnyFunction]]:
 
 
 class _Skeleton(ast.NodeTransformer):
-    """Empties the bodies of functions."""
-
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.body = [ast.Pass()]
         return node

@@ -12,15 +12,11 @@ from xml.parsers import expat
 
 from .results import MOST_BYTES, MOST_ID, MOST_TESTS, TestReport, TestResult, TestStatus, make_report
 
-__all__ = ["read_junit"]
-
 MOST_DEPTH = 64
 _SUITES = {"testsuites", "testsuite"}
 
 
 class _Reader:
-    """The target of one parse."""
-
     def __init__(self) -> None:
         self.results: list[TestResult] = []
         self._path: list[str] = []

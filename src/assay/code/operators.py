@@ -18,8 +18,6 @@ from . import _wider_operators as wider
 from ._spots import Replacement, Spot, spots
 from .source import Program, SourceError, parse
 
-__all__ = ["FEATURE", "OPERATORS", "WIDER", "Operator", "Site", "apply", "apply_all", "find_sites", "repair_candidates"]
-
 
 class Operator(NamedTuple):
     """A kind of change."""

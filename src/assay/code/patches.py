@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["FilePatch", "Hunk", "PatchError", "apply_patch", "read_patch"]
-
 MOST_BYTES = 64 << 20
 MOST_MOVED, MOST_MOVED_LINES = 2_000, 1_000
 """Search distance for a moved hunk, and its maximum length; the cost is their product."""
@@ -95,8 +93,6 @@ def _find_hunk(lines: Sequence[str], hunk: Hunk, done: int) -> int | None:
 
 
 class _Reader:
-    """Reads a patch line by line."""
-
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
         self._at = 0

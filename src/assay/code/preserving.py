@@ -20,8 +20,6 @@ from ._spots import Spot, spots
 from .operators import Site, apply_all
 from .source import AnyFunction, Program, SourceError, parse, parse_tree
 
-__all__ = ["PRESERVING", "Preserving"]
-
 Preserving = Callable[[str, Collection[int]], str | None]
 _READS_DOCSTRINGS = re.compile(r"__doc__|\bdocopt\b|\bgetdoc\b|\bdoctest\b|\bdocstring")
 _COMMENT = "# The same, written differently."

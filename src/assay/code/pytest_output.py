@@ -9,8 +9,6 @@ import re
 
 from .results import MOST_BYTES, MOST_ID, MOST_TESTS, Counts, TestReport, TestResult, TestStatus, make_report
 
-__all__ = ["read_pytest_output"]
-
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 _WORDS: dict[str, TestStatus] = {
     "passed": "passed",

@@ -12,21 +12,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = [
-    "MOST_BYTES",
-    "MOST_ID",
-    "MOST_TESTS",
-    "STATUSES",
-    "Counts",
-    "TestReport",
-    "TestResult",
-    "TestStatus",
-    "count",
-    "disagreements",
-    "exit_claim",
-    "make_report",
-]
-
 TestStatus = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "other"]
 STATUSES: tuple[TestStatus, ...] = ("passed", "failed", "error", "skipped", "xfailed", "xpassed", "other")
 MOST_BYTES = 16 * 1024 * 1024
@@ -90,15 +75,6 @@ def make_report(results: Iterable[TestResult], source: str, counts: Counts | Non
             raise ValueError(f"{source}: more than {MOST_TESTS} tests")
         kept.append(result)
     return TestReport(count(kept) if counts is None else counts, tuple(kept), source)
-
-
-def exit_claim(exit_code: int) -> Literal["passed", "failed", "nothing ran", "broken"]:
-    """What pytest's exit code claims. 5 is that no test was collected; a signal or anything else is `broken`."""
-    if exit_code == 0:
-        return "passed"
-    if exit_code == 1:
-        return "failed"
-    return "nothing ran" if exit_code == 5 else "broken"
 
 
 def disagreements(one: TestReport, other: TestReport) -> tuple[str, ...]:

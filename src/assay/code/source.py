@@ -14,18 +14,6 @@ from collections.abc import Hashable, Iterator
 from types import CodeType
 from typing import NamedTuple
 
-__all__ = [
-    "FunctionInfo",
-    "Program",
-    "SourceError",
-    "Span",
-    "compiled_identity",
-    "equivalent",
-    "functions",
-    "parse",
-    "parse_tree",
-]
-
 MAX_SOURCE_CHARS = 2_000_000
 """Longer texts are refused: the parser's memory grows by a factor of several hundred."""
 _PARSING = threading.Lock()

@@ -14,19 +14,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-__all__ = [
-    "FORMULAS",
-    "CoverageRun",
-    "Line",
-    "Suspect",
-    "covering_tests",
-    "dstar",
-    "ochiai",
-    "rank",
-    "rank_of",
-    "tarantula",
-]
-
 
 class Line(NamedTuple):
     """A line of a file."""

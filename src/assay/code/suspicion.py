@@ -19,8 +19,6 @@ import msgspec
 
 from .source import parse_tree
 
-__all__ = ["MOST_TEXT", "UNTRUSTWORTHY", "Suspicion", "decode_source", "suspicions"]
-
 MOST_TEXT = 512 * 1024
 
 UNTRUSTWORTHY = frozenset({

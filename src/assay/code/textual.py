@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from .operators import Site
 
-__all__ = ["LANGUAGES", "TEXTUAL", "language_of", "textual_sites"]
-
 TEXTUAL: dict[str, str] = {
     "text_comparison": "`==` and `!=`, `<` and `<=`, `-eq` and `-ne`, `-lt` and `-le` and the like",
     "text_logic": "`&&` and `||`; in SQL and Ruby also `and` and `or`",

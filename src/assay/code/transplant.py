@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from .source import Program, SourceError, functions, parse
 
-__all__ = ["find_function", "transplant_function"]
-
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["BranchCause", "ModelCall", "RawBody", "SpanProof", "Usage"]
-
 BranchCause = Literal["root", "resample", "rewritten", "compaction", "tools", "sub_agent", "unjoined"]
 """Why a call does not simply go on where another one ended: `root` is the first of its conversation; `resample` asks
 again what was asked before; `rewritten` changed earlier messages; `compaction` replaced them by a summary; `tools`

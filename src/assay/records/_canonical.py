@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-__all__ = ["DIGEST_PREFIX", "canonical_bytes", "decode", "digest_bytes", "digest_record", "require_finite"]
-
 T = TypeVar("T")
 DIGEST_PREFIX = "blake3:"
 _ENCODER = msgspec.json.Encoder(order="sorted")

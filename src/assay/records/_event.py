@@ -16,20 +16,6 @@ from ._evidence import Evidence, Verdict
 from ._isolation import Isolation
 from ._step import Step
 
-__all__ = [
-    "GENESIS",
-    "AgentProcess",
-    "AttemptEnded",
-    "AttemptStarted",
-    "Body",
-    "Event",
-    "EvidenceAdded",
-    "ModelCalled",
-    "Noted",
-    "StepAdded",
-    "VerdictAdded",
-]
-
 AgentProcess = Literal["runner", "sandbox"]
 GENESIS = "blake3:" + "0" * 64
 """Predecessor of the first event of a chain."""

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["Channel", "Evidence", "Separation", "Verdict", "VerdictKind", "VerdictStatus"]
-
 Channel = Literal["gateway", "audit", "state"]
 VerdictKind = Literal["outcome", "process", "safety", "integrity"]
 VerdictStatus = Literal["pass", "fail", "unknown", "error"]

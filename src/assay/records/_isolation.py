@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Hold", "Isolation", "IsolationName", "LimitHold"]
-
 Hold = Literal["hard", "soft", "none"]
 IsolationName = Literal["namespaces", "bubblewrap", "docker", "podman", "none", "not needed"]
 

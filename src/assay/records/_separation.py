@@ -11,8 +11,6 @@ import msgspec
 
 from ._isolation import IsolationName
 
-__all__ = ["IdMap", "LoadFact", "LoadFacts", "LoadRole", "MountFact", "SandboxFacts", "SeparationFacts", "TaintFact"]
-
 LoadRole = Literal["reader", "agent", "judge"]
 """Loader of an agent's bytes: a program that reads the named file as data, a program of the agent's, or a process of
 the judge's."""

@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["Actor", "Observation", "Step", "ToolCall", "Truncation"]
-
 Actor = Literal["agent", "user", "environment", "other_agent"]
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Check", "EnvironmentSpec", "Limits", "Message", "Oracle", "Task"]
-
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """One message of a conversation. `content` is text or a list of typed parts as JSON objects."""

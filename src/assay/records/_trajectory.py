@@ -10,8 +10,6 @@ from ._evidence import Evidence, Verdict, VerdictStatus
 from ._isolation import Isolation
 from ._step import Step
 
-__all__ = ["SCHEMA_VERSION", "Trajectory"]
-
 SCHEMA_VERSION = 2
 """Version of every record in this package. Increases when the meaning or the shape of a stored field changes."""
 

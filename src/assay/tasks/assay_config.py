@@ -19,8 +19,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-__all__ = ["AssayTable", "CheckTable", "LimitsTable", "WorkspaceTable"]
-
 Count = Annotated[int, Meta(gt=0, examples=["50"])]
 
 

@@ -10,8 +10,6 @@ from .assay_config import AssayTable
 from .harbor_config import HarborTask
 from .shape import Misfit, describe_value
 
-__all__ = ["check_assay_rules", "is_pinned"]
-
 _AT = "metadata.assay"
 
 

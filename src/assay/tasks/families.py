@@ -17,8 +17,6 @@ from assay.records import Task
 
 from .load import LoadedTask
 
-__all__ = ["TaskFamily", "family_tasks", "load_family"]
-
 _ID_RULE = "up to 200 letters, digits and . _ - / : +, the first a letter or a digit"
 _ID = re.compile(r"[A-Za-z0-9][\w./:+-]{0,199}", re.ASCII)
 

@@ -13,8 +13,6 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["Finding", "InvalidTask", "Severity", "errors_of"]
-
 Severity = Literal["error", "warning", "note"]
 SHOWN = 50
 """How many findings a message lists; the exception holds all."""

@@ -26,20 +26,6 @@ from assay.records import DIGEST_PREFIX
 
 from .findings import Finding, InvalidTask
 
-__all__ = [
-    "FILES",
-    "FOLDERS",
-    "TEXT_LIMIT",
-    "Entry",
-    "Tree",
-    "file_digest",
-    "read_text",
-    "require_folder",
-    "scan",
-    "task_digest",
-    "tree_digest",
-]
-
 FILES = ("README.md", "instruction.md", "task.toml", "trajectory.json")
 FOLDERS = ("environment", "solution", "steps", "tests")
 LEFTOVERS = (".swp", ".swo", "~")

@@ -12,24 +12,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-__all__ = [
-    "SCHEMA_VERSIONS",
-    "AgentTable",
-    "Artifact",
-    "Author",
-    "Collect",
-    "EnvironmentTable",
-    "HarborTask",
-    "Healthcheck",
-    "McpServer",
-    "NetworkMode",
-    "PackageTable",
-    "SolutionTable",
-    "StepTable",
-    "TpuTable",
-    "VerifierTable",
-]
-
 SCHEMA_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
 """What this reader reads, the newest last; it writes the newest."""
 

@@ -24,8 +24,6 @@ from .harbor_config import (
 )
 from .shape import Misfit, describe_value
 
-__all__ = ["check_rules", "is_step_name", "upgrade_deprecated"]
-
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*/[a-zA-Z0-9][a-zA-Z0-9._-]*")
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _SERVICE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")

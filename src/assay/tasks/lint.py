@@ -21,8 +21,6 @@ from .harbor_config import Artifact, HarborTask
 from .parts import Parts, StepParts, read_folder, verifier_of
 from .toml_source import line_of
 
-__all__ = ["lint_task"]
-
 _INSTALL = re.compile(r"\b(?:pip3?|uv|npm|apt|apt-get|apk|dnf|yum|conda)\s+(?:pip\s+)?(?:install|add|i)\b|\buvx\b")
 _DOWNLOAD = re.compile(r"\b(?:curl|wget)\b.*https?://|\bgit\s+clone\b")
 _PIP = re.compile(r"\b(?:pip3?|uv\s+pip)\s+install\s+([^;&|\n]*)")
@@ -59,7 +57,6 @@ def _raised(finding: Finding) -> Finding:
 
 
 def _scripts(parts: Parts) -> Iterator[tuple[str, str, StepParts]]:
-    """Yields path and text of every test script."""
     for step in parts.steps:
         if step.tests is not None:
             text = read_text(parts.tree, f"{step.tests}/test.sh")

@@ -20,8 +20,6 @@ from .harbor_config import HarborTask, StepTable
 from .mapping import artifacts_of, limits_of, network_of, oracle_of, script_check, to_task
 from .parts import Parts, StepParts, read_folder
 
-__all__ = ["LoadedTask", "TaskStep", "load_task", "load_tasks", "require_distinct"]
-
 
 class TaskStep(msgspec.Struct, frozen=True):
     """One step of a task. A task without `[[steps]]` has one, with an empty name. Paths are relative to the folder."""

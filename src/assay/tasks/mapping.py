@@ -29,8 +29,6 @@ from .folder import Tree
 from .harbor_config import AgentTable, Artifact, EnvironmentTable, HarborTask, StepTable, VerifierTable
 from .parts import Parts, StepParts, verifier_of
 
-__all__ = ["limits_of", "oracle_of", "script_check", "to_task"]
-
 VERIFIER_TIMEOUT_S = 600.0
 WORKSPACE_KEYS = ("processes", "file_mb", "open_files", "tmp_mb", "masks", "requirements", "masked_packages")
 
@@ -136,7 +134,6 @@ def network_of(
 
 
 def _environment_keys(table: EnvironmentTable, folder: str | None) -> dict[str, Any]:
-    """Returns the keys that agent and verifier environments share."""
     return _set(
         folder=folder,
         docker_image=table.docker_image,
@@ -156,7 +153,6 @@ def _environment_keys(table: EnvironmentTable, folder: str | None) -> dict[str, 
 
 
 def _whole(record: msgspec.Struct | None) -> dict[str, Any] | None:
-    """Returns a record with its defaults written out."""
     return None if record is None else msgspec.to_builtins(msgspec.structs.asdict(record))
 
 

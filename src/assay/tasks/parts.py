@@ -23,8 +23,6 @@ from .harbor_rules import check_rules, is_step_name, upgrade_deprecated
 from .shape import Misfit, describe_value, read_record
 from .toml_source import Lines, parse_toml
 
-__all__ = ["Parts", "StepParts", "read_folder", "strip_canary", "verifier_of"]
-
 _CANARY = re.compile(r"(?:<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
 _INT64 = 1 << 63
 FINDINGS_LIMIT = 500
@@ -55,8 +53,6 @@ class Parts(NamedTuple):
 
 
 class _Report:
-    """Collects findings about `task.toml`, with their lines."""
-
     def __init__(self, text: str) -> None:
         self._lines = Lines(text)
         self.findings: list[Finding] = []

@@ -9,8 +9,6 @@ from .harbor_config import AgentTable, EnvironmentTable, HarborTask, VerifierTab
 from .load import LoadedTask
 from .write import TaskDraft, write_task
 
-__all__ = ["init_task"]
-
 _FILES = {
     "instruction.md": """\
 Write the sum of the numbers in `/workspace/numbers.txt`, one number a line, to `/workspace/sum.txt`.

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from msgspec import inspect
 
-__all__ = ["Misfit", "describe_value", "nearest", "read_record"]
-
 T = TypeVar("T")
 _BAD: Any = object()
 _INT64 = 1 << 63
@@ -89,7 +87,6 @@ def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
 
 
 def _read(kind: inspect.Type, value: object, at: str, report: Callable[[Misfit], None]) -> Any:
-    """Returns the converted value, or `_BAD` after a report."""
     options = _alternatives(kind)
     for option in options:
         if isinstance(option, inspect.StructType) and isinstance(value, dict):

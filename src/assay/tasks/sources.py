@@ -15,8 +15,6 @@ from assay.pairs import read_pairs
 from .families import family_tasks
 from .load import LoadedTask, load_tasks, require_distinct
 
-__all__ = ["find_tasks", "task_count"]
-
 PREFIX = "family:"
 COUNT = 10
 """Default number of tasks of a family."""
@@ -25,8 +23,6 @@ _FORM = "write family:NAME,n=20,seed=3 (options of the family as further key=val
 
 
 class _Family(NamedTuple):
-    """A parsed family name."""
-
     name: str
     number: int
     seed: int

@@ -13,8 +13,6 @@ import msgspec
 from assay.errors import UserError
 from assay.records import Check, Task
 
-__all__ = ["resolve_env", "resolve_task", "variables_of"]
-
 _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
 
 

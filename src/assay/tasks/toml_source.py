@@ -12,8 +12,6 @@ from typing import Any
 
 from .findings import Finding
 
-__all__ = ["Lines", "line_of", "parse_toml"]
-
 PARTS_LIMIT, DEPTH_LIMIT = 32, 100
 # Each loop has one way to match a character, so backtracking stays linear; possessive quantifiers, which would say so,
 # match wrongly in early patch releases of Python 3.11.
@@ -113,7 +111,6 @@ def line_of(text: str, field: str) -> int | None:
 
 
 def _lines(text: str) -> dict[str, int]:
-    """Maps every table header and plain key to its line."""
     lines: dict[str, int] = {}
     counts: dict[str, int] = {}
     table, inside = "", ""

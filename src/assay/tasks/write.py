@@ -24,8 +24,6 @@ from .folder import FILES, FOLDERS
 from .harbor_config import SCHEMA_VERSIONS, HarborTask
 from .load import LoadedTask, load_task
 
-__all__ = ["TaskDraft", "draft_toml", "write_task"]
-
 SECTIONS = ("schema_version", "source", "multi_step_reward_strategy", "artifacts", "task", "metadata")
 
 
@@ -113,7 +111,6 @@ def _fill(fresh: Path, draft: TaskDraft) -> None:
 
 
 def _inside(at: str) -> PurePosixPath:
-    """Returns the path if a task may contain it."""
     path = PurePosixPath(at)
     if path.is_absolute() or ".." in path.parts or "\0" in at or not path.parts:
         raise UserError(f"the draft's path {at!r} is not inside the task; use a relative path without '..'")
