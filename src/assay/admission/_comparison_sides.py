@@ -84,8 +84,8 @@ async def perform_action(
 
 def _render_observation(seen: Observation) -> str:
     """Renders an observation without its duration and storage references."""
-    truncate_text = {"content": seen.content, "error": seen.error, "exit_code": seen.exit_code, "stderr": seen.stderr}
-    return canonical_bytes({**truncate_text, "timed_out": seen.timed_out}).decode()
+    fields = {"content": seen.content, "error": seen.error, "exit_code": seen.exit_code, "stderr": seen.stderr}
+    return canonical_bytes({**fields, "timed_out": seen.timed_out}).decode()
 
 
 class WorldSide:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -14,7 +15,9 @@ from assay.admission.config import AdmitConfig
 from assay.errors import UserError
 
 from .options import takes_config
+from .output import console, emit_json, plain, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .tables import print_rows
 
 if TYPE_CHECKING:
     from assay.admission.battery import Admission
@@ -106,10 +109,7 @@ def _resume(run: str, settings: Settings) -> Admission:
 def _run_with_display(
     start: Callable[[Tally, Callable[[TaskReport], None]], Coroutine[Any, Any, Admission]], run: str
 ) -> Admission:
-    import asyncio
-
     from .live import display
-    from .output import say
 
     say(f"run {run}")
     try:
@@ -121,8 +121,6 @@ def _run_with_display(
 
 
 def _print_task_line(report: TaskReport) -> None:
-    from .output import say
-
     if not sys.stderr.isatty():
         holes = sum(f.severity == "hole" for f in report.findings)
         say(f"{report.task}: {report.conclusion}{f', {holes} holes' if holes else ''}")
@@ -130,8 +128,6 @@ def _print_task_line(report: TaskReport) -> None:
 
 def _build_report(result: Admission, output: Path | None) -> SetReport:
     from assay.admission.report import summarise_set, write_report
-
-    from .output import say
 
     report = summarise_set(result.run, result.config, result.reports)
     if output is not None:
@@ -155,8 +151,6 @@ def _fix(result: Admission, report: SetReport, into: Path, settings: Settings, o
 
 
 def _emit(report: SetReport, fixed: Repair | None) -> None:
-    from .output import emit_json
-
     whole: dict[str, Any] = {"report": report}
     if fixed is not None:
         whole |= {"fixed": fixed.fixes, "fixed_report": fixed.report}
@@ -167,16 +161,12 @@ def _print(report: SetReport, fixed: Repair | None) -> None:
     _print_tasks(report)
     if fixed is not None:
         _print_fixed(fixed)
-    from .output import say
 
     say(f'run {report.run}; next: assay run TASKS --admitted, assay query "select * from findings" --run {report.run}')
 
 
 def _print_tasks(report: SetReport) -> None:
     from assay.admission.report import summary_line
-
-    from .output import console, plain
-    from .tables import print_rows
 
     print_rows([_row(task) for task in report.tasks])
     for task in report.tasks:
@@ -212,9 +202,6 @@ def _row(task: TaskReport) -> dict[str, str]:
 
 
 def _print_fixed(fixed: Repair) -> None:
-    from .output import console
-    from .tables import print_rows
-
     after = {} if fixed.report is None else {task.task: task for task in fixed.report.tasks}
     rows = []
     for one in fixed.fixes:
@@ -228,12 +215,9 @@ def _print_fixed(fixed: Repair) -> None:
 
 
 def _compare(config: AdmitConfig, settings: Settings, output: Path | None, *, as_json: bool) -> int:
-    import asyncio
-
     from assay.admission.environment_comparison import ComparisonOptions, compare_environments
 
     from .live import display
-    from .output import console, emit_json, say
 
     with display() as progress:
         report = asyncio.run(compare_environments(config, config.against, ComparisonOptions(), settings, progress))

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .output import console, emit_json, say
 from .shared import JsonOption, settings_with
+from .tables import print_rows
 
 if TYPE_CHECKING:
     from assay.agents.harnesses.install import Installed
@@ -31,9 +33,6 @@ def list_agents(context: typer.Context, as_json: JsonOption = False) -> None:
         return
     from assay.agents.harnesses import recipes
     from assay.agents.harnesses.install import installed_or_none
-
-    from .output import emit_json
-    from .tables import print_rows
 
     cache = settings_with(None).cache
     rows = [_row(recipe, installed_or_none(cache, recipe)) for recipe in recipes()]
@@ -85,8 +84,6 @@ def install(
     from assay.agents.harnesses import find_recipe, recipes
     from assay.agents.harnesses.install import install as install_recipe
     from assay.errors import UserError
-
-    from .output import console, emit_json, say
 
     if bool(names) == everything:
         raise UserError("name the agents to install, or use --all (`assay agents` lists them)")

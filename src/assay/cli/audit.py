@@ -12,6 +12,7 @@ from assay.errors import UserError
 from assay.rollout.auditing import AuditConfig, AuditReport, audit_run
 
 from .options import takes_config
+from .output import emit_json, say, sparse_lines
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
@@ -60,8 +61,6 @@ def audit(
 
 
 def _run_audit(run: str, config: AuditConfig, settings: Settings) -> AuditReport:
-    from .output import sparse_lines
-
     told = sparse_lines("attempts judged", every_s=5)
     if config.judge is None:
         return audit_run(settings.store, run, config, told)
@@ -80,7 +79,6 @@ def _target(target: str | None, run: str | None, settings: Settings) -> tuple[st
 
 def _print(report: AuditReport, config: AuditConfig, shape: Literal["text", "markdown", "json"]) -> None:
     from .cards import card_lines, markdown, print_cards, print_lines, print_tasks
-    from .output import emit_json, say
 
     if shape == "json":
         emit_json(report)

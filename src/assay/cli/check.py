@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assay.pairs import read_pairs
 
+from .output import console, emit_json, plain
 from .shared import JsonOption
 
 if TYPE_CHECKING:
@@ -43,8 +45,6 @@ def environment(
 
       assay check environment namespaces
     """
-    from .output import console, emit_json, plain
-
     kind, findings = _check_world(name, read_pairs(knob or [], "--knob", "write KEY=VALUE, for example --knob size=7"))
     broken = [one for one in findings if one.problem is not None]
     if as_json:
@@ -63,8 +63,6 @@ def environment(
 
 def _check_world(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, ...]]:
     """Returns the kind of environment and the result of each check."""
-    import asyncio
-
     from assay.environments.worlds.conformance import check_in_process, check_world
     from assay.environments.worlds.opening import is_text_world, open_world, text_world, world_kind
     from assay.errors import UserError

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from .output import emit_json, say
 from .shared import JsonOption, StoreOption, settings_with
 from .table_formats import FormOption
+from .tables import interval_text, load_outcomes, print_rows
 
 if TYPE_CHECKING:
     from assay.statistics import PairedComparison, Robustness, TaskCount
@@ -41,9 +43,6 @@ def compare(
     """
     from assay.errors import UserError
     from assay.statistics import holm, measure_robustness
-
-    from .output import emit_json, say
-    from .tables import print_rows
 
     if len(configurations) < 2:
         raise UserError("name at least two configurations: `assay compare BASE CANDIDATE`")
@@ -90,7 +89,6 @@ def load_side(root: Path, given: str) -> Side:
     from assay.statistics import count_by_task
 
     from .shared import pick_run
-    from .tables import load_outcomes
 
     run, _, rest = given.partition(":")
     agent, _, model = rest.partition(":")
@@ -135,8 +133,6 @@ def _retention_text(one: Robustness) -> str:
 
 
 def _row(base: Side, other: Side, pair: PairedComparison, corrected: float) -> dict[str, str]:
-    from .tables import interval_text
-
     cells: dict[str, Any] = {
         "candidate": other.name,
         "base": base.name,

@@ -9,7 +9,9 @@ import typer
 
 from assay.errors import UserError
 
+from .output import emit_json, say
 from .shared import JsonOption
+from .tables import print_rows
 
 if TYPE_CHECKING:
     from assay.analysis.contracts import Contract
@@ -44,9 +46,6 @@ def check(
 
       assay contract check safety.toml --json
     """
-    from .output import emit_json, say
-    from .tables import print_rows
-
     contracts = _contracts(file)
     if as_json:
         emit_json({"file": str(file), "contracts": [_describe_contract(contract) for contract in contracts]})

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from assay.learning.curation.config import CurateConfig
 
 from .options import takes_config
+from .output import emit_json, plain, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .tables import print_rows
 
 if TYPE_CHECKING:
     from assay.learning.curation.config import CurateReport
@@ -33,8 +35,6 @@ def curate(config: CurateConfig, store: StoreOption = None, as_json: JsonOption 
     """
     from assay.learning.curation.curate import curate as select_from
 
-    from .output import emit_json, say
-
     settings = settings_with(store)
     for run in config.runs:
         pick_run(run, settings)
@@ -47,9 +47,6 @@ def curate(config: CurateConfig, store: StoreOption = None, as_json: JsonOption 
 
 def _print(report: CurateReport) -> None:
     import typer
-
-    from .output import plain, say
-    from .tables import print_rows
 
     rows = []
     for name, saw, kept in report.stages:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import time
 from pathlib import Path
@@ -11,7 +12,9 @@ import typer
 
 from assay.errors import UserError
 
+from .output import console, emit_json, say
 from .shared import JsonOption, StoreOption, settings_with
+from .tables import print_summaries, summarise_runs
 
 if TYPE_CHECKING:
     from assay.settings import Settings
@@ -51,17 +54,12 @@ def demo(
 
       assay demo --count 6 --seed 1 --store /tmp/try
     """
-    import asyncio
-
-    from .output import console, emit_json
-    from .tables import print_summaries, summarise_runs
-
     start_s = time.monotonic()
     settings = settings_with(store)
     options = _Demo(settings, settings.store / f"demo-tasks-{seed}-{count}", count, seed, concurrency)
     out = console()
     report = asyncio.run(_make(options))
-    _say(f"made {len(report.tasks)} tasks from {report.source} ({report.tests} tests, {report.functions} functions)")
+    say(f"made {len(report.tasks)} tasks from {report.source} ({report.tests} tests, {report.functions} functions)")
     runs = [_run(options, "oracle", 1), _run(options, "null", 1), _run(options, "repair", 4)]
     forged = _run(options, "late-writer", 1)
     groups = summarise_runs(settings.store, runs)
@@ -79,12 +77,6 @@ def demo(
     out.print(f"  assay run {options.tasks} --agent loop --model openai:NAME --attempts 4")
 
 
-def _say(text: str) -> None:
-    from .output import say
-
-    say(text)
-
-
 async def _make(options: _Demo) -> SynthesisReport:
     from assay.synthesis import SynthesisConfig
 
@@ -94,7 +86,7 @@ async def _make(options: _Demo) -> SynthesisReport:
         raise UserError(
             f"the demo makes its tasks from {DEMO_SOURCE}, which is not installed: pip install 'assay[demo]'"
         )
-    _say(f"making {options.task_count} tasks from {DEMO_SOURCE} in {options.tasks}")
+    say(f"making {options.task_count} tasks from {DEMO_SOURCE} in {options.tasks}")
     config = SynthesisConfig(
         source=DEMO_SOURCE,
         out=str(options.tasks),
@@ -110,8 +102,6 @@ async def _make(options: _Demo) -> SynthesisReport:
 
 def _run(options: _Demo, agent: str, attempts: int) -> str:
     """Runs one agent on the demo's tasks. The forger gets one task, judged by the task's own test script."""
-    import asyncio
-
     from assay.rollout import RunConfig, start_run
     from assay.tasks import load_tasks
 
@@ -132,7 +122,7 @@ def _run(options: _Demo, agent: str, attempts: int) -> str:
 
         scripted = msgspec.structs.replace(first.task, checks=(first.steps[0].check,))
         tasks = (first._replace(task=scripted),)
-    _say(f"{agent}: {len(tasks)} tasks x {attempts}")
+    say(f"{agent}: {len(tasks)} tasks x {attempts}")
     with display() as progress:
         return asyncio.run(start_run(config, options.settings, progress, tasks=tasks)).run
 
@@ -162,7 +152,6 @@ def _show_two(settings: Settings, run: str) -> None:
     from assay.store import RunStore
 
     from .inspect_run import show_trajectory
-    from .output import console
 
     rows = _rows(settings, run)
     with RunStore.open(settings.store, run) as store:
@@ -177,7 +166,6 @@ def _show_forgery(settings: Settings, run: str) -> None:
     from assay.store import RunStore
 
     from .inspect_run import show_trajectory
-    from .output import console
 
     row = _rows(settings, run)[0]
     with RunStore.open(settings.store, run) as store:

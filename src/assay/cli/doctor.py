@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from .output import console, emit_json, plain
 from .shared import JsonOption
 
 
@@ -16,11 +19,7 @@ def doctor(as_json: JsonOption = False) -> None:
 
       assay doctor --json
     """
-    import asyncio
-
     from assay.environments.workspace.choose import preferred, survey
-
-    from .output import console, emit_json, plain
 
     reports = asyncio.run(survey())
     if as_json:

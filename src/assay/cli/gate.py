@@ -8,8 +8,10 @@ import msgspec
 import typer
 
 from .options import takes_config
+from .output import console, emit_json
 from .shared import JsonOption, StoreOption, settings_with
 from .table_formats import FormOption
+from .tables import print_rows
 
 
 class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -48,8 +50,6 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
     from assay.statistics import GateRule, compare_paired, decide_gate
 
     from .compare import flip_rows, load_side
-    from .output import console, emit_json
-    from .tables import print_rows
 
     root, base, candidate = settings_with(store).store, config.base, config.candidate
     paired = compare_paired(load_side(root, base).counts, load_side(root, candidate).counts)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from assay.rollout.exchange.standalone_gateway import ServeConfig
 
 from .options import takes_config
+from .output import console, emit_json, say
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
@@ -31,17 +33,13 @@ def gateway(config: ServeConfig, store: StoreOption = None, as_json: JsonOption 
 
       assay gateway --model scripted:replies.json --sessions 4 --json
     """
-    import asyncio
-
     settings = settings_with(store)
     recorded = asyncio.run(_serve(config, settings, as_json=as_json))
-    from .output import say
 
     say(f"run {recorded.run}; next: assay ls {recorded.run}, assay show {recorded.attempts[0]} --run {recorded.run}")
 
 
 async def _serve(config: ServeConfig, settings: Settings, *, as_json: bool) -> RecordingResult:
-    import asyncio
     import signal
 
     from assay.rollout.exchange.standalone_gateway import serve_gateway
@@ -54,8 +52,6 @@ async def _serve(config: ServeConfig, settings: Settings, *, as_json: bool) -> R
 
 def _show(run: str, sessions: tuple[Endpoint, ...], *, as_json: bool) -> None:
     import sys
-
-    from .output import console, emit_json
 
     shown = [{"url": one.url, "key": one.key, "model": one.model} for one in sessions]
     if as_json:

@@ -10,6 +10,7 @@ from assay.learning.export.config import TARGETS, WriteConfig
 from assay.rollout.exchange.importing import ImportConfig
 
 from .options import takes_config
+from .output import emit_json, plain, say
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ def import_(config: ImportConfig, store: StoreOption = None, as_json: JsonOption
     """
     from assay.rollout.exchange.importing import import_paths
 
-    from .output import emit_json, say
-
     with _Line() as line:
         report = import_paths(
             config,
@@ -59,8 +58,6 @@ def import_(config: ImportConfig, store: StoreOption = None, as_json: JsonOption
 
 
 def _sum_up(report: ImportReport) -> None:
-    from .output import plain, say
-
     by_format = ", ".join(f"{count:,} {name}" for name, count in sorted(report.formats.items())) or "no trajectory"
     run = f"run {report.run}" if report.read or report.known else "no run was made"
     typer.echo(plain(f"{run}: {report.read:,} trajectories read, {report.known:,} there already, "
@@ -100,8 +97,6 @@ def export(
     from assay.learning.export.exporting import export_for_training
     from assay.rollout.exchange.exporting import export_run
 
-    from .output import emit_json
-
     settings = settings_with(store)
     with _Line() as line:
         name, told = pick_run(run, settings), lambda n: line.show(f"{n:,} written")
@@ -116,8 +111,6 @@ def export(
 
 
 def _print_export(report: ExportReport) -> None:
-    from .output import plain, say
-
     what = "examples" if report.format in TARGETS else "trajectories"
     typer.echo(plain(f"{report.written:,} {what} of {report.run} as {report.format}: {report.out}"))
     lost = ", ".join(f"{field} ({count:,})" for field, count in sorted(report.losses.items()))
@@ -143,8 +136,6 @@ def formats(as_json: JsonOption = False) -> None:
     """
     from assay.formats.registry import list_formats
 
-    from .output import emit_json
-
     found = list_formats()
     if as_json:
         emit_json([one._asdict() for one in found])
@@ -169,8 +160,6 @@ class _Line:
 
     def show(self, text: str) -> None:
         """Shows the progress."""
-        from .output import plain
-
         if self._live:
             self._stream.write(f"\r\x1b[K{plain(text)[:200]}")
             self._stream.flush()

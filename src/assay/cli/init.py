@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .output import console
+
 _HELP = """Writes a scaffold that runs green as written.
 
 Examples:
@@ -28,8 +30,6 @@ def task(folder: Annotated[Path, typer.Argument(help="The folder to write; must 
       assay init task tasks/hello && assay run tasks/hello --agent oracle
     """
     from assay.tasks import init_task
-
-    from .output import console
 
     loaded = init_task(folder)
     console().print(f"wrote {folder} ({loaded.task.id}); try: assay run {folder} --agent oracle")
@@ -61,8 +61,6 @@ def _write(kind: str, file: Path, following: str) -> None:
     from importlib.resources import files
 
     from assay.errors import UserError
-
-    from .output import console
 
     text = (files("assay.cli") / "scaffolds" / f"{kind}.py.txt").read_text(encoding="utf-8")
     if file.suffix != ".py":

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from .output import console, emit_json, plain, say
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
+from .tables import print_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,9 +48,6 @@ def ls(
     from assay.errors import UserError
     from assay.store import RunStore, check_rows, current_verdicts_of, list_runs
     from assay.verdicts import assess
-
-    from .output import emit_json, say
-    from .tables import print_rows
 
     settings = settings_with(store)
     if runs and (run is not None or every):
@@ -128,7 +127,6 @@ def show(
     from assay.verdicts import assess
 
     from .cards import print_audit_findings
-    from .output import emit_json, say
 
     settings = settings_with(store)
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
@@ -155,8 +153,6 @@ def show(
 
 def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: int = SHOWN) -> None:
     """Prints a trajectory on stdout."""
-    from .output import console
-
     out = console()
     isolation = trajectory.isolation
     who = f"agent {trajectory.agent}  seed {trajectory.seed}"
@@ -185,8 +181,6 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
 
 
 def _show_verdict(verdict: Verdict, when: str = "") -> None:
-    from .output import console
-
     marks = f"  marks: {', '.join(verdict.marks)}" if verdict.marks else ""
     style = {"pass": "green", "fail": "yellow"}.get(verdict.status, "red")
     line = f"verdict {verdict.check}{when}: {verdict.status} (score {verdict.score}) - {verdict.reason}{marks}"
@@ -210,8 +204,6 @@ def _addendum_verdicts(trajectory: Trajectory, opened: RunStore) -> Iterator[tup
 
 def _block(text: str) -> str:
     """Indents later lines, so that hostile text cannot imitate other output."""
-    from .output import plain
-
     return plain(text).replace("\n", "\n    ")
 
 
@@ -232,8 +224,6 @@ def _step(step: Step, output_chars: int) -> str:
 
 def _changes(snapshot: Evidence, opened: RunStore) -> str:
     from assay.errors import StoreError
-
-    from .output import plain
 
     try:
         manifest = msgspec.json.decode(opened.blobs.get(str(snapshot.data["manifest"])), type=list[_Change])

@@ -9,7 +9,9 @@ import typer
 
 from assay.errors import UserError
 
+from .output import console, emit_json
 from .shared import JsonOption
+from .tables import print_rows
 
 
 def lint(
@@ -25,9 +27,6 @@ def lint(
       assay lint tasks/hello tasks/other --json
     """
     from assay.tasks import lint_task
-
-    from .output import console, emit_json
-    from .tables import print_rows
 
     looked_at = _task_folders(folders)
     found = [(folder, finding) for folder in looked_at for finding in lint_task(folder)]

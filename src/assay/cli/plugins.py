@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from .output import emit_json
 from .shared import JsonOption
+from .tables import print_rows
 
 KINDS = ("agents", "environments", "checks", "tasks", "formats", "signals", "advantages")
 
@@ -17,9 +19,6 @@ def plugins(as_json: JsonOption = False) -> None:
       assay plugins --json
     """
     from assay import plugins as registry
-
-    from .output import emit_json
-    from .tables import print_rows
 
     found = [
         {"kind": kind, "name": name, "from": point.value, "package": point.dist.name if point.dist else "-"}

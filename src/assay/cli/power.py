@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from .options import takes_config
+from .output import emit_json
 from .shared import JsonOption, StoreOption, settings_with
 from .table_formats import FormOption
+from .tables import print_rows
 
 
 class PowerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -51,9 +53,6 @@ def power(
     """
     from assay.errors import UserError
     from assay.statistics import StudyDesign, attempts_needed, detectable_difference, standard_error, tasks_needed
-
-    from .output import emit_json
-    from .tables import print_rows
 
     seen, difference = _measure_configuration(config.configuration, store), config.difference
     given = {name: getattr(config, name) for name in ("tasks", "attempts", "rate", "icc")}

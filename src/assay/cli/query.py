@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from .output import emit_json, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .tables import print_rows
 
 
 def query(
@@ -33,9 +35,6 @@ def query(
     """
     from assay.store import query as ask
     from assay.store.query import QueryLimits
-
-    from .output import emit_json, say
-    from .tables import print_rows
 
     settings = settings_with(store)
     runs = [pick_run(name, settings) for name in run] if run else None

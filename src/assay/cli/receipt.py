@@ -11,6 +11,7 @@ import typer
 from assay.errors import UserError
 
 from .options import takes_config
+from .output import console, emit_json, say
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 _HELP = """Makes and shows the keys that sign receipts.
@@ -64,8 +65,6 @@ def receipt(
     """
     from assay.store import make_receipt, write_receipt
 
-    from .output import console, emit_json, say
-
     settings, out = settings_with(store), Path(config.out)
     name, key = pick_run(run, settings), Path(config.sign) if config.sign else None
     made = make_receipt(
@@ -97,8 +96,6 @@ def new(
     """
     from assay.store import new_key
 
-    from .output import console, emit_json
-
     public = new_key(path)
     if as_json:
         emit_json({"file": str(path), "public": public})
@@ -118,8 +115,6 @@ def show(
       assay keys show lab.key.pub
     """
     from assay.store import public_key
-
-    from .output import console, emit_json
 
     public = public_key(key)
     if as_json:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import typer
 
 from assay.rollout.exchange.standalone_gateway import RecordConfig
 
 from .options import takes_config
+from .output import console, emit_json, say
 from .shared import JsonOption, StoreOption, settings_with
 
 
@@ -26,12 +29,9 @@ def record(config: RecordConfig, store: StoreOption = None, as_json: JsonOption 
 
       assay record -- make test
     """
-    import asyncio
     from pathlib import Path
 
     from assay.rollout.exchange.standalone_gateway import record_command
-
-    from .output import console, emit_json, say
 
     settings = settings_with(store)
     console(stderr=True).print("isolation none: the command may do whatever you may", style="bold red")

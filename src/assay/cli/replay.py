@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +11,9 @@ import typer
 from assay.rollout.rejudge.replay import ReplayConfig
 
 from .options import takes_config
+from .output import console, emit_json, plain, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .tables import print_rows
 
 if TYPE_CHECKING:
     from assay.rollout.rejudge.counterfactual import RewindResult
@@ -44,8 +47,6 @@ def replay(config: ReplayConfig, store: StoreOption = None, as_json: JsonOption 
     try:
         _replay_attempts(config, settings_with(store), as_json=as_json)
     except KeyboardInterrupt:
-        from .output import say
-
         say("interrupted. Completed replays are stored as a run of their own; repeat the command for all")
         raise typer.Exit(130) from None
 
@@ -75,8 +76,6 @@ def _newest(settings: Settings) -> str:
 
 
 def _run_replay(run: str, config: ReplayConfig, settings: Settings) -> ReplayReport:
-    import asyncio
-
     from assay.rollout.rejudge.replay import replay as replay_run
 
     from .live import display
@@ -86,17 +85,12 @@ def _run_replay(run: str, config: ReplayConfig, settings: Settings) -> ReplayRep
 
 
 def _emit(report: ReplayReport) -> None:
-    from .output import emit_json
-
     results = [{**msgspec.to_builtins(one), "agrees": one.agrees} for one in report.results]
-    plain = {"run": report.run, "replay": report.replay, "counts": report.counts, "rate": report.rate}
-    emit_json({**plain, "results": results})
+    fields = {"run": report.run, "replay": report.replay, "counts": report.counts, "rate": report.rate}
+    emit_json({**fields, "results": results})
 
 
 def _print(report: ReplayReport) -> None:
-    from .output import console, plain, say
-    from .tables import print_rows
-
     order = sorted(report.results, key=lambda one: (one.agrees, one.comparison is None))
     print_rows([_row(one) for one in order[:SHOWN]])
     if len(order) > SHOWN:
@@ -151,12 +145,9 @@ def _explain_divergence(one: ReplayResult) -> list[str]:
 
 
 def _rewind(run: str, config: ReplayConfig, settings: Settings, *, as_json: bool) -> None:
-    import asyncio
-
     from assay.rollout.rejudge.counterfactual import rewind_run
 
     from .live import display
-    from .output import emit_json
 
     with display() as progress:
         found = asyncio.run(rewind_run(run, config, settings, progress))
@@ -168,9 +159,6 @@ def _rewind(run: str, config: ReplayConfig, settings: Settings, *, as_json: bool
 
 
 def _print_rewound(one: RewindResult) -> None:
-    from .output import console, plain
-    from .tables import print_rows
-
     rows = [
         {
             "before step": str(outcome.prefix),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,9 @@ import typer
 from assay.rollout.config import RunConfig, to_toml
 
 from .options import takes_config
+from .output import emit_json, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .tables import print_summaries, required_by, summarise_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +50,6 @@ def run(
     if dry_run:
         sys.stdout.write(to_toml(config))
         return
-    import asyncio
 
     from assay.rollout import start_run
 
@@ -73,8 +75,6 @@ def resume(
 
       assay resume my-run --store /data/assay
     """
-    import asyncio
-
     from assay.rollout import resume_run
 
     from .confirmation import build_confirmation
@@ -87,9 +87,6 @@ def resume(
 
 
 def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
-    from .output import emit_json, say
-    from .tables import print_summaries, required_by, summarise_runs
-
     found = summarise_runs(settings.store, [summary.run], require=required_by(settings.store, summary.run))
     if as_json:
         emit_json({"run": summary.run, "store": str(summary.store), "groups": found})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from assay.learning.service.config import RolloutServiceConfig
 
 from .options import takes_config
+from .output import console, emit_json
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
@@ -28,8 +30,6 @@ def serve(config: RolloutServiceConfig, store: StoreOption = None, as_json: Json
 
       assay serve --policy actor=local:weights --task-folder tasks --agent loop --token-file token
     """
-    import asyncio
-
     settings = settings_with(store)
 
     async def serve_until_signalled() -> None:
@@ -47,8 +47,6 @@ def serve(config: RolloutServiceConfig, store: StoreOption = None, as_json: Json
 
 def _show(served: ServiceAddress, *, as_json: bool) -> None:
     import sys
-
-    from .output import console, emit_json
 
     if as_json:
         emit_json({"url": served.url, "token_file": str(served.token_file)})

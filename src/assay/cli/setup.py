@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from .output import console, emit_json, say
 from .shared import JsonOption, settings_with
 
 
@@ -29,7 +30,6 @@ def setup(
     from assay.rollout.attempt.preparation import requirements_of
     from assay.tasks import find_tasks
 
-    from .output import console, emit_json, say
     from .sandboxed_synthesis import demo_layers
 
     cache = settings_with(None).cache

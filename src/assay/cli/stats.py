@@ -8,8 +8,10 @@ import typer
 
 from assay.errors import UserError
 
+from .output import console, emit_json, say
 from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_run, settings_with
 from .table_formats import FormOption
+from .tables import load_measures, print_rows, print_summaries
 
 if TYPE_CHECKING:
     from assay.statistics import GroupSummary
@@ -60,9 +62,7 @@ def stats(
     """
     from assay.statistics import summarise
 
-    from .output import emit_json
     from .stats_tables import TABLES, TableInput, read_option_levels
-    from .tables import load_measures
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
@@ -89,9 +89,7 @@ def _select_tables(requested: list[str], tables: tuple[str, ...]) -> tuple[str, 
 
 
 def _print(chosen: tuple[str, ...], table_input: TableInput, groups: list[GroupSummary], form: str) -> None:
-    from .output import console
     from .stats_tables import TABLES
-    from .tables import print_rows, print_summaries
 
     if form == "csv" and len(chosen) > 1:
         raise UserError(f"--format csv writes one table: select one of {', '.join(chosen)} with --table")
@@ -108,8 +106,6 @@ def _print(chosen: tuple[str, ...], table_input: TableInput, groups: list[GroupS
 
 
 def _say_more(groups: list[GroupSummary], k: list[int] | None) -> None:
-    from .output import say
-
     for group in groups:
         bounds, who = group.pass_at_1_bounds, group.agent if group.model is None else f"{group.agent}, {group.model}"
         for found in group.at_k:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from .output import console, emit_json, say
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 
@@ -31,8 +32,6 @@ def seal(
     """
     from assay.rollout import require_finished
     from assay.store import seal as seal_run
-
-    from .output import console, emit_json
 
     settings = settings_with(store)
     name = pick_run(run, settings)
@@ -71,8 +70,6 @@ def gc(
       assay gc --evidence --dry-run
     """
     from assay.store import gc as collect
-
-    from .output import console, emit_json, say
 
     report = collect(settings_with(store).store, dry_run=dry_run, evidence=evidence)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksC
 from assay.synthesis.config import SynthesisConfig
 
 from .options import takes_config
+from .output import console, emit_json
 from .shared import JsonOption
 
 _HELP = """Makes tasks.
@@ -51,14 +53,12 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
 
       assay synth repository ./my-repository --out tasks/ --kind commit --requirement attrs==25.4.0
     """
-    import asyncio
     from pathlib import Path
 
     import msgspec
 
     from assay.synthesis import write_cost
 
-    from .output import console, emit_json
     from .sandboxed_synthesis import make_tasks
 
     report, cost = asyncio.run(make_tasks(config))
@@ -106,8 +106,6 @@ def programs(config: ProgramTasksConfig, as_json: JsonOption = False) -> None:
     """
     from assay.synthesis import synthesise_programs
 
-    from .output import console
-
     report = _make(config, synthesise_programs, as_json=as_json)
     if not as_json:
         console().print([f"{gate}: {count}" for gate, count in report.ended.items()])
@@ -140,20 +138,16 @@ def questions(config: QuestionTasksConfig, as_json: JsonOption = False) -> None:
 
     report = _make(config, synthesise_questions, as_json=as_json)
     if not as_json:
-        from .output import console
-
         console().print([f"{kind}: {count}" for kind, count in report.asked.items()])
 
 
 def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bool) -> Any:
-    import asyncio
     from pathlib import Path
 
     import msgspec
 
     from assay.synthesis import write_cost
 
-    from .output import console, emit_json
     from .sandboxed_synthesis import make_in_sandbox
 
     report, cost = asyncio.run(make_in_sandbox(config, synthesise))

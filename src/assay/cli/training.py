@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .output import emit_json, plain, say
 from .shared import JsonOption, StoreOption, settings_with
+from .tables import print_rows
 
 if TYPE_CHECKING:
     from assay.learning.improve import EvaluationPoint, ImproveReport
@@ -42,7 +45,6 @@ def train(
     from assay.learning.trainer.recipe import TrainRecipe
 
     from .options import read_recipe
-    from .output import emit_json, say
 
     report = run(read_recipe(recipe, TrainRecipe, changes or []), settings_with(store), say)
     if as_json:
@@ -69,13 +71,10 @@ def improve(
 
       assay improve recipes/grid.toml --seed 3 --set steps=30
     """
-    import asyncio
-
     from assay.learning.improve import improve as run
     from assay.learning.trainer.recipe import ImproveRecipe
 
     from .options import read_recipe
-    from .output import emit_json, say
 
     given = [*(changes or []), *([] if seed is None else [f"seed={seed}"])]
     report = asyncio.run(run(read_recipe(recipe, ImproveRecipe, given), settings_with(store), say))
@@ -88,8 +87,6 @@ def improve(
 
 
 def _print_trained(report: TrainReport) -> None:
-    from .output import plain
-
     first, last = report.first.get("loss"), report.last.get("loss")
     fell = "" if first is None or last is None else f", loss {first:.4f} to {last:.4f}"
     typer.echo(
@@ -99,9 +96,6 @@ def _print_trained(report: TrainReport) -> None:
 
 
 def _print_improved(report: ImproveReport) -> None:
-    from .output import plain
-    from .tables import print_rows
-
     rows = [
         {"after step": str(p.step), "held-out success": _share(p.success), "95 % interval": _interval(p), "run": p.run}
         for p in report.curve

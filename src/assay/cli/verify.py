@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -12,7 +13,9 @@ from assay.errors import UserError
 from assay.rollout.rejudge.reverify import ReverifyConfig
 
 from .options import takes_config
+from .output import console, emit_json, plain, say, sparse_lines
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
+from .tables import print_rows
 
 if TYPE_CHECKING:
     from assay.rollout.rejudge.reverify import ReverificationResult, ReverifyReport
@@ -114,8 +117,6 @@ def _read_receipt(receipt: str, key: str | None) -> _ReceiptCheck:
 
 
 def _print_coverage(coverage: ReceiptCoverage, *, key_given: bool) -> None:
-    from .output import console, say
-
     covered = f"{coverage.chains} chains, {coverage.events} events and {coverage.addenda} addenda"
     what = "the receipt does not hold" if coverage.problems else "the receipt holds"
     later = (coverage.later_chains, "chains"), (coverage.later_events, "events"), (coverage.later_addenda, "addenda")
@@ -129,11 +130,7 @@ def _print_coverage(coverage: ReceiptCoverage, *, key_given: bool) -> None:
 
 
 def _reverify(run: str, config: ReverifyConfig, settings: Settings) -> ReverifyReport:
-    import asyncio
-
     from assay.rollout import reverify
-
-    from .output import say, sparse_lines
 
     try:
         return asyncio.run(reverify(run, config, settings, sparse_lines("attempts judged again", every_s=10)))
@@ -143,17 +140,12 @@ def _reverify(run: str, config: ReverifyConfig, settings: Settings) -> ReverifyR
 
 
 def _emit(problems: dict[str, Any], report: ReverifyReport | None) -> None:
-    from .output import emit_json
-
     if report is not None:
         problems["again"] = {**msgspec.structs.asdict(report), "counts": report.counts}
     emit_json(problems)
 
 
 def _print(run: str, done: list[str], problems: tuple[object, ...]) -> None:
-    from .output import console
-    from .tables import print_rows
-
     if problems:
         print_rows([{"problem": str(problem)} for problem in problems])
     elif done:
@@ -162,9 +154,6 @@ def _print(run: str, done: list[str], problems: tuple[object, ...]) -> None:
 
 
 def _print_report(report: ReverifyReport) -> None:
-    from .output import console, plain
-    from .tables import print_rows
-
     order = ("disagree", "flaky", "cannot", "agree")
     print_rows([_row(one) for one in sorted(report.results, key=lambda one: order.index(one.mark))[:SHOWN]])
     if len(report.results) > SHOWN:

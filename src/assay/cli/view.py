@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from .output import console, plain, say, sparse_lines
 from .shared import StoreOption, settings_with
 
 if TYPE_CHECKING:
@@ -89,7 +91,6 @@ def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings)
 
     from assay.viewer.export import export_run
 
-    from .output import console, plain, say, sparse_lines
     from .shared import pick_run
 
     run = chosen.run or pick_run(None, msgspec.structs.replace(settings, store=chosen.root))
@@ -103,8 +104,6 @@ def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings)
 
 
 def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
-    import asyncio
-
     from assay.errors import UserError
     from assay.store import list_runs
 
@@ -117,13 +116,10 @@ def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
 
 
 async def _serve_pages(chosen: _Target, port: int, *, no_open: bool) -> None:
-    import asyncio
     import signal
 
     from assay.viewer.interface import view_name
     from assay.viewer.server import open_viewer
-
-    from .output import console, say
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGHUP):
