@@ -57,16 +57,12 @@ def _module_level_nodes(tree: ast.Module) -> Iterator[ast.AST]:
 
 def _used_names(source: str) -> set[str]:
     try:
-        tree = parse_tree(_dedented(source))
+        tree = parse_tree(f"if True:\n{source}" if source[:1].isspace() else source)
     except SyntaxError:
         return set()
     return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {
         n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)
     }
-
-
-def _dedented(source: str) -> str:
-    return f"if True:\n{source}" if source[:1].isspace() else source
 
 
 def _public(name: str) -> bool:

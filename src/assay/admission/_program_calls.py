@@ -128,15 +128,12 @@ async def _put_recorder(workspace: Workspace, programs: Programs) -> None:
     await workspace.write(f"{HOME}/program_calls.py", RECORDER.read_bytes())
     entries = {}
     for number, (path, (data, mode)) in enumerate(sorted(programs.items())):
-        entries[str(number)] = {"path": f"{HOME}/program-{number}", "interpreter": [_interpreter(data)]}
+        interpreter = "/bin/bash" if b"bash" in data.partition(b"\n")[0] else "/bin/sh"
+        entries[str(number)] = {"path": f"{HOME}/program-{number}", "interpreter": [interpreter]}
         await workspace.write(f"{HOME}/program-{number}", data)
         start = f'#!/bin/sh\nexec {PYTHON} -I -B {HOME}/program_calls.py {HOME} {number} "$@"\n'
         await workspace.write(path, start.encode(), mode=mode)
     await workspace.write(f"{HOME}/programs.json", json.dumps(entries).encode())
-
-
-def _interpreter(data: bytes) -> str:
-    return "/bin/bash" if b"bash" in data.partition(b"\n")[0] else "/bin/sh"
 
 
 async def _read_records(workspace: Workspace) -> list[RecordedCall]:

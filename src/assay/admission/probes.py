@@ -212,7 +212,11 @@ def _rewrites(plan: _Plan, solution: SolutionRecord | None, planned: int) -> Ite
     yield Probe("oracle.files", "completeness", None, control, "the files that the solution left", plan.main)
     knowledge, seed = solution.knowledge, plan.config.seed
     rewrites = (
-        *_mutants(solution, seed, most["sensitivity"]),
+        *(
+            mutants(knowledge, seed=seed, most=most["sensitivity"], verifier=solution.verifier)
+            if most["sensitivity"]
+            else ()
+        ),
         *(variants(knowledge, seed=seed, most=most["strictness"]) if most["strictness"] else ()),
     )
     for group in groups:
@@ -221,10 +225,6 @@ def _rewrites(plan: _Plan, solution: SolutionRecord | None, planned: int) -> Ite
             yield SkippedProbe(group, group, "the solution's files give nothing to change in this way")
         for rewrite in mine:
             yield _rewritten(plan, solution, rewrite)
-
-
-def _mutants(solution: SolutionRecord, seed: int, most: int) -> tuple[Rewrite, ...]:
-    return mutants(solution.knowledge, seed=seed, most=most, verifier=solution.verifier) if most else ()
 
 
 def _rewritten(plan: _Plan, solution: SolutionRecord, rewrite: Rewrite) -> Probe:

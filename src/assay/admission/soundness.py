@@ -271,12 +271,8 @@ def _cause(one: ProbeResult) -> str:
     return f"{reason}; the verifier's last line: {one.output}" if one.output and one.output not in reason else reason
 
 
-def _oracle_passes(evidence: TaskEvidence) -> bool:
-    return any(o.passed for o in _plain_oracles(evidence, evidence.verifications[0]))
-
-
 def _circumstance_findings(evidence: TaskEvidence) -> list[Finding]:
-    if not _oracle_passes(evidence):
+    if not any(o.passed for o in _plain_oracles(evidence, evidence.verifications[0])):
         return []
     findings = []
     for one in evidence.observed:

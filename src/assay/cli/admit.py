@@ -83,7 +83,8 @@ def admit(
     report = _build_report(result, output)
     fixed = _fix(result, report, fix, settings, output) if fix is not None else None
     if as_json:
-        _emit(report, fixed)
+        repair = {} if fixed is None else {"fixed": fixed.fixes, "fixed_report": fixed.report}
+        emit_json({"report": report, **repair})
     else:
         _print(report, fixed)
     if not all(task.is_admitted for task in report.tasks):
@@ -148,13 +149,6 @@ def _fix(result: Admission, report: SetReport, into: Path, settings: Settings, o
         return Repair(fixes, None)
     fixed_config = msgspec.structs.replace(result.config, tasks=copies, run=None)
     return Repair(fixes, _build_report(_admit(fixed_config, settings), None if output is None else output / "fixed"))
-
-
-def _emit(report: SetReport, fixed: Repair | None) -> None:
-    whole: dict[str, Any] = {"report": report}
-    if fixed is not None:
-        whole |= {"fixed": fixed.fixes, "fixed_report": fixed.report}
-    emit_json(whole)
 
 
 def _print(report: SetReport, fixed: Repair | None) -> None:

@@ -137,10 +137,6 @@ def markdown(tasks: Sequence[TaskCard], cards: Sequence[Card]) -> str:
 def _table(rows: Sequence[dict[str, str]]) -> str:
     if not rows:
         return ""
-    cells = [[_cell(value) for value in row.values()] for row in rows]
+    cells = [[plain(value).replace("|", "\\|").replace("\n", " ") for value in row.values()] for row in rows]
     lines = [list(rows[0]), ["---"] * len(rows[0]), *cells]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
-
-
-def _cell(value: str) -> str:
-    return plain(value).replace("|", "\\|").replace("\n", " ")

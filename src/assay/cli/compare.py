@@ -53,7 +53,13 @@ def compare(
     corrected = holm([pair.p_value for _, pair in pairs])
     if as_json or form == "json":
         found = [
-            {"candidate": other.name, "comparison": pair, "p_holm": p, **_retention(one)}
+            {
+                "candidate": other.name,
+                "comparison": pair,
+                "p_holm": p,
+                "kept": one.ratio,
+                "kept_interval": one.ratio_interval,
+            }
             for (other, pair), p, one in zip(pairs, corrected, retained, strict=True)
         ]
         emit_json({"base": base.name, "comparisons": found})
@@ -119,10 +125,6 @@ def flip_rows(pair: PairedComparison) -> list[dict[str, str]]:
         }
         for name, flip in marked
     ]
-
-
-def _retention(one: Robustness) -> dict[str, Any]:
-    return {"kept": one.ratio, "kept_interval": one.ratio_interval}
 
 
 def _retention_text(one: Robustness) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -48,7 +48,12 @@ def check(
     """
     contracts = _contracts(file)
     if as_json:
-        emit_json({"file": str(file), "contracts": [_describe_contract(contract) for contract in contracts]})
+        emit_json(
+            {
+                "file": str(file),
+                "contracts": [{"name": c.name, "digest": c.digest, "rules": _rows(c)} for c in contracts],
+            }
+        )
         return
     rows = [row for contract in contracts for row in _rows(contract)]
     print_rows(rows)
@@ -67,10 +72,6 @@ def _contracts(file: Path) -> tuple[Contract, ...]:
             raise UserError(f"{folder} has no [[metadata.assay.contracts]] in its task.toml")
         return contracts
     return load_contracts((str(file),))
-
-
-def _describe_contract(contract: Contract) -> dict[str, Any]:
-    return {"name": contract.name, "digest": contract.digest, "rules": _rows(contract)}
 
 
 def _rows(contract: Contract) -> list[dict[str, str]]:

@@ -79,7 +79,7 @@ def resolve(struct: type[Config], values: dict[str, Any]) -> Config:
             continue
         if name.startswith("max_"):
             limits[name.removeprefix("max_")] = value
-        elif _is_mapping(struct, name):
+        elif get_origin(get_type_hints(struct).get(name)) is dict:
             pairs = read_pairs(value, _flag(name), "write it as NAME=VALUE", named=bool)  # names of images among them
             data[name] = {**_table(data, name, path), **pairs}
         else:
@@ -164,10 +164,6 @@ def read_toml(path: Path, struct: type[msgspec.Struct]) -> dict[str, Any]:
     return data
 
 
-def _is_mapping(struct: type[msgspec.Struct], name: str) -> bool:
-    return get_origin(get_type_hints(struct).get(name)) is dict
-
-
 def _flag(name: str) -> str:
     return _SINGULAR.get(name, "--" + name.replace("_", "-"))
 
@@ -195,7 +191,8 @@ def _option(field: msgspec.structs.FieldInfo, hint: Any, help_text: str) -> Any:
         option = typer.Option(flag, help=help_text, metavar="KEY=VALUE", show_default=False)
         return Annotated[list[str] | None, option]
     if field.default not in (None, msgspec.NODEFAULT, False, ()):
-        help_text += f" [default: {_format_default(field.default)}]"
+        default = ", ".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
+        help_text += f" [default: {default}]"
     option = typer.Option(flag, help=help_text, show_default=False)
     if hint is bool:
         return Annotated[bool | None, option]
@@ -205,10 +202,6 @@ def _option(field: msgspec.structs.FieldInfo, hint: Any, help_text: str) -> Any:
     if origin is tuple:
         return Annotated[list[str] | None, option]
     return Annotated[_plain(hint) | None, option]
-
-
-def _format_default(default: Any) -> str:
-    return ", ".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
 def _plain(hint: Any) -> Any:

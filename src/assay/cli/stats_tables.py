@@ -127,13 +127,11 @@ def _grid(data: TableInput) -> Any:
         "run": [data.runs[one.source] for one in data.attempts],
     }
     varying = {name: column for name, column in factors.items() if name in ("agent", "model") or len(set(column)) > 1}
-    if "options" in varying and _same_split(varying["options"], factors["run"]):
+    one, other = factors["options"], factors["run"]
+    same_split = len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other))
+    if "options" in varying and same_split:
         del varying["run"]  # a run is known by its options: two names of one factor explain nothing apart
     return build_grid([one.outcome for one in data.attempts], varying)
-
-
-def _same_split(one: Sequence[str], other: Sequence[str]) -> bool:
-    return len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other))
 
 
 def _grid_rows(grid: RateGrid) -> Rows:

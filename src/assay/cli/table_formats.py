@@ -42,7 +42,8 @@ def format_rows(rows: Sequence[dict[str, str]], form: str) -> str:
         UserError: No such form for tables.
     """
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    lines = [columns, *([_line(row.get(name, "-")) for name in columns] for row in rows)]
+    cells = ([plain(row.get(name, "-")).replace("\n", " ").replace("\t", " ") for name in columns] for row in rows)
+    lines = [columns, *cells]
     if form == "markdown":
         return _markdown(lines)
     if form == "csv":
@@ -50,10 +51,6 @@ def format_rows(rows: Sequence[dict[str, str]], form: str) -> str:
     if form == "latex":
         return _latex(lines)
     raise UserError(f"a table is written as markdown, csv or latex, not as {form!r}")
-
-
-def _line(text: str) -> str:
-    return plain(text).replace("\n", " ").replace("\t", " ")
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:

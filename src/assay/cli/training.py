@@ -13,7 +13,7 @@ from .shared import JsonOption, StoreOption, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
-    from assay.learning.improve import EvaluationPoint, ImproveReport
+    from assay.learning.improve import ImproveReport
     from assay.learning.train import TrainReport
 
 RecipeArgument = Annotated[Path, typer.Argument(help="The recipe, a TOML file.", show_default=False)]
@@ -97,7 +97,17 @@ def _print_trained(report: TrainReport) -> None:
 
 def _print_improved(report: ImproveReport) -> None:
     rows = [
-        {"after step": str(p.step), "held-out success": _share(p.success), "95 % interval": _interval(p), "run": p.run}
+        {
+        {
+            "after step": str(p.step),
+            "held-out success": _share(p.success),
+            "95 % interval": f"{_share(p.low)} to {_share(p.high)}",
+            "run": p.run,
+        }
+            "held-out success": _share(p.success),
+            "95 % interval": f"{_share(p.low)} to {_share(p.high)}",
+            "run": p.run,
+        }
         for p in report.curve
     ]
     print_rows(rows, empty="nothing was evaluated")
@@ -110,7 +120,3 @@ def _print_improved(report: ImproveReport) -> None:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-def _interval(point: EvaluationPoint) -> str:
-    return f"{_share(point.low)} to {_share(point.high)}"

@@ -18,7 +18,7 @@ from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_wit
 from .tables import print_rows
 
 if TYPE_CHECKING:
-    from assay.rollout.rejudge.reverify import ReverificationResult, ReverifyReport
+    from assay.rollout.rejudge.reverify import ReverifyReport
     from assay.settings import Settings
     from assay.store import Receipt, ReceiptCoverage
 
@@ -155,7 +155,12 @@ def _print(run: str, done: list[str], problems: tuple[object, ...]) -> None:
 
 def _print_report(report: ReverifyReport) -> None:
     order = ("disagree", "flaky", "cannot", "agree")
-    print_rows([_row(one) for one in sorted(report.results, key=lambda one: order.index(one.mark))[:SHOWN]])
+    print_rows(
+        [
+            {"attempt": one.attempt, "agent": one.agent, "check": one.check, "was": one.was, "now": one.mark}
+            for one in sorted(report.results, key=lambda one: order.index(one.mark))[:SHOWN]
+        ]
+    )
     if len(report.results) > SHOWN:
         console().print(f"... and {len(report.results) - SHOWN} more (--json tells all)")
     for one in [one for one in report.results if one.mark != "agree"][:SHOWN]:
@@ -165,7 +170,3 @@ def _print_report(report: ReverifyReport) -> None:
     more = f"; {before} of them judged again before" if before else ""
     unjudged = f"; {len(report.unjudged)} attempts were never judged" if report.unjudged else ""
     console().print(f"run {report.run}, judged again: {told}{more}{unjudged}")
-
-
-def _row(one: ReverificationResult) -> dict[str, str]:
-    return {"attempt": one.attempt, "agent": one.agent, "check": one.check, "was": one.was, "now": one.mark}

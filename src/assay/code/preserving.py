@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from itertools import pairwise
 
 from ._local_names import READS_NAMES, renamable
@@ -241,10 +241,8 @@ def _safe(rewrite: Preserving) -> Preserving:
     return rewritten
 
 
-def _named() -> Iterator[tuple[str, Preserving]]:
-    for rewrite in (renamed_locals, reordered, reformatted, spaced, without_docstrings, equal_expressions):
-        yield rewrite.__name__.replace("_", "-"), _safe(rewrite)
-
-
-PRESERVING: dict[str, Preserving] = dict(_named())
+PRESERVING: dict[str, Preserving] = {
+    rewrite.__name__.replace("_", "-"): _safe(rewrite)
+    for rewrite in (renamed_locals, reordered, reformatted, spaced, without_docstrings, equal_expressions)
+}
 """Name to rewrite. A rewrite returns the new text or None and never raises."""

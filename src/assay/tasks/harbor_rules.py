@@ -185,7 +185,7 @@ def _environment(table: EnvironmentTable, at: str) -> Found:
         yield Misfit(f"{at}.tpu.topology", message, 'write for example topology = "2x2x1"')
     for key in ("workdir", "skills_dir"):
         value = getattr(table, key)
-        if value is not None and not _is_inside_path(value):
+        if value is not None and (value[:1] != "/" or "\0" in value or ".." in PurePosixPath(value).parts):
             message = f"expected an absolute path without '..', got {describe_value(value)}"
             yield Misfit(f"{at}.{key}", message, f'write for example {key} = "/workspace"')
     seen: set[str] = set()
@@ -194,10 +194,6 @@ def _environment(table: EnvironmentTable, at: str) -> Found:
             yield Misfit(f"{at}.mcp_servers[{index}].name", f"{server.name!r} is used twice", "give each its own name")
         seen.add(server.name)
         yield from _mcp(server, f"{at}.mcp_servers[{index}]")
-
-
-def _is_inside_path(path: str) -> bool:
-    return path.startswith("/") and ".." not in PurePosixPath(path).parts and "\0" not in path
 
 
 def _phase(table: AgentTable | VerifierTable | EnvironmentTable, at: str) -> Found:

@@ -94,7 +94,8 @@ def _read(kind: inspect.Type, value: object, at: str, report: Callable[[Misfit],
         if isinstance(option, inspect.VarTupleType) and isinstance(value, list):
             return _read_items(option.item_type, value, at, report)
         if isinstance(option, inspect.DictType) and isinstance(value, dict):
-            return _read_table(option.value_type, value, at, report)
+            table = {k: _read(option.value_type, item, f"{at}.{_key(k)}", report) for k, item in value.items()}
+            return _BAD if any(item is _BAD for item in table.values()) else table
     for option in options:
         found = _scalar(option, value)
         if found is not _BAD:
@@ -145,11 +146,6 @@ def _read_items(kind: inspect.Type, items: list[Any], at: str, report: Callable[
         return _BAD
     read = [_read(kind, item, f"{at}[{index}]", report) for index, item in enumerate(items)]
     return _BAD if any(item is _BAD for item in read) else tuple(read)
-
-
-def _read_table(kind: inspect.Type, table: dict[str, Any], at: str, report: Callable[[Misfit], None]) -> Any:
-    read = {key: _read(kind, item, f"{at}.{_key(key)}", report) for key, item in table.items()}
-    return _BAD if any(item is _BAD for item in read.values()) else read
 
 
 def _scalar(kind: inspect.Type, value: object) -> Any:
