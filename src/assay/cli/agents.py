@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assay.errors import UserError
+
 from .output import console, emit_json, say
 from .shared import JsonOption, settings_with
 from .tables import print_rows
@@ -83,7 +85,6 @@ def install(
     """
     from assay.agents.harnesses import find_recipe, recipes
     from assay.agents.harnesses.install import install as install_recipe
-    from assay.errors import UserError
 
     if bool(names) == everything:
         raise UserError("name the agents to install, or use --all (`assay agents` lists them)")

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assay.records import Noted
+
 from .output import console, plain
 from .tables import print_rows
 
@@ -103,7 +105,6 @@ def _with_separation(outcome: str | None, separation: str) -> str:
 
 def print_audit_findings(root: Path, trajectory: Trajectory, trust: Trust) -> None:
     """Prints an attempt's current trust and the findings of its newest audit."""
-    from assay.records import Noted
     from assay.rollout.auditing import AUDITED
     from assay.store import later_events
 

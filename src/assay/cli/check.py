@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assay.errors import UserError
 from assay.pairs import read_pairs
+from assay.records import EnvironmentSpec
 
 from .output import console, emit_json, plain
 from .shared import JsonOption
@@ -65,8 +67,6 @@ def _check_world(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, 
     """Returns the kind of environment and the result of each check."""
     from assay.environments.worlds.conformance import check_in_process, check_world
     from assay.environments.worlds.opening import is_text_world, open_world, text_world, world_kind
-    from assay.errors import UserError
-    from assay.records import EnvironmentSpec
 
     kind = world_kind(name)
     if is_text_world(kind):

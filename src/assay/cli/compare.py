@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from assay.errors import UserError
+
 from .output import emit_json, say
-from .shared import JsonOption, StoreOption, settings_with
+from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .table_formats import FormOption
 from .tables import interval_text, load_outcomes, print_rows
 
@@ -41,7 +43,6 @@ def compare(
 
       assay compare base first second third --format markdown
     """
-    from assay.errors import UserError
     from assay.statistics import holm, measure_robustness
 
     if len(configurations) < 2:
@@ -91,10 +92,7 @@ class Side(NamedTuple):
 
 def load_side(root: Path, given: str) -> Side:
     """Loads the task counts of `RUN[:AGENT[:MODEL]]`. Raises `UserError` unless it selects one configuration."""
-    from assay.errors import UserError
     from assay.statistics import count_by_task
-
-    from .shared import pick_run
 
     run, _, rest = given.partition(":")
     agent, _, model = rest.partition(":")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from assay.errors import UserError
+from assay.records import digest_record
 
 from .output import console, emit_json, say
 from .shared import JsonOption, StoreOption, settings_with
@@ -135,14 +136,10 @@ def _rows(settings: Settings, run: str) -> list[AttemptRow]:
 
 
 def _task_digest(report: SynthesisReport) -> str:
-    from assay.records import digest_record
-
     return digest_record(sorted(task.digest for task in report.tasks))[:19]
 
 
 def _verdict_digest(settings: Settings, runs: list[str]) -> str:
-    from assay.records import digest_record
-
     # Without scores: how many tests of a broken program fail may hang on the order of a set.
     found = [(r.agent, r.attempt, r.outcome) for run in runs for r in _rows(settings, run)]
     return digest_record(sorted(found))[:19]

@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 import typer
 
+from assay.errors import UserError
+
 from .options import takes_config
 from .output import console, emit_json
 from .shared import JsonOption, StoreOption, settings_with
@@ -46,7 +48,6 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
 
       assay gate released:loop candidate:loop --format markdown
     """
-    from assay.errors import UserError
     from assay.statistics import GateRule, compare_paired, decide_gate
 
     from .compare import flip_rows, load_side
@@ -72,8 +73,6 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
 
 
 def _read_task_names(path: Path) -> frozenset[str]:
-    from assay.errors import UserError
-
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as exc:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from assay.errors import UserError
+
 from .output import console
 
 _HELP = """Writes a scaffold that runs green as written.
@@ -59,8 +61,6 @@ def check(file: Annotated[Path, typer.Argument(help="The Python file to write; m
 
 def _write(kind: str, file: Path, following: str) -> None:
     from importlib.resources import files
-
-    from assay.errors import UserError
 
     text = (files("assay.cli") / "scaffolds" / f"{kind}.py.txt").read_text(encoding="utf-8")
     if file.suffix != ".py":

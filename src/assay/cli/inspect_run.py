@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from assay.errors import StoreError, UserError
+from assay.records import VerdictAdded
+from assay.verdicts import assess
+
 from .output import console, emit_json, plain, say
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 from .tables import print_rows
@@ -45,9 +49,7 @@ def ls(
 
       assay ls my-run --all --json
     """
-    from assay.errors import UserError
     from assay.store import RunStore, check_rows, current_verdicts_of, list_runs
-    from assay.verdicts import assess
 
     settings = settings_with(store)
     if runs and (run is not None or every):
@@ -124,7 +126,6 @@ def show(
       assay show networkx-2dd --json
     """
     from assay.store import RunStore, check_rows, current_verdicts_of
-    from assay.verdicts import assess
 
     from .cards import print_audit_findings
 
@@ -192,7 +193,6 @@ def _show_verdict(verdict: Verdict, when: str = "") -> None:
 
 
 def _addendum_verdicts(trajectory: Trajectory, opened: RunStore) -> Iterator[tuple[int, Verdict]]:
-    from assay.records import VerdictAdded
     from assay.store import addenda
 
     if opened.is_sealed:
@@ -223,8 +223,6 @@ def _step(step: Step, output_chars: int) -> str:
 
 
 def _changes(snapshot: Evidence, opened: RunStore) -> str:
-    from assay.errors import StoreError
-
     try:
         manifest = msgspec.json.decode(opened.blobs.get(str(snapshot.data["manifest"])), type=list[_Change])
     except (StoreError, msgspec.DecodeError) as exc:

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from assay.errors import UserError
+
 from .options import takes_config
 from .output import emit_json
 from .shared import JsonOption, StoreOption, settings_with
@@ -51,7 +53,6 @@ def power(
 
       assay power my-run:repair --shared 0.5 --json
     """
-    from assay.errors import UserError
     from assay.statistics import StudyDesign, attempts_needed, detectable_difference, standard_error, tasks_needed
 
     seen, difference = _measure_configuration(config.configuration, store), config.difference

@@ -6,6 +6,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from assay.analysis.columns import MEASURES
+from assay.statistics import (
+    blind_replay_line,
+    build_grid,
+    count_by_task,
+    find_flakes,
+    outcome_consistency,
+    predictive_validity,
+    profile_tasks,
+    report_card,
+    split_halves,
+    summarise_spending,
+)
+from assay.store import RunStore
+
 from .tables import interval_text
 
 if TYPE_CHECKING:
@@ -27,7 +42,6 @@ class TableInput(NamedTuple):
     @property
     def counts(self) -> tuple[TaskCount, ...]:
         """Counts by agent, model and task."""
-        from assay.statistics import count_by_task
 
         return count_by_task(one.outcome for one in self.attempts)
 
@@ -42,7 +56,6 @@ class Table(NamedTuple):
 
 def read_option_levels(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
     """Returns the agent options of each run; `-` for missing ones."""
-    from assay.store import RunStore
 
     found = []
     for run in runs:
@@ -63,9 +76,6 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 
 def _spending(data: TableInput) -> Any:
-    from assay.analysis.columns import MEASURES
-    from assay.statistics import summarise_spending
-
     return summarise_spending([(one.outcome, one.used) for one in data.attempts], tuple(MEASURES))
 
 
@@ -96,8 +106,6 @@ def _amount_text(amount: Amount) -> str:
 
 
 def _tasks(data: TableInput) -> Any:
-    from assay.statistics import profile_tasks
-
     return profile_tasks(data.counts)
 
 
@@ -118,8 +126,6 @@ def _task_rows(profiles: Any) -> Rows:
 
 
 def _grid(data: TableInput) -> Any:
-    from assay.statistics import build_grid
-
     factors = {
         "agent": [one.outcome.agent for one in data.attempts],
         "model": [one.outcome.model or "-" for one in data.attempts],
@@ -155,8 +161,6 @@ def _component_row(grid: RateGrid, part: VarianceComponent) -> dict[str, str]:
 def _flakes(data: TableInput) -> Any:
     from collections import Counter
 
-    from assay.statistics import find_flakes
-
     reverified = [one.outcome for one in data.attempts if one.reverified in ("disagree", "flaky")]
     return find_flakes(data.counts, Counter((one.agent, one.model, one.task) for one in reverified))
 
@@ -175,8 +179,6 @@ def _flake_rows(flakes: Any) -> Rows:
 
 
 def _scores(data: TableInput) -> Any:
-    from assay.statistics import report_card
-
     names = sorted({name for one in data.attempts for name in one.scores})
     cards = {}
     for name in names:
@@ -216,8 +218,6 @@ class ReliabilityRow(NamedTuple):
 
 
 def _reliability(data: TableInput) -> Any:
-    from assay.statistics import blind_replay_line, outcome_consistency
-
     groups: dict[tuple[str, str | None], list[TaskCount]] = {}
     for count in data.counts:
         groups.setdefault((count.agent, count.model), []).append(count)
@@ -239,8 +239,6 @@ def _reliability_rows(rows: list[ReliabilityRow]) -> Rows:
 
 
 def _ranking(data: TableInput) -> Any:
-    from assay.statistics import count_by_task, predictive_validity, split_halves
-
     if len(data.runs) == 1:
         return predictive_validity(*split_halves(data.counts))
     sides = [[one.outcome for one in data.attempts if (one.source == 0) is first] for first in (True, False)]

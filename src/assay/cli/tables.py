@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assay.verdicts import SEPARATIONS
+
 from .output import console, plain
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ def summarise_runs(
 def required_by(root: Path, run: str) -> Separation:
     """Returns the grade of separation that a run requires of its passes (`RunConfig.require`)."""
     from assay.store import RunStore
-    from assay.verdicts import SEPARATIONS
 
     with RunStore.open(root, run) as store:
         config = store.manifest().get("config")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .options import read_recipe
 from .output import emit_json, plain, say
 from .shared import JsonOption, StoreOption, settings_with
 from .tables import print_rows
@@ -44,8 +45,6 @@ def train(
     from assay.learning.train import train as run
     from assay.learning.trainer.recipe import TrainRecipe
 
-    from .options import read_recipe
-
     report = run(read_recipe(recipe, TrainRecipe, changes or []), settings_with(store), say)
     if as_json:
         emit_json(report)
@@ -74,8 +73,6 @@ def improve(
     from assay.learning.improve import improve as run
     from assay.learning.trainer.recipe import ImproveRecipe
 
-    from .options import read_recipe
-
     given = [*(changes or []), *([] if seed is None else [f"seed={seed}"])]
     report = asyncio.run(run(read_recipe(recipe, ImproveRecipe, given), settings_with(store), say))
     if as_json:
@@ -98,12 +95,7 @@ def _print_trained(report: TrainReport) -> None:
 def _print_improved(report: ImproveReport) -> None:
     rows = [
         {
-        {
             "after step": str(p.step),
-            "held-out success": _share(p.success),
-            "95 % interval": f"{_share(p.low)} to {_share(p.high)}",
-            "run": p.run,
-        }
             "held-out success": _share(p.success),
             "95 % interval": f"{_share(p.low)} to {_share(p.high)}",
             "run": p.run,

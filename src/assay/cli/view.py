@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from assay.errors import UserError
+from assay.settings import Settings
+
 from .output import console, plain, say, sparse_lines
-from .shared import StoreOption, settings_with
+from .shared import StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
-    from assay.settings import Settings
+    pass
 
 _MIB = 1 << 20
 
@@ -62,7 +65,6 @@ def view(
 
 
 def _parse_target(target: str | None, settings: Settings) -> _Target:
-    from assay.errors import UserError
     from assay.store import list_runs
 
     if target is None:
@@ -81,7 +83,6 @@ def _parse_target(target: str | None, settings: Settings) -> _Target:
         )
         message += "other people's records"
         raise UserError(message)
-    from .shared import pick_run
 
     return _Target(settings.store, pick_run(target, settings))  # says what there is
 
@@ -90,8 +91,6 @@ def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings)
     import msgspec
 
     from assay.viewer.export import export_run
-
-    from .shared import pick_run
 
     run = chosen.run or pick_run(None, msgspec.structs.replace(settings, store=chosen.root))
     lines = sparse_lines("views written", every_s=10)
@@ -104,7 +103,6 @@ def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings)
 
 
 def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
-    from assay.errors import UserError
     from assay.store import list_runs
 
     if not list_runs(chosen.root):
@@ -138,8 +136,6 @@ def _open(url: str) -> None:
     """Opens a graphical browser; a text browser would take over the terminal."""
     import sys
     import webbrowser
-
-    from assay.settings import Settings
 
     screen = sys.platform == "darwin" or Settings.named(("DISPLAY", "WAYLAND_DISPLAY"))
     if screen and sys.stdout.isatty():
