@@ -74,7 +74,7 @@ TOML = {
     ),
     "env name": (
         "[solution.env]\n'a-b' = 'x'",
-        "task.toml:1: solution.env: the string 'a-b' is no name of an environment variable; use letters",
+        "task.toml:1: solution.env: the string 'a-b' is not a valid environment variable name; use letters",
     ),
     "misspelt mode": (
         "[environment]\nnetwork_mode = 'no_network'",

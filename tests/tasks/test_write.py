@@ -67,7 +67,7 @@ def test_scripts_are_executable(tmp_path: Path) -> None:
     [
         ({"../x": ""}, "the draft's path '../x' is not inside the task; use a relative path without '..'"),
         ({"/etc/x": ""}, "is not inside the task"),
-        ({"src/x": ""}, "the draft's path 'src/x' is no part of a task; use environment, solution, steps, tests or"),
+        ({"src/x": ""}, "the draft's path 'src/x' is not part of a task; use environment, solution, steps, tests or"),
         ({"tests/test.sh": ""}, "instruction.md: is missing; write what the agent shall do"),
     ],
 )

@@ -105,8 +105,8 @@ async def resume_admission(
     """Completes an interrupted admission; for a finished one, returns its report again.
 
     Raises:
-        UserError: The run is no admission, is of another battery, or a task has changed since it began.
-        StoreError: There is no such run, it is sealed, or another process is writing it.
+        UserError: The run is not an admission, has another battery, or a task has changed since it began.
+        StoreError: The run does not exist, is sealed, or another process is writing it.
     """
     with RunStore.open(settings.store, run, write=True) as store:
         config = _read_config(store)
@@ -119,7 +119,7 @@ async def resume_admission(
 def _read_config(store: RunStore) -> AdmitConfig:
     manifest = store.manifest()
     if ADMISSION not in manifest:
-        raise UserError(f"run {store.run!r} is no admission: go on with `assay resume {store.run}`")
+        raise UserError(f"run {store.run!r} is not an admission: resume it with `assay resume {store.run}`")
     if manifest.get("battery") != BATTERY:
         raise UserError(
             f"run {store.run!r} is of battery {manifest.get('battery')}, and the present one is {BATTERY}: start a new "
@@ -128,7 +128,7 @@ def _read_config(store: RunStore) -> AdmitConfig:
     try:
         return msgspec.convert(manifest[ADMISSION], AdmitConfig)
     except msgspec.ValidationError as exc:
-        raise UserError(f"run {store.run!r} does not say how it was made ({exc}): start a new admission") from exc
+        raise UserError(f"run {store.run!r} has an invalid configuration ({exc}): start a new admission") from exc
 
 
 def _agent(config: AdmitConfig) -> Agent:

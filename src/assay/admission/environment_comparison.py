@@ -3,10 +3,10 @@
 - *Property*: what both declare: instruction, checks, limits, tools with their schemas, files and settings of a sandbox,
   the first state of a world.
 - *Interaction*: the same actions on both, observation and state compared after each. For worlds also the calls of their
-  own hooks. The first environment runs twice: what it does not repeat itself is no divergence, but counted.
+  own hooks. The first environment runs twice: differences between its runs are counted, not reported.
 - *Rollout*: the same agents with the same seeds, verdicts compared; for worlds each episode is judged as well.
 
-Equivalent means: no divergence found in so many tests. It is no proof. Not compared: time, cost, what no tool shows.
+Equivalent means: no divergence in these tests, which is not a proof. Not compared: time, cost, hidden state.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ComparisonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         try:
             return tuple(re.compile(pattern) for pattern in (*_ALWAYS_VOLATILE, *self.volatile))
         except re.error as exc:
-            raise UserError(f"volatile: {exc.pattern!r} is no regular expression: {exc}") from exc
+            raise UserError(f"volatile: {exc.pattern!r} is not a regular expression: {exc}") from exc
 
 
 class Divergence(msgspec.Struct, frozen=True):

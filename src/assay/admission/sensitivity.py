@@ -68,7 +68,7 @@ class Survivor(msgspec.Struct, frozen=True):
 
 
 class Sensitivity(msgspec.Struct, frozen=True):
-    """What a sample of mutants says about one verifier. Shares are None where nothing was decided."""
+    """Mutation results of one verifier. Shares are None without decided mutants."""
 
     tried: int
     """Mutants that the verifier judged."""

@@ -32,7 +32,7 @@ async def collect_hooks(loaded: LoadedTask, seed: int) -> WorldHooks:
     """Calls the hooks of a fresh world of the task.
 
     Raises:
-        TaskError: The world cannot be made, or what a hook gives is no list of calls.
+        TaskError: The world cannot be made, or a hook does not return a list of calls.
     """
     spec = loaded.task.environment
     kind = world_kind(spec.kind)

@@ -106,7 +106,7 @@ def load_side(root: Path, given: str) -> Side:
     if len(kinds) != 1:
         known = kinds or sorted({(c.agent, c.model or "-") for c in count_by_task(load_outcomes(root, [name]))})
         listed = ", ".join(f"{name}:{one}:{two}" for one, two in known) or "none: no attempt has ended"
-        what = "is several configurations" if kinds else "is no configuration of that run"
+        what = "is several configurations" if kinds else "is not a configuration of that run"
         raise UserError(f"{given!r} {what}; there are {listed}")
     return Side(given, tuple(counts))
 

@@ -90,7 +90,7 @@ def _rows(contract: Contract) -> list[dict[str, str]]:
         asks = f"{agent.name} may call {', '.join(agent.may_call)}"
         rows.append(_row(contract, "permission", asks, "deny"))
     for label in contract.labels:
-        reach = ", ".join(label.table.may_reach) or "nobody else"
+        reach = ", ".join(label.table.may_reach) or "no other recipient"
         rows.append(_row(contract, label.table.name, f"what comes from {label.table.source} may reach {reach}", "-"))
     if contract.table.memory is not None:
         memory = contract.table.memory

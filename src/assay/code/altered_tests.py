@@ -145,7 +145,7 @@ def alter_tests(text: str, random: Random, only: Collection[str] | None = None) 
 
 def alter_program(text: str, random: Random, *, last: bool) -> str | None:
     """Returns the text with each alterable test changed, and one assertion that a run of the file as a program or its
-    import reaches; None where there is none.
+    import reaches; None without one.
 
     Args:
         text: A Python file that a test script may run.

@@ -98,7 +98,7 @@ def read_reply(data: bytes) -> tuple[JobResult, ...]:
     """Returns the results in job order; jobs that were not reached are missing.
 
     Raises:
-        ValueError: The reply is no reply of a runner, or too large.
+        ValueError: The reply is malformed or too large.
     """
     if len(data) > MAX_REPLY_BYTES:
         raise ValueError(f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read")

@@ -33,7 +33,7 @@ def excerpt_module(text: str, functions: Collection[int]) -> Excerpt:
         functions: First lines of functions, of a decorator or of `def`.
 
     Raises:
-        SourceError: The text is no Python program.
+        SourceError: The text is not a Python program.
     """
     body = parse_tree(text).body
     chosen = [node for node in body if any(_first(node) <= line <= _last(node) for line in functions)]

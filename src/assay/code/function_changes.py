@@ -38,7 +38,7 @@ def compare_functions(first: str, second: str) -> FunctionChanges:
     """Compares two texts by their syntax; comments and layout do not count.
 
     Raises:
-        SourceError: One of them is no program.
+        SourceError: One of them is not a program.
     """
     try:
         one, two = parse_tree(first), parse_tree(second)

@@ -105,7 +105,7 @@ def find_sites(text: str, operators: Collection[str] | None = None) -> tuple[Sit
     """Returns every site of the named operators (default: all of `OPERATORS`), in text order.
 
     Raises:
-        SourceError: The text is no Python program.
+        SourceError: The text is not a Python program.
         KeyError: No operator has that name.
     """
     known = OPERATORS | WIDER | {FEATURE.name: FEATURE}
@@ -117,7 +117,7 @@ def repair_candidates(text: str, lines: Collection[int] | None = None) -> tuple[
     """Returns the changes of the repair alphabet that start on one of `lines` (default: anywhere), in text order.
 
     Raises:
-        SourceError: The text is no Python program.
+        SourceError: The text is not a Python program.
     """
     return _find(parse(text), _UNDOING, lines)
 

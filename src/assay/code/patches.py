@@ -54,7 +54,7 @@ def apply_patch(patch: FilePatch, before: str | None) -> str | None:
 
     Args:
         patch: Of this file.
-        before: The old text; None where there is no such file.
+        before: The old text; None for a missing file.
 
     Raises:
         PatchError: The file is not as the patch says.
@@ -164,7 +164,7 @@ class _Reader:
                 left[0] -= sign != "+"
                 left[1] -= sign != "-"
             else:
-                raise PatchError(f"line {self._at + 1}: {line[:80]!r} is no line of a hunk")
+                raise PatchError(f"line {self._at + 1}: {line[:80]!r} is not a hunk line")
             self._at += 1
         return Hunk(at, tuple(before), tuple(after))
 
@@ -187,5 +187,5 @@ def _checked(path: str | None) -> str | None:
         return None
     whole = posixpath.normpath(path)
     if not path or whole.startswith(("/", "..")) or "\0" in path or "\\" in path:
-        raise PatchError(f"{path[:200]!r} is no plain path below the folder")
+        raise PatchError(f"{path[:200]!r} is not a plain path below the folder")
     return whole

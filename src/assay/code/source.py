@@ -104,7 +104,7 @@ def parse(text: str) -> Program:
     """Parses a program.
 
     Raises:
-        SourceError: It is no Python, or too long or too deep to work on.
+        SourceError: It is not Python, or too long or too deep.
     """
     if len(text) > MAX_SOURCE_CHARS:
         raise SourceError(f"the text has {len(text)} characters; at most {MAX_SOURCE_CHARS} are worked on")

@@ -38,13 +38,13 @@ class Suspect(NamedTuple):
 
 
 def ochiai(ef: int, nf: int, ep: int, np: int) -> float:  # noqa: ARG001 - one signature for all formulas
-    """In [0, 1]; 1 where every failing test ran the line and no passing one did."""
+    """Returns a value in [0, 1]; 1 where every failing test ran the line and no passing one did."""
     below = math.sqrt((ef + nf) * (ef + ep))
     return ef / below if below else 0.0
 
 
 def tarantula(ef: int, nf: int, ep: int, np: int) -> float:
-    """In [0, 1]; 1 where no passing test ran the line."""
+    """Returns a value in [0, 1]; 1 where no passing test ran the line."""
     failed = ef / (ef + nf) if ef + nf else 0.0
     passed = ep / (ep + np) if ep + np else 0.0
     return failed / (failed + passed) if failed + passed else 0.0

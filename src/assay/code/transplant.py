@@ -21,7 +21,7 @@ def transplant_function(text: str, donor: str, name: str) -> str | None:
     """Returns the text with a function's signature and body as the donor has them; decorators stay.
 
     None where one of the texts has no such function, where they stand at different depths, where both functions are
-    the same apart from docstrings, comments and layout, or where the result is no program.
+    the same apart from docstrings, comments and layout, or where the result does not parse.
     """
     try:
         program, other = parse(text), parse(donor)

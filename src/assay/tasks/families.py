@@ -38,7 +38,7 @@ def load_family(name: str, options: Mapping[str, Any] | None = None) -> TaskFami
         options: Keyword options of the family.
 
     Raises:
-        UserError: There is no such family, it does not import, or it does not take these options.
+        UserError: The family does not exist, does not import, or rejects these options.
         TaskError: The family itself failed.
     """
     kind = load("tasks", name)
@@ -69,7 +69,7 @@ def family_tasks(name: str, n: int, seed: int, options: Mapping[str, Any] | None
     for task in tasks:
         if not isinstance(task, Task) or not _ID.fullmatch(str(task.id)):
             shown = repr(getattr(task, "id", task))[:80]
-            raise PluginLoadError(f"task family {name!r} gave {shown}, which is no Task with a good id ({_ID_RULE})")
+            raise PluginLoadError(f"task family {name!r} gave {shown}, not a Task with a valid id ({_ID_RULE})")
     ids = {task.id for task in tasks}
     if not tasks or len(tasks) > n or len(ids) != len(tasks):
         raise PluginLoadError(

@@ -1,4 +1,4 @@
-"""What is wrong with a task folder, and where: one record for errors of loading and for lint alike.
+"""Findings on a task folder, for load errors and for lint.
 
 Not for: judging attempts. The invariant: every finding names a file, a field or line where there is one, what was
 expected and got, and what to do.

@@ -1,7 +1,7 @@
 """A task folder as files: which of them make up the task, safe reading, and the content address over them.
 
 What belongs to a task: `task.toml`, `instruction.md`, `README.md`, `trajectory.json`, and everything under
-`environment/`, `tests/`, `solution/` and `steps/`. Anything else beside them is no part of it.
+`environment/`, `tests/`, `solution/` and `steps/`. Anything else is not part of it.
 
 Covered: links are followed nowhere, and a link that points outside the folder, to an absolute path or in a circle is
 an error; devices, pipes and sockets are errors; reads are bounded, and open without following a last link.

@@ -27,7 +27,7 @@ Hosts = Annotated[tuple[str, ...], Meta(examples=['["example.com", "*.example.or
 
 
 class Author(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who wrote the task."""
+    """Author of the task."""
 
     name: str
     email: str | None = None

@@ -236,7 +236,7 @@ def _is_network(host: str) -> bool:
 def _names(env: dict[str, str], at: str) -> Found:
     for name, value in env.items():
         if not _VARIABLE.fullmatch(name):
-            message = f"{describe_value(name)} is no name of an environment variable"
+            message = f"{describe_value(name)} is not a valid environment variable name"
             yield Misfit(at, message, "use letters, digits and underscores, no digit first")
         if "\0" in value:
             yield Misfit(f"{at}.{name}", "holds a NUL character", "remove it")
@@ -251,7 +251,7 @@ def _mcp(server: McpServer, at: str) -> Found:
         yield Misfit(f"{at}.headers", "is only for HTTP transports", "remove headers, or change transport")
     for name, value in server.headers.items():
         if not _HEADER.fullmatch(name) or "\r" in value or "\n" in value:
-            message = f"{describe_value(name)} is no HTTP header, or its value has a line break"
+            message = f"{describe_value(name)} is not a valid HTTP header, or its value has a line break"
             yield Misfit(f"{at}.headers", message, "write one header a key")
         elif _SECRET.search(name) and re.sub(r"^[A-Za-z]+\s+", "", _TEMPLATE.sub("", value)).strip(" :-"):
             message = "holds a credential in the open"

@@ -35,7 +35,7 @@ def lint_task(folder: Path) -> tuple[Finding, ...]:
     """Returns all findings on a task folder, errors first.
 
     Raises:
-        UserError: There is no such folder, or it cannot be read.
+        UserError: The folder does not exist or cannot be read.
     """
     folder = Path(folder)
     require_folder(folder)

@@ -57,7 +57,7 @@ def load_task(folder: Path) -> LoadedTask:
     """Loads a task folder.
 
     Raises:
-        UserError: There is no such folder, it cannot be read, or (`InvalidTask`) the task in it has errors, of which
+        UserError: The folder does not exist, cannot be read, or (`InvalidTask`) the task in it has errors, of which
             the message names all that were found.
     """
     folder = Path(folder)

@@ -37,7 +37,7 @@ def find_tasks(names: Iterable[str]) -> tuple[LoadedTask, ...]:
             or as `path/file.py`. Then `,n=` how many (default 10), `,seed=` (default 0), and the family's options.
 
     Raises:
-        UserError: A name is wrong, there is no such folder or family, a task has errors, or two share an id.
+        UserError: A name is wrong, a folder or family does not exist, a task has errors, or two share an id.
         TaskError: A family itself failed.
     """
     named = list(dict.fromkeys(names))  # what is named twice is meant once

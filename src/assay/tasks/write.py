@@ -96,7 +96,7 @@ def _fill(fresh: Path, draft: TaskDraft) -> None:
     for at, source in draft.trees.items():
         target = fresh / _inside(at)
         if not source.is_dir():
-            raise UserError(f"{source} is no folder; it was to be copied to {at} of the task")
+            raise UserError(f"{source} is not a folder; the draft copies it to {at} of the task")
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
     for at, content in {"task.toml": draft_toml(draft), **draft.files}.items():
         data = content.encode() if isinstance(content, str) else content
@@ -115,7 +115,9 @@ def _inside(at: str) -> PurePosixPath:
     if path.is_absolute() or ".." in path.parts or "\0" in at or not path.parts:
         raise UserError(f"the draft's path {at!r} is not inside the task; use a relative path without '..'")
     if path.parts[0] not in FOLDERS and (len(path.parts) > 1 or at not in (*FILES, ".gitignore")):
-        raise UserError(f"the draft's path {at!r} is no part of a task; use {', '.join(FOLDERS)} or {', '.join(FILES)}")
+        raise UserError(
+            f"the draft's path {at!r} is not part of a task; use {', '.join(FOLDERS)} or {', '.join(FILES)}"
+        )
     return path
 
 
