@@ -204,7 +204,7 @@ async def test_tasks_that_cannot_be_paired_are_refused_in_words(tmp_path: Path) 
     settings = Settings(Settings.from_environment().cache, tmp_path)
     with pytest.raises(UserError, match="cannot be paired"):
         await compare_tasks([], [world("Counter")], AdmitConfig(tasks=("x",)), ComparisonOptions(), settings, Tally())
-    with pytest.raises(UserError, match="no regular expression"):
+    with pytest.raises(UserError, match="is not a regular expression"):
         ComparisonOptions(volatile=("(",))
 
 

@@ -69,7 +69,7 @@ def test_a_hunk_that_moved_is_found_where_it_stands_alone() -> None:
 
 @pytest.mark.parametrize("path", ["../f", "/etc/f", "b/../../f", "f\\g"])
 def test_a_path_that_leaves_the_folder_is_refused(path: str) -> None:
-    with pytest.raises(PatchError, match="no plain path"):
+    with pytest.raises(PatchError, match="not a plain path"):
         read_patch(f"--- a/x\n+++ {path}\n@@ -1 +1 @@\n-a\n+b\n")
 
 
