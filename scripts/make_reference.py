@@ -713,7 +713,7 @@ def formats_page() -> str:
     """docs/reference/formats.md."""
     made = (
         "# Formats of others\n\nWhat `assay import` reads, found by content, and what `assay export` writes "
-        "([how to](../how-to/import-anybodys-runs.md)). Tested on: *recorded*, logs that others recorded; *peer*, "
+        "([how to](../how-to/import-runs.md)). Tested on: *recorded*, logs that others recorded; *peer*, "
         "files that the peer's own program wrote for the tests; *specification*, nothing but its published "
         "description.\n\n"
         "| name | what | directions | tested on |\n|---|---|---|---|\n"
@@ -756,7 +756,7 @@ def cheats_page() -> str:
 def llms_page() -> str:
     """llms.txt: the documents, one line each, for readers that are programs."""
     made = "# Assay\n\n> Turns any agent run into an environment-verified trajectory.\n"
-    parts = ["", "how-to", "reference", "explanation", "experiments"]
+    parts = ["", "how-to", "reference", "explanation", "design", "experiments"]
     for part in parts:
         pages = sorted((ROOT / "docs" / part).glob("*.md"))
         made += f"\n## {part or 'start'}\n\n" + ("- [README](README.md)\n" if not part else "")
