@@ -825,7 +825,7 @@ def made_pages() -> Iterator[tuple[Path, str]]:
     for name, make in PAGES.items():
         yield REFERENCE / name, NOTICE + make()
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        if page.parent != REFERENCE:
+        if page.parent != REFERENCE or page.name not in PAGES:
             yield page, with_files(page.read_text(encoding="utf-8"))
     yield ROOT / "llms.txt", llms_page()
 
