@@ -48,7 +48,7 @@ _FILE = """## As a file
 """
 _TARGETS = """## Targets
 
-`assay export RUN --to TARGET --out OUT` ([how to train on it](../how-to/train-elsewhere.md)). *Attempts*: which are
+`assay export RUN --to TARGET --out OUT` ([how to train on it](../how-to/train-with-another-trainer.md)). *Attempts*: which are
 written by default. A pass that something speaks against (its integrity was judged and is no pass, or judging its state
 again disagreed) is a plain pass nowhere: supervised targets leave it out, those with advantages give it none that are
 positive, and where there is a field to say so, it has no `outcome`. Passes at whose integrity nobody looked are counted
