@@ -144,7 +144,7 @@ def _exported(name: str, sample: list[Trajectory], target: Path) -> int:
     from assay.formats.interface import ExportContext
     from assay.formats.registry import load_format
 
-    writing = ExportContext(content=lambda _: b"", lost=lambda _: None)
+    writing = ExportContext(read_blob=lambda _: b"", report_loss=lambda _: None)
     load_format(name).write(sample, target, writing)
     files = [target] if target.is_file() else [path for path in target.rglob("*") if path.is_file()]
     return sum(path.stat().st_size for path in files)

@@ -1,4 +1,4 @@
-"""Judges a stored run again, does its attempts again, and finds the step after which it could not be won any more."""
+"""Re-verifies a stored run, replays its attempts, and finds the decisive step of a failed one."""
 
 import asyncio
 import sys

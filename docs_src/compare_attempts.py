@@ -1,4 +1,4 @@
-"""Imports four recorded attempts at one task, scores how each went about it, and finds where their ways part."""
+"""Imports four recorded attempts at one task, scores the process of each, and finds where they diverge."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ ATTEMPTS: list[tuple[str, list[Turn]]] = [
 
 
 def conversation(outcome: str, turns: list[Turn]) -> str:
-    messages: list[object] = [{"role": "user", "content": "The total is off by one: mend it."}]
+    messages: list[object] = [{"role": "user", "content": "The total is off by one: fix it."}]
     for number, (command, output) in enumerate(turns):
         function = {"name": "bash", "arguments": json.dumps({"command": command})}
         call = {"id": f"c{number}", "type": "function", "function": function}

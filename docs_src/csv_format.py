@@ -1,4 +1,4 @@
-"""A format of one's own: conversations in CSV, with the columns conversation, who and text.
+"""A custom format: conversations in CSV, with the columns conversation, who and text.
 
 Used as `assay import talks.csv --format csv_format.py`, or registered as entry point `assay.formats`.
 """
@@ -36,7 +36,7 @@ class CsvFormat:
 if __name__ == "__main__":
     path = Path("talks.csv")
     path.write_text("conversation,who,text\n1,user,hello\n1,agent,hi\n1,ghost,boo\n2,user,bye\n", encoding="utf-8")
-    told: list[ReadProblem] = []
-    for found in CsvFormat().read(path, ImportContext(lambda _: "", told.append)):
+    problems: list[ReadProblem] = []
+    for found in CsvFormat().read(path, ImportContext(lambda _: "", problems.append)):
         print(found.key, [body.step.message for body in found.bodies if hasattr(body, "step")])
-    print("unreadable:", told[0].place, told[0].problem)
+    print("unreadable:", problems[0].place, problems[0].problem)

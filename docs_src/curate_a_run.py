@@ -1,4 +1,4 @@
-"""Makes a run, selects from it with a stage of its own, and turns what failed into lessons."""
+"""Makes a run, selects from it with a custom stage, and turns failed attempts into training data."""
 
 import asyncio
 import json

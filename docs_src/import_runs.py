@@ -1,4 +1,4 @@
-"""Imports conversations that somebody else recorded, twice, and exports one of them as ATIF."""
+"""Imports conversations of another tool, twice, and exports one of them as ATIF."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ ROWS = [
             {"role": "tool", "tool_call_id": "call_1", "content": "a.txt"},
             {"role": "assistant", "content": "One file, a.txt."},
         ],
-        "metadata": {"task": "look", "agent": "somebody's", "outcome": "pass"},
+        "metadata": {"task": "look", "agent": "recorded", "outcome": "pass"},
     },
     {"messages": "lost"},
 ]

@@ -1,4 +1,4 @@
-"""A text world, its tasks, a check that it keeps its promises, and a run of an expert in it."""
+"""A text world, its tasks, a conformance check, and a run of an expert in it."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""A program of the OpenAI Agents SDK, as anybody writes one. It runs untouched under the agent `command`:
+"""An ordinary program of the OpenAI Agents SDK. It runs unmodified under the agent `command`:
 
     assay agents install openai-agents
     assay run TASKS --model openai:NAME --agent command --agent-option 'harnesses=["openai-agents"]' \\
@@ -19,7 +19,7 @@ from agents import Agent, Runner, function_tool, set_default_openai_api, set_tra
 
 @function_tool
 def shell(command: str) -> str:
-    """Runs a shell command and gives back what it wrote."""
+    """Runs a shell command and returns its output."""
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
     return f"exit {done.returncode}\n{done.stdout}{done.stderr}"
 

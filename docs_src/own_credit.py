@@ -1,4 +1,4 @@
-"""Credit of one's own: of the attempts that passed, the shorter ones earn more; and what evidence makes of it."""
+"""A custom credit method: of the attempts that passed, the shorter ones earn more; and the effect of evidence."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Keeps a signed receipt of a run, writes the run anew as a forger would, and shows what finds it."""
+"""Makes a signed receipt of a run, rewrites the run as a forger would, and shows which check detects it."""
 
 import asyncio
 import shutil
@@ -21,7 +21,7 @@ STORE, ELSEWHERE = Path(".assay"), Path("elsewhere")  # in earnest: another mach
 
 
 def rewrite() -> None:
-    """Every verdict becomes a failure, and every digest is computed anew."""
+    """Turns every verdict into a failure and recomputes every digest."""
     with RunStore.open(STORE, "counted") as store:
         manifest = store.manifest()
         chains = {row.chain: [event.body for event in store.events(row.chain)] for row in store.attempts()}

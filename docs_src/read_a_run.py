@@ -1,4 +1,4 @@
-"""Seals a run, checks every digest, asks it in SQL, and opens its Parquet files without Assay."""
+"""Seals a run, checks every digest, queries it in SQL, and opens its Parquet files without Assay."""
 
 import asyncio
 import sys

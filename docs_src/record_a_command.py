@@ -1,4 +1,4 @@
-"""Records a command that asks a model, then reads back what it sent: no task, no sandbox, no key of yours."""
+"""Records a command that asks a model, then reads back what it sent: no task, no sandbox, no API key."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""The tool loop with a model that says what a script says: no server, no key, the same every time."""
+"""The tool loop with a scripted model: no server, no API key, deterministic."""
 
 import asyncio
 

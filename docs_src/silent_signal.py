@@ -1,4 +1,4 @@
-"""A signal of one's own: steps whose tool calls brought nothing back, counted over all stored attempts at once."""
+"""A custom signal: steps whose tool calls returned no output, counted over all stored attempts at once."""
 
 from pathlib import Path
 from typing import Any, ClassVar

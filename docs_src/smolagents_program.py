@@ -1,11 +1,11 @@
-"""A program of smolagents, as anybody writes one. It runs untouched under the agent `command`:
+"""An ordinary program of smolagents. It runs unmodified under the agent `command`:
 
     assay agents install smolagents
     assay run TASKS --model openai:NAME --agent command --agent-option 'harnesses=["smolagents"]' \\
         --agent-option 'mounts={"docs_src/smolagents_program.py": "/opt/program.py"}' \\
         --agent-option 'command=["/opt/agents/smolagents/bin/python", "/opt/program.py"]'
 
-The model is told where to ask in the program's own words; the task is on standard input.
+The program passes the model's address itself; the task is on standard input.
 """
 
 import os
@@ -17,7 +17,7 @@ from smolagents import OpenAIServerModel, ToolCallingAgent, tool
 
 @tool
 def shell(command: str) -> str:
-    """Runs a shell command and gives back what it wrote.
+    """Runs a shell command and returns its output.
 
     Args:
         command: What to run.

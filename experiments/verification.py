@@ -22,7 +22,7 @@ from assay.learning.trainer.policy import TrainedPolicy
 from assay.learning.trainer.rollouts import complete_run, read_training_rows
 from assay.learning.trainer.sft import draw_batch, sft_step
 from assay.records import Limits
-from assay.rollout.admitted import certificates
+from assay.rollout.admitted import find_certificates
 from assay.rollout.config import RunConfig
 from assay.rollout.progress import Tally
 from assay.store import RunStore, final_rows, list_runs
@@ -86,7 +86,7 @@ async def _tasks(place: Place, arm: str, seed: int) -> tuple[LoadedTask, ...]:
     name = f"admission-{seed}"
     if name not in list_runs(place.settings.store):
         await admit(AdmitConfig(tasks=_pool(seed), run=name), place.settings, Tally())
-    held = certificates(place.settings.store, [one.task.digest for one in every])
+    held = find_certificates(place.settings.store, [one.task.digest for one in every])
     return tuple(one for one in every if one.task.digest in held and _is_admitted(held[one.task.digest].certificate))
 
 

@@ -86,9 +86,9 @@ def subjects(data: Path) -> Iterator[Subject]:
         kept[digest] = content
         return digest
 
-    known = registry.formats()
+    known = registry.load_formats()
     for path in sorted(data.rglob("*")):
-        if not path.is_file() or len(takes := registry.recognised(path, known)) != 1:
+        if not path.is_file() or len(takes := registry.matching_formats(path, known)) != 1:
             continue
         kept.clear()
         texts = {}

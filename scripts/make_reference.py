@@ -173,7 +173,7 @@ WALLS = {
     "process": "assay.environments.workspace.process",
     "The tool layer": "assay.environments.workspace.toolchain",
     "The verifier's sandbox": "assay.verify.sanitise",
-    "What was planted": "assay.verify.planted",
+    "Planted files": "assay.verify.planted",
     "The check `script`": "assay.verify.script",
     "The check `pytest`": "assay.verify.pytest_check",
     "The stored record": "assay.store.audit",
@@ -184,15 +184,15 @@ WALLS = {
     "Submitted patches": "assay.code.patches",
     "Queries": "assay.store.query",
     "Command-line agents": "assay.agents.harnesses.agent",
-    "Their installation": "assay.agents.harnesses.install",
+    "Installation of command-line agents": "assay.agents.harnesses.install",
     "The gateway": "assay.gateway.server",
     "Secrets in records": "assay.rollout.recording.redaction",
     "Recording without a sandbox": "assay.rollout.exchange.standalone_gateway",
     "Model servers": "assay.gateway.backends._client",
     "Text in prompts": "assay.gateway.tokens.text_escape",
     "Source archives": "assay.synthesis._archive",
-    "Other people's files": "assay.formats.shared.json_stream",
-    "Other people's archives": "assay.formats.shared.archives",
+    "Imported files": "assay.formats.shared.json_stream",
+    "Imported archives": "assay.formats.shared.archives",
     "Git repositories": "assay.synthesis._git",
     "Programs in other languages": "assay.verify.calls.stdio_worker",
     "Calls and answers as JSON": "assay.verify.calls.json_form",
@@ -232,7 +232,10 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         {"run": "its name", "sessions": "list of {url, key, model}; printed when they are open"},
         (),
     ),
-    "serve": ({"url": "where it listens", "token_file": "where the token lies; printed once it is open"}, ()),
+    "serve": (
+        {"url": "address of the service", "token_file": "path of the token; printed once the service is open"},
+        (),
+    ),
     "record": ({"run": "its name", "attempt": "record@0", "exit_code": "the command's, negative for a signal"}, ()),
     "import": ({"(the whole)": "an ImportReport"}, (ImportReport, ReadProblem)),
     "export": ({"(the whole)": "an ExportReport"}, (ExportReport,)),
@@ -249,9 +252,9 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         {
             "run": "its name",
             "attempts": "list of AttemptRow",
-            "headlines": "by chain: the outcome in words, with what speaks against it",
+            "headlines": "by chain: the outcome in words, with any contradiction",
             "outcome_classes": "by chain: `pass`, `doubt`, `fail`, `unknown`, `error` or `open`",
-            "differing": "by chain: the fields in which its summary row does not say what the chain says",
+            "differing": "by chain: the fields in which its summary row differs from the chain",
             "standing": "by chain: CurrentVerdicts",
         },
         (AttemptRow, CurrentVerdicts),
@@ -265,7 +268,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "show": (
         {
             "(the whole)": "a Trajectory, see [records](records.md)",
-            "headline": "the outcome in words, with what speaks against it",
+            "headline": "the outcome in words, with any contradiction",
             "outcome_class": "`pass`, `doubt`, `fail`, `unknown`, `error` or `open`",
             "separation": "grade of the outcome",
             "standing": "CurrentVerdicts",
@@ -285,8 +288,8 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "verify": (
         {
             "run": "its name",
-            "verified": "what was looked at: `chain`, `blobs`",
-            "problems": "list of Problem; empty where all holds",
+            "verified": "the verified parts: `chain`, `blobs`",
+            "problems": "list of Problem; empty if everything matches",
         },
         (StoreProblem,),
     ),
@@ -300,9 +303,9 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "replay": (
         {
             "run": "the recorded run",
-            "replay": "the run that the replays are",
+            "replay": "the run of the replays",
             "counts": "{agree, differ, cannot}",
-            "rate": "the share of what could be replayed that agrees; null where nothing could",
+            "rate": "share of replayable attempts that agree; null if there are none",
             "results": "list of Replayed, each with `agrees`",
         },
         (ReplayResult, Comparison, Difference, PathDifference, Cause),
@@ -419,8 +422,8 @@ def struct_section(struct: type, title: str | None = None, level: str = "##") ->
 def recipes_page() -> str:
     """docs/reference/recipes.md."""
     made = (
-        "# Recipes\n\nWhat `assay improve` and `assay train` are asked for: one TOML file each, and "
-        "`--set table.field=VALUE` in its place. An unknown field is an error. How to use them: "
+        "# Recipes\n\nA recipe configures `assay improve` or `assay train`: one TOML file; "
+        "`--set table.field=VALUE` overrides a field. An unknown field is an error. How to use them: "
         "[improve an agent](../how-to/improve-an-agent.md).\n\n"
     )
     made += struct_section(ImproveRecipe, "`assay improve`")
@@ -468,8 +471,8 @@ def _walk(command: Any, context: Any) -> Iterator[tuple[str, Any, str]]:
 
 def commands_page() -> str:
     """docs/reference/commands.md."""
-    made = "# Commands\n\nResults go to stdout, everything else to stderr. What `--json` prints: [json](json.md). "
-    made += "How commands end: [exit codes](exit-codes.md).\n"
+    made = "# Commands\n\nResults go to stdout, everything else to stderr. Output of `--json`: [json](json.md). "
+    made += "[Exit codes](exit-codes.md).\n"
     for words, _, text in commands():
         made += f"\n## {words}\n\n```text\n{text.rstrip()}\n```\n"
     return made
@@ -478,9 +481,9 @@ def commands_page() -> str:
 def configuration_page() -> str:
     """docs/reference/configuration.md."""
     made = (
-        "# Configuration\n\nOne typed configuration is the command line, the TOML file of `--config`, and the record "
-        "of the run. A field `max_turns` of the command line is `turns` in the table `[limits]` of the file. The "
-        "command line goes before the file, the file before the default; `assay run ... --dry-run` prints the "
+        "# Configuration\n\nOne typed configuration serves the command line, the TOML file of `--config`, and the "
+        "record of the run. The option `--max-turns` is `turns` in the table `[limits]` of the file. The "
+        "command line overrides the file, the file overrides the default; `assay run ... --dry-run` prints the "
         "resolved file. An unknown field is an error.\n\n"
     )
     made += struct_section(RunConfig, "A run: `assay run`")
@@ -494,7 +497,7 @@ def configuration_page() -> str:
     made += "\n" + struct_section(RolloutServiceConfig, "Rollouts for trainers: `assay serve`")
     made += "\n" + struct_section(BatchRequest, "A batch: the body of `POST /v1/batches`", "###")
     made += "\n" + struct_section(PolicyRequest, "Its policy", "###")
-    made += "\n" + struct_section(ImportConfig, "Other people's runs: `assay import`")
+    made += "\n" + struct_section(ImportConfig, "Runs of other tools: `assay import`")
     made += "\n" + struct_section(ExportConfig, "Writing a run in another format: `assay export`")
     made += "\n" + struct_section(SynthesisConfig, "Making tasks: `assay synth repository`")
     made += "\n" + struct_section(ProgramTasksConfig, "Functions in another language: `assay synth programs`")
@@ -503,8 +506,8 @@ def configuration_page() -> str:
     made += "\n" + struct_section(ResourceLimits, "Limits of a sandbox")
     made += (
         "\nA task sets them in `[environment]` and `[metadata.assay.environment]` of its "
-        "[task.toml](task-toml.md). Which of them the kernel holds stands in every record, and `assay doctor` says "
-        "it beforehand.\n"
+        "[task.toml](task-toml.md). Every record states which of them the kernel enforces; `assay doctor` "
+        "reports it before a run.\n"
     )
     return made
 
@@ -522,22 +525,22 @@ def records_page() -> str:
 def tables_page() -> str:
     """docs/reference/tables.md."""
     made = (
-        "# Tables of the store\n\nWhat `assay query` asks, and what a sealed run holds as Parquet files of the same "
+        "# Tables of the store\n\n`assay query` reads these tables; a sealed run has them as Parquet files of the same "
         "names (`.assay/runs/RUN/sealed/*.parquet`). One row of `trajectories` is one try at one attempt; `final` "
-        "marks the try that decides. `events` alone is the record; the other tables are made from it.\n\n"
-        "The `request` of a call holds what is new in it. Where its parent has the rest, `request.shared` says so: "
-        "`parent` is that call, `messages` how many leading ones are its, and `fields` which other fields are. "
-        "`assay.store.restore_request` puts the whole together.\n\n"
-        "A query also sees what was learnt after sealing: rows of `verdicts` and `evidence` in whose column `addendum` "
-        "a number stands. They change no `outcome` in `trajectories`, and no file.\n"
+        "marks the try that decides. `events` is the record; the other tables are derived from it.\n\n"
+        "The `request` of a call holds only new content. `request.shared` refers to the rest: "
+        "`parent` is the call that has it, `messages` the number of shared leading messages, `fields` the other shared "
+        "fields. `assay.store.restore_request` restores the whole request.\n\n"
+        "A query also returns results added after sealing: rows of `verdicts` and `evidence` with a number in the "
+        "column `addendum`. They change neither `outcome` in `trajectories` nor any sealed file.\n"
     )
     for name, columns in TABLES.items():
         rows = "".join(f"| `{column}` | {kind} |\n" for column, kind in columns.items())
         added = IN_QUERIES.get(name, {}).items()
-        rows += "".join(f"| `{column}` | {kind}, in queries alone |\n" for column, kind in added)
+        rows += "".join(f"| `{column}` | {kind}, in queries only |\n" for column, kind in added)
         made += f"\n## {name}\n\n| column | type |\n|---|---|\n{rows}"
     made += (
-        "\n# What admissions found\n\nViews over `evidence`, for queries: what `assay admit` wrote of each task, in a "
+        "\n# Views of admissions\n\nViews over `evidence`, for queries: results of `assay admit` for each task, in a "
         "chain of its own.\n"
     )
     for name, view in VIEWS.items():
@@ -548,11 +551,11 @@ def tables_page() -> str:
 
 def json_page() -> str:
     """docs/reference/json.md."""
-    made = "# What `--json` prints\n\nOne JSON document on stdout. Keys are added over time and never change meaning.\n"
+    made = "# Output of `--json`\n\nOne JSON document on stdout. Releases may add keys; keys never change meaning.\n"
     shown: dict[type, None] = {}
     for command, (keys, structs) in JSON.items():
         rows = "".join(f"| `{key}` | {what} |\n" for key, what in keys.items())
-        made += f"\n## assay {command} --json\n\n| key | what |\n|---|---|\n{rows}"
+        made += f"\n## assay {command} --json\n\n| key | value |\n|---|---|\n{rows}"
         shown.update(dict.fromkeys(structs))
     return made + "\n## The objects\n" + "".join("\n" + struct_section(struct, level="###") for struct in shown)
 
@@ -560,9 +563,9 @@ def json_page() -> str:
 def task_toml_page() -> str:
     """docs/reference/task-toml.md."""
     made = (
-        "# task.toml\n\nHarbor's schema 1.4; the versions 1.0 to 1.3 are read too. Our own keys live in "
-        "`[metadata.assay]`, which Harbor reads past. `assay lint` says what is wrong, in which line, and what to "
-        "do.\n"
+        "# task.toml\n\nHarbor's schema 1.4; the versions 1.0 to 1.3 are read too. Assay's own keys are in "
+        "`[metadata.assay]`, which Harbor ignores. `assay lint` reports errors with line and "
+        "remedy.\n"
     )
     made += "".join(f"\n## {title}\n\n{inspect.getdoc(s)}\n\n{field_table(s)}" for title, s in TOML_TABLES)
     made += f"\n# Our keys\n\n{inspect.getdoc(assay_config)}\n"
@@ -579,8 +582,8 @@ def environment_page() -> str:
 def agents_page() -> str:
     """docs/reference/agents.md."""
     made = (
-        "# Agents that come with Assay\n\nOptions are given as `--agent-option key=value`. `assay plugins` lists "
-        "what is installed beside these; `module:Class` and `path/to/file.py` work everywhere a name does.\n"
+        "# Built-in agents\n\nOptions are given as `--agent-option key=value`. `assay plugins` lists "
+        "other installed agents; `module:Class` and `path/to/file.py` can replace any name.\n"
     )
     for name, point in sorted(plugins.names("agents").items()):
         if not point.value.startswith("assay."):
@@ -595,13 +598,13 @@ def agents_page() -> str:
 
 def checks_page() -> str:
     """docs/reference/checks.md."""
-    made = "# Checks that come with Assay\n\nA task names them in `[[metadata.assay.checks]]`; without, `script`.\n"
+    made = "# Built-in checks\n\nA task names its checks in `[[metadata.assay.checks]]`; the default is `script`.\n"
     for name in ("script", "pytest", "calls", "answer"):
         module = importlib.import_module(plugins.names("checks")[name].value.partition(":")[0])
         made += f"\n## {name}\n\n{inspect.getdoc(module)}\n"
         if name == "pytest":
             made += "\n" + struct_section(module.PytestParameters, "Its parameters", "###")
-            made += "\n" + struct_section(module.TestMount, "An entry of `tests` that is no plain path", "###")
+            made += "\n" + struct_section(module.TestMount, "An entry of `tests` as a table", "###")
         elif name in ("calls", "answer"):
             parameters = module.CallsParameters if name == "calls" else module.AnswerParameters
             made += "\n" + struct_section(parameters, "Its parameters", "###")
@@ -612,8 +615,8 @@ def checks_page() -> str:
 def covered_page() -> str:
     """docs/reference/covered.md."""
     made = (
-        "# What is covered, and what is not\n\nThe words of the modules that hold the walls, taken from their source. "
-        "The attacks themselves are in `tests/sandbox` and `tests/forgery`.\n"
+        "# Coverage and known gaps\n\nThe docstrings of the modules that enforce isolation and integrity, from their "
+        "source. The attacks are in `tests/sandbox` and `tests/forgery`.\n"
     )
     for title, name in WALLS.items():
         module = importlib.import_module(name)
@@ -624,18 +627,19 @@ def covered_page() -> str:
 def volatile_page() -> str:
     """docs/reference/volatile.md."""
     made = (
-        "# What means nothing in a replay\n\nBefore two outputs are compared, this is put aside, in this order, after "
-        "the task's own patterns (`[metadata.assay] volatile`: literal text with the places `<number>`, `<word>`, "
-        "`<hex>` and, at the end alone, `<rest>` of the line). What is equal only then is counted apart.\n\n"
-        "| name | kind | for example | pattern |\n|---|---|---|---|\n"
+        "# Volatile fields of a replay\n\nBefore two outputs are compared, these patterns are removed, in this order, "
+        "after the task's own patterns (`[metadata.assay] volatile`: literal text with the placeholders `<number>`, "
+        "`<word>`, `<hex>` and, at the end only, `<rest>` of the line). Outputs that are equal only after this are "
+        "counted separately.\n\n"
+        "| name | kind | example | pattern |\n|---|---|---|---|\n"
     )
     for row in VOLATILE:
         example = row.example.replace("\t", " ")
         cells = (row.name, row.kind, f"`{example}`", f"`{row.pattern.pattern}`")
         made += "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
     made += (
-        "\n# Paths whose content means nothing\n\nTwo final states that differ in such paths alone are taken for the "
-        "same.\n\n| path | why |\n|---|---|\n"
+        "\n# Volatile paths\n\nTwo final states that differ only in these paths count as "
+        "equal.\n\n| path | why |\n|---|---|\n"
     )
     escaped = ((path.replace("|", "\\|"), why) for path, why in VOLATILE_PATHS)
     return made + "".join(f"| `{path}` | {why} |\n" for path, why in escaped)
@@ -644,31 +648,31 @@ def volatile_page() -> str:
 def rules_page() -> str:
     """docs/reference/rules.md."""
     made = (
-        "# Rules\n\nWhat `assay audit` looks for in a trajectory. Each finding cites steps, quotes words that stand in "
-        "the record exactly so, and names its evidence. A rule's severity is the highest that it gives: `note` counts "
-        "against nobody, `minor` is worth a look, `major` makes the result doubtful, `critical` makes it worthless as "
-        "evidence. Findings of integrity are `attempted`, or `obtained` where the record shows that it was had. How "
-        "far they can be trusted: [a reading of what they find](../audit.md).\n"
+        "# Rules\n\n`assay audit` applies these rules to a trajectory. Each finding cites steps, quotes the record "
+        "exactly, and names its evidence. A rule's severity is the highest that it gives: `note` affects no "
+        "verdict, `minor` deserves a look, `major` makes the result doubtful, `critical` makes it worthless as "
+        "evidence. Findings of integrity are `attempted`, or `obtained` if the record shows success. "
+        "[Accuracy of the rules](../audit.md).\n"
     )
     for title, rules in (("Consistency", consistency.RULES), ("Integrity", integrity.RULES)):
         made += f"\n## {title}\n\n| rule | severity | a finding says | closed by |\n|---|---|---|---|\n"
         made += "".join(f"| `{r.name}` | {r.severity} | {r.means} | {r.closed_by} |\n" for r in rules)
     made += (
-        "\n## Contrast\n\nWhat no rule knows shows itself against the other attempts at a task: "
-        "`assay.analysis.integrity.contrast.contrast(subjects, suspicious)` gives the commands, places and tools that "
-        "the suspicious attempts have and the others have not, with their steps; `unusual(subjects)` ranks attempts "
-        "by how unlike the others they are, without any being suspected.\n"
-        "\n## Triage signals\n\nCounted without a model and without knowing how a trajectory ended, to choose what "
-        "to look at: `assay.analysis.signals.signals(steps)` over the columns of the table `steps`, a row a "
+        "\n## Contrast\n\nA comparison with the other attempts at a task finds behaviour that no rule covers: "
+        "`assay.analysis.integrity.contrast.contrast(subjects, suspicious)` returns the commands, places and tools "
+        "that only the suspicious attempts have, with their steps; `unusual(subjects)` ranks attempts "
+        "by dissimilarity, without a suspicion.\n"
+        "\n## Triage signals\n\nCounted without a model and without the outcome, to select trajectories for "
+        "inspection: `assay.analysis.signals.signals(steps)` over the columns of the table `steps`, a row a "
         "trajectory; `signals_of(trajectory)` for one. Names and thresholds as published (arXiv 2604.00356), phrases "
-        "and patterns our own, for English alone. A set of one's own is a class with `name`, `signals` and "
-        "`counts(steps)` under the entry point `assay.signals`.\n\n| signal | raised where |\n|---|---|\n"
+        "and patterns are our own, for English only. A custom set is a class with `name`, `signals` and "
+        "`counts(steps)` under the entry point `assay.signals`.\n\n| signal | raised when |\n|---|---|\n"
     )
     made += "".join(f"| `{signal.name}` | {signal.raised} |\n" for signal in SIGNALS)
     categories = ", ".join(f"`{category}`" for category in CATEGORIES)
     return made + (
         f"\nSeverity of a category ({categories}): 0 for none, 1 for one or two, 2 for three or four, 3 for five or "
-        "more. The score begins at 50, adds up to 19 for satisfaction, and takes away for disengagement, misalignment "
+        "more. The score begins at 50, adds up to 19 for satisfaction, and subtracts for disengagement, misalignment "
         "in more than 30% of the user's turns, stagnation, failures (8 each), loops (5 each) and exhaustion (3 each); "
         "escalation, quitting, or a severity of 3 in disengagement or stagnation make it 0.\n"
     )
@@ -681,9 +685,9 @@ def contracts_page() -> str:
     parts = {name: inspect.getdoc(importlib.import_module(f"assay.analysis.contracts.{name}")) or "" for name in names}
     guards = inspect.getdoc(importlib.import_module("assay.rollout.limits.contract_guards"))
     made = (
-        "# Safety contracts\n\nWhat must hold over the calls and the state of a run. `assay contract check FILE` reads "
-        "one; `assay run --contract FILE` and a task's `[[metadata.assay.contracts]]` hold agents to it while they "
-        "act; `assay audit --contract FILE` judges what was recorded. "
+        "# Safety contracts\n\nA contract states conditions on the calls and the state of a run. `assay contract check "
+        "FILE` validates one; `assay run --contract FILE` and a task's `[[metadata.assay.contracts]]` enforce it while "
+        "agents act; `assay audit --contract FILE` judges a record. "
         "[How to](../how-to/judge-a-run.md).\n\n```text\n"
         f"{inspect.getdoc(contracts)}\n```\n"
     )
@@ -697,13 +701,13 @@ def contracts_page() -> str:
     made += f"\n# Expressions\n\n```text\n{parts['reader']}\n```\n\n{parts['evaluation']}\n\n"
     made += "| operator | true at a step where |\n|---|---|\n"
     made += "".join(f"| `{form}` | {meaning} |\n" for form, meaning in MEANINGS.items())
-    made += "\n## What can be named at a step\n\nA step is a tool call, or a turn without one.\n\n"
-    made += "| name | what |\n|---|---|\n"
+    made += "\n## Fields of a step\n\nA step is a tool call, or a turn without one.\n\n"
+    made += "| name | meaning |\n|---|---|\n"
     made += "".join(f"| `{root}.{name}` | {text} |\n" for root, below in ROOTS.items() for name, text in below.items())
     made += "".join(f"| `{root}` | {text} |\n" for root, text in ROOT_VALUES.items())
     made += f"\n## Patterns\n\n{parts['pattern']}\n\n# While an agent acts\n\n{guards}\n"
     made += f"\n## The memory of a session\n\n{parts['memory']}\n\n# Several agents\n\n{parts['flow']}\n"
-    made += "\n# Finished examples\n\nEach is run by the tests, on a run that keeps it and on runs that break it.\n"
+    made += "\n# Finished examples\n\nThe tests evaluate each on a run that satisfies it and on runs that violate it.\n"
     for path in sorted((ROOT / "docs_src" / "contracts").glob("*.toml")):
         made += f"\n## {path.stem.replace('_', ' ')}\n\n```toml\n{path.read_text(encoding='utf-8')}```\n"
     return made
@@ -712,11 +716,11 @@ def contracts_page() -> str:
 def formats_page() -> str:
     """docs/reference/formats.md."""
     made = (
-        "# Formats of others\n\nWhat `assay import` reads, found by content, and what `assay export` writes "
-        "([how to](../how-to/import-anybodys-runs.md)). Tested on: *recorded*, logs that others recorded; *peer*, "
-        "files that the peer's own program wrote for the tests; *specification*, nothing but its published "
+        "# Formats of other tools\n\n`assay import` reads these formats, detected by content, and `assay export` "
+        "writes them ([how to](../how-to/import-runs.md)). Tested on: *recorded*, published logs; *peer*, "
+        "files that the tool itself wrote for the tests; *specification*, only its published "
         "description.\n\n"
-        "| name | what | directions | tested on |\n|---|---|---|---|\n"
+        "| name | content | directions | tested on |\n|---|---|---|---|\n"
     )
     found = [one for one in load_formats() if type(one).__module__.startswith("assay.")]
     for one in found:
@@ -738,10 +742,10 @@ def cheats_page() -> str:
     """docs/reference/cheats.md."""
     quick = ", ".join(f"`{cheat.name}`" for cheat in CHEATS if cheat.quick)
     made = (
-        "# Cheats\n\nWays to be paid for no work, tried on a task's verifier in the task's own sandboxes "
-        "before anybody trusts it. Each knows of the task what a look around tells any agent, and the shape of what "
-        "solving it changes; none writes what the reference solution wrote.\n\n"
-        f"{len(CHEATS)} of them; the ten commonest, which a quick battery tries, are {quick}.\n"
+        "# Cheats\n\nA cheat tries to get a reward without doing the work. Admission runs cheats against a task's "
+        "verifier in the task's own sandboxes before the verifier is used. A cheat knows what any agent can observe in "
+        "the task, and which files a solution changes; it never writes the reference solution's content.\n\n"
+        f"There are {len(CHEATS)}; the quick battery tries the ten most common: {quick}.\n"
     )
     for cheat in CHEATS:
         seen = cheat.incident if "://" not in cheat.incident else f"<{cheat.incident}>"
@@ -755,8 +759,8 @@ def cheats_page() -> str:
 
 def llms_page() -> str:
     """llms.txt: the documents, one line each, for readers that are programs."""
-    made = "# Assay\n\n> Turns any agent run into an environment-verified trajectory.\n"
-    parts = ["", "how-to", "reference", "explanation", "experiments"]
+    made = "# Assay\n\n> Records agent runs, judges them in isolated environments, stores tamper-evident records.\n"
+    parts = ["", "how-to", "reference", "explanation", "design", "experiments"]
     for part in parts:
         pages = sorted((ROOT / "docs" / part).glob("*.md"))
         made += f"\n## {part or 'start'}\n\n" + ("- [README](README.md)\n" if not part else "")
@@ -825,7 +829,7 @@ def made_pages() -> Iterator[tuple[Path, str]]:
     for name, make in PAGES.items():
         yield REFERENCE / name, NOTICE + make()
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        if page.parent != REFERENCE:
+        if page.parent != REFERENCE or page.name not in PAGES:
             yield page, with_files(page.read_text(encoding="utf-8"))
     yield ROOT / "llms.txt", llms_page()
 

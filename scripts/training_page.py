@@ -14,26 +14,26 @@ from assay.learning.rows import ROLES, TrainingRow, TurnSpan
 
 __all__ = ["training_rows_page"]
 
-_HEAD = """# Training rows, and what they are exported to
+_HEAD = """# Training rows and export targets
 
-A training row is one line of an attempt's model calls as flat columns over its tokens: what the model was told and what
-it sampled, in the order in which it saw them. No text is ever made into tokens again. An attempt has one row, and one
-more for each place where a conversation was left (a question asked again, a compaction, a sub-agent).
+A training row is one path of an attempt's model calls as flat columns over its tokens: prompt tokens and sampled
+tokens, in the order of the context. Text is never tokenized again. An attempt has one row, and one
+more for each branch of a conversation (a repeated request, a compaction, a sub-agent).
 
-- **Certified.** A row is put together out of spans whose context is proved to be the context they were sampled under
-  ([how](../explanation/tokens.md)). A span without a certificate is refused, or kept as context and named
-  (`--uncertified mask`). A run in which a chain does not hold gives no row at all, and an imported record certifies
-  nothing.
-- **Once.** A token that several rows of an attempt hold as context is trained in one of them. `shared` says how many
-  leading tokens an earlier row holds, for whoever counts or trains other tokens (observations, say).
+- **Certified.** A row consists of spans whose context is proved to be the context they were sampled under
+  ([how](../explanation/tokens.md)). A span without a certificate is rejected, or kept as context and named
+  (`--uncertified mask`). A run with a broken chain gives no row, and an imported record has no
+  certificates.
+- **Once.** A token that several rows of an attempt hold as context is trained in one of them. `shared` is the number of
+  leading tokens that an earlier row holds, for code that counts or trains other tokens (for example observations).
 - **Roles.** {roles}.
-  The prompt is rendered again to see whose each token is; where that does not give the very tokens that the model was
-  told, they are `unknown`. A token that ends a message and begins scaffold counts to the message.
-- **Rendered** rows (`origin`) come from attempts that know no tokens: experts, models behind an API, imported records.
-  They are written turn by turn, as the gateway would have told and the model would have said it; they have no
-  log-probabilities and are for supervised training alone. What an expert was told is what the agent `loop` tells.
-  Records sort the keys of tools, so where a model was asked, its tools are rendered with sorted keys.
-- **Weights.** A loss that weighs attempts, not rows, gives each row one part in `attempt_rows`.
+  The prompt is rendered again to assign the roles. If that does not give exactly the prompt tokens of the
+  call, their role is `unknown`. A token that ends a message and begins scaffold belongs to the message.
+- **Rendered** rows (`origin`) come from attempts without tokens: experts, models behind an API, imported records.
+  They are rendered turn by turn, as the gateway would have rendered the prompt and the model its reply; they have no
+  log-probabilities and are for supervised training only. An expert's prompt is that of the agent `loop`.
+  Records sort the keys of tools, so for a recorded model request the tools are rendered with sorted keys.
+- **Weights.** A loss that weighs attempts, not rows, weighs each row by 1 / `attempt_rows`.
 
 """
 _FILE = """## As a file
@@ -48,14 +48,14 @@ _FILE = """## As a file
 """
 _TARGETS = """## Targets
 
-`assay export RUN --to TARGET --out OUT` ([how to train on it](../how-to/train-elsewhere.md)). *Attempts*: which are
-written by default. A pass that something speaks against (its integrity was judged and is no pass, or judging its state
-again disagreed) is a plain pass nowhere: supervised targets leave it out, those with advantages give it none that are
-positive, and where there is a field to say so, it has no `outcome`. Passes at whose integrity nobody looked are counted
-in the report (`assay audit` looks). What a target has no place for is in `OUT.losses.json`, with every attempt that was
-left out and why.
+`assay export RUN --to TARGET --out OUT` ([how to train on it](../how-to/train-with-another-trainer.md)). *Attempts*:
+those written by default. A contradicted pass (its integrity verdict is not a pass, or judging its state again
+disagreed) is never exported as a plain pass: supervised targets leave it out, targets with advantages give it no
+positive one, and targets with a field for the outcome omit `outcome`. Passes without an integrity verdict are counted
+in the report (`assay audit` judges them). `OUT.losses.json` lists the fields that a target cannot represent, and every
+omitted attempt with the reason.
 
-| target | what | attempts | advantages | sampled tokens only |
+| target | content | attempts | advantages | sampled tokens only |
 |---|---|---|---|---|
 {targets}
 """

@@ -1,4 +1,4 @@
-"""Writes docs/reference/worlds.md from the worlds themselves: docstrings, knobs, acts, wrappers, promises."""
+"""Writes docs/reference/worlds.md from the worlds themselves: docstrings, options, acts, wrappers, properties."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ ORDER = (
 RECORDS = """
 ## What a run records
 
-- Each act is a step; its `state` is the world's name for where it is then, the same in every attempt that comes there.
+- Each act is a step; its `state` is the world's name of the resulting state, the same in every attempt that reaches it.
 - Evidence of kind `episode`, once an attempt: the columns `steps`, `rewards`, `progress` and `errors`, one entry an act
-  (`steps` says of which step it was), and `terminated`, `truncated` and `reward`, the sum.
-- Evidence of kind `facts`: what the world became, by which it is judged, and the digest to which doing the acts again
-  must lead (`assay verify --again`).
-- A world that terminates ends the attempt (`ended`); one whose turns are used up stops it (`stopped`: `turns`).
-- With the agent `expert` and `noise`, evidence of kind `expert_noise`: which steps were random.
+  (`steps` has the step of each act), and `terminated`, `truncated` and `reward`, the sum.
+- Evidence of kind `facts`: the final facts that the check judges, and the digest that a repetition of the acts
+  must reach (`assay verify --again`).
+- A world that terminates ends the attempt (`ended`); one without turns left stops it (`stopped`: `turns`).
+- With the agent `expert` and `noise`, evidence of kind `expert_noise`: the random steps.
 """
 
 
 def worlds_page(field_table: Callable[[type], str]) -> str:
     """docs/reference/worlds.md."""
     made = (
-        "# Text worlds\n\nTurn-based worlds in this process, for `assay run family:NAME,n=20,seed=3,knob=value`. "
-        "[How to write one](../how-to/write-a-world.md).\n\n## What a world promises\n\n"
-        f"{inspect.getdoc(interface)}\n\n`assay check environment NAME` tries, on several seeds:\n\n"
+        "# Text worlds\n\nTurn-based worlds in this process, for `assay run family:NAME,n=20,seed=3,option=value`. "
+        "[How to write one](../how-to/write-a-world.md).\n\n## Properties of a world\n\n"
+        f"{inspect.getdoc(interface)}\n\n`assay check environment NAME` tests, on several seeds:\n\n"
     )
     made += "".join(f"- {trial.__name__.replace('_', ' ')}\n" for trial in conformance.PROPERTIES)
     made += f"\n## Options of every family\n\n{_options()}\n## Options of every world\n\n{field_table(WorldConfig)}"
     made += "".join(_world(name, field_table) for name in ORDER)
-    made += f"\n# What is put around a world\n\n{inspect.getdoc(wrappers)}\n"
+    made += f"\n# Wrappers\n\n{inspect.getdoc(wrappers)}\n"
     for name, kind in wrappers.WRAPPERS.items():
         made += f"\n## {name}\n\n{inspect.getdoc(kind)}\n"
         if msgspec.structs.fields(kind.Options):
@@ -76,7 +76,7 @@ def _world(name: str, field_table: Callable[[type], str]) -> str:
     kind: type[Rules[Any, Any]] = getattr(module, target.partition(":")[2])
     acts = {act: " ".join((struct.__doc__ or "").split()) for act, struct in kind.acts.items()}
     if name == "grid":
-        acts["claim"] = "Say that you are at the goal. With the knob `shortcut` alone."
+        acts["claim"] = "Claim to be at the goal. Only with the option `shortcut`."
     made = f"\n# {name}\n\n{inspect.getdoc(module)}\n\n"
     made += "".join(f"- `{act}`: {about}\n" for act, about in acts.items())
     return made + f"\n{inspect.getdoc(kind.WorldConfig)}\n\n{field_table(kind.WorldConfig)}"

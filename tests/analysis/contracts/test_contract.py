@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_key(text: str, words: str)
         ("require = 'once(1)'", "column 6: expected something true or false"),
         ("require = 'evntually(true)'", "did you mean eventually?"),
         ("require = 'within(true)'", "whole number of steps"),
-        ("require = 'call.name matches \"(a\"'", "not closed"),
+        ("require = 'call.name matches \"(a\"'", "the pattern cannot be read: missing )"),
         ("require = '1 < 2 < 3'", "two comparisons"),
         ("require = 'until(true)'", "until takes 2 arguments, got 1"),
         ("require = '(((true'", "expected ')', got 'the end'"),

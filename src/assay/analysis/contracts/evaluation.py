@@ -160,9 +160,9 @@ def _matches(value: Any, pattern: Pattern) -> Truth:
     if not isinstance(value, str):
         return _of_absent(value)
     found = pattern.search(value[:_TEXT])
-    if found is None or (not found and len(value) > _TEXT):
-        return UNKNOWN
-    return TRUE if found else FALSE
+    if found:
+        return TRUE
+    return UNKNOWN if len(value) > _TEXT else FALSE
 
 
 def _is_number(value: Any) -> bool:

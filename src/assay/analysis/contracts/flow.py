@@ -172,7 +172,7 @@ def _values(label: Label, fields: dict[str, Any]) -> Iterable[str]:
         from .pattern import compile_pattern
 
         wanted = compile_pattern(pattern)
-        leaves = [leaf for leaf in leaves if wanted.search(leaf)]
+        leaves = [leaf for leaf in leaves if len(leaf) <= MOST_TEXT and wanted.search(leaf)]
     return [leaf for leaf in leaves if len(leaf) >= LEAST][:MOST_VALUES]
 
 
