@@ -88,14 +88,14 @@ def test_plain_pyarrow_opens_every_table(tmp_path: Path, fill: Fill) -> None:
 BIG = """
 import sys
 from pathlib import Path
-from assay.records import AttemptEnded, AttemptStarted, Observation, Step, StepTaken
+from assay.records import AttemptEnded, AttemptStarted, Observation, Step, StepAdded
 from assay.store import RunStore, seal
 root = Path(sys.argv[1])
 with RunStore.create(root, "big", {}) as store:
     store.append("c", [AttemptStarted("big", "a", "t", "d", "a", None, 1, 0)])
     for index in range(int(sys.argv[2])):
         text = f"{index:08d}" * (int(sys.argv[3]) // 8)
-        store.append("c", [StepTaken(Step(index, "agent", observations=(Observation(text),)))])
+        store.append("c", [StepAdded(Step(index, "agent", observations=(Observation(text),)))])
 import pyarrow.parquet, duckdb
 def peak():  # of this program alone: getrusage's begins at what the parent had
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))

@@ -13,6 +13,7 @@ from assay.records import (
     Body,
     Noted,
     Separation,
+    StepAdded,
     Verdict,
     VerdictAdded,
     VerdictStatus,
@@ -115,7 +116,7 @@ class RowBuilder:
                 fields["retried"] = fields["retried"] or name == "retried"
                 fields["interrupted"] = fields["interrupted"] or name == "interrupted"
             case _:
-                fields["steps"] += type(body).__name__ == "StepTaken"
+                fields["steps"] += isinstance(body, StepAdded)
         self._closed = self._closed or ends_attempt(body)
 
     def _judge(self, verdict: Verdict) -> None:
