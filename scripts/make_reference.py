@@ -27,7 +27,7 @@ from assay import plugins, settings
 from assay.admission.config import AdmitConfig
 from assay.admission.difficulty import AgentRate
 from assay.admission.environment_comparison import ComparisonReport, Divergence
-from assay.admission.findings import Finding as AdmissionFinding
+from assay.admission.findings import AdmissionFinding
 from assay.admission.fix import FixResult
 from assay.admission.probe import SkippedProbe
 from assay.admission.probe_results import ProbeResult
@@ -119,7 +119,7 @@ from assay.synthesis.program_tasks import ProgramEntry, ProgramReport
 from assay.synthesis.question_tasks import QuestionEntry, QuestionReport
 from assay.synthesis.report import GateRow, ManifestEntry, SynthesisReport
 from assay.tasks import assay_config, harbor_config
-from assay.tasks.findings import Finding
+from assay.tasks.findings import TaskFinding
 from assay.verdicts import CurrentVerdicts
 from assay.verify.calls import ProgramLanguage
 
@@ -148,7 +148,7 @@ TOML_TABLES: tuple[tuple[str, type], ...] = (
     ("the root", harbor_config.HarborTask),
     ("`[task]`", harbor_config.PackageTable),
     ("an author, `task.authors`", harbor_config.Author),
-    ("`[agent]`, also `[steps.agent]`", harbor_config.AgentTable),
+    ("`[agent]`, also `[steps.agent]`", harbor_config.HarborAgentTable),
     ("`[verifier]`, also `[steps.verifier]`", harbor_config.VerifierTable),
     ("`[[verifier.collect]]`", harbor_config.Collect),
     ("`[environment]`, also `[verifier.environment]`", harbor_config.EnvironmentTable),
@@ -283,7 +283,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         },
         (),
     ),
-    "lint": ({"findings": "list of {task, finding}, finding a Finding"}, (Finding,)),
+    "lint": ({"findings": "list of {task, finding}, finding a TaskFinding"}, (TaskFinding,)),
     "seal": ({"(the whole)": "a SealReport"}, (SealReport,)),
     "verify": (
         {

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from assay.admission._program_calls import ProgramComparer, Programs, RecordedCall, first_difference
+from assay.admission._program_calls import ProgramCall, ProgramComparer, Programs, first_difference
 from assay.environments.interface import Image, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import ensure_toolchain
@@ -22,10 +22,10 @@ sh /workspace/oldest.sh "$folder" 1
 [ "$(ls "$folder" | wc -l)" -eq 2 ] && echo 1 > /logs/verifier/reward.txt
 """
 PATH = "/workspace/oldest.sh"
-CALL = RecordedCall("0", ("<1>",), ({"a": "1"},), True, "done", ({"a": "1"},))
+CALL = ProgramCall("0", ("<1>",), ({"a": "1"},), True, "done", ({"a": "1"},))
 
 
-def answered(**fields: object) -> list[RecordedCall]:
+def answered(**fields: object) -> list[ProgramCall]:
     return [msgspec.structs.replace(CALL, **fields)]
 
 

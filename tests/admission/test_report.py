@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from assay.admission.config import AdmitConfig
-from assay.admission.findings import Finding
+from assay.admission.findings import AdmissionFinding
 from assay.admission.probe import Group, SkippedProbe
 from assay.admission.probe_results import ProbeResult
 from assay.admission.probes import LEFT_OUT
 from assay.admission.report import SetReport, markdown, summarise_set, write_report
 from assay.admission.rewrites import Rewrite
-from assay.admission.sensitivity import Comparison, MutantRow, judge_mutants
+from assay.admission.sensitivity import MutantComparison, MutantRow, judge_mutants
 from assay.admission.soundness import TaskEvidence, judge_task
 from assay.errors import UserError
 
@@ -37,7 +37,7 @@ def a_report(name: str = "good/task") -> SetReport:
     dropped = [Rewrite(f"mutant.{n:03}", "sensitivity", {}, "-a\n+b\n", "hunk-dropped") for n in range(9)]
     rows = [MutantRow(one, "fail") for one in dropped]
     last = Rewrite("mutant.010", "sensitivity", {}, "--- /w/a.py\n+++ /w/a.py\n-a < b\n+a <= b\n", "boundary")
-    rows.append(MutantRow(last, "pass", "a4", Comparison("changed", "calls", "f(1) gives 2, and 3", 7)))
+    rows.append(MutantRow(last, "pass", "a4", MutantComparison("changed", "calls", "f(1) gives 2, and 3", 7)))
     untried = (SkippedProbe("oracle.clock", "completeness", "libfaketime is not installed"),)
     tried = TaskEvidence(name, "blake3:00", ("default",), True, observed, untried, judge_mutants(rows))
     return summarise_set("admit-1", AdmitConfig(tasks=("t",)), [judge_task(tried)])
@@ -83,7 +83,7 @@ def test_where_one_attempts_processor_time_is_not_known_the_clock_counts() -> No
 
 
 def test_severities_are_ordered_by_gravity() -> None:
-    given = [Finding(kind, "t", None, kind, "x") for kind in ("note", "weak", "hole", "broken")]  # type: ignore[arg-type]
+    given = [AdmissionFinding(kind, "t", None, kind, "x") for kind in ("note", "weak", "hole", "broken")]  # type: ignore[arg-type]
     tried = TaskEvidence("t", "blake3:00", ("default",), True, (), (), more=tuple(given))
     found = [f.severity for f in judge_task(tried).findings]
     assert found == ["hole", "broken", "broken", "weak", "note"]
@@ -91,7 +91,9 @@ def test_severities_are_ordered_by_gravity() -> None:
 
 def test_a_task_that_accepts_a_wrong_solution_is_never_called_admitted() -> None:
     rewrite = Rewrite("mutant.001", "sensitivity", {}, "-a\n+b\n", "boundary")
-    survivor = judge_mutants([MutantRow(rewrite, "pass", "a4", Comparison("changed", "calls", "f(1) gives 2", 7))])
+    survivor = judge_mutants(
+        [MutantRow(rewrite, "pass", "a4", MutantComparison("changed", "calls", "f(1) gives 2", 7))]
+    )
     tried = TaskEvidence("t", "blake3:00", ("default",), True, (paid("oracle.1", "completeness"),), (), survivor)
     report = summarise_set("admit-1", AdmitConfig(tasks=("t",)), [judge_task(tried)])
     assert report.tasks[0].conclusion == "weak, accepts 1 wrong solution"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.admission.rewrites import Rewrite
-from assay.admission.sensitivity import Comparison, MutantRow, judge_mutants, mutants, sensitivity_findings
+from assay.admission.sensitivity import MutantComparison, MutantRow, judge_mutants, mutants, sensitivity_findings
 from assay.agents.cheats.interface import Knowledge, SolutionFile
 
 pytestmark = pytest.mark.quick
@@ -105,16 +105,16 @@ def test_any_bytes_give_mutants_that_differ_from_the_solution(after: bytes, befo
         assert one.group == "sensitivity"
 
 
-def row(name: str, outcome: str | None, comparison: Comparison | None = None) -> MutantRow:
+def row(name: str, outcome: str | None, comparison: MutantComparison | None = None) -> MutantRow:
     return MutantRow(Rewrite(name, "sensitivity", {}, f"diff of {name}", "op"), outcome, None, comparison)
 
 
 ROWS = (
     *(row(f"r{n}", "fail") for n in range(6)),
     row("e", "error"),
-    row("c", "pass", Comparison("changed", "calls", "f(1): 1, not 2", 3)),
-    row("s", "pass", Comparison("same", "compiled code")),
-    row("u", "pass", Comparison("undecided", looked=50)),
+    row("c", "pass", MutantComparison("changed", "calls", "f(1): 1, not 2", 3)),
+    row("s", "pass", MutantComparison("same", "compiled code")),
+    row("u", "pass", MutantComparison("undecided", looked=50)),
     row("broken", None),
 )
 
@@ -137,7 +137,7 @@ def test_survivors_become_findings_with_their_differences() -> None:
 
 
 def test_low_sensitivity_is_a_finding_and_nothing_tried_is_none() -> None:
-    poor = judge_mutants([row(f"{n}", "pass", Comparison("changed", "calls", "w")) for n in range(30)])
+    poor = judge_mutants([row(f"{n}", "pass", MutantComparison("changed", "calls", "w")) for n in range(30)])
     assert poor.best == 0
     assert "low-sensitivity" in {finding.kind for finding in sensitivity_findings("t", poor)}
     nothing = judge_mutants([])

@@ -84,7 +84,7 @@ def test_an_export_names_what_was_lost_and_where_it_is_listed(say: Say, log: Pat
     say("import", str(log), "--run", "theirs")
     code, out, err = say("export", "theirs", "--to", "sharegpt", "--out", str(tmp_path / "out.jsonl"))
     assert (code, out) == (0, f"1 trajectories of theirs as sharegpt: {tmp_path / 'out.jsonl'}\n")
-    assert "not held: " in err
+    assert "lost: " in err
     assert "steps.tool_calls.id (1)" in err
     assert (tmp_path / "out.jsonl.losses.json").is_file()
 

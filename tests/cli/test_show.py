@@ -93,7 +93,7 @@ def test_what_was_not_judged_is_unknown_and_what_broke_is_an_error(tmp_path: Pat
 
 
 def test_a_value_that_json_cannot_hold_is_told() -> None:
-    with pytest.raises(UserError, match="leave out --json"):
+    with pytest.raises(UserError, match="omit --json"):
         emit_json({"rows": [object()]})
 
 

@@ -51,8 +51,8 @@ def say(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 
 WRONG = {
-    "ls of an unknown run": (["ls", "rr"], 2, "there are r"),
-    "ls --runs with a name": (["ls", "r", "--runs"], 2, "leave out the name"),
+    "ls of an unknown run": (["ls", "rr"], 2, "the nearest are r"),
+    "ls --runs with a name": (["ls", "r", "--runs"], 2, "omit the run's name"),
     "show of nothing": (["show"], 2, "Missing argument"),
     "show of an unknown attempt": (["show", "zebra"], 2, "is not an attempt of run r: count@0"),
     "show in an unknown run": (["show", "count", "--run", "zz"], 2, "no run is called 'zz'"),
@@ -108,8 +108,8 @@ def test_wrong_use_says_what_to_do(name: str, say: Say) -> None:
 
 
 CONFIGURATIONS = {
-    "limits = 3": "limits is no table",
-    "agent_options = 3": "agent_options is no table",
+    "limits = 3": "limits is not a table",
+    "agent_options = 3": "agent_options is not a table",
     'tasks = "a"': "tasks: expected `array`",
     "[limits]\nturnz = 3": "limits: object contains unknown field `turnz`",
     "seed = 2026-99-99": "not valid TOML",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.code.batches import Batch, Job, JobResult, read_reply, write_request
+from assay.code.batches import Job, JobBatch, JobResult, read_reply, write_request
 from assay.environments.payload import FORKED_TESTS
 
 MODULE = """LIMIT = 3
@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, *jobs: Job, **more: object) -> dict[str, JobResult]:
     placed = [Job(**{**_fields(job), "tests": tuple(f"{folder}/{t}" for t in job.tests)}) for job in jobs]
-    batch = Batch(jobs=tuple(placed), root=str(folder), paths=(str(folder),), cover=(str(folder),), **more)
+    batch = JobBatch(jobs=tuple(placed), root=str(folder), paths=(str(folder),), cover=(str(folder),), **more)
     (folder / "request").write_bytes(write_request(batch))
     command = [sys.executable, str(FORKED_TESTS), str(folder / "request"), str(folder / "reply")]
     subprocess.run(command, check=True, timeout=60)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import UserError
-from assay.tasks import Finding, lint_task
+from assay.tasks import TaskFinding, lint_task
 
 pytestmark = pytest.mark.quick
 Make = Callable[..., Path]
@@ -96,7 +96,7 @@ CASES: dict[str, tuple[str, dict[str, str | bytes | None], str]] = {
 }
 
 
-def shown(finding: Finding) -> str:
+def shown(finding: TaskFinding) -> str:
     return f"{finding.severity} {finding}"
 
 

@@ -9,7 +9,7 @@ import pytest
 from assay.errors import UserError
 from assay.tasks import AssayTable, CheckTable, HarborTask, InvalidTask, TaskDraft, init_task, lint_task, load_task
 from assay.tasks import write_task as write
-from assay.tasks.harbor_config import AgentTable, Artifact, EnvironmentTable, PackageTable
+from assay.tasks.harbor_config import Artifact, EnvironmentTable, HarborAgentTable, PackageTable
 from assay.tasks.parts import read_folder
 
 pytestmark = pytest.mark.quick
@@ -27,7 +27,7 @@ def test_scaffold_is_clean(tmp_path: Path) -> None:
 def test_draft_comes_back_as_written(tmp_path: Path) -> None:
     config = HarborTask(
         task=PackageTable("local/x", keywords=("a",)),
-        agent=AgentTable(timeout_sec=5.0),
+        agent=HarborAgentTable(timeout_sec=5.0),
         environment=EnvironmentTable(env={"A": 'quote " and \\ and ${B:-c}'}, cpus=0.5),
         artifacts=("/a", Artifact("/b", exclude=("*.o",))),
         metadata={"free": {"x": [1, {"y": "z"}]}},

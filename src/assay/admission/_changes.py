@@ -22,7 +22,7 @@ _LEFT_BY_RUNNING = re.compile(
 )
 
 
-class Hunk(NamedTuple):
+class SolutionHunk(NamedTuple):
     """Lines `first` to `last` (from 0, end exclusive) of the solution's text, which replaced `before`."""
 
     first: int
@@ -81,15 +81,15 @@ def lines_of(text: str) -> list[str]:
     return _LINE.findall(text)
 
 
-def hunks_of(before: str, after: str) -> Iterator[Hunk]:
+def hunks_of(before: str, after: str) -> Iterator[SolutionHunk]:
     """Yields the differences between two texts, in order."""
     old, new = lines_of(before), lines_of(after)
     if len(old) * len(new) > MOST_COMPARED:
-        yield Hunk(0, len(new), tuple(old))
+        yield SolutionHunk(0, len(new), tuple(old))
         return
     for kind, first, last, other, end in difflib.SequenceMatcher(None, new, old, autojunk=False).get_opcodes():
         if kind != "equal":
-            yield Hunk(first, last, tuple(old[other:end]))
+            yield SolutionHunk(first, last, tuple(old[other:end]))
 
 
 def changed_lines(file: ChangedFile) -> frozenset[int]:

@@ -28,7 +28,7 @@ _ON_FILES = (
 )
 
 
-class Action(NamedTuple):
+class ComparisonAction(NamedTuple):
     """A tool call."""
 
     tool: str
@@ -39,7 +39,7 @@ class Action(NamedTuple):
         return f"{self.tool} {canonical_bytes(self.arguments).decode()[:300]}"
 
 
-def tool_actions(specs: Sequence[ToolSpec], steps: int, seed: str) -> tuple[Action, ...]:
+def tool_actions(specs: Sequence[ToolSpec], steps: int, seed: str) -> tuple[ComparisonAction, ...]:
     """Draws tool calls with arguments from their schemas; about one in six is invalid on purpose."""
     draw = random.Random(seed)
     actions = []
@@ -52,7 +52,7 @@ def tool_actions(specs: Sequence[ToolSpec], steps: int, seed: str) -> tuple[Acti
             given = {key: value for key, value in given.items() if key != sorted(given)[0]}
         elif kind == 1 and given:
             given = {**given, sorted(given)[0]: [None]}
-        actions.append(Action(f"{spec.name}_x" if kind == 2 else spec.name, given))
+        actions.append(ComparisonAction(f"{spec.name}_x" if kind == 2 else spec.name, given))
     return tuple(actions)
 
 
@@ -104,19 +104,21 @@ def _bound(value: Any) -> int | None:
     return int(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def shell_actions(files: Sequence[str], steps: int, seed: str) -> tuple[Action, ...]:
+def shell_actions(files: Sequence[str], steps: int, seed: str) -> tuple[ComparisonAction, ...]:
     """Draws shell commands that list, create, read and edit files."""
     draw = random.Random(seed)
-    actions: list[Action] = []
+    actions: list[ComparisonAction] = []
     for _ in range(steps):
         file, kind = (draw.choice(list(files)) if files else "./none"), draw.randrange(10)
         if kind < 5 and files:
             command = draw.choice(_ON_FILES).format(file=f"'{file}'", word=draw.choice(("alpha", "beta")))
-            actions.append(Action("shell", {"command": command, "timeout_s": 20.0}))
+            actions.append(ComparisonAction("shell", {"command": command, "timeout_s": 20.0}))
         elif kind < 7:
-            actions.append(Action("shell", {"command": random_command(draw, 0.0), "timeout_s": 20.0}))
+            actions.append(ComparisonAction("shell", {"command": random_command(draw, 0.0), "timeout_s": 20.0}))
         elif kind < 9:
-            actions.append(Action("read", {"path": file, "start": draw.choice((1, 1, 3)), "lines": 20}))
+            actions.append(ComparisonAction("read", {"path": file, "start": draw.choice((1, 1, 3)), "lines": 20}))
         else:
-            actions.append(Action("edit", {"path": draw.choice((file, "./new.txt")), "old": "", "new": "text\n"}))
+            actions.append(
+                ComparisonAction("edit", {"path": draw.choice((file, "./new.txt")), "old": "", "new": "text\n"})
+            )
     return tuple(actions)

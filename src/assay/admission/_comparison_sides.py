@@ -16,7 +16,7 @@ from assay.records import Observation, canonical_bytes
 from assay.rollout.attempt.preparation import Preparer
 from assay.tasks import LoadedTask
 
-from ._comparison_actions import Action
+from ._comparison_actions import ComparisonAction
 
 LIST = "find . -type f -not -path './.git/*' -exec sha256sum {} + 2>/dev/null | sort -k 2 | head -n 20000"
 _SHOWN = 2_000
@@ -47,7 +47,7 @@ class OpenEnvironment(Protocol):
         ...
 
 
-class Side(Protocol):
+class ComparisonSide(Protocol):
     """Opens environments of one task."""
 
     loaded: LoadedTask
@@ -69,7 +69,7 @@ def mask_volatile(text: str, volatile: tuple[re.Pattern[str], ...]) -> str:
 
 
 async def perform_action(
-    environment: OpenEnvironment, action: Action, volatile: tuple[re.Pattern[str], ...]
+    environment: OpenEnvironment, action: ComparisonAction, volatile: tuple[re.Pattern[str], ...]
 ) -> ActionResult:
     """Performs one action. An exception of the environment becomes an observation that names its type."""
     try:

@@ -33,7 +33,7 @@ Programs = Mapping[str, tuple[bytes, int]]
 """Absolute path to content and mode."""
 
 
-class RecordedCall(msgspec.Struct, frozen=True):
+class ProgramCall(msgspec.Struct, frozen=True):
     """A recorded program call with file trees of its path arguments and of the working directory."""
 
     program: str
@@ -54,7 +54,7 @@ class RecordedCall(msgspec.Struct, frozen=True):
         return self.ok, self.printed.split(), self.after
 
 
-Calls = Sequence[RecordedCall]
+Calls = Sequence[ProgramCall]
 
 
 class ProgramComparison(NamedTuple):
@@ -80,7 +80,7 @@ class ProgramComparer:
     ) -> None:
         self._backend, self._spec, self._state = backend, spec, state
         self._check, self._folder = check, folder
-        self._solutions: dict[tuple[str, ...], list[list[RecordedCall]]] = {}
+        self._solutions: dict[tuple[str, ...], list[list[ProgramCall]]] = {}
 
     async def compare(self, right: Programs, changed: Programs) -> ProgramComparison:
         """Compares two versions of the same programs. Raises `EnvironmentFailure` where a sandbox broke."""
@@ -106,7 +106,7 @@ class ProgramComparer:
         parameters = msgspec.convert(self._check.parameters, ScriptParameters)
         return parameters.mode == "shared" and not (parameters.programs or parameters.outputs)
 
-    async def _record(self, programs: Programs) -> list[RecordedCall]:
+    async def _record(self, programs: Programs) -> list[ProgramCall]:
         parameters = msgspec.convert(self._check.parameters, ScriptParameters)
         try:
             tests = stage_tests(self._folder, parameters.script)
@@ -136,13 +136,13 @@ async def _put_recorder(workspace: Workspace, programs: Programs) -> None:
     await workspace.write(f"{HOME}/programs.json", json.dumps(entries).encode())
 
 
-async def _read_records(workspace: Workspace) -> list[RecordedCall]:
+async def _read_records(workspace: Workspace) -> list[ProgramCall]:
     program = f'cd {HOME}/records && for f in *.json; do cat "$f"; echo; done'
     done = await workspace.exec(["/bin/sh", "-c", program], timeout_s=30.0, show_bytes=MAX_REPLY)
     found = []
     for line in done.stdout.splitlines():
         with contextlib.suppress(msgspec.DecodeError, RecursionError):
-            found.append(msgspec.json.decode(line, type=RecordedCall))
+            found.append(msgspec.json.decode(line, type=ProgramCall))
     return found
 
 
@@ -156,7 +156,7 @@ def first_difference(one: Calls, two: Calls, third: Calls, fourth: Calls) -> str
     return ""
 
 
-def _describe(right: RecordedCall, wrong: RecordedCall) -> str:
+def _describe(right: ProgramCall, wrong: ProgramCall) -> str:
     call = " ".join(("the program", *right.arguments))
     if right.ok != wrong.ok:
         return f"{call}: {'succeeds' if right.ok else 'fails'}, and in the other {'succeeds' if wrong.ok else 'fails'}"

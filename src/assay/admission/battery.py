@@ -32,10 +32,10 @@ from assay.tasks import LoadedTask, find_tasks
 from .certificate import certify, read_reports
 from .config import AdmitConfig
 from .difficulty import compute_rates
-from .findings import Finding
+from .findings import AdmissionFinding
 from .review import ReviewAgent, review_probe
 from .soundness import TaskReport, judge_task
-from .subject import Subject
+from .subject import AdmissionSubject
 
 LEAST_WAVE, WAVE_A_PLACE = 8, 4
 """Tasks in progress at once: minimum, and per unit of concurrency."""
@@ -150,7 +150,7 @@ class _Battery:
         open_tasks = [one for one in tasks if one.task.id not in reports]
         size, completed = max(LEAST_WAVE, WAVE_A_PLACE * self._config.concurrency), 0
         for start in range(0, len(open_tasks), size):
-            wave = [Subject(one, self._config) for one in open_tasks[start : start + size]]
+            wave = [AdmissionSubject(one, self._config) for one in open_tasks[start : start + size]]
             completed += await self._wave(wave, _OffsetProgress(progress, completed))
             for subject in wave:
                 evidence = subject.collect_evidence(self._store)._replace(
@@ -163,7 +163,7 @@ class _Battery:
         ordered = tuple(reports[one.task.id] for one in tasks)
         return Admission(self._store.run, self._settings.store, self._config, ordered)
 
-    async def _wave(self, wave: Sequence[Subject], progress: Progress) -> int:
+    async def _wave(self, wave: Sequence[AdmissionSubject], progress: Progress) -> int:
         """Runs all phases of some tasks and returns the number of attempts."""
         for subject in wave:
             subject.begin()
@@ -176,14 +176,16 @@ class _Battery:
         await self._each(wave, self._compare)
         return planned
 
-    async def _attempts(self, wave: Sequence[Subject], progress: Progress, before: int) -> int:
+    async def _attempts(self, wave: Sequence[AdmissionSubject], progress: Progress, before: int) -> int:
         """Runs the planned attempts if there are more than `before`; returns their number."""
         planned = [attempt for subject in wave for attempt in subject.plan()]
         if len(planned) > before:
             await run_attempts(self._store, self._resources, planned, progress)
         return len(planned)
 
-    async def _each(self, wave: Sequence[Subject], work: Callable[[Subject], Awaitable[None]]) -> None:
+    async def _each(
+        self, wave: Sequence[AdmissionSubject], work: Callable[[AdmissionSubject], Awaitable[None]]
+    ) -> None:
         """Applies `work` to each task with bounded concurrency. Raises the first failure after all have ended."""
         failed: list[AssayError] = []
         async with asyncio.TaskGroup() as group:
@@ -193,7 +195,7 @@ class _Battery:
             raise failed[0]
 
     async def _bounded(
-        self, subject: Subject, work: Callable[[Subject], Awaitable[None]], failed: list[AssayError]
+        self, subject: AdmissionSubject, work: Callable[[AdmissionSubject], Awaitable[None]], failed: list[AssayError]
     ) -> None:
         async with self._places:
             try:
@@ -201,7 +203,7 @@ class _Battery:
             except AssayError as exc:
                 failed.append(exc)
 
-    async def _learn(self, subject: Subject) -> None:
+    async def _learn(self, subject: AdmissionSubject) -> None:
         from .instruction import review
 
         await subject.learn(self._store, self._resources, self._settings.cache)
@@ -210,13 +212,13 @@ class _Battery:
         if self._config.model is not None:
             subject.add(review_probe(subject.loaded))
 
-    async def _compare(self, subject: Subject) -> None:
+    async def _compare(self, subject: AdmissionSubject) -> None:
         backend = self._resources.preparer.backend if self._resources.preparer is not None else None
         try:
             await subject.compare(self._store, backend)
         except EnvironmentFailure as exc:
             text = f"changed solutions that were paid could not be compared with the right one: {exc}"
-            subject.more.append(Finding("not-compared", subject.task, None, "note", text))
+            subject.more.append(AdmissionFinding("not-compared", subject.task, None, "note", text))
 
 
 class _OffsetProgress(Progress):

@@ -24,7 +24,7 @@ from typing import NamedTuple, Self
 
 from assay.agents.cheats.interface import Knowledge
 from assay.agents.repair import visible_tests
-from assay.code.batches import Batch, Job, JobResult, read_reply, write_request
+from assay.code.batches import Job, JobBatch, JobResult, read_reply, write_request
 from assay.code.source import SourceError, compiled_identity
 from assay.environments.interface import Backend, Snapshot, Workspace, WorkspaceSpec
 from assay.environments.payload import FORKED_TESTS
@@ -47,7 +47,7 @@ from ._canonical_data import same_data
 from ._changes import role_of, text_of
 from ._program_calls import ProgramComparer
 from .rewrites import Rewrite
-from .sensitivity import Comparison
+from .sensitivity import MutantComparison
 
 HOME = "/tmp/assay-bench"
 BASE_CPU_S = 60.0
@@ -127,7 +127,7 @@ class DifferentialTester:
         if self._state is not None:
             await self._backend.release(self._state)
 
-    async def compare(self, rewrite: Rewrite) -> Comparison:
+    async def compare(self, rewrite: Rewrite) -> MutantComparison:
         """Compares a mutant with the solution. Raises `EnvironmentFailure` where a sandbox broke."""
         contents = {path: self._content(path, data) for path, data in rewrite.files.items()}
         shown = self._by_text(contents)
@@ -147,7 +147,7 @@ class DifferentialTester:
         if by_programs.behaviour == "changed":
             return by_programs
         by = "visible tests and calls" if by_tests.looked and by_calls.looked else by_tests.by or by_calls.by
-        return Comparison("undecided", by, "", by_tests.looked + by_calls.looked)
+        return MutantComparison("undecided", by, "", by_tests.looked + by_calls.looked)
 
     def _content(self, path: str, data: bytes | None) -> bytes | None:
         return self._solution_files[path].before if data is None and path in self._solution_files else data
@@ -158,7 +158,7 @@ class DifferentialTester:
         await put_files(workspace, {path: (data, modes.get(path, 0o644)) for path, data in contents.items()})
         return workspace
 
-    def _by_text(self, contents: Mapping[str, bytes | None]) -> Comparison | None:
+    def _by_text(self, contents: Mapping[str, bytes | None]) -> MutantComparison | None:
         """Compares code, data and outputs without running anything; None where that does not decide."""
         same = []
         for path, data in contents.items():
@@ -168,11 +168,11 @@ class DifferentialTester:
                 continue
             same.append(data == after or (data is not None and after is not None and same_data(path, after, data)))
             if not same[-1] and role_of(path, after or data or b"") == "data" and self._is_output(path):
-                return Comparison("changed", "output", f"{path} says something else", 1)
+                return MutantComparison("changed", "output", f"{path} says something else", 1)
         if not all(same):
             return None
         kinds = {role_of(path, data or b"") for path, data in contents.items()}
-        return Comparison("same", "compiled code" if kinds == {"python"} else "canonical data", looked=len(same))
+        return MutantComparison("same", "compiled code" if kinds == {"python"} else "canonical data", looked=len(same))
 
     def _is_output(self, path: str) -> bool:
         given = self._task.instruction
@@ -189,22 +189,22 @@ class DifferentialTester:
         root = self._spec.workdir
         return tuple(t if t.startswith("/") else f"{root}/{t}" for t in named[:MOST_TEST_FILES])
 
-    async def _by_tests(self, workspace: Workspace) -> Comparison:
+    async def _by_tests(self, workspace: Workspace) -> MutantComparison:
         if not self._tests:
-            return Comparison("undecided")
+            return MutantComparison("undecided")
         if self._baseline is None:
             self._baseline = await self._measure()
         base = self._baseline
         if not base.outcomes:
-            return Comparison("undecided")
+            return MutantComparison("undecided")
         limit = min(BASE_CPU_S, 5.0 + 5 * base.cpu_s)
         first = _changed_tests(base, await self._run_tests(workspace, 0, limit))
         again = _changed_tests(base, await self._run_tests(workspace, 1, limit)) if first else {}
         both = sorted(test for test, outcome in first.items() if again.get(test) == outcome)
         if both:
             witness = f"{both[0]}: {base.outcomes[both[0]]}, and in the other {first[both[0]]}"
-            return Comparison("changed", "visible tests", witness, len(base.outcomes))
-        return Comparison("undecided", "visible tests", "", len(base.outcomes))
+            return MutantComparison("changed", "visible tests", witness, len(base.outcomes))
+        return MutantComparison("undecided", "visible tests", "", len(base.outcomes))
 
     async def _measure(self) -> _Baseline:
         workspace = await self._open({})
@@ -217,7 +217,7 @@ class DifferentialTester:
         return _Baseline(stable if all(run.ended == "done" for run in runs) else {}, max(run.cpu_s for run in runs))
 
     async def _run_tests(self, workspace: Workspace, seed: int, cpu_s: float) -> JobResult:
-        batch = Batch((Job("tests", self._tests, cpu_s=cpu_s),), self._spec.workdir, self._paths(), seed=seed)
+        batch = JobBatch((Job("tests", self._tests, cpu_s=cpu_s),), self._spec.workdir, self._paths(), seed=seed)
         reply = await self._run(workspace, FORKED_TESTS.read_bytes(), write_request(batch), seed, 8 * cpu_s + 60)
         try:
             results = read_reply(reply)
@@ -225,10 +225,10 @@ class DifferentialTester:
             results = ()
         return results[0] if results else JobResult("tests", "died")
 
-    async def _by_calls(self, workspace: Workspace, contents: Mapping[str, bytes | None]) -> Comparison:
+    async def _by_calls(self, workspace: Workspace, contents: Mapping[str, bytes | None]) -> MutantComparison:
         targets = tuple(self._targets(contents))
         if not targets:
-            return Comparison("undecided")
+            return MutantComparison("undecided")
         if targets not in self._calls:
             fresh = await self._open({})
             try:
@@ -246,16 +246,16 @@ class DifferentialTester:
             if both:
                 best = min(both, key=lambda pair: (not pair.one.example, len(pair.one.call)))
                 by = "examples" if best.one.example else "calls"
-                return Comparison("changed", by, best.describe(), seen.looked)
-        return Comparison("undecided", "calls" if seen.looked else "", "", seen.looked)
+                return MutantComparison("changed", by, best.describe(), seen.looked)
+        return MutantComparison("undecided", "calls" if seen.looked else "", "", seen.looked)
 
     async def _by_fresh_calls(
         self, targets: tuple[CalledTarget, ...], contents: Mapping[str, bytes | None]
-    ) -> Comparison:
+    ) -> MutantComparison:
         """Compares results of the visible tests' calls with fresh inputs."""
         named = tuple(target for target in targets if target.module)
         if not (named and self._tests and tools_in(self._spec)) or self._state is None or None in contents.values():
-            return Comparison("undecided")
+            return MutantComparison("undecided")
         if targets not in self._comparers:
             request = RecordRequest(
                 tests={path: (path,) for path in self._tests},
@@ -270,9 +270,9 @@ class DifferentialTester:
             )
         texts = {path: data for path, data in contents.items() if data is not None}
         found = await self._comparers[targets].compare(texts)
-        return Comparison("changed" if found.witness else "undecided", "calls", found.witness, found.looked)
+        return MutantComparison("changed" if found.witness else "undecided", "calls", found.witness, found.looked)
 
-    async def _by_programs(self, contents: Mapping[str, bytes | None]) -> Comparison:
+    async def _by_programs(self, contents: Mapping[str, bytes | None]) -> MutantComparison:
         solution_files = self._solution_files
         changed = {
             p: (data, solution_files[p].mode)
@@ -281,12 +281,12 @@ class DifferentialTester:
         }
         right = {path: (self._solution_files[path].after or b"", mode) for path, (_, mode) in changed.items()}
         if self._folder is None or self._state is None or len(self._task.checks) != 1 or len(changed) < len(contents):
-            return Comparison("undecided")
+            return MutantComparison("undecided")
         if self._programs is None:
             check = self._task.checks[0]
             self._programs = ProgramComparer(self._backend, self._spec, self._state, check, self._folder)
         found = await self._programs.compare(right, changed)
-        return Comparison("changed" if found.witness else "undecided", "programs", found.witness, found.looked)
+        return MutantComparison("changed" if found.witness else "undecided", "programs", found.witness, found.looked)
 
     def _targets(self, contents: Mapping[str, bytes | None]) -> Iterable[CalledTarget]:
         for path, data in sorted(contents.items()):

@@ -15,7 +15,7 @@ from assay.statistics import Interval, wilson
 from assay.store import RunStore, list_runs
 from assay.verdicts import is_baseline
 
-from .findings import Finding
+from .findings import AdmissionFinding
 
 EASY, HARD, ENOUGH = 0.8, 0.2, 8
 
@@ -73,14 +73,14 @@ def _rates(judged: Counter[tuple[str, str | None]], passed: Counter[tuple[str, s
     )
 
 
-def difficulty_findings(task: str, rates: Iterable[AgentRate]) -> list[Finding]:
+def difficulty_findings(task: str, rates: Iterable[AgentRate]) -> list[AdmissionFinding]:
     """Reports a task that every agent passes or that no agent passes, judged by the intervals."""
     known = [rate for rate in rates if rate.judged >= ENOUGH]
     if not known:
         return []
     named = "; ".join(f"{r.agent}{f' with {r.model}' if r.model else ''} {r.passed} of {r.judged}" for r in known[:5])
     if all(rate.interval.low >= EASY for rate in known):
-        return [Finding("too-easy", task, None, "note", f"every agent passes it: {named}")]
+        return [AdmissionFinding("too-easy", task, None, "note", f"every agent passes it: {named}")]
     if all(rate.passed == 0 for rate in known) and max(rate.interval.high for rate in known) <= 2 * HARD:
-        return [Finding("impossible", task, None, "note", f"no agent passes it: {named}")]
+        return [AdmissionFinding("impossible", task, None, "note", f"no agent passes it: {named}")]
     return []

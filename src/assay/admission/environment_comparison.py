@@ -32,11 +32,11 @@ from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks
 from assay.verify import judge_facts
 
-from ._comparison_actions import Action, shell_actions, tool_actions
+from ._comparison_actions import ComparisonAction, shell_actions, tool_actions
 from ._comparison_sides import (
     ActionResult,
+    ComparisonSide,
     OpenEnvironment,
-    Side,
     WorkspaceSide,
     WorldSide,
     perform_action,
@@ -230,13 +230,13 @@ class _PairComparer:
             if await self._interact(first, second, seed, actions):
                 return
 
-    def _side(self, loaded: LoadedTask) -> Side:
+    def _side(self, loaded: LoadedTask) -> ComparisonSide:
         if loaded.task.environment.kind != "workspace":
             return WorldSide(loaded)
         assert self._preparer is not None, "a run with a workspace has a preparer"
         return WorkspaceSide(loaded, self._preparer)
 
-    async def _properties(self, first: Side, second: Side) -> list[str]:
+    async def _properties(self, first: ComparisonSide, second: ComparisonSide) -> list[str]:
         """Compares the declarations; returns the files that both sides have."""
         one = {**_record(first.loaded), **await first.read_declarations()}
         two = {**_record(second.loaded), **await second.read_declarations()}
@@ -247,20 +247,22 @@ class _PairComparer:
                 self.diverge(Divergence("property", first.loaded.task.id, name, *texts))
         return sorted(name.removeprefix("file ") for name in one.keys() & two.keys() if name.startswith("file "))
 
-    async def _hook_actions(self, one: LoadedTask, other: LoadedTask) -> list[tuple[str, tuple[Action, ...]]]:
-        actions_by_hook: dict[str, tuple[Action, ...]] = {}
+    async def _hook_actions(self, one: LoadedTask, other: LoadedTask) -> list[tuple[str, tuple[ComparisonAction, ...]]]:
+        actions_by_hook: dict[str, tuple[ComparisonAction, ...]] = {}
         for side, loaded in (("one", one), ("other", other)):
             if loaded.task.environment.kind == "workspace":
                 continue
             hooks = await collect_hooks(loaded, self._seed)
             calls_by_hook = {"oracle": hooks.oracle or (), **(hooks.null or {}), **(hooks.perturb or {})}
             for name, calls in calls_by_hook.items():
-                actions = tuple(Action(call.name, call.parsed or {}) for call in calls)
+                actions = tuple(ComparisonAction(call.name, call.parsed or {}) for call in calls)
                 if actions and actions not in actions_by_hook.values():
                     actions_by_hook[f"{side}'s {name}"] = actions
         return list(actions_by_hook.items())
 
-    async def _draw_actions(self, first: Side, files: Sequence[str]) -> list[tuple[str, tuple[Action, ...]]]:
+    async def _draw_actions(
+        self, first: ComparisonSide, files: Sequence[str]
+    ) -> list[tuple[str, tuple[ComparisonAction, ...]]]:
         seeds = [f"{self._seed} {first.loaded.task.id} {number}" for number in range(self.options.episodes)]
         if first.loaded.task.environment.kind == "workspace":
             return [(seed, shell_actions(files[:200], self.options.steps, seed)) for seed in seeds]
@@ -271,7 +273,9 @@ class _PairComparer:
             await environment.close()
         return [(seed, tool_actions(specs, self.options.steps, seed)) for seed in seeds]
 
-    async def _interact(self, first: Side, second: Side, seed: str, actions: Sequence[Action]) -> bool:
+    async def _interact(
+        self, first: ComparisonSide, second: ComparisonSide, seed: str, actions: Sequence[ComparisonAction]
+    ) -> bool:
         """Performs one sequence on both sides; returns whether they diverged."""
         environments: list[OpenEnvironment] = []
         try:
@@ -288,7 +292,7 @@ class _PairComparer:
         other: LoadedTask,
         environments: Sequence[OpenEnvironment],
         seed: str,
-        actions: Sequence[Action],
+        actions: Sequence[ComparisonAction],
     ) -> bool:
         repeats = True
         for number, action in enumerate(actions, 1):
@@ -314,7 +318,7 @@ class _PairComparer:
         other: LoadedTask,
         environments: Sequence[OpenEnvironment],
         seed: str,
-        actions: Sequence[Action],
+        actions: Sequence[ComparisonAction],
     ) -> bool:
         facts, _, opposite = [await environment.facts() for environment in environments]
         if facts is None or opposite is None:

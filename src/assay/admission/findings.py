@@ -42,7 +42,7 @@ KINDS: dict[str, str] = {
 """Kind of finding to a one-clause description; each has a section in the documentation."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class AdmissionFinding(msgspec.Struct, frozen=True):
     """A problem of a task, or an observation worth noting."""
 
     kind: str

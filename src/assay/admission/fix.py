@@ -20,7 +20,7 @@ import tomli_w
 from assay.errors import UserError
 from assay.tasks import LoadedTask, load_task
 
-from .findings import Finding
+from .findings import AdmissionFinding
 from .soundness import TaskReport
 
 SEPARATE = "separate verifier"
@@ -59,7 +59,7 @@ def apply_fixes(loaded: LoadedTask, report: TaskReport, into: Path) -> FixResult
     return FixResult(report.task, str(target), tuple(settings))
 
 
-def _without_literal(data: dict[str, Any], holes: Sequence[Finding]) -> list[str]:
+def _without_literal(data: dict[str, Any], holes: Sequence[AdmissionFinding]) -> list[str]:
     """Drops `verifier` from `harbor_literal`, where the default verification was fooled."""
     ours = data.get("metadata", {}).get("assay", {})
     literal = ours.get("harbor_literal", [])
@@ -69,7 +69,7 @@ def _without_literal(data: dict[str, Any], holes: Sequence[Finding]) -> list[str
     return [LITERAL]
 
 
-def _separated(data: dict[str, Any], holes: Sequence[Finding], changed: Sequence[str]) -> list[str]:
+def _separated(data: dict[str, Any], holes: Sequence[AdmissionFinding], changed: Sequence[str]) -> list[str]:
     """Gives the verifier its own image and declares the solution's outputs, unless either is already set."""
     verifier = data.setdefault("verifier", {})
     separate = verifier.get("environment_mode") == "separate" or "environment" in verifier

@@ -20,7 +20,7 @@ from assay.tasks import LoadedTask
 from ._agent_texts import AgentTexts, collect_agent_texts, folder_files
 from ._changes import ChangedFile, changed_files, hunks_of, lines_of
 from ._demands import Demand, parse_python_demands, parse_shell_demands
-from .findings import Finding, Severity
+from .findings import AdmissionFinding, Severity
 
 MOST_OF_A_KIND = 12
 LINE_CHARS = 24
@@ -38,7 +38,7 @@ _NAMED_SOLUTION = re.compile(r"(?:^|[/\s])(?:solve\.(?:sh|py)|solutions?(?:[/\s.
 _TRIVIAL = re.compile(r"#!|#|//|\s*$|set -|import |from \S+ import|cd |exit|mkdir|echo |fi$|done$|[{}()\[\]]+$")
 
 
-def review(loaded: LoadedTask, knowledge: Knowledge | None) -> tuple[Finding, ...]:
+def review(loaded: LoadedTask, knowledge: Knowledge | None) -> tuple[AdmissionFinding, ...]:
     """Returns all findings on one task; empty for a task without a folder.
 
     Args:
@@ -73,15 +73,17 @@ def _list_folders(loaded: LoadedTask, name: str) -> list[str]:
     return [name, *(f"steps/{step.name}/{name}" for step in loaded.steps if step.name)]
 
 
-def _finding(loaded: LoadedTask, kind: str, text: str, closed_by: str, evidence: str, *, note: bool) -> Finding:
+def _finding(
+    loaded: LoadedTask, kind: str, text: str, closed_by: str, evidence: str, *, note: bool
+) -> AdmissionFinding:
     severity: Severity = "note" if note else "weak"
     where = (evidence,) if evidence else ()
-    return Finding(kind, loaded.task.id, None, severity, text, (closed_by,), heuristic=True, evidence=where)
+    return AdmissionFinding(kind, loaded.task.id, None, severity, text, (closed_by,), heuristic=True, evidence=where)
 
 
 def _unmentioned_findings(
     loaded: LoadedTask, texts: AgentTexts, tests: dict[str, bytes], authors: str
-) -> Iterator[Finding]:
+) -> Iterator[AdmissionFinding]:
     count: dict[str, int] = {}
     seen: set[tuple[str, str]] = set()
     for demand in _parse_demands(tests):
@@ -138,7 +140,7 @@ def _author_has(demand: Demand, authors: str) -> bool:
 
 def _copy_findings(
     loaded: LoadedTask, texts: AgentTexts, tests: dict[str, bytes], solution: dict[str, bytes]
-) -> Iterator[Finding]:
+) -> Iterator[AdmissionFinding]:
     digests = {blake3(data).hexdigest(): path for path, data in texts.image.items() if len(data) > 40}
     twins = {path: digests.get(blake3(data).hexdigest()) for path, data in sorted((tests | solution).items())}
     for path in sorted(solution):
@@ -187,7 +189,7 @@ def _deciding_files(loaded: LoadedTask) -> dict[str, bool]:
     return found
 
 
-def _dockerfile_findings(loaded: LoadedTask, path: str, text: str) -> Iterator[Finding]:
+def _dockerfile_findings(loaded: LoadedTask, path: str, text: str) -> Iterator[AdmissionFinding]:
     """Reports COPY and ADD lines whose source or target is named like a solution."""
     for match in _COPIES.finditer(text):
         if _NAMED_SOLUTION.search(match[1].strip()):
@@ -202,7 +204,7 @@ def _find_holder(run: str, texts: AgentTexts) -> str | None:
     return next((path for path, text in texts.image.items() if data in text), None)
 
 
-def _leak_findings(loaded: LoadedTask, texts: AgentTexts, file: ChangedFile) -> Iterator[Finding]:
+def _leak_findings(loaded: LoadedTask, texts: AgentTexts, file: ChangedFile) -> Iterator[AdmissionFinding]:
     pairs = _pairs(file)
     listed = next((path for path, data in texts.image.items() if pairs and all(p.search(data) for p in pairs)), None)
     if listed is not None and not any(all(p.search(k.encode()) for p in pairs) for k in texts.context):

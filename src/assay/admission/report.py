@@ -19,7 +19,7 @@ from assay.statistics import Interval, median_interval
 from assay.verdicts import SEPARATIONS
 
 from .config import AdmitConfig
-from .findings import SEVERITIES, Finding
+from .findings import SEVERITIES, AdmissionFinding
 from .probe import GROUPS
 from .probes import LEFT_OUT
 from .sensitivity import Sensitivity
@@ -228,7 +228,7 @@ def _task(task: TaskReport) -> list[str]:
     return [*lines, "", *_groups(task), *_sensitivity(task.sensitivity), *_difficulty(task)]
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: AdmissionFinding) -> str:
     where = f" `{_code(finding.probe)}`" if finding.probe else ""
     under = f" ({finding.verification})" if finding.verification else ""
     guess = ", a guess" if finding.heuristic else ""

@@ -17,7 +17,7 @@ from assay.gateway.interface import ModelRequest
 from assay.records import Evidence
 from assay.tasks import LoadedTask
 
-from .findings import Finding
+from .findings import AdmissionFinding
 from .probe import Probe
 from .probe_results import ProbeResult
 
@@ -123,7 +123,7 @@ def _tests(folder: Path) -> Iterator[Path]:
         yield from (p for p in top.rglob("*") if "__pycache__" not in p.parts)
 
 
-def review_findings(task: str, result: ProbeResult | None) -> list[Finding]:
+def review_findings(task: str, result: ProbeResult | None) -> list[AdmissionFinding]:
     """Returns the doubts as notes marked as heuristic."""
     if result is None:
         return []
@@ -131,10 +131,12 @@ def review_findings(task: str, result: ProbeResult | None) -> list[Finding]:
     if not said:
         why = result.ended or result.error or "no answer"
         text = f"the model's review gave nothing: {why}"
-        return [Finding("model-review", task, "review", "note", text, heuristic=True, evidence=(result.attempt,))]
+        return [
+            AdmissionFinding("model-review", task, "review", "note", text, heuristic=True, evidence=(result.attempt,))
+        ]
     doubts = msgspec.json.decode(said, type=Review).doubts
     return [
-        Finding(
+        AdmissionFinding(
             "model-review",
             task,
             "review",

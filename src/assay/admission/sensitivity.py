@@ -22,7 +22,7 @@ from assay.statistics import Interval, wilson
 
 from ._changes import ChangedFile, changed_files
 from ._mutations import STRUCTURAL, Mutation, generate_mutations
-from .findings import Finding
+from .findings import AdmissionFinding
 from .rewrites import Rewrite, unified
 
 _WORD = re.compile(r"\w+")
@@ -30,7 +30,7 @@ WEAK_BELOW = 0.9
 """A rejection rate whose whole interval lies below this is a finding."""
 
 
-class Comparison(msgspec.Struct, frozen=True, omit_defaults=True):
+class MutantComparison(msgspec.Struct, frozen=True, omit_defaults=True):
     """Result of comparing a mutant with the solution, without the verifier."""
 
     behaviour: Literal["changed", "same", "undecided"]
@@ -50,7 +50,7 @@ class MutantRow(msgspec.Struct, frozen=True):
     outcome: str | None
     """The verifier's: `pass`, `fail`, `unknown`, `error`; None where the attempt itself broke."""
     attempt: str | None = None
-    comparison: Comparison | None = None
+    comparison: MutantComparison | None = None
     """For survivors; None without a comparison."""
 
 
@@ -198,7 +198,7 @@ def judge_mutants(rows: Iterable[MutantRow]) -> Sensitivity:
 
 
 def _survivor(row: MutantRow) -> Survivor:
-    seen, rewrite = row.comparison or Comparison("undecided"), row.rewrite
+    seen, rewrite = row.comparison or MutantComparison("undecided"), row.rewrite
     words: dict[str, Literal["changed", "equivalent", "undecided"]] = {"changed": "changed", "same": "equivalent"}
     judgement = words.get(seen.behaviour, "undecided")
     return Survivor(
@@ -206,10 +206,10 @@ def _survivor(row: MutantRow) -> Survivor:
     )
 
 
-def sensitivity_findings(task: str, sensitivity: Sensitivity) -> tuple[Finding, ...]:
+def sensitivity_findings(task: str, sensitivity: Sensitivity) -> tuple[AdmissionFinding, ...]:
     """Returns one finding for each survivor with changed behaviour, one for undecided survivors."""
     findings = [
-        Finding(
+        AdmissionFinding(
             kind="mutant-survived",
             task=task,
             probe=one.name,
@@ -229,9 +229,9 @@ def sensitivity_findings(task: str, sensitivity: Sensitivity) -> tuple[Finding, 
             f"read their differences ({names})"
         )
         evidence = tuple(one.diff for one in undecided[:8])
-        findings.append(Finding("mutants-undecided", task, None, "note", text, evidence=evidence))
+        findings.append(AdmissionFinding("mutants-undecided", task, None, "note", text, evidence=evidence))
     if sensitivity.best is not None and sensitivity.best_interval.high < WEAK_BELOW:
         low, high = sensitivity.best_interval
         text = f"the verifier rejects {sensitivity.best:.0%} of the changed solutions ({low:.0%} to {high:.0%}) at best"
-        findings.append(Finding("low-sensitivity", task, None, "weak", text, ("more tests",)))
+        findings.append(AdmissionFinding("low-sensitivity", task, None, "weak", text, ("more tests",)))
     return tuple(findings)

@@ -15,7 +15,7 @@ from assay.statistics import Interval, wilson
 from assay.verdicts import REWARD_OVERRULED, weakest
 
 from .difficulty import AgentRate, difficulty_findings
-from .findings import Finding
+from .findings import AdmissionFinding
 from .probe import SkippedProbe
 from .probe_results import ProbeResult
 from .probes import FIRST
@@ -113,7 +113,7 @@ class TaskReport(msgspec.Struct, frozen=True):
     task_digest: str
     admitted: dict[str, bool]
     """By verification."""
-    findings: tuple[Finding, ...]
+    findings: tuple[AdmissionFinding, ...]
     completeness: Completeness
     sensitivity: Sensitivity | None
     strictness: Strictness | None
@@ -158,7 +158,7 @@ class TaskEvidence(NamedTuple):
     sensitivity: Sensitivity | None = None
     difficulty: tuple[AgentRate, ...] = ()
     changed: tuple[str, ...] = ()
-    more: tuple[Finding, ...] = ()
+    more: tuple[AdmissionFinding, ...] = ()
     """Findings from other sources: strictness, instruction, review."""
 
 
@@ -202,11 +202,11 @@ def _apply_controls(observed: Sequence[ProbeResult]) -> tuple[ProbeResult, ...]:
     )
 
 
-def _is_admitted(findings: Iterable[Finding], verification: Verification) -> bool:
+def _is_admitted(findings: Iterable[AdmissionFinding], verification: Verification) -> bool:
     return not any(f.severity in BROKEN and f.verification in (None, verification) for f in findings)
 
 
-def _sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def _sort_findings(findings: Iterable[AdmissionFinding]) -> tuple[AdmissionFinding, ...]:
     order = {"hole": 0, "broken": 1, "weak": 2, "note": 3}
     return tuple(sorted(findings, key=lambda f: (order[f.severity], f.heuristic, f.kind, f.probe or "")))
 
@@ -236,14 +236,14 @@ def _completeness(evidence: TaskEvidence) -> Completeness:
     return Completeness(len(judged), passed, rate, wilson(failed, len(judged)), circumstances)
 
 
-def _oracle_findings(evidence: TaskEvidence) -> list[Finding]:
+def _oracle_findings(evidence: TaskEvidence) -> list[AdmissionFinding]:
     if not evidence.has_oracle:
         text = "the task has no reference solution: no attempt shows that the verifier can pass"
-        return [Finding("no-oracle", evidence.task, None, "broken", text, ("add solution/solve.sh",))]
+        return [AdmissionFinding("no-oracle", evidence.task, None, "broken", text, ("add solution/solve.sh",))]
     return [f for name in evidence.verifications if (f := _oracle_finding(evidence, name)) is not None]
 
 
-def _oracle_finding(evidence: TaskEvidence, verification: Verification) -> Finding | None:
+def _oracle_finding(evidence: TaskEvidence, verification: Verification) -> AdmissionFinding | None:
     ran = _plain_oracles(evidence, verification)
     judged = [o for o in ran if o.outcome is not None]
     bad = [o for o in judged if not o.passed]
@@ -251,18 +251,22 @@ def _oracle_finding(evidence: TaskEvidence, verification: Verification) -> Findi
     if not judged:
         cause = next((f"{o.broke}: {o.error}" for o in ran if o.broke is not None), "no attempt ended")
         text = f"the reference solution could not be judged: {cause}"
-        return Finding("oracle-not-judged", evidence.task, FIRST, "broken", text, (), False, verification, cited)
+        return AdmissionFinding(
+            "oracle-not-judged", evidence.task, FIRST, "broken", text, (), False, verification, cited
+        )
     if not bad:
         return None
     said = f"{bad[0].outcome}: {_cause(bad[0])}"
     if len(bad) == len(judged):
         text = f"the reference solution does not pass: {said}"
-        return Finding("oracle-fails", evidence.task, bad[0].probe, "broken", text, (), False, verification, cited)
+        return AdmissionFinding(
+            "oracle-fails", evidence.task, bad[0].probe, "broken", text, (), False, verification, cited
+        )
     low, high = wilson(len(bad), len(judged))
     text = (
         f"the reference solution fails {len(bad)} of {len(judged)} times ({low:.0%} to {high:.0%}), for example {said}"
     )
-    return Finding("oracle-flaky", evidence.task, bad[0].probe, "broken", text, (), False, verification, cited)
+    return AdmissionFinding("oracle-flaky", evidence.task, bad[0].probe, "broken", text, (), False, verification, cited)
 
 
 def _cause(one: ProbeResult) -> str:
@@ -271,7 +275,7 @@ def _cause(one: ProbeResult) -> str:
     return f"{reason}; the verifier's last line: {one.output}" if one.output and one.output not in reason else reason
 
 
-def _circumstance_findings(evidence: TaskEvidence) -> list[Finding]:
+def _circumstance_findings(evidence: TaskEvidence) -> list[AdmissionFinding]:
     if not any(o.passed for o in _plain_oracles(evidence, evidence.verifications[0])):
         return []
     findings = []
@@ -283,7 +287,7 @@ def _circumstance_findings(evidence: TaskEvidence) -> list[Finding]:
             text = f"the reference solution does not pass with {CIRCUMSTANCES[name]} ({one.outcome}: {_cause(one)})"
             closed = (f"do not depend on the {name.replace('-', ' ')}",)
             findings.append(
-                Finding(
+                AdmissionFinding(
                     "oracle-breaks-under", evidence.task, one.probe, "weak", text, closed, False, one.verification,
                     (one.attempt,),
                 )
@@ -309,7 +313,7 @@ def _skipped_circumstances(observed: Iterable[ProbeResult]) -> list[SkippedProbe
     return skipped
 
 
-def _paid_findings(evidence: TaskEvidence) -> list[Finding]:
+def _paid_findings(evidence: TaskEvidence) -> list[AdmissionFinding]:
     beside = {(name, o.verification): o for o in evidence.observed for name in (*o.covers, o.probe)}
     found = []
     for one in evidence.observed:
@@ -323,7 +327,7 @@ def _paid_findings(evidence: TaskEvidence) -> list[Finding]:
     return found
 
 
-def _paid_finding(task: str, one: ProbeResult, other: ProbeResult | None) -> Finding:
+def _paid_finding(task: str, one: ProbeResult, other: ProbeResult | None) -> AdmissionFinding:
     cheat = _CHEATS.get(one.probe)
     closed: list[str] = []
     contrast = ""
@@ -338,7 +342,7 @@ def _paid_finding(task: str, one: ProbeResult, other: ProbeResult | None) -> Fin
         about = f"{one.about} (together, no single one)" if one.members else one.about
         text = f"{about} is paid.{contrast}"
     kind = "cheat-passed" if one.group == "cheat" else "null-passed"
-    return Finding(
+    return AdmissionFinding(
         kind, task, one.probe, "hole", text, tuple(dict.fromkeys(closed)), False, one.verification, (one.attempt,)
     )
 
@@ -360,7 +364,7 @@ def _strictness(evidence: TaskEvidence) -> Strictness | None:
     return Strictness(len(ran), accepted, rejected, accepted / len(ran), wilson(accepted, len(ran)))
 
 
-def _broken_findings(evidence: TaskEvidence) -> list[Finding]:
+def _broken_findings(evidence: TaskEvidence) -> list[AdmissionFinding]:
     broke = [o for o in evidence.observed if o.outcome is None and o.group in ("null", "cheat")]
     if not broke:
         return []
@@ -370,10 +374,10 @@ def _broken_findings(evidence: TaskEvidence) -> list[Finding]:
     return [_not_judged(evidence.task, cause, ones) for cause, ones in causes.items()]
 
 
-def _not_judged(task: str, cause: str, broke: Sequence[ProbeResult]) -> Finding:
+def _not_judged(task: str, cause: str, broke: Sequence[ProbeResult]) -> AdmissionFinding:
     named = ", ".join(o.probe for o in broke[:8]) + (" ..." if len(broke) > 8 else "")
     text = f"{len(broke)} attempts broke before they could be judged ({named}): {cause}"
-    return Finding("not-judged", task, None, "note", text, evidence=tuple(o.attempt for o in broke[:20]))
+    return AdmissionFinding("not-judged", task, None, "note", text, evidence=tuple(o.attempt for o in broke[:20]))
 
 
 def _cost(observed: Sequence[ProbeResult]) -> Cost:

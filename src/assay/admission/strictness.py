@@ -25,7 +25,7 @@ from assay.code.textual import language_of
 from assay.records import Task
 
 from ._changes import ChangedFile, changed_files, changed_lines
-from .findings import Finding
+from .findings import AdmissionFinding
 from .rewrites import Rewrite, unified
 
 _ORDERED = re.compile(
@@ -194,7 +194,7 @@ def fixes_wording(instruction: str) -> bool:
     return _WORDED.search(instruction) is not None
 
 
-def strictness_findings(task: Task, rows: Iterable[VariantRow]) -> tuple[Finding, ...]:
+def strictness_findings(task: Task, rows: Iterable[VariantRow]) -> tuple[AdmissionFinding, ...]:
     """Returns one finding for each rejected variant.
 
     What the instruction may have asked for is a note: layout and wording where it speaks of them, an order of rows
@@ -210,7 +210,7 @@ def strictness_findings(task: Task, rows: Iterable[VariantRow]) -> tuple[Finding
         may_be_requested = operator == "csv-row-order" or (operator in _LAYOUT and fixes_wording(text))
         doubt = " The instruction may ask for that." if may_be_requested else ""
         findings.append(
-            Finding(
+            AdmissionFinding(
                 kind="variant-failed",
                 task=task.id,
                 probe=name,

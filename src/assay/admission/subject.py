@@ -20,13 +20,13 @@ from assay.tasks import LoadedTask
 from .bundles import uncleared
 from .config import AdmitConfig
 from .differential import DifferentialTester
-from .findings import Finding
+from .findings import AdmissionFinding
 from .knowledge import SolutionRecord, extract_knowledge
 from .probe import Probe, SkippedProbe
 from .probe_results import ProbeResult, collect_probe_results
 from .probes import FIRST, has_oracle, oracle_probes, plan_attempt, sandbox_probes, world_probes
 from .review import review_findings
-from .sensitivity import Comparison, MutantRow, Sensitivity, judge_mutants
+from .sensitivity import MutantComparison, MutantRow, Sensitivity, judge_mutants
 from .soundness import TaskEvidence
 from .strictness import VariantRow, strictness_findings
 from .worlds import collect_hooks
@@ -37,7 +37,7 @@ QUICK_LEAST_S, QUICK_TIMES = 2.0, 3.0
 """The same in a quick battery, where one hanging answer would double the duration."""
 
 
-class Subject:
+class AdmissionSubject:
     """A task and its probes, which grow from phase to phase in a deterministic way."""
 
     def __init__(self, loaded: LoadedTask, config: AdmitConfig) -> None:
@@ -46,8 +46,8 @@ class Subject:
         self.solution: SolutionRecord | None = None
         self.spec: WorkspaceSpec | None = None
         self.untried: list[SkippedProbe] = []
-        self.more: list[Finding] = []
-        self.comparisons: dict[str, Comparison] = {}
+        self.more: list[AdmissionFinding] = []
+        self.comparisons: dict[str, MutantComparison] = {}
         self._probes: list[Probe] = []
         self._later: list[Probe] = []
         """Rewrites that wait for the control."""
@@ -87,7 +87,7 @@ class Subject:
             if isinstance(exc, BoundaryError) and exc.name == "store":
                 raise
             text = f"the task cannot be set up: {exc}"
-            self.more.append(Finding("not-set-up", self.task, None, "broken", text))
+            self.more.append(AdmissionFinding("not-set-up", self.task, None, "broken", text))
             return
         for one in found:
             if isinstance(one, SkippedProbe):
@@ -157,19 +157,19 @@ class Subject:
                 if probe.rewrite is not None:
                     self.comparisons[probe.name] = await bench.compare(probe.rewrite)
 
-    def _compare_worlds(self, store: RunStore, survivors: Sequence[Probe]) -> dict[str, Comparison]:
+    def _compare_worlds(self, store: RunStore, survivors: Sequence[Probe]) -> dict[str, MutantComparison]:
         results = self.observed(store)
         right = results[FIRST].told.get("ended") if FIRST in results else None
         comparisons = {}
         for probe in survivors:
             wrong = results[probe.id].told.get("ended")
             if right is None or wrong is None:
-                comparisons[probe.name] = Comparison("undecided")
+                comparisons[probe.name] = MutantComparison("undecided")
             elif right == wrong:
-                comparisons[probe.name] = Comparison("same", "final state", "", 1)
+                comparisons[probe.name] = MutantComparison("same", "final state", "", 1)
             else:
                 witness = "the world ends in another state than the solution's"
-                comparisons[probe.name] = Comparison("changed", "final state", witness, 1)
+                comparisons[probe.name] = MutantComparison("changed", "final state", witness, 1)
         return comparisons
 
     def _mutants(self) -> list[Probe]:
@@ -194,7 +194,7 @@ class Subject:
             more=(*self.more, *self._strictness(results), *review_findings(self.task, results.get("review"))),
         )
 
-    def _strictness(self, results: dict[str, ProbeResult]) -> tuple[Finding, ...]:
+    def _strictness(self, results: dict[str, ProbeResult]) -> tuple[AdmissionFinding, ...]:
         rows = [
             VariantRow(probe.rewrite, results[probe.id].outcome, results[probe.id].attempt)
             for probe in self._probes

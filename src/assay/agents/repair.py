@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from assay.code.batches import Batch, Job, JobResult, RunOutcome, read_reply, write_request
+from assay.code.batches import Job, JobBatch, JobResult, RunOutcome, read_reply, write_request
 from assay.code.operators import apply
 from assay.environments.interface import Workspace
 from assay.environments.payload import FORKED_TESTS
@@ -215,7 +215,7 @@ class _Search:
 
     async def _run(self, jobs: Sequence[Job], message: str, *, warm: bool) -> tuple[JobResult, ...]:
         """Evaluates; jobs that the runner did not reach are missing at the end."""
-        batch = Batch(
+        batch = JobBatch(
             jobs=tuple(jobs),
             root=self._root,
             paths=(self._root, f"{self._root}/src"),

@@ -83,14 +83,14 @@ def compare(
             say(f"{missing} tasks were judged in only one of the two and are ignored")
 
 
-class Side(NamedTuple):
+class ComparedConfiguration(NamedTuple):
     """Task counts of one configuration."""
 
     name: str
     counts: tuple[TaskCount, ...]
 
 
-def load_side(root: Path, given: str) -> Side:
+def load_side(root: Path, given: str) -> ComparedConfiguration:
     """Loads the task counts of `RUN[:AGENT[:MODEL]]`. Raises `UserError` unless it selects one configuration."""
     from assay.statistics import count_by_task
 
@@ -108,7 +108,7 @@ def load_side(root: Path, given: str) -> Side:
         listed = ", ".join(f"{name}:{one}:{two}" for one, two in known) or "none: no attempt has ended"
         what = "is several configurations" if kinds else "is not a configuration of that run"
         raise UserError(f"{given!r} {what}; there are {listed}")
-    return Side(given, tuple(counts))
+    return ComparedConfiguration(given, tuple(counts))
 
 
 def flip_rows(pair: PairedComparison) -> list[dict[str, str]]:
@@ -132,7 +132,9 @@ def _retention_text(one: Robustness) -> str:
     return f"{one.ratio:.3f}" + ("" if ends is None else f" [{ends.low:.3f}, {ends.high:.3f}]")
 
 
-def _row(base: Side, other: Side, pair: PairedComparison, corrected: float) -> dict[str, str]:
+def _row(
+    base: ComparedConfiguration, other: ComparedConfiguration, pair: PairedComparison, corrected: float
+) -> dict[str, str]:
     cells: dict[str, Any] = {
         "candidate": other.name,
         "base": base.name,

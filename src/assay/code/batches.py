@@ -34,7 +34,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     """Additional CPU seconds, once a test of `give_up_on` has passed."""
 
 
-class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
+class JobBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Jobs for one runner, run one after another."""
 
     jobs: tuple[Job, ...]
@@ -89,7 +89,7 @@ class JobResult(msgspec.Struct, frozen=True, omit_defaults=True):
     cpu_s: float = 0.0
 
 
-def write_request(batch: Batch) -> bytes:
+def write_request(batch: JobBatch) -> bytes:
     """Encodes the batch for the runner."""
     return msgspec.json.encode(batch)
 

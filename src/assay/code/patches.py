@@ -24,7 +24,7 @@ class PatchError(ValueError):
     """The text is not an applicable unified diff; the message says where and why."""
 
 
-class Hunk(NamedTuple):
+class PatchHunk(NamedTuple):
     """Lines at the 1-based line `at`, with line ends, and their replacement."""
 
     at: int
@@ -37,7 +37,7 @@ class FilePatch(NamedTuple):
 
     old: str | None
     new: str | None
-    hunks: tuple[Hunk, ...]
+    hunks: tuple[PatchHunk, ...]
     executable: bool = False
 
 
@@ -77,7 +77,7 @@ def apply_patch(patch: FilePatch, before: str | None) -> str | None:
     return None if patch.new is None else text
 
 
-def _find_hunk(lines: Sequence[str], hunk: Hunk, done: int) -> int | None:
+def _find_hunk(lines: Sequence[str], hunk: PatchHunk, done: int) -> int | None:
     """Returns the index of a hunk's lines: at the stated line, else at the only match nearby."""
     before = list(hunk.before)
     stated = hunk.at - 1 if before else hunk.at
@@ -136,7 +136,7 @@ class _Reader:
     def _line(self) -> str:
         return self._lines[self._at].rstrip("\r\n")
 
-    def _hunks(self) -> Iterator[Hunk]:
+    def _hunks(self) -> Iterator[PatchHunk]:
         while self._at < len(self._lines) and self._line().startswith("@@"):
             found = _HUNK.match(self._line())
             if found is None:
@@ -145,7 +145,7 @@ class _Reader:
             counts = [int(found[2] or 1) if found[2] != "0" else 0, int(found[4] or 1) if found[4] != "0" else 0]
             yield self._hunk(int(found[1]), counts)
 
-    def _hunk(self, at: int, left: list[int]) -> Hunk:
+    def _hunk(self, at: int, left: list[int]) -> PatchHunk:
         before: list[str] = []
         after: list[str] = []
         last: tuple[list[str], ...] = ()
@@ -166,7 +166,7 @@ class _Reader:
             else:
                 raise PatchError(f"line {self._at + 1}: {line[:80]!r} is not a hunk line")
             self._at += 1
-        return Hunk(at, tuple(before), tuple(after))
+        return PatchHunk(at, tuple(before), tuple(after))
 
     def _next_is(self, text: str) -> bool:
         return self._at < len(self._lines) and self._line().startswith(text[:1])

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from assay.code.batches import Batch, Job, JobResult, read_reply, write_request
+from assay.code.batches import Job, JobBatch, JobResult, read_reply, write_request
 from assay.environments.interface import Backend, ResourceLimits, Snapshot, Workspace, WorkspaceSpec
 from assay.environments.payload import FORKED_TESTS
 from assay.environments.workspace.toolchain import HOME, PYTHON, ToolLayer
@@ -184,7 +184,7 @@ class Laboratory:
 
     async def _run_batch(self, workspace: Workspace, chunk: Sequence[Job], repetition: int, *, warm: bool) -> _Done:
         packages = tuple(f"{WORKSPACE}/{package}" for package in self._tree.packages)
-        batch = Batch(
+        batch = JobBatch(
             jobs=tuple(_placed(job) for job in chunk),
             root=WORKSPACE,
             paths=tuple(f"{WORKSPACE}/{root}".removesuffix("/.") for root in self._tree.roots),

@@ -16,7 +16,7 @@ import msgspec
 
 from assay.records import canonical_bytes
 from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
-from assay.tasks.harbor_config import AgentTable, EnvironmentTable, HarborTask, PackageTable, VerifierTable
+from assay.tasks.harbor_config import EnvironmentTable, HarborAgentTable, HarborTask, PackageTable, VerifierTable
 from assay.tasks.write import TaskDraft
 from assay.verify.calls import BRIDGED, CalledProgram, CallPlan, ProgramLanguage
 from assay.verify.calls_check import PLAN_FILE, REFERENCE_FOLDER
@@ -122,7 +122,7 @@ def draft_program_task(source: OpenedSource, parts: ProgramParts, identity: str,
     about = PackageTable(name=f"assay/{identity}", description=f"Write {one.name} in {called.language.name}")
     config = HarborTask(
         task=about,
-        agent=AgentTable(timeout_sec=TIMEOUT_S),
+        agent=HarborAgentTable(timeout_sec=TIMEOUT_S),
         verifier=VerifierTable(timeout_sec=TIMEOUT_S),
         environment=EnvironmentTable(memory_mb=2048, workdir=WORKSPACE, network_mode="no-network"),
     )

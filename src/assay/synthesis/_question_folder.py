@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from assay.code.excerpts import Excerpt
 from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
-from assay.tasks.harbor_config import AgentTable, EnvironmentTable, HarborTask, PackageTable, VerifierTable
+from assay.tasks.harbor_config import EnvironmentTable, HarborAgentTable, HarborTask, PackageTable, VerifierTable
 from assay.tasks.write import TaskDraft
 from assay.verify.answer_check import ANSWER_FILE, EXPECTED_FILE
 from assay.verify.calls import CallProgram
@@ -83,7 +83,7 @@ def draft_question(source: OpenedSource, question: Question, identity: str) -> T
     }
     config = HarborTask(
         task=PackageTable(name=f"assay/{identity}", description=f"Follow a call of {question.function.name}"),
-        agent=AgentTable(timeout_sec=TIMEOUT_S),
+        agent=HarborAgentTable(timeout_sec=TIMEOUT_S),
         verifier=VerifierTable(timeout_sec=TIMEOUT_S),
         environment=EnvironmentTable(memory_mb=1024, workdir=WORKSPACE, network_mode="no-network"),
     )

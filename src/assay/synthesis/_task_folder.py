@@ -21,7 +21,7 @@ import msgspec
 from assay.code.batches import RunOutcome
 from assay.environments.workspace.toolchain import PYTHON
 from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
-from assay.tasks.harbor_config import AgentTable, EnvironmentTable, HarborTask, PackageTable, VerifierTable
+from assay.tasks.harbor_config import EnvironmentTable, HarborAgentTable, HarborTask, PackageTable, VerifierTable
 from assay.tasks.write import TaskDraft, write_task
 from assay.verify.calls import span_fix
 from assay.verify.separation_plan import PLAN_PATH, encode_plan
@@ -175,7 +175,7 @@ def _fixes(tree: SourceTree, one: Candidate) -> list[dict[str, object]]:
 def _config(tree: SourceTree, identity: str) -> HarborTask:
     return HarborTask(
         task=PackageTable(name=f"assay/{identity}", description=f"Repair {tree.name}", keywords=("python", "repair")),
-        agent=AgentTable(timeout_sec=TIMEOUT_S),
+        agent=HarborAgentTable(timeout_sec=TIMEOUT_S),
         verifier=VerifierTable(timeout_sec=TIMEOUT_S),
         environment=EnvironmentTable(memory_mb=2048, workdir="/workspace", network_mode="no-network"),
     )

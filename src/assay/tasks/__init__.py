@@ -2,7 +2,7 @@
 
 from .assay_config import AssayTable, CheckTable, LimitsTable, WorkspaceTable
 from .families import TaskFamily, family_tasks, load_family
-from .findings import Finding, InvalidTask
+from .findings import InvalidTask, TaskFinding
 from .folder import task_digest
 from .harbor_config import HarborTask
 from .lint import lint_task
@@ -15,13 +15,13 @@ from .write import TaskDraft, write_task
 __all__ = [
     "AssayTable",
     "CheckTable",
-    "Finding",
     "HarborTask",
     "InvalidTask",
     "LimitsTable",
     "LoadedTask",
     "TaskDraft",
     "TaskFamily",
+    "TaskFinding",
     "TaskStep",
     "WorkspaceTable",
     "family_tasks",

@@ -19,7 +19,7 @@ SHOWN = 50
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
-class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+class TaskFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """A problem in a task folder: `error` (the task does not load), `warning` (doubtful) or `note`."""
 
     rule: str
@@ -48,7 +48,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 class InvalidTask(UserError):
     """A task folder that does not load. `findings` holds every error, `where` the folder."""
 
-    def __init__(self, where: str, findings: Sequence[Finding]) -> None:
+    def __init__(self, where: str, findings: Sequence[TaskFinding]) -> None:
         self.where = where
         self.findings = tuple(sorted(findings, key=lambda f: (_ORDER[f.severity], f.path, f.line or 0, f.field)))
         count = "1 problem" if len(self.findings) == 1 else f"{len(self.findings)} problems"
@@ -58,6 +58,6 @@ class InvalidTask(UserError):
         super().__init__("\n".join(lines))
 
 
-def errors_of(findings: Sequence[Finding]) -> list[Finding]:
+def errors_of(findings: Sequence[TaskFinding]) -> list[TaskFinding]:
     """Returns the errors among the findings."""
     return [finding for finding in findings if finding.severity == "error"]

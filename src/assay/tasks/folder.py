@@ -24,7 +24,7 @@ from blake3 import blake3
 from assay.errors import UserError
 from assay.records import DIGEST_PREFIX
 
-from .findings import Finding, InvalidTask
+from .findings import InvalidTask, TaskFinding
 
 FILES = ("README.md", "instruction.md", "task.toml", "trajectory.json")
 FOLDERS = ("environment", "solution", "steps", "tests")
@@ -36,7 +36,7 @@ ENTRY_LIMIT = 200_000
 DEPTH_LIMIT = 64
 
 
-class Entry(NamedTuple):
+class TaskEntry(NamedTuple):
     """A file or link of the task. `path` is relative, POSIX."""
 
     path: str
@@ -51,11 +51,11 @@ class Tree(NamedTuple):
     """Sorted entries and folders of a task, with findings on them."""
 
     root: Path
-    entries: tuple[Entry, ...]
+    entries: tuple[TaskEntry, ...]
     paths: frozenset[str]
     """Of the entries."""
     folders: frozenset[str]
-    findings: tuple[Finding, ...]
+    findings: tuple[TaskFinding, ...]
 
     def has_file(self, path: str) -> bool:
         """Returns whether a regular file, or a link to one inside the task, has this path."""
@@ -76,9 +76,9 @@ def require_folder(path: Path) -> None:
 def scan(folder: Path) -> Tree:
     """Lists the contents of a task. Raises `UserError` where the folder cannot be listed."""
     root = folder.resolve()
-    entries: list[Entry] = []
+    entries: list[TaskEntry] = []
     folders: set[str] = set()
-    findings: list[Finding] = []
+    findings: list[TaskFinding] = []
     try:
         for entry in _walk(root, "", 0):
             if len(entries) > ENTRY_LIMIT:
@@ -106,7 +106,7 @@ def _walk(root: Path, at: str, depth: int) -> Iterator[os.DirEntry[str]]:
 
 
 def _sort_in(
-    root: Path, entry: os.DirEntry[str], entries: list[Entry], folders: set[str], findings: list[Finding]
+    root: Path, entry: os.DirEntry[str], entries: list[TaskEntry], folders: set[str], findings: list[TaskFinding]
 ) -> None:
     path = Path(entry.path).relative_to(root).as_posix()
     status = entry.stat(follow_symlinks=False)
@@ -117,13 +117,13 @@ def _sort_in(
         wrong = _wrong_link(root, root / path, target)
         if wrong:
             findings.append(_finding(path, f"is a link to {target!r}, {wrong}", "copy what it means into the task"))
-        entries.append(Entry(path, "link", False, 0, target))
+        entries.append(TaskEntry(path, "link", False, 0, target))
     elif stat.S_ISDIR(status.st_mode):
         folders.add(path)
         if path.count("/") >= DEPTH_LIMIT:
             findings.append(_finding(path, f"lies more than {DEPTH_LIMIT} folders deep", "flatten the task"))
     elif stat.S_ISREG(status.st_mode):
-        entries.append(Entry(path, "file", bool(status.st_mode & 0o111), status.st_size))
+        entries.append(TaskEntry(path, "file", bool(status.st_mode & 0o111), status.st_size))
     else:
         findings.append(_finding(path, "is a device, pipe or socket", "remove it; a task holds files and folders"))
 
@@ -150,25 +150,25 @@ def _wrong_link(root: Path, link: Path, target: str) -> str:
     return ""
 
 
-def _finding(path: str, message: str, fix: str) -> Finding:
-    return Finding("unsafe-file", "error", path, message, fix)
+def _finding(path: str, message: str, fix: str) -> TaskFinding:
+    return TaskFinding("unsafe-file", "error", path, message, fix)
 
 
-def read_text(tree: Tree, path: str) -> str | Finding:
+def read_text(tree: Tree, path: str) -> str | TaskFinding:
     """Returns a text file of the task, at most `TEXT_LIMIT` bytes of UTF-8; else a finding."""
     try:
         with (tree.root / path).open("rb") as file:
             data = file.read(TEXT_LIMIT + 1)
     except OSError as exc:
-        return Finding("unreadable", "error", path, f"cannot be read: {exc.strerror}", "check its permissions")
+        return TaskFinding("unreadable", "error", path, f"cannot be read: {exc.strerror}", "check its permissions")
     if len(data) > TEXT_LIMIT:
         message = f"is larger than {TEXT_LIMIT // 1024} KiB"
-        return Finding("too-large", "error", path, message, "move long material into environment/")
+        return TaskFinding("too-large", "error", path, message, "move long material into environment/")
     try:
         return data.decode()
     except UnicodeDecodeError as exc:
         message = f"is not UTF-8 at byte {exc.start}"
-        return Finding("not-text", "error", path, message, "save it as UTF-8")
+        return TaskFinding("not-text", "error", path, message, "save it as UTF-8")
 
 
 def task_digest(folder: Path) -> str:

@@ -103,7 +103,7 @@ class EnvironmentTable(msgspec.Struct, frozen=True, omit_defaults=True):
     allowed_hosts: Hosts | None = None
 
 
-class AgentTable(msgspec.Struct, frozen=True, omit_defaults=True):
+class HarborAgentTable(msgspec.Struct, frozen=True, omit_defaults=True):
     """`[agent]`: the phase in which the agent acts."""
 
     timeout_sec: Seconds | None = None
@@ -158,7 +158,7 @@ class StepTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
     name: Annotated[str, Meta(examples=['"first"'])]
     """A folder's name under `steps/`."""
-    agent: AgentTable = AgentTable()
+    agent: HarborAgentTable = HarborAgentTable()
     verifier: VerifierTable = VerifierTable()
     min_reward: float | dict[str, float] | None = None
     """Below it, the steps that follow are not run: of the reward `reward`, or of each named one."""
@@ -177,7 +177,7 @@ class HarborTask(msgspec.Struct, frozen=True, omit_defaults=True):
     task: PackageTable | None = None
     metadata: dict[str, Any] = {}
     """Free; `[metadata.assay]` is ours."""
-    agent: AgentTable = AgentTable()
+    agent: HarborAgentTable = HarborAgentTable()
     verifier: VerifierTable = VerifierTable()
     environment: EnvironmentTable = EnvironmentTable()
     solution: SolutionTable = SolutionTable()

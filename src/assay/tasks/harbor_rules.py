@@ -14,9 +14,9 @@ from typing import Any
 
 from .harbor_config import (
     SCHEMA_VERSIONS,
-    AgentTable,
     Artifact,
     EnvironmentTable,
+    HarborAgentTable,
     HarborTask,
     McpServer,
     StepTable,
@@ -196,7 +196,7 @@ def _environment(table: EnvironmentTable, at: str) -> Found:
         yield from _mcp(server, f"{at}.mcp_servers[{index}]")
 
 
-def _phase(table: AgentTable | VerifierTable | EnvironmentTable, at: str) -> Found:
+def _phase(table: HarborAgentTable | VerifierTable | EnvironmentTable, at: str) -> Found:
     """Yields misfits of network fields and of the user, which every phase has."""
     hosts = table.allowed_hosts
     if hosts is not None and table.network_mode != "allowlist":

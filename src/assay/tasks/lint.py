@@ -15,10 +15,10 @@ import msgspec
 from assay.errors import UserError
 
 from .assay_rules import is_pinned
-from .findings import Finding
+from .findings import TaskFinding
 from .folder import file_digest, read_text, require_folder
 from .harbor_config import Artifact, HarborTask
-from .parts import Parts, StepParts, read_folder, verifier_of
+from .parts import StepParts, TaskParts, read_folder, verifier_of
 from .toml_source import line_of
 
 _INSTALL = re.compile(r"\b(?:pip3?|uv|npm|apt|apt-get|apk|dnf|yum|conda)\s+(?:pip\s+)?(?:install|add|i)\b|\buvx\b")
@@ -28,10 +28,10 @@ _FROM_OUTPUT = re.compile(r"\b([A-Za-z_]\w*)=[\"']?(?:\$\(|`)")
 _ARITHMETIC = re.compile(r"\[\[(.*?-(?:eq|ne|lt|le|gt|ge)\b.*?)\]\]|\(\((.*?)\)\)|\blet\s+(.*)")
 _REWARD = re.compile(r"reward\.(?:txt|json)")
 _LOGS = (PurePosixPath("/logs/verifier"), PurePosixPath("/logs/agent"))
-Found = Iterator[Finding]
+Found = Iterator[TaskFinding]
 
 
-def lint_task(folder: Path) -> tuple[Finding, ...]:
+def lint_task(folder: Path) -> tuple[TaskFinding, ...]:
     """Returns all findings on a task folder, errors first.
 
     Raises:
@@ -52,11 +52,11 @@ def lint_task(folder: Path) -> tuple[Finding, ...]:
     return tuple(sorted(unique, key=lambda f: (order[f.severity], f.path, f.line or 0, f.field, f.rule)))
 
 
-def _raised(finding: Finding) -> Finding:
+def _raised(finding: TaskFinding) -> TaskFinding:
     return msgspec.structs.replace(finding, severity="error") if finding.rule == "unknown-key" else finding
 
 
-def _scripts(parts: Parts) -> Iterator[tuple[str, str, StepParts]]:
+def _scripts(parts: TaskParts) -> Iterator[tuple[str, str, StepParts]]:
     for step in parts.steps:
         if step.tests is not None:
             text = read_text(parts.tree, f"{step.tests}/test.sh")
@@ -64,17 +64,17 @@ def _scripts(parts: Parts) -> Iterator[tuple[str, str, StepParts]]:
                 yield f"{step.tests}/test.sh", text, step
 
 
-def _rewards(parts: Parts, _: HarborTask) -> Found:
+def _rewards(parts: TaskParts, _: HarborTask) -> Found:
     for path, text, step in _scripts(parts):
         names = [path, *(e.path for e in parts.tree.entries if e.path.startswith(f"{step.tests}/"))]
         texts = [text, *(t for name in names if isinstance(t := read_text(parts.tree, name), str))]
         if parts.assay.checks or any(_REWARD.search(t) for t in texts):
             continue
         message = "nothing here mentions reward.txt or reward.json"
-        yield Finding("no-reward", "warning", path, message, "write the reward to /logs/verifier/reward.txt")
+        yield TaskFinding("no-reward", "warning", path, message, "write the reward to /logs/verifier/reward.txt")
 
 
-def _script_lines(parts: Parts, _: HarborTask) -> Found:
+def _script_lines(parts: TaskParts, _: HarborTask) -> Found:
     for path, text, _step in _scripts(parts):
         for number, line in enumerate(text.splitlines(), start=1):
             if line.lstrip().startswith("#") or len(line) > 4096:
@@ -82,13 +82,15 @@ def _script_lines(parts: Parts, _: HarborTask) -> Found:
             if _INSTALL.search(line):
                 fix = "name it in [metadata.assay.environment].requirements, or install it in a Dockerfile"
                 message = "installs packages while judging, where there is no network by default"
-                yield Finding("verifier-install", "warning", path, message, fix, line=number)
+                yield TaskFinding("verifier-install", "warning", path, message, fix, line=number)
             elif _DOWNLOAD.search(line):
                 message = "downloads while judging; the verdict then depends on a remote server"
-                yield Finding("verifier-download", "warning", path, message, "put the file into tests/", line=number)
+                yield TaskFinding(
+                    "verifier-download", "warning", path, message, "put the file into tests/", line=number
+                )
 
 
-def _evaluated_output(parts: Parts, _: HarborTask) -> Found:
+def _evaluated_output(parts: TaskParts, _: HarborTask) -> Found:
     """Reports a script that evaluates the output of a judged program, which runs it as code."""
     apart = any(check.parameters.get("programs") for check in parts.assay.checks)
     for path, text, _step in _scripts(parts):
@@ -99,27 +101,27 @@ def _evaluated_output(parts: Parts, _: HarborTask) -> Found:
             if used:
                 message = f"evaluates ${used[0]} as arithmetic: bash runs commands that a judged program printed there"
                 fix = f'compare it as text: [ "${used[0]}" = 12 ]'
-                yield Finding("evaluated-output", "warning", path, message, fix, line=number)
+                yield TaskFinding("evaluated-output", "warning", path, message, fix, line=number)
 
 
-def _line_ends(parts: Parts, _: HarborTask) -> Found:
+def _line_ends(parts: TaskParts, _: HarborTask) -> Found:
     for entry in parts.tree.entries:
         if entry.kind == "file" and entry.path.endswith((".sh", "Dockerfile")) and entry.size <= 1 << 20:
             with (parts.tree.root / entry.path).open("rb") as file:
                 if b"\r\n" in file.read():
                     message = "has Windows line ends; shells read the carriage return as part of the command"
-                    yield Finding("line-ends", "error", entry.path, message, "save it with Unix line ends")
+                    yield TaskFinding("line-ends", "error", entry.path, message, "save it with Unix line ends")
 
 
-def _oracle(parts: Parts, _: HarborTask) -> Found:
+def _oracle(parts: TaskParts, _: HarborTask) -> Found:
     for step in parts.steps:
         if step.solution is None:
             at = f"steps/{step.name}/" if step.name else ""
             message = "is missing, so nothing shows that the task can be solved"
-            yield Finding("no-oracle", "warning", f"{at}solution/solve.sh", message, "write a reference solution")
+            yield TaskFinding("no-oracle", "warning", f"{at}solution/solve.sh", message, "write a reference solution")
 
 
-def _limits(parts: Parts, config: HarborTask) -> Found:
+def _limits(parts: TaskParts, config: HarborTask) -> Found:
     text = _toml(parts)
     for index, step in enumerate(config.steps or (None,)):
         own = step.agent.timeout_sec if step else None
@@ -127,34 +129,34 @@ def _limits(parts: Parts, config: HarborTask) -> Found:
             field = f"steps[{index}].agent.timeout_sec" if step else "agent.timeout_sec"
             message = "is not given, so the agent may act for ever"
             line = line_of(text, field)
-            yield Finding("no-timeout", "note", "task.toml", message, "write for example 600", field, line)
+            yield TaskFinding("no-timeout", "note", "task.toml", message, "write for example 600", field, line)
     if config.environment.network_mode is None and config.agent.network_mode is None:
         message = "is not given: Harbor gives the public network then, Assay none"
         fix = 'write "no-network" or "public"; or ask for Harbor\'s with [metadata.assay] harbor_literal = ["network"]'
-        yield Finding("network-unstated", "note", "task.toml", message, fix, "environment.network_mode")
+        yield TaskFinding("network-unstated", "note", "task.toml", message, fix, "environment.network_mode")
 
 
-def _toml(parts: Parts) -> str:
+def _toml(parts: TaskParts) -> str:
     text = read_text(parts.tree, "task.toml")
     return text if isinstance(text, str) else ""
 
 
-def _image(parts: Parts, config: HarborTask) -> Found:
+def _image(parts: TaskParts, config: HarborTask) -> Found:
     image = config.environment.docker_image
     built = parts.tree.has_file("environment/Dockerfile")
     if image is None and "environment" not in parts.tree.folders:
         message = "is missing, and no docker_image is named; Harbor refuses such a task"
-        yield Finding("no-environment", "warning", "environment", message, "add environment/Dockerfile")
+        yield TaskFinding("no-environment", "warning", "environment", message, "add environment/Dockerfile")
     if image is not None and built:
         message = "is built by Assay, while Harbor takes docker_image"
-        yield Finding("image-twice", "note", "environment/Dockerfile", message, "keep one of the two")
+        yield TaskFinding("image-twice", "note", "environment/Dockerfile", message, "keep one of the two")
     if image is not None and "@sha256:" not in image:
         message = f"{image!r} may mean another image tomorrow"
         fix = "add the digest, as in name@sha256:..."
-        yield Finding("unpinned-image", "note", "task.toml", message, fix, "environment.docker_image")
+        yield TaskFinding("unpinned-image", "note", "task.toml", message, fix, "environment.docker_image")
 
 
-def _dockerfiles(parts: Parts, _: HarborTask) -> Found:
+def _dockerfiles(parts: TaskParts, _: HarborTask) -> Found:
     for entry in parts.tree.entries:
         if entry.path.rpartition("/")[2] != "Dockerfile":
             continue
@@ -164,7 +166,7 @@ def _dockerfiles(parts: Parts, _: HarborTask) -> Found:
             if loose:
                 message = f"installs {', '.join(loose)} without a version"
                 fix = f"write {loose[0]}==VERSION"
-                yield Finding("unpinned-package", "warning", entry.path, message, fix, line=number)
+                yield TaskFinding("unpinned-package", "warning", entry.path, message, fix, line=number)
 
 
 def _packages(line: str) -> list[str]:
@@ -176,7 +178,7 @@ def _packages(line: str) -> list[str]:
     return [w for w in words if re.fullmatch(r"[A-Za-z][A-Za-z0-9._\[\],<>=!~*-]*", w)]
 
 
-def _leaks(parts: Parts, _: HarborTask) -> Found:
+def _leaks(parts: TaskParts, _: HarborTask) -> Found:
     """Reports files of the solution or the tests that the agent can read too."""
     files = [e for e in parts.tree.entries if e.kind == "file" and e.size > 64 and "/" in e.path]
     given = [e for e in files if _is_agent_file(e.path)]
@@ -189,7 +191,7 @@ def _leaks(parts: Parts, _: HarborTask) -> Found:
         other = hidden.get(file_digest(parts.tree.root / entry.path)) if entry.size in shared else None
         if other:
             message = f"is the same file as {other}, which the agent must not see"
-            yield Finding("leak", "warning", entry.path, message, "remove it from what the agent is given")
+            yield TaskFinding("leak", "warning", entry.path, message, "remove it from what the agent is given")
 
 
 def _is_agent_file(path: str) -> bool:
@@ -197,18 +199,18 @@ def _is_agent_file(path: str) -> bool:
     return parts[0] == "environment" or (parts[0] == "steps" and len(parts) > 2 and parts[2] == "workdir")
 
 
-def _leftovers(parts: Parts, _: HarborTask) -> Found:
+def _leftovers(parts: TaskParts, _: HarborTask) -> Found:
     for entry in parts.tree.entries:
         name = entry.path.rpartition("/")[2]
         if name.endswith((".pyc", ".pyo")):
             message = "is compiled Python, which is executed in place of its source and changes the task's digest"
-            yield Finding("bytecode", "warning", entry.path, message, "remove it; find . -name __pycache__")
+            yield TaskFinding("bytecode", "warning", entry.path, message, "remove it; find . -name __pycache__")
         if name == ".harborignore":
             message = "hides files from Harbor only; here all of the folder belongs to the task"
-            yield Finding("ignore-file", "warning", entry.path, message, "remove the files that it names")
+            yield TaskFinding("ignore-file", "warning", entry.path, message, "remove the files that it names")
 
 
-def _artifact_rules(parts: Parts, config: HarborTask) -> Found:
+def _artifact_rules(parts: TaskParts, config: HarborTask) -> Found:
     separate = verifier_of(config, config.steps[0] if config.steps else None)[0] == "separate"
     listed = [(f"artifacts[{i}]", a) for i, a in enumerate(config.artifacts)]
     for index, step in enumerate(config.steps):
@@ -221,15 +223,15 @@ def _artifact_rules(parts: Parts, config: HarborTask) -> Found:
         if separate and any(source.is_relative_to(p) or p.is_relative_to(source) for p in _LOGS):
             message = f"{artifact.source!r} overlaps the logs, which are no artifacts"
             line = line_of(text, field)
-            yield Finding("artifact-logs", "warning", "task.toml", message, "choose another folder", field, line)
+            yield TaskFinding("artifact-logs", "warning", "task.toml", message, "choose another folder", field, line)
         target = (artifact.destination or artifact.source).strip("/")
         if declared.setdefault(target, artifact.source) != artifact.source:
             message = f"is kept as {target!r}, and so is {declared[target]!r}; only the first will be"
             line = line_of(text, field)
-            yield Finding("artifact-overlap", "warning", "task.toml", message, "give it a destination", field, line)
+            yield TaskFinding("artifact-overlap", "warning", "task.toml", message, "give it a destination", field, line)
 
 
-def _separate(parts: Parts, config: HarborTask) -> Found:
+def _separate(parts: TaskParts, config: HarborTask) -> Found:
     """Reports files that a separate verifier cannot see: it receives artifacts alone."""
     for index, step in enumerate(config.steps or (None,)):
         mode, _ = verifier_of(config, step)
@@ -238,10 +240,10 @@ def _separate(parts: Parts, config: HarborTask) -> Found:
             field = f"steps[{index}].artifacts" if step else "artifacts"
             message = "is empty, and a separate verifier sees artifacts and /logs/artifacts alone"
             fix = "list what the tests look at"
-            yield Finding("no-artifacts", "note", "task.toml", message, fix, field, line_of(_toml(parts), field))
+            yield TaskFinding("no-artifacts", "note", "task.toml", message, fix, field, line_of(_toml(parts), field))
 
 
-_RULES: tuple[Callable[[Parts, HarborTask], Found], ...] = (
+_RULES: tuple[Callable[[TaskParts, HarborTask], Found], ...] = (
     _rewards,
     _script_lines,
     _evaluated_output,

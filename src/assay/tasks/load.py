@@ -14,11 +14,11 @@ import msgspec
 from assay.errors import UserError
 from assay.records import Check, Limits, Oracle, Task
 
-from .findings import Finding, InvalidTask, errors_of
+from .findings import InvalidTask, TaskFinding, errors_of
 from .folder import require_folder, tree_digest
 from .harbor_config import HarborTask, StepTable
 from .mapping import artifacts_of, limits_of, network_of, oracle_of, script_check, to_task
-from .parts import Parts, StepParts, read_folder
+from .parts import StepParts, TaskParts, read_folder
 
 
 class TaskStep(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class LoadedTask(NamedTuple):
     task: Task
     folder: Path | None
     steps: tuple[TaskStep, ...] = ()
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[TaskFinding, ...] = ()
 
 
 def load_task(folder: Path) -> LoadedTask:
@@ -71,13 +71,13 @@ def load_task(folder: Path) -> LoadedTask:
     return LoadedTask(task, parts.tree.root, steps, tuple(f for f in parts.findings if f.severity == "warning"))
 
 
-def _steps(parts: Parts, config: HarborTask) -> tuple[TaskStep, ...]:
+def _steps(parts: TaskParts, config: HarborTask) -> tuple[TaskStep, ...]:
     if not config.steps:
         return (_step(parts, config, parts.steps[0], StepTable("", config.agent, config.verifier)),)
     return tuple(_step(parts, config, part, step) for part, step in zip(parts.steps, config.steps, strict=True))
 
 
-def _step(parts: Parts, config: HarborTask, part: StepParts, step: StepTable) -> TaskStep:
+def _step(parts: TaskParts, config: HarborTask, part: StepParts, step: StepTable) -> TaskStep:
     phase = step.agent if step.agent.network_mode is not None else config.agent
     agent = msgspec.structs.replace(
         phase,

@@ -26,14 +26,14 @@ from assay.records import Check, EnvironmentSpec, Limits, Oracle, Task
 
 from .assay_config import AssayTable, CheckTable
 from .folder import Tree
-from .harbor_config import AgentTable, Artifact, EnvironmentTable, HarborTask, StepTable, VerifierTable
-from .parts import Parts, StepParts, verifier_of
+from .harbor_config import Artifact, EnvironmentTable, HarborAgentTable, HarborTask, StepTable, VerifierTable
+from .parts import StepParts, TaskParts, verifier_of
 
 VERIFIER_TIMEOUT_S = 600.0
 WORKSPACE_KEYS = ("processes", "file_mb", "open_files", "tmp_mb", "masks", "requirements", "masked_packages")
 
 
-def to_task(parts: Parts, config: HarborTask, digest: str) -> Task:
+def to_task(parts: TaskParts, config: HarborTask, digest: str) -> Task:
     """Returns the task. `parts` must hold no error."""
     assay = parts.assay
     package = config.task
@@ -62,7 +62,7 @@ def _our_check(table: CheckTable, script: Check) -> Check:
     return Check(table.name, table.kind, {**script.parameters, **given} if table.kind == "script" else given)
 
 
-def _oracle(parts: Parts, config: HarborTask) -> Oracle | None:
+def _oracle(parts: TaskParts, config: HarborTask) -> Oracle | None:
     """Returns the reference solution; for a task with steps, all of theirs in order, run from `steps/`."""
     if not config.steps:
         return oracle_of(parts.tree, parts.steps[0].solution, config)
@@ -75,7 +75,7 @@ def _oracle(parts: Parts, config: HarborTask) -> Oracle | None:
     return Oracle(("/bin/sh", "-c", " && ".join(commands)), "steps", dict(config.solution.env))
 
 
-def _instruction(parts: Parts) -> str:
+def _instruction(parts: TaskParts) -> str:
     """Returns the instruction; for a task with steps, all of them in order."""
     if len(parts.steps) == 1:
         return parts.steps[0].instruction
@@ -83,7 +83,7 @@ def _instruction(parts: Parts) -> str:
     return "\n\n".join(f"Step {n} of {count}\n\n{s.instruction.strip()}" for n, s in enumerate(parts.steps, start=1))
 
 
-def limits_of(agent: AgentTable, assay: AssayTable) -> Limits:
+def limits_of(agent: HarborAgentTable, assay: AssayTable) -> Limits:
     """Returns the limits of an attempt, or of a step's share of it."""
     ours = assay.limits
     return Limits(
@@ -120,7 +120,7 @@ def _set(**values: object) -> dict[str, Any]:
 
 
 def network_of(
-    phase: AgentTable | VerifierTable | EnvironmentTable, environment: EnvironmentTable, assay: AssayTable
+    phase: HarborAgentTable | VerifierTable | EnvironmentTable, environment: EnvironmentTable, assay: AssayTable
 ) -> dict[str, Any]:
     """Returns `network_mode`, `network_stated` and `allowed_hosts` of a phase: its own, its environment's, or the
     default."""
@@ -156,7 +156,7 @@ def _whole(record: msgspec.Struct | None) -> dict[str, Any] | None:
     return None if record is None else msgspec.to_builtins(msgspec.structs.asdict(record))
 
 
-def _environment(parts: Parts, config: HarborTask) -> dict[str, Any]:
+def _environment(parts: TaskParts, config: HarborTask) -> dict[str, Any]:
     ours = parts.assay.environment
     folder = "environment" if parts.tree.has_file("environment/Dockerfile") else None
     return {
@@ -180,7 +180,7 @@ def artifacts_of(entries: tuple[str | Artifact, ...]) -> list[dict[str, Any]]:
     return [_set(source=e) if isinstance(e, str) else _set(**msgspec.structs.asdict(e)) for e in entries]
 
 
-def script_check(parts: Parts, config: HarborTask, part: StepParts, step: StepTable | None) -> Check:
+def script_check(parts: TaskParts, config: HarborTask, part: StepParts, step: StepTable | None) -> Check:
     """Returns Harbor's check: a test script and its reward file; a step's settings override the task's."""
     mode, environment = verifier_of(config, step)
     whole = config.verifier
@@ -204,7 +204,9 @@ def script_check(parts: Parts, config: HarborTask, part: StepParts, step: StepTa
     return Check(f"tests/{part.name}" if part.name else "tests", "script", parameters)
 
 
-def _verifier_environment(parts: Parts, environment: EnvironmentTable | None, part: StepParts) -> dict[str, Any] | None:
+def _verifier_environment(
+    parts: TaskParts, environment: EnvironmentTable | None, part: StepParts
+) -> dict[str, Any] | None:
     folders = [f"steps/{part.name}/tests", "tests"] if part.name else ["tests"]
     built = next((f for f in folders if parts.tree.has_file(f"{f}/Dockerfile")), None)
     if environment is None and built is None:

@@ -1,7 +1,7 @@
 """A task folder that was read: its configuration, its texts, and the parts of each of its steps.
 
 `read_folder` does all reading and all finding of faults; `mapping` turns the result into a `records.Task`, `lint`
-adds advice. The invariant: with no error among the findings, every path named in `Parts` exists inside the folder.
+adds advice. The invariant: with no error among the findings, every path named in `TaskParts` exists inside the folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from .assay_config import AssayTable
 from .assay_rules import check_assay_rules
-from .findings import Finding
+from .findings import TaskFinding
 from .folder import Tree, read_text, scan
 from .harbor_config import EnvironmentTable, HarborTask, StepTable, VerifierTable
 from .harbor_rules import check_rules, is_step_name, upgrade_deprecated
@@ -42,20 +42,20 @@ class StepParts(NamedTuple):
     """Prior context of the agent."""
 
 
-class Parts(NamedTuple):
+class TaskParts(NamedTuple):
     """Contents of a task folder. `config` is None where `task.toml` is invalid."""
 
     tree: Tree
     config: HarborTask | None
     assay: AssayTable
     steps: tuple[StepParts, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[TaskFinding, ...]
 
 
 class _Report:
     def __init__(self, text: str) -> None:
         self._lines = Lines(text)
-        self.findings: list[Finding] = []
+        self.findings: list[TaskFinding] = []
         self._counts: Counter[str] = Counter()
 
     def add(self, rule: str, misfit: Misfit, severity: str = "error") -> None:
@@ -65,7 +65,7 @@ class _Report:
             return
         line = self._lines.of(misfit.field)
         level: Any = severity
-        self.findings.append(Finding(rule, level, "task.toml", misfit.message, misfit.fix, misfit.field, line))
+        self.findings.append(TaskFinding(rule, level, "task.toml", misfit.message, misfit.fix, misfit.field, line))
 
     def shape(self, misfit: Misfit) -> None:
         """Adds a misfit from `read_record`: Harbor tolerates unknown keys, `[metadata.assay]` does not."""
@@ -80,30 +80,32 @@ class _Report:
                 self.add("invalid-value", misfit)
 
 
-def read_folder(folder: Path) -> Parts:
+def read_folder(folder: Path) -> TaskParts:
     """Reads a task folder and finds all faults. Raises `UserError` only where the folder cannot be listed."""
     tree = scan(folder)
     findings = list(tree.findings)
     if not tree.has_file("task.toml"):
         message = "is missing"
-        findings.append(Finding("missing-file", "error", "task.toml", message, "add it, or name a folder that has one"))
-        return Parts(tree, None, AssayTable(), (), tuple(findings))
+        findings.append(
+            TaskFinding("missing-file", "error", "task.toml", message, "add it, or name a folder that has one")
+        )
+        return TaskParts(tree, None, AssayTable(), (), tuple(findings))
     text = "" if findings else read_text(tree, "task.toml")
-    if findings or isinstance(text, Finding):
-        more = (text,) if isinstance(text, Finding) else ()
-        return Parts(tree, None, AssayTable(), (), (*findings, *more))
+    if findings or isinstance(text, TaskFinding):
+        more = (text,) if isinstance(text, TaskFinding) else ()
+        return TaskParts(tree, None, AssayTable(), (), (*findings, *more))
     data = parse_toml(text, "task.toml")
-    if isinstance(data, Finding):
-        return Parts(tree, None, AssayTable(), (), (*findings, data))
+    if isinstance(data, TaskFinding):
+        return TaskParts(tree, None, AssayTable(), (), (*findings, data))
     config, assay, found = _read_config(data, text)
     findings += found
     if config is None:
-        return Parts(tree, None, assay, (), tuple(findings))
+        return TaskParts(tree, None, assay, (), tuple(findings))
     steps = tuple(_find_steps(tree, config, findings.append))
-    return Parts(tree, config, assay, steps, tuple(findings))
+    return TaskParts(tree, config, assay, steps, tuple(findings))
 
 
-def _read_config(data: dict[str, Any], text: str) -> tuple[HarborTask | None, AssayTable, list[Finding]]:
+def _read_config(data: dict[str, Any], text: str) -> tuple[HarborTask | None, AssayTable, list[TaskFinding]]:
     report = _Report(text)
     data, warnings, errors = upgrade_deprecated(data)
     for misfit in warnings:
@@ -158,11 +160,11 @@ def verifier_of(config: HarborTask, step: StepTable | None) -> tuple[str, Enviro
     return mode, next((table.environment for table in tables if table.environment is not None), None)
 
 
-def _find_steps(tree: Tree, config: HarborTask, report: Callable[[Finding], None]) -> Iterator[StepParts]:
+def _find_steps(tree: Tree, config: HarborTask, report: Callable[[TaskFinding], None]) -> Iterator[StepParts]:
     if "environment/docker-compose.yaml" in tree.paths:
         message = "asks for several services, and there is one sandbox here"
         fix = "write environment/Dockerfile instead, or run this task with Harbor itself"
-        report(Finding("compose", "error", "environment/docker-compose.yaml", message, fix))
+        report(TaskFinding("compose", "error", "environment/docker-compose.yaml", message, fix))
     if not config.steps:
         yield _find_step(tree, config, None, report)
         return
@@ -172,13 +174,17 @@ def _find_steps(tree: Tree, config: HarborTask, report: Callable[[Finding], None
         if f"steps/{step.name}" not in tree.folders:
             fix = "add the folder with its instruction.md, or remove the step"
             report(
-                Finding("missing-file", "error", f"steps/{step.name}", "is missing although task.toml names it", fix)
+                TaskFinding(
+                    "missing-file", "error", f"steps/{step.name}", "is missing although task.toml names it", fix
+                )
             )
             continue
         yield _find_step(tree, config, step, report)
 
 
-def _find_step(tree: Tree, config: HarborTask, step: StepTable | None, report: Callable[[Finding], None]) -> StepParts:
+def _find_step(
+    tree: Tree, config: HarborTask, step: StepTable | None, report: Callable[[TaskFinding], None]
+) -> StepParts:
     at = f"steps/{step.name}/" if step else ""
     folders = [f"{at}tests", "tests"] if step else ["tests"]
     tests = next((f for f in folders if tree.has_file(f"{f}/test.sh")), None)
@@ -187,7 +193,7 @@ def _find_step(tree: Tree, config: HarborTask, step: StepTable | None, report: C
     baked = mode == "separate" and (baked or any(tree.has_file(f"{f}/Dockerfile") for f in folders))
     if tests is None and not baked:
         message = "is missing" + (" and so is tests/test.sh" if step else "")
-        report(Finding("missing-file", "error", f"{at}tests/test.sh", message, _tests_fix(tree, folders[0])))
+        report(TaskFinding("missing-file", "error", f"{at}tests/test.sh", message, _tests_fix(tree, folders[0])))
     solutions = [f"{at}solution", "solution"] if step else ["solution"]
     return StepParts(
         name=step.name if step else "",
@@ -205,17 +211,17 @@ def _tests_fix(tree: Tree, folder: str) -> str:
     return "write a script that judges and writes /logs/verifier/reward.txt"
 
 
-def _instruction(tree: Tree, path: str, report: Callable[[Finding], None]) -> str:
+def _instruction(tree: Tree, path: str, report: Callable[[TaskFinding], None]) -> str:
     if not tree.has_file(path):
-        report(Finding("missing-file", "error", path, "is missing", "write what the agent shall do"))
+        report(TaskFinding("missing-file", "error", path, "is missing", "write what the agent shall do"))
         return ""
     text = read_text(tree, path)
-    if isinstance(text, Finding):
+    if isinstance(text, TaskFinding):
         report(text)
         return ""
     text = strip_canary(text)
     if not text.strip():
-        report(Finding("empty-instruction", "error", path, "says nothing", "write what the agent shall do"))
+        report(TaskFinding("empty-instruction", "error", path, "says nothing", "write what the agent shall do"))
     return text
 
 

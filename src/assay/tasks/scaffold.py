@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .assay_config import AssayTable, CheckTable
-from .harbor_config import AgentTable, EnvironmentTable, HarborTask, VerifierTable
+from .harbor_config import EnvironmentTable, HarborAgentTable, HarborTask, VerifierTable
 from .load import LoadedTask
 from .write import TaskDraft, write_task
 
@@ -50,7 +50,7 @@ def init_task(folder: Path) -> LoadedTask:
         UserError: The folder exists, or cannot be written.
     """
     config = HarborTask(
-        agent=AgentTable(timeout_sec=300.0),
+        agent=HarborAgentTable(timeout_sec=300.0),
         verifier=VerifierTable(timeout_sec=60.0, environment_mode="separate"),
         environment=EnvironmentTable(network_mode="no-network", workdir="/workspace"),
         artifacts=("/workspace/sum.txt",),

@@ -10,7 +10,7 @@ import re
 import tomllib
 from typing import Any
 
-from .findings import Finding
+from .findings import TaskFinding
 
 PARTS_LIMIT, DEPTH_LIMIT = 32, 100
 # Each loop has one way to match a character, so backtracking stays linear; possessive quantifiers, which would say so,
@@ -28,17 +28,17 @@ _LAST = re.compile(r"(?:\[\d+\]|\.?[^.\[\]]+)$")
 _KEY = re.compile(r"^\s*([A-Za-z0-9_.-]+)\s*=")
 
 
-def parse_toml(text: str, path: str) -> dict[str, Any] | Finding:
+def parse_toml(text: str, path: str) -> dict[str, Any] | TaskFinding:
     """Returns the data, or a finding for invalid text."""
     excess = _excess(text)
     if excess:
-        return Finding("invalid-toml", "error", path, excess, "write fewer brackets in brackets, or shorter keys")
+        return TaskFinding("invalid-toml", "error", path, excess, "write fewer brackets in brackets, or shorter keys")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
         return _syntax(str(exc), text, path)
     except RecursionError:
-        return Finding(
+        return TaskFinding(
             "invalid-toml",
             "error",
             path,
@@ -46,7 +46,7 @@ def parse_toml(text: str, path: str) -> dict[str, Any] | Finding:
             "write fewer brackets inside brackets or dots in keys",
         )
     except ValueError as exc:  # invalid dates, numbers too long to convert
-        return Finding("invalid-toml", "error", path, f"holds an invalid value: {exc}", "correct that value")
+        return TaskFinding("invalid-toml", "error", path, f"holds an invalid value: {exc}", "correct that value")
 
 
 def _excess(text: str) -> str:
@@ -70,7 +70,7 @@ def _excess(text: str) -> str:
     return ""
 
 
-def _syntax(message: str, text: str, path: str) -> Finding:
+def _syntax(message: str, text: str, path: str) -> TaskFinding:
     found = _AT.match(message)
     lines = text.splitlines()
     what = found["what"] if found else message
@@ -78,7 +78,7 @@ def _syntax(message: str, text: str, path: str) -> Finding:
     column = int(found["column"]) if found and found["column"] else None
     there = lines[line - 1].strip()[:60] if line <= len(lines) else ""
     where = f" in {there!r}" if there else ""
-    return Finding(
+    return TaskFinding(
         "invalid-toml",
         "error",
         path,
