@@ -80,4 +80,4 @@ def test_an_interrupted_admission_says_how_to_go_on(tmp_path: Path) -> None:
 def test_what_goes_on_takes_no_other_settings(tmp_path: Path) -> None:
     words = ["admit", str(tmp_path), "--resume", "a", "--store", str(tmp_path)]
     done = CliRunner().invoke(build_app(), words)
-    assert (done.exit_code, "as the run was begun" in done.output) == (2, True)
+    assert (done.exit_code, "the run's own settings" in done.output) == (2, True)

@@ -79,7 +79,7 @@ def test_a_path_that_leaves_the_folder_is_refused(path: str) -> None:
         ("--- a/f\n+++ b/f\n@@ -1,9 +1 @@\n-a\n", "ends within a hunk"),
         ("--- a/f\nfoo\n", "comes '[+][+][+]'"),
         ("--- a/f\n+++ b/f\n@@ what @@\n", "begins no hunk"),
-        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n?a\n", "no line of a hunk"),
+        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n?a\n", "is not a hunk line"),
         ("diff --git a/f b/f\nBinary files a/f and b/f differ\n", "is binary"),
     ],
 )
