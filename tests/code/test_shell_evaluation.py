@@ -23,10 +23,20 @@ from assay.code.shell_evaluation import find_evaluations
         "prog | bash",
         "source <(prog)",
         'bash -c "echo $got"',
+        "got=$(prog); [ $got = 7 ]",
+        "if test $(prog) = 7; then score=1; fi",
+        'python3 -c "print($got == 7)"',
+        'awk "BEGIN { exit !($got > 6) }"',
+        'echo "$got == 7" | bc',
     ],
 )
 def test_text_that_the_script_does_not_count_is_evaluated(line: str):
     assert [found.line for found in find_evaluations(f"#!/bin/bash\n{line}\n")] == [2]
+
+
+def test_what_is_too_long_to_look_at_is_reported():
+    assert [found.line for found in find_evaluations("\n" + "x" * 5000)] == [2]
+    assert [found.line for found in find_evaluations("x\n" * 200_000)] == [1]
 
 
 @pytest.mark.parametrize(
@@ -36,6 +46,10 @@ def test_text_that_the_script_does_not_count_is_evaluated(line: str):
         'got=$(prog); [ "$got" -eq 7 ]',
         'got=$(prog); [[ "$got" == 7 ]]',
         "[[ $? -eq 0 && $# -gt 1 ]]",
+        "score=0; [ $score = 1 ]; [ $? -eq 0 ]",
+        '[ "$(prog "$1")" = "$(cat "${2:-$1}")!" ]',
+        'python3 /tests/check.py "$got"; python3 -c \'print(7)\' "$got"',
+        "awk -v got=\"$got\" 'BEGIN { exit got != 7 }'",
         "[[ $(prog | wc -l) -eq 7 ]]",
         "lines=$(wc -l < out); [[ $lines -eq 7 ]]",
         "for n in 1 2 3; do (( n > 1 )); done",

@@ -170,6 +170,7 @@ async def test_a_pass_is_not_separate_where_a_program_chose_which_file_it_was_le
     )
     assert outcome.verdict.rewards == {"reward": 1.0}, outcome.of_kind("execution")
     assert outcome.verdict.separation == "same-process"
+    assert "lent /tests/expected" in outcome.verdict.reason
     assert outcome.of_kind("separation")[0]["unconfirmed_inputs"] == ("/tests/expected",)
 
 

@@ -53,7 +53,15 @@ from assay.verify.sanitise import (
     verifier_spec,
 )
 from assay.verify.script_requests import ScriptRequests
-from assay.verify.separation import OutputInfluence, cite_separation, facts_of, graded, loads_of, observe_loads
+from assay.verify.separation import (
+    OutputInfluence,
+    cite_separation,
+    describe_influence,
+    facts_of,
+    graded,
+    loads_of,
+    observe_loads,
+)
 
 __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
 
@@ -130,7 +138,7 @@ class ScriptCheck:
             kind="outcome",
             status=ruling.status,
             score=ruling.score,
-            reason=ruling.reason,
+            reason="; ".join([ruling.reason, *facts.notes]),
             evidence=cited.ids,
             verifier=verifier_digest(self.kind, given.check.parameters, tests.digest if tests else None),
             duration_s=round(time.monotonic() - started, 6),
@@ -250,7 +258,7 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged 
         loads = await loads_of(script) if parameters.outputs else None
         influence = await _influence(given, parameters, spec, programs, left, tests)
         separation = await graded(cited, script, [judged], image=base.image.digest, loads=loads, influence=influence)
-        return facts, marks, left, separation
+        return facts._replace(notes=describe_influence(influence)), marks, left, separation
 
 
 async def _influence(

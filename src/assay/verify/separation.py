@@ -21,7 +21,15 @@ from assay.records import LoadFacts, SandboxFacts, Separation, SeparationFacts
 from assay.verdicts import grade_of
 from assay.verify._evidence import Cited
 
-__all__ = ["OutputInfluence", "cite_separation", "facts_of", "graded", "loads_of", "observe_loads"]
+__all__ = [
+    "OutputInfluence",
+    "cite_separation",
+    "describe_influence",
+    "facts_of",
+    "graded",
+    "loads_of",
+    "observe_loads",
+]
 
 
 class OutputInfluence(NamedTuple):
@@ -29,6 +37,20 @@ class OutputInfluence(NamedTuple):
 
     unconfirmed_inputs: tuple[str, ...] = ()
     evaluations: tuple[str, ...] = ()
+
+
+def describe_influence(influence: OutputInfluence) -> tuple[str, ...]:
+    """Returns why the separation is lower, for a verdict's reason."""
+    files, lines = influence
+    notes = []
+    if files:
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        notes.append(
+            f"the script lent {files[0][:200]}{more}, whose name may follow from what a judged program printed"
+        )
+    if lines:
+        notes.append(f"the script evaluates text that a judged program printed: {lines[0][:200]}")
+    return tuple(notes)
 
 
 async def facts_of(workspace: Session) -> SandboxFacts:
