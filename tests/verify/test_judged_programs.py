@@ -27,8 +27,8 @@ def typed(code: str) -> str:
 
 async def judge(bench: Any, script: str, command: str, **parameters: Any) -> Any:
     bench.files = {**bench.files, SCRIPT: script}
-    parameters = {"programs": ["/workspace/ledger.py"], "timeout_s": 20, **parameters}
-    return await bench.judge(command, "script", script=SCRIPT, interpreter=["/bin/bash"], **parameters)
+    usual = {"programs": ["/workspace/ledger.py"], "timeout_s": 20, "interpreter": ["/bin/bash"]}
+    return await bench.judge(command, "script", script=SCRIPT, **{**usual, **parameters})
 
 
 @pytest.mark.parametrize(("code", "status"), [(SUM, "pass"), ("print(0)", "fail"), ("raise SystemExit(3)", "fail")])
@@ -205,6 +205,13 @@ async def test_files_that_a_script_names_itself_are_lent_whatever_a_program_prin
     outcome = await judge(bench, CHECK_CASES % NAMES_CASES[form], typed(SHOUTS))
     assert outcome.verdict.rewards == {"reward": 1.0}, outcome.of_kind("execution")
     assert outcome.verdict.separation == "separate", outcome.of_kind("separation")[0].get("unconfirmed_inputs")
+
+
+async def test_a_script_of_sh_that_stops_at_its_first_wrong_case_names_all_its_files(bench: Any):
+    bench.files = {"tests/cases/one.in": "a\n", "tests/cases/two.in": "b\n"}
+    script = CHECK_CASES % "for case in /tests/cases/*.in; do check $case; [ $score = 1 ] || exit 1; done"
+    outcome = await judge(bench, script, typed(SHOUTS), interpreter=["/bin/sh"])
+    assert (outcome.verdict.rewards, outcome.verdict.separation) == ({"reward": 1.0}, "separate")
 
 
 EVALUATES = {

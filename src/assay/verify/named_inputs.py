@@ -3,7 +3,8 @@
 The same script runs once more in a fresh sandbox on the image. Each judged program and each declared output is replaced
 by one random number, so every name in a command of this run follows from the task alone. A file that the script lent to
 a judged program is confirmed where this run names the same path. The comparison fails for the random number, so `exit`,
-`break`, `return` and `set -e` do nothing in bash here: a script that stops at its first wrong case names them all.
+`break`, `return` and `set -e` do nothing in bash here (in `sh`, the first three): a script that stops at its first
+wrong case names them all.
 
 Names that `mktemp` and Python's `tempfile` draw are compared without their random part.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import posixpath
 import re
 import secrets
 from collections.abc import Iterable
@@ -28,13 +30,14 @@ from assay.verify.script_requests import ScriptRequests
 
 __all__ = ["control_spec", "find_unconfirmed"]
 
-SHELL_FILE = f"{os.path.dirname(PRINTED_TEXT)}/control.bash"  # noqa: PTH120, a path in a sandbox
+SHELL_FILE = f"{posixpath.dirname(PRINTED_TEXT)}/control.bash"
 SHELL_CODE = b"""\
 shopt -s expand_aliases
 alias exit=: break=: return=:
 trap 'set +e' DEBUG
 set -T
 """
+DASH_CODE = 'alias exit=: break=: return=:; . "$0"'
 MOST_COMMANDS = 2000
 _TEMPORARY = re.compile(r"/tmp(?:\.[A-Za-z0-9]{6,10}|[a-z0-9_]{8})(?=/|$)")
 
@@ -63,7 +66,7 @@ async def find_unconfirmed(
         await write_stand_ins(workspace, programs)
         await control.write_outputs()
         async with ScriptRequests(workspace, control).serving():
-            run = asyncio.ensure_future(workspace.exec([*argv], timeout_s=timeout_s))
+            run = asyncio.ensure_future(workspace.exec(_control_command([*argv]), timeout_s=timeout_s))
             done = asyncio.ensure_future(control.done.wait())
             try:
                 await asyncio.wait({run, done}, return_when=asyncio.FIRST_COMPLETED)
@@ -73,6 +76,12 @@ async def find_unconfirmed(
                     task.cancel()
                 await asyncio.gather(run, done, return_exceptions=True)
     return control.unconfirmed()
+
+
+def _control_command(argv: list[str]) -> list[str]:
+    """Returns the command of the control run; other shells than bash read no start-up file."""
+    is_sh = len(argv) == 2 and posixpath.basename(argv[0]) in ("sh", "dash")
+    return [argv[0], "-c", DASH_CODE, argv[1]] if is_sh else argv
 
 
 class _NameRecorder:
