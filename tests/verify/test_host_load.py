@@ -254,6 +254,16 @@ async def test_all_runnable_threads_count_where_no_agent_runs(proc: Path) -> Non
         assert (await meter.read()).slowdown == 5.0
 
 
+async def test_a_control_says_nothing_where_the_run_itself_was_seen_whole(proc: Path) -> None:
+    assert HostLoad(2.0).required_patience(5.0) == pytest.approx(5.0)
+    assert HostLoad(2.0, complete=True).required_patience(5.0) == pytest.approx(2.0)
+    (proc / "self/ns").mkdir(parents=True)
+    (proc / "self/ns/pid").symlink_to("pid:[4026531836]")
+    set_load(proc, 3, 1)
+    assert (await measure(proc, Sandbox())).complete
+    assert not (await measure(proc, object())).complete
+
+
 async def test_a_quota_bounds_the_processors(proc: Path, tmp_path: Path) -> None:
     set_load(proc, 3)
     (proc / "self").mkdir()
