@@ -173,8 +173,8 @@ async def test_a_busy_host_that_limits_allow_for_excuses_nobody(bench: Any, proc
     set_load(proc, 7)
     found = await judge(bench, "late late", "fail fail")
     assert AGENT_MADE_UNJUDGEABLE in found.verdict.marks
-    assert SimulatedCheck.patience == [1.0, 4.0, 4.0, 4.0]
-    assert [one["patience"] for one in found.of_kind("host_load")] == [1.0, 4.0]
+    assert SimulatedCheck.patience == [1.0, 5.0, 5.0, 5.0]
+    assert [one["patience"] for one in found.of_kind("host_load")] == [1.0, 5.0]
 
 
 async def test_limits_stay_where_no_limit_was_met(bench: Any, proc: Path) -> None:
@@ -211,7 +211,7 @@ async def measure(proc: Path, sandbox: object) -> HostLoad:
 
 
 @pytest.mark.parametrize(
-    ("others", "own", "patience"), [(0, 90, 1.0), (1, 90, 1.0), (5, 1, 3.0), (5, 90, 3.0), (50, 0, 1.0), (50, 2, 6.0)]
+    ("others", "own", "patience"), [(0, 90, 1.0), (1, 90, 1.0), (5, 1, 3.75), (5, 90, 3.75), (50, 0, 1.0), (50, 2, 6.0)]
 )
 async def test_limits_grow_with_what_others_take_from_a_run(proc: Path, others: int, own: int, patience: float) -> None:
     set_load(proc, others, own)
@@ -252,6 +252,16 @@ async def test_all_runnable_threads_count_where_no_agent_runs(proc: Path) -> Non
     (proc / "loadavg").write_text("0 0 0 11/99 1\n")
     async with measure_load(alone=True) as meter:
         assert (await meter.read()).slowdown == 5.0
+
+
+async def test_a_control_says_nothing_where_the_run_itself_was_seen_whole(proc: Path) -> None:
+    assert HostLoad(2.0).required_patience(5.0) == pytest.approx(5.0)
+    assert HostLoad(2.0, complete=True).required_patience(5.0) == pytest.approx(2.0)
+    (proc / "self/ns").mkdir(parents=True)
+    (proc / "self/ns/pid").symlink_to("pid:[4026531836]")
+    set_load(proc, 3, 1)
+    assert (await measure(proc, Sandbox())).complete
+    assert not (await measure(proc, object())).complete
 
 
 async def test_a_quota_bounds_the_processors(proc: Path, tmp_path: Path) -> None:

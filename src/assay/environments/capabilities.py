@@ -39,8 +39,8 @@ class DescribesSeparation(Protocol):
 class HasHostProcess(Protocol):
     """A workspace whose processes can be told apart from the rest of the host's."""
 
-    def host_pid(self) -> int | None:
-        """Returns the host's number of the process that all in the sandbox descend from; None while none runs."""
+    def host_pid(self) -> int:
+        """Returns the host's number of the process that all in the sandbox descend from, also once it has ended."""
         ...
 
 

@@ -7,8 +7,8 @@ time by its own load. It weighs as much as the run wanted a processor: a process
 
 Covered: affinity and quotas of control groups; disk and memory where the kernel says (`/proc/pressure`) that all tasks
 waited for them at once, and other processes did. A host without these files counts as idle. Where a tier does not say
-which process a sandbox begins with, only the moments count in which the run has no sandbox. Not covered: load that is
-in no PID namespace of the runner's, beside the controls, in which the kernel's count of all runnable threads is taken.
+which process a sandbox begins with, only the moments count in which the run has no sandbox. A runner in a container
+sees no other processes of the host: there the kernel's count of all runnable threads is taken, and in controls only.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ MAX_PATIENCE = 6.0
 MAX_STALLED = 0.5
 _FULL = re.compile(r"^full .*\btotal=([0-9]{1,18})$", re.MULTILINE)
 _QUOTA = re.compile(r"^([0-9]{1,15}) ([0-9]{1,15})$")
+_FIRST_NAMESPACE = "pid:[4026531836]"
 _UNIFIED = re.compile(r"^0::(/.*)$", re.MULTILINE)
 
 
@@ -51,15 +52,19 @@ class HostLoad(msgspec.Struct, frozen=True):
     demand: float = 1.0
     """The share of the time in which the judged sandboxes wanted a processor."""
 
-    def required_patience(self, slowdown: float | None = None) -> float:
+    complete: bool = False
+    """All processes of the host were seen, and those of the judged sandboxes told apart."""
+
+    def required_patience(self, slowdown: float = 1.0) -> float:
         """Returns what a time limit has to be multiplied by to grant what it grants on an idle host.
 
         Args:
-            slowdown: Another one, that was seen while something else ran.
+            slowdown: That of a control, in which all threads count; for a load that is not complete.
         """
-        return 1 / (1 - self.demand + self.demand / max(self.slowdown, slowdown or 1.0))
+        slowdown = self.slowdown if self.complete else max(self.slowdown, slowdown)
+        return 1 / (1 - self.demand + self.demand / slowdown)
 
-    def is_beyond(self, patience: float, slowdown: float | None = None) -> bool:
+    def is_beyond(self, patience: float, slowdown: float = 1.0) -> bool:
         """Returns whether a program may have got less than its time limit, multiplied by `patience`, grants it."""
         return self.required_patience(slowdown) > patience + 1e-6
 
@@ -78,6 +83,7 @@ class LoadMeter:
 
     def __init__(self, *, alone: bool) -> None:
         self._alone = alone
+        self._complete = _sees_all()
         self._sandboxes: list[object] = []
         self._firsts: set[int] = set()
         self._slowdowns: list[float] = []
@@ -108,9 +114,10 @@ class LoadMeter:
         )  # also when closed: a table may be older than that
         threads = await asyncio.to_thread(count_threads, PROC, frozenset(self._firsts))
         runnable = threads.runnable + 1
-        if self._alone:
+        if self._alone and not self._complete:
             runnable = max(runnable, _all_runnable())
         elif None in firsts:
+            self._complete = False
             return
         self._slowdowns.append(runnable / _processors())
         self._waited.append(threads.waiting > 0)
@@ -127,7 +134,7 @@ class LoadMeter:
             stalled = min(stalled, _mean(self._waited))
         slowdown = max(1.0, _mean(self._slowdowns))
         demand = _mean(self._demands) if self._demands else 1.0
-        return HostLoad(round(slowdown, 2), round(stalled, 3), round(demand, 3))
+        return HostLoad(round(slowdown, 2), round(stalled, 3), round(demand, 3), self._complete)
 
 
 _METER: ContextVar[LoadMeter | None] = ContextVar("meter", default=None)
@@ -161,6 +168,14 @@ def metered_sandbox(workspace: object) -> Iterator[None]:
 
 def _mean(values: list[bool] | list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
+
+
+def _sees_all() -> bool:
+    """Returns whether the runner is in the PID namespace that holds all others."""
+    try:
+        return (PROC / "self" / "ns" / "pid").readlink().name == _FIRST_NAMESPACE
+    except OSError:
+        return False
 
 
 def _all_runnable() -> int:

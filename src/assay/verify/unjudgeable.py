@@ -45,6 +45,10 @@ __all__ = [
 _UNRESOLVED: frozenset[VerdictStatus] = frozenset({"unknown", "error"})
 _CUT_SHORT = frozenset({"exit_code", "no_report", "no_reward", "no_tests", "not_whole", "tests_not_run", *TIME_LIMITS})
 """Marks that a run gets for no other reason than that a time limit ended it."""
+WANTED = 0.2
+"""From this share of its time on, a run counts as one that wanted a processor all the time: another may do so."""
+HEADROOM = 1.25
+"""By how much the load may be higher in a repetition; a lower load alone lengthens no limit."""
 _FORGED, _TWO_REWARDS = "forged", "reward_problem"
 
 
@@ -86,7 +90,11 @@ def choose_patience(run: JudgedRun, slowdown: float = 1.0) -> float:
         run: The run to be repeated.
         slowdown: The host's, while a control ran.
     """
-    return min(MAX_PATIENCE, max(run.patience, run.load.required_patience(slowdown))) if run.met_limit else run.patience
+    if not run.met_limit:
+        return run.patience
+    load = msgspec.structs.replace(run.load, demand=1.0) if run.load.demand >= WANTED else run.load
+    required = load.required_patience(slowdown)
+    return min(MAX_PATIENCE, max(run.patience, required * HEADROOM if required > HEADROOM else 1.0))
 
 
 def excuse_late_run(run: JudgedRun) -> CheckResult:
@@ -170,7 +178,7 @@ def _was_too_busy(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun]) -> b
     second = runs[-1]
     granted = second.patience if second.met_limit else MAX_PATIENCE
     slowdown = max(one.load.slowdown for one in controls)
-    return second.load.is_beyond(granted, slowdown) or any(one.load.is_stalled for one in (*runs, *controls))
+    return second.load.is_beyond(granted * HEADROOM, slowdown) or any(one.load.is_stalled for one in (*runs, *controls))
 
 
 def _decide(

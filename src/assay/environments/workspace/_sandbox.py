@@ -276,9 +276,9 @@ class NamespacesWorkspace:
             command, stdin, stdout, cwd=cwd, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
         )
 
-    def host_pid(self) -> int | None:
+    def host_pid(self) -> int:
         """See `capabilities.HasHostProcess.host_pid`."""
-        return None if self._closed else self._sandbox.pid
+        return self._sandbox.pid
 
     async def facts(self) -> SandboxFacts:
         """See `capabilities.DescribesSeparation.facts`."""
