@@ -76,6 +76,26 @@ LOADERS = {
         "same-process",
         ("judge", "open", "bash"),
     ),
+    "through tee and another shell": (
+        "cat /workspace/out | tee >(cat > /tmp/x) > /dev/null; sleep 0.2; . /tmp/x",
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
+    "as another shell's input": (
+        "cat /workspace/out | tee >(bash) > /dev/null; sleep 0.2",
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
+    "through a link that is made before": (
+        "ln -s /tmp/y /tmp/x; cat /workspace/out | tee /tmp/x; . /tmp/y",
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
+    "by a descriptor of the shell's": (
+        "exec 5<> /tmp/x; cat /workspace/out >&5; . /tmp/x",
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
     "line by line": (
         'cat /workspace/out | while read -r line; do echo "$line" >> /tmp/x; done; . /tmp/x',
         "same-process",

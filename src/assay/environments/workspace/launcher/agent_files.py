@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Callable
 
-from .callers import absolute_path, read_program, read_words
+from .callers import absolute_path, name_from_here, read_program, read_words
 from .interpreters import reads_program_from_input
 
 MOST_NAMES, MOST_NAME_BYTES, MOST_PIPES = 30_000, 8 << 20, 4096
 _OUTPUTS = (b"1", b"2")
+_DESCRIPTOR = re.compile(rb"/proc/\d+/fd/\d+")
 _Identity = tuple[int, int]
 
 
@@ -30,6 +32,8 @@ class AgentFiles:
     def __init__(self, fail: Callable[[str], None]) -> None:
         self._fail = fail
         self._paths: set[bytes] = set()
+        self._names = {b"", b".", b".."}
+        """Last parts of `_paths`, and those that a path can lose when it is made absolute."""
         self._room = MOST_NAME_BYTES
         self._files: set[_Identity] = set()
         self._pipes: set[_Identity] = set()
@@ -45,6 +49,7 @@ class AgentFiles:
             return
         self._room -= len(path)
         self._paths.add(path)
+        self._names.add(path.rpartition(b"/")[2])
 
     def add_file(self, status: os.stat_result) -> None:
         """Adds a regular file by its identity, which no other name hides."""
@@ -59,9 +64,12 @@ class AgentFiles:
         """Returns whether a file's identity is known."""
         return identity in self._files
 
-    def has_path(self, path: bytes) -> bool:
-        """Returns whether a path from the root is known."""
-        return path in self._paths
+    def find_path(self, tid: int, folder: int | None, text: bytes) -> bytes | None:
+        """Returns the path from the root of what a thread calls `text`, where that path is known."""
+        if text.rpartition(b"/")[2] not in self._names:  # spares most calls the search for their folder
+            return None
+        path = absolute_path(tid, folder, text)
+        return path if path in self._paths else None
 
     def add_output_of(self, pid: int) -> list[int]:
         """Adds what a reader prints into, and returns the processes whose input that is."""
@@ -76,11 +84,13 @@ class AgentFiles:
         except OSError:
             return False
 
-    def note_execution(self, tid: int) -> None:
-        """Adds what a thread that executes a program hands a copy on to."""
-        if self.is_fed(tid):
-            self._await_program([tid])
-            self._add_outputs(tid, None)
+    def note_execution(self, tid: int) -> list[int]:
+        """Adds what a thread that executes a program hands a copy on to, and returns the processes whose input that
+        is."""
+        if not self.is_fed(tid):
+            return []
+        self._await_program([tid])
+        return self._add_outputs(tid, None)
 
     def begins_with_input(self, tid: int) -> bool:
         """Returns whether this is the first open of a program that takes its own program from such a pipe."""
@@ -93,26 +103,37 @@ class AgentFiles:
         """Returns whether a process is an interpreter that takes its program from such a pipe."""
         return self.is_fed(tid) and reads_program_from_input(read_program(tid)[0], read_words(tid))
 
-    def add_written(self, tid: int, folder: int | None, text: bytes) -> None:
-        """Adds the file that a thread opens for writing, where its input is such a pipe."""
-        if self.is_fed(tid):
+    def add_written(self, tid: int, folder: int | None, text: bytes) -> list[int]:
+        """Adds what a thread opens for writing whose input is such a pipe: a file, also one that this call makes, or
+        the pipe behind a descriptor. Returns the processes whose input that is."""
+        name = name_from_here(tid, folder, text)
+        if not _DESCRIPTOR.fullmatch(name):
             path = absolute_path(tid, folder, text)
-            for name in (path, os.path.realpath(path)):
-                self.add_path(name)
-                with contextlib.suppress(OSError):  # it is made by this call
-                    self.add_file(os.stat(name))
+            self.add_path(path)
+            self.add_path(os.path.realpath(path))
+        with contextlib.suppress(FileNotFoundError):
+            status = os.stat(name)
+            self.add_file(status)
+            if stat.S_ISFIFO(status.st_mode):
+                return self._follow([_identity(status)])
+        return []
 
     def _add_outputs(self, pid: int, names: tuple[bytes, ...] | None) -> list[int]:
-        """Follows the output of a process through pipes; None: whatever it holds for writing."""
+        """Adds the output of a process, through pipes to the end; None: whatever it holds for writing."""
+        return self._follow(self._add_open_files(pid, names))
+
+    def _follow(self, pipes: list[_Identity]) -> list[int]:
+        """Adds pipes and what those hand on whose input they are; returns these processes."""
         reached: list[int] = []
-        steps = [(pid, names)]
-        while steps:
-            one, names = steps.pop()
-            for pipe in self._add_open_files(one, names):
-                takers = [taker for taker in _processes() if _has_input(taker, pipe)]
-                reached += takers
-                self._await_program(takers)
-                steps += [(taker, None) for taker in takers]
+        while pipes:
+            pipe = pipes.pop()
+            if pipe in self._pipes or not self._add_pipe(pipe):
+                continue
+            takers = [taker for taker in _processes() if _has_input(taker, pipe)]
+            self._await_program(takers)
+            reached += takers
+            for taker in takers:
+                pipes += self._add_open_files(taker, None)
         return reached
 
     def _await_program(self, tids: list[int]) -> None:
@@ -122,29 +143,31 @@ class AgentFiles:
             self._fed.update(tids)
 
     def _add_open_files(self, pid: int, names: tuple[bytes, ...] | None) -> list[_Identity]:
-        """Adds the files behind a process's descriptors and returns its output pipes that are new."""
-        new: list[_Identity] = []
+        """Adds the files behind a process's descriptors and returns its output pipes."""
+        pipes: list[_Identity] = []
         top = b"/proc/%d/fd/" % pid
         try:
             numbers = os.listdir(top) if names is None else names
         except OSError:
-            return new  # it ended
+            return pipes  # it ended
         for number in numbers:
             with contextlib.suppress(OSError):
                 status = os.stat(top + number)
-                if stat.S_ISREG(status.st_mode) and (number in _OUTPUTS or _is_written(pid, number)):
+                if number not in _OUTPUTS and not _is_written(pid, number):
+                    continue
+                if stat.S_ISREG(status.st_mode):
                     self.add_file(status)
                     self.add_path(os.readlink(top + number))
-                elif stat.S_ISFIFO(status.st_mode) and number in _OUTPUTS and _identity(status) not in self._pipes:
-                    new += self._add_pipe(_identity(status))
-        return new
+                elif stat.S_ISFIFO(status.st_mode):
+                    pipes.append(_identity(status))
+        return pipes
 
-    def _add_pipe(self, identity: _Identity) -> list[_Identity]:
+    def _add_pipe(self, identity: _Identity) -> bool:
         if len(self._pipes) >= MOST_PIPES:
             self._fail("too many pipes that hold bytes of the agent's")
-            return []
+            return False
         self._pipes.add(identity)
-        return [identity]
+        return True
 
 
 def _identity(status: os.stat_result) -> _Identity:

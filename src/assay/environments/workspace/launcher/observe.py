@@ -157,7 +157,7 @@ class Observer:
         text = self._memory.read_text(tid, arguments[call.path]) if text is None else text
         if call.kind == "exec":
             self._memory.forget()
-            self._files.note_execution(tid)
+            self._note_inputs(self._files.note_execution(tid))
             if self._process_total:
                 self._inherit(read_process(tid))
         elif self._files.begins_with_input(tid):
@@ -171,9 +171,10 @@ class Observer:
             return
         path = text
         if not self._files.has_file((status.st_dev, status.st_ino)):
-            path = absolute_path(tid, folder, text)
-            if not self._files.has_path(path):
+            known = self._files.find_path(tid, folder, text)
+            if known is None:
                 return
+            path = known
             self.add_file(status)
         if call.name is None:
             self._note(read_process(tid), call.kind, path)
@@ -186,7 +187,8 @@ class Observer:
         """Adds a file to the agent's that is opened for writing by who takes a copy from a pipe."""
         if self._files.is_fed(tid):
             folder = None if call.folder is None else _signed(arguments[call.folder])
-            self._files.add_written(tid, folder, self._memory.read_text(tid, arguments[call.path]))
+            text = self._memory.read_text(tid, arguments[call.path])
+            self._note_inputs(self._files.add_written(tid, folder, text))
 
     def _begin(self, tid: int) -> bytes | None:
         """Returns the program of a command that begins: what it is called with is still in this process's memory,
@@ -201,7 +203,11 @@ class Observer:
         role = self._inherit(process) or self._role(process, kind, path)
         self._load(process, role, kind, path)
         if role == "reader":
-            for taker in self._files.add_output_of(process.pid):
+            self._note_inputs(self._files.add_output_of(process.pid))
+
+    def _note_inputs(self, takers: list[int]) -> None:
+        for taker in takers:
+            with contextlib.suppress(OSError):  # it ended
                 if self._files.takes_program_from_input(taker):
                     self._note_input(taker)
 
