@@ -22,6 +22,8 @@ from assay.code.shell_evaluation import find_evaluations
         'eval "$(prog)"',
         "prog | bash",
         "source <(prog)",
+        "prog > out.sh; . ./out.sh",
+        "prog > out.sh && source out.sh",
         'bash -c "echo $got"',
         "got=$(prog); [ $got = 7 ]",
         "if test $(prog) = 7; then score=1; fi",
@@ -56,6 +58,8 @@ def test_what_is_too_long_to_look_at_is_reported():
         "# (( got ))",
         'got=$(prog); echo "${got:-none}" "${got:0:3}" "${#got}"',
         "bash /tests/more.sh; prog | tee out.sh",
+        "set -e; . /tests/setup.sh; source '/opt/assay/env'",
+        "cp . /tmp/copy; find . -name out",
     ],
 )
 def test_what_a_script_counts_or_compares_as_text_is_not_reported(line: str):

@@ -158,20 +158,27 @@ def test_grade_is_read_back_from_recorded_evidence():
     assert grade_recorded({}) == "unknown"
 
 
-READ = LoadFact("reader", "open", "/usr/bin/cat", "/workspace/out", "blake2b:cat", 7)
+CAT = "/usr/bin/cat"
+READ = LoadFact("reader", "open", CAT, "/workspace/out", "blake2b:cat", 7)
+BESIDE = replace(READ, program="/bin/cat", digest="blake2b:b")
 RAN = LoadFact("agent", "exec", "/bin/bash", "/workspace/run", "", 8)
 IMPORTED = LoadFact("judge", "open", "/usr/bin/python3", "/workspace/a.py", "", 9)
 OBSERVED = {
     "nothing was loaded": (LoadFacts(complete=True), "separate"),
     "a reader read": (
-        LoadFacts(True, readers={"cat": "blake2b:cat"}, counts={"reader": 1}, loads=(READ,), load_total=1), "separate"
+        LoadFacts(True, readers={CAT: "blake2b:cat"}, counts={"reader": 1}, loads=(READ,), load_total=1), "separate"
     ),
     "a reader of another digest read": (
-        LoadFacts(True, readers={"cat": "blake2b:other"}, counts={"reader": 1}, loads=(READ,), load_total=1),
+        LoadFacts(True, readers={CAT: "blake2b:other"}, counts={"reader": 1}, loads=(READ,), load_total=1),
         "same-process",
     ),
-    "a reader without a digest read": (
-        LoadFacts(True, loads=(replace(READ, digest=""),), load_total=1), "same-process"
+    "a reader without a digest read": (LoadFacts(True, loads=(replace(READ, digest=""),), load_total=1), "unknown"),
+    "a reader that the image lacks read": (
+        LoadFacts(True, readers={"/bin/cat": "blake2b:cat"}, loads=(READ,), load_total=1), "unknown"
+    ),
+    "two readers of one name read": (
+        LoadFacts(True, readers={CAT: "blake2b:cat", "/bin/cat": "blake2b:b"}, loads=(READ, BESIDE), load_total=2),
+        "separate",
     ),
     "an agent's program ran": (LoadFacts(True, counts={"agent": 1}, loads=(RAN,), load_total=1), "same-user"),
     "a judge's process loaded": (LoadFacts(True, counts={"judge": 1}, loads=(IMPORTED,), load_total=1), "same-process"),

@@ -28,6 +28,7 @@ _ARITHMETIC = re.compile(
 )
 _CODE = re.compile(
     r"\beval\b[^\n]*[$`]|\|\s*(?:\S*/)?(?:ba|da|z|k)?sh\b(?!\s+-c)|(?:\bsource|(?:^|[;&|\s])\.)\s+<\("
+    r"|(?:^|[;&|]|\bthen\b|\bdo\b|\belse\b)\s*(?:source|\.)\s+(?![\"']?/(?:etc|opt|root|tests|usr)/)\S"
     r"|\b(?:ba|da|z|k)?sh\s+-\w*c\s+\"[^\"\n]*[$`]|\s-v\s+\"?\$"
     r"|\b(?:python[\d.]*|perl|ruby|node)(?:\s+-\w+)*\s+-\w*[ceE]\s+\"[^\"]*[$`]"
     r"|\b[gm]?awk\s+(?:-[Fv]\s*\S+\s+)*\"[^\"]*[$`]|\|\s*(?:\S*/)?[bd]c\b|\b[bd]c\b[^\n;|]*<<<",

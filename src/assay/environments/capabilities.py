@@ -78,7 +78,7 @@ class ObservesLoads(Protocol):
         ...
 
     async def loads(self) -> LoadFacts:
-        """Ends the observation and tells what was seen; incomplete where the kernel gives no notification of calls.
+        """Ends the observation and returns its record; incomplete where the kernel gives no notification of calls.
 
         Raises `EnvironmentFailure` as `Session.exec`.
         """

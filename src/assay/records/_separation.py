@@ -104,7 +104,8 @@ class LoadFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The reason where it was not."""
     calls: int = 0
     readers: dict[str, str] = {}
-    """Digest of each program that read the agent's files as data, by its name."""
+    """Digest of each program that read the agent's files as data, by its path, as it lay in the judge's sandbox
+    before the first command."""
     counts: dict[LoadRole, int] = {}
     """Number of loads for each role."""
     loads: tuple[LoadFact, ...] = ()

@@ -3,8 +3,9 @@
 A check that opens a sandbox for its judge and others for what the agent wrote asks `facts_of` each before it closes it,
 and cites the record with `cite_separation`: the grade is computed from that evidence alone (`verdicts.grade_of`).
 
-A judge in whose sandbox files of the agent's can be opened is observed (`observe_loads`, `loads_of`). Where there are
-none by construction (splicing, calls on fresh inputs, scripts without declared outputs), observation is left out.
+A judge in whose sandbox files of the agent's can be opened is observed (`observe_loads`, `loads_of`). Observation is
+left out where no such file is in the sandbox by construction (splicing, calls on fresh inputs, scripts without declared
+outputs).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ async def observe_loads(workspace: Workspace, paths: Iterable[str]) -> None:
 
 
 async def loads_of(workspace: Workspace) -> LoadFacts:
-    """Ends the observation; what was not observed is told as such."""
+    """Ends the observation and returns its record, which is incomplete where something was not observed."""
     if not isinstance(workspace, ObservesLoads):
         return LoadFacts(problem="this tier observes nothing")
     try:
