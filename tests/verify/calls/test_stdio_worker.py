@@ -68,6 +68,15 @@ async def test_all_starts_share_one_deadline(monkeypatch: pytest.MonkeyPatch) ->
     assert worker.answers == {0: LATE, 1: STOPPED, 2: STOPPED, 3: STOPPED}
 
 
+@pytest.mark.parametrize(("cpu_s", "ending"), [(0.29, "time"), (0.1, LATE), (None, LATE)])
+async def test_a_program_that_computed_for_the_limit_is_slow_itself(
+    cpu_s: float | None, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short_limits(monkeypatch)
+    workspace = ScriptedWorkspace(BUILT, ExecResult(-9, "", "", 0.3, timed_out=True, cpu_s=cpu_s))
+    assert (await ask(workspace, 4)).answers[0] == ending
+
+
 async def test_a_program_that_dies_is_started_again_within_the_deadline() -> None:
     workspace = ScriptedWorkspace(BUILT, result_of('{"result": 0}'), result_of('{"result": 2}'))
     worker = await ask(workspace, 3)

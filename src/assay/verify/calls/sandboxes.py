@@ -94,7 +94,8 @@ async def answer_calls(
     whole = msgspec.structs.replace(request, programs=programs)
     result = await run_payload(workspace, "call_programs.py", whole, hash_seed, wall_s)
     answers = await asyncio.to_thread(read_answers, result.stdout.encode())
-    return {number: LATE for number, _ in inputs} | answers if result.timed_out else answers
+    missing: dict[int, Answer] = {number: LATE for number, _ in inputs} if result.timed_out else {}
+    return missing | answers
 
 
 async def record_calls(

@@ -25,6 +25,8 @@ __all__ = ["WorkerAnswers", "answer_by_worker"]
 
 START_S, REQUEST_S = 15.0, 0.5
 """Wall seconds of all starts together, and for each request beside."""
+CPU_SHARE = 0.9
+"""Share of the limit, without patience, that a program must have computed to be called slow on a busy host, too."""
 MAX_RESTARTS = 3
 MAX_NOTE = 500
 
@@ -81,7 +83,8 @@ async def _ask_lines(
 ) -> WorkerAnswers:
     found: dict[int, Answer] = {}
     left, note, budget = list(lines), "", NodeBudget(MAX_TOTAL_NODES)
-    deadline = time.monotonic() + (START_S + REQUEST_S * len(left)) * patience
+    limit_s = START_S + REQUEST_S * len(left)
+    deadline = time.monotonic() + limit_s * patience
     for _ in range(MAX_RESTARTS + 1):
         remaining_s = deadline - time.monotonic()
         if not left or remaining_s <= 0:
@@ -94,10 +97,17 @@ async def _ask_lines(
         found.update({n: answer for (n, _), answer in zip(left, answers, strict=False) if answer is not None})
         if len(answers) < len(left):
             note = note or _note("the program", result)
-            found[left[len(answers)][0]] = LATE if result.timed_out else "died"
+            found[left[len(answers)][0]] = _ending(result, limit_s)
         left = left[len(answers) + 1 :]
     found.update({n: STOPPED for n, _ in left})
     return WorkerAnswers(found, note)
+
+
+def _ending(result: ExecResult, limit_s: float) -> str:
+    """Returns why a program gave no answer; one that computed for most of the limit was not held up by the host."""
+    if not result.timed_out:
+        return "died"
+    return "time" if (result.cpu_s or 0.0) >= CPU_SHARE * limit_s else LATE
 
 
 def _read_lines(result: ExecResult, count: int, budget: NodeBudget) -> list[Answer | None]:
