@@ -122,6 +122,15 @@ async def test_a_program_that_waits_without_end_is_no_result_and_controls_decide
     assert outcome.verdict.status == "fail" or "host_busy" in marks
 
 
+async def test_a_program_that_computes_without_end_fails_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio_worker, "START_S", 1.0)
+    monkeypatch.setattr(stdio_worker, "REQUEST_S", 0.01)
+    monkeypatch.setattr(stdio_worker, "CPU_SHARE", 0.1)  # of a busy machine, too
+    outcome = await judge(bench, "perl", "$| = 1; 1 while 1;\n")
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("fail", ())
+    assert outcome.of_kind("calls")[0]["differences"][0]["answer"] == "no end within its processor time"
+
+
 async def test_a_program_that_dies_is_started_again_and_fails(bench: Bench) -> None:
     dying = PERL.replace("if ($low", "exit 3 if $value > 9;\n    if ($low").replace("my $json", "$| = 1;\nmy $json", 1)
     outcome = await judge(bench, "perl", dying)

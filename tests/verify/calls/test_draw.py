@@ -103,7 +103,8 @@ def test_a_text_that_is_none_is_left_as_recorded() -> None:
     "value",
     [
         Decimal("1.50"), Decimal("-1E+3"), Decimal("0E-7"), Decimal("NaN"), Fraction(1, 2), Fraction(-3),
-        datetime.fromisoformat("2020-01-01"), datetime(2020, 1, 1, 10, 0, 0, 5, UTC), time(10), time(10, 0, 1, 7), date(2020, 1, 1),
+        datetime.fromisoformat("2020-01-01"), datetime(2020, 1, 1, 10, 0, 0, 5, UTC), time(10), time(10, 0, 1, 7),
+        date(2020, 1, 1),
     ],
     ids=str,
 )  # fmt: skip

@@ -157,6 +157,7 @@ def _ruling(plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _
             agrees = answer is not None and same_answer(right[question.input], answer, tolerance=plan.tolerance)
             if not agrees and _is_late(wrong.get(question.input, LATE)):
                 wrong[question.input] = answer
+    telling = sorted(wrong, key=lambda number: (_is_late(wrong[number]), number))[:MAX_WITNESSES]
     data = {
         "seed": seed.hex(),
         "plan": digest_record(plan),
@@ -167,7 +168,7 @@ def _ruling(plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _
         "needed": plan.inputs,
         "differing": len(wrong),
         "dropped": dict(given.reference.dropped),
-        "differences": [_witness(inputs[n], right[n], wrong[n]) for n in sorted(wrong)[:MAX_WITNESSES]],
+        "differences": [_witness(inputs[n], right[n], wrong[n]) for n in telling],
     }
     if given.worker.note:
         data["worker"] = given.worker.note
