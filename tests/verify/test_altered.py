@@ -299,7 +299,7 @@ async def test_code_that_ends_a_program_half_way_is_not_believed(bench: Any) -> 
 
 
 async def test_programs_that_a_script_does_not_run_say_nothing_against_it(bench: Any) -> None:
-    outcome = await _judge_program(bench, RIGHT, "grep -q 42 /workspace/a.py")
+    outcome = await _judge_program(bench, RIGHT, "grep -qF 42 /workspace/a.py")
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "same-user"), outcome.verdict
     assert outcome.of_kind("altered_programs") == [{"plain": "pass", "last": "pass", "one": "pass", "broken": "pass"}]
 
