@@ -86,6 +86,7 @@ class Adventure(Rules[AdventureKnobs, _Now]):
                 raise ValueError(message)
             del things[f"{_METALS[draw.randrange(self._locks)]} key"]
         things |= {name: draw.randrange(knobs.rooms) for name in ("lantern", "rope", "apple", "flute")[: knobs.things]}
+        self._things = tuple(things)  # in the order in which they are listed, whatever order a restored state has
         self.now = _Now(0, things, [])
         self._shortest = self._search()[1]
         self.limit = knobs.turns or 4 * max(self._shortest, knobs.rooms) + 10
@@ -99,8 +100,8 @@ class Adventure(Rules[AdventureKnobs, _Now]):
     def looks(self) -> str:
         """See `Rules.looks`."""
         now = self.now
-        lying = [thing for thing, room in now.things.items() if room == now.room]
-        held = [thing for thing, room in now.things.items() if room == _HELD]
+        lying = [thing for thing in self._things if now.things.get(thing) == now.room]
+        held = [thing for thing in self._things if now.things.get(thing) == _HELD]
         ways = [
             f"{side}{' (locked)' if door.lock is not None and door.lock not in now.unlocked else ''}"
             for side, door in self._doors[now.room].items()
