@@ -96,10 +96,10 @@ class TaintFact(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoadFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was observed of the files that the processes of a judge opened and executed."""
+    """The observed opens and executions of the agent's files by the judge's processes."""
 
     complete: bool = False
-    """Whether every such call was seen, from the first command to the end of the last."""
+    """True where every such call was observed, from the first command to the end of the last."""
     problem: str = ""
     """The reason where it was not."""
     calls: int = 0

@@ -109,9 +109,8 @@ class LoadMeter:
     async def take(self) -> None:
         """Takes one sample."""
         firsts = [one.host_pid() if isinstance(one, HasHostProcess) else None for one in self._sandboxes]
-        self._firsts.update(
-            pid for pid in firsts if pid is not None
-        )  # also when closed: a table may be older than that
+        # Those of closed sandboxes stay: the table of processes may be older than the end of a sandbox.
+        self._firsts.update(pid for pid in firsts if pid is not None)
         threads = await asyncio.to_thread(count_threads, PROC, frozenset(self._firsts))
         runnable = threads.runnable + 1
         if self._alone and not self._complete:
