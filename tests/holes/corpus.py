@@ -16,12 +16,13 @@ HERE = Path(__file__).parent
 Kind = Literal["holed", "sound", "missed"]
 KINDS: tuple[Kind, ...] = ("holed", "sound", "missed")
 SETTINGS = frozenset({
-    "clean PATH", "clean configuration", "clean environment", "fresh rewards", "links refused",
+    "altered programs", "clean PATH", "clean configuration", "clean environment", "fresh rewards", "links refused",
     "no agent process alive", "recorded test runner", "suspicions", "tests mounted read-only",
     "the verifier's own storage",
 })  # fmt: skip
 """What of the default verification can close a hole. `suspicions`: changed files newly reach for what no honest work
-needs, and a pass is not believed."""
+needs, and a pass is not believed. `altered programs`: a pass is not believed that comes again when all that a script's
+programs expect is changed."""
 
 
 class Hole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

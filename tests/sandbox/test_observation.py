@@ -34,7 +34,7 @@ async def test_a_reader_is_told_with_the_digest_of_its_program(box):
     facts, result = await observe(box, "cat /workspace/a")
     assert result.stdout == "true\n"
     assert (facts.complete, facts.counts, facts.tainted) == (True, {"reader": 1}, ())
-    assert facts.readers == {"cat": facts.loads[0].digest}
+    assert facts.readers == {facts.loads[0].program: facts.loads[0].digest}
     assert facts.loads[0].digest.startswith("blake2b:")
 
 

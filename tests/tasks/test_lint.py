@@ -44,7 +44,7 @@ CASES: dict[str, tuple[str, dict[str, str | bytes | None], str]] = {
             **SOLVED,
             "tests/test.sh": '# reward.txt\nout=$(assay-judge run -- ./sum)\n[[ $out -eq 12 ]]\n[ "$out" = 12 ]\n',
         },
-        "warning tests/test.sh:3: evaluates $out as arithmetic: bash runs commands that a judged program printed there",
+        "warning tests/test.sh:3: evaluates text that a judged program may have printed: a pass is then `same-process`",
     ),
     "line-ends": (
         TIMED,

@@ -106,6 +106,12 @@ def test_a_file_system_that_one_writes_and_the_other_sees_is_no_separation(root,
     assert grade_of(replace(facts, judge=facts.judged[0], judged=(facts.judge,))) != "separate"
 
 
+@pytest.mark.parametrize("name", ["unconfirmed_inputs", "evaluations"])
+def test_printed_text_that_may_act_on_the_judge_lowers_the_grade(name):
+    assert grade_of(pair(**{name: ("/tests/expected",)})) == "same-process"
+    assert grade_of(pair(judged={"namespaces": {}}, **{name: ("/tests/expected",)})) == "unknown"
+
+
 def test_a_file_system_that_neither_writes_is_no_channel():
     mounts = {"mounts": (*box(1).mounts[1:], replace(SHARED, read_only=True)), "mount_total": 3}
     assert grade_of(pair(mounts, mounts)) == "separate"
@@ -152,20 +158,27 @@ def test_grade_is_read_back_from_recorded_evidence():
     assert grade_recorded({}) == "unknown"
 
 
-READ = LoadFact("reader", "open", "/usr/bin/cat", "/workspace/out", "blake2b:cat", 7)
+CAT = "/usr/bin/cat"
+READ = LoadFact("reader", "open", CAT, "/workspace/out", "blake2b:cat", 7)
+BESIDE = replace(READ, program="/bin/cat", digest="blake2b:b")
 RAN = LoadFact("agent", "exec", "/bin/bash", "/workspace/run", "", 8)
 IMPORTED = LoadFact("judge", "open", "/usr/bin/python3", "/workspace/a.py", "", 9)
 OBSERVED = {
     "nothing was loaded": (LoadFacts(complete=True), "separate"),
     "a reader read": (
-        LoadFacts(True, readers={"cat": "blake2b:cat"}, counts={"reader": 1}, loads=(READ,), load_total=1), "separate"
+        LoadFacts(True, readers={CAT: "blake2b:cat"}, counts={"reader": 1}, loads=(READ,), load_total=1), "separate"
     ),
     "a reader of another digest read": (
-        LoadFacts(True, readers={"cat": "blake2b:other"}, counts={"reader": 1}, loads=(READ,), load_total=1),
+        LoadFacts(True, readers={CAT: "blake2b:other"}, counts={"reader": 1}, loads=(READ,), load_total=1),
         "same-process",
     ),
-    "a reader without a digest read": (
-        LoadFacts(True, loads=(replace(READ, digest=""),), load_total=1), "same-process"
+    "a reader without a digest read": (LoadFacts(True, loads=(replace(READ, digest=""),), load_total=1), "unknown"),
+    "a reader that the image lacks read": (
+        LoadFacts(True, readers={"/bin/cat": "blake2b:cat"}, loads=(READ,), load_total=1), "unknown"
+    ),
+    "two readers of one name read": (
+        LoadFacts(True, readers={CAT: "blake2b:cat", "/bin/cat": "blake2b:b"}, loads=(READ, BESIDE), load_total=2),
+        "separate",
     ),
     "an agent's program ran": (LoadFacts(True, counts={"agent": 1}, loads=(RAN,), load_total=1), "same-user"),
     "a judge's process loaded": (LoadFacts(True, counts={"judge": 1}, loads=(IMPORTED,), load_total=1), "same-process"),

@@ -223,6 +223,13 @@ def test_a_run_that_was_not_told_to_its_end_shows_no_failure() -> None:
         ({"tests/test.sh": "pytest --maxfail=1 /tests"}, [], True),
         ({"environment/setup.cfg": "[tool:pytest]\naddopts = -x -q"}, [], True),
         ({"tests/test.sh": "pytest -rA --no-header-x max-x"}, [], False),
+        ({"tests/test.sh": "set -x\n[ -x /f ] && bash -x a.sh; python -m pytest -q /tests; set -x"}, [], False),
+        ({"tests/test.sh": "# pytest -x\nset -ex\npytest /tests > log 2>&1"}, [], False),
+        ({"tests/test.sh": "pytest /tests 2>&1 \\\n  -vx"}, [], True),
+        ({"tests/test.sh": "OPTIONS='-q --stepwise'\npytest $OPTIONS"}, [], True),
+        ({"environment/Dockerfile": 'CMD ["pytest", "-x"]'}, [], True),
+        ({"environment/pyproject.toml": '[tool.pytest.ini_options]\naddopts = [\n  "-q",\n  "-x",\n]'}, [], True),
+        ({"environment/pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-q"\n[tool.a]\nb = "-x"'}, [], False),
     ],
 )
 def test_options_that_end_a_run_early_are_known(tmp_path: Path, files: Any, arguments: Any, expected: bool) -> None:
@@ -292,7 +299,7 @@ async def test_code_that_ends_a_program_half_way_is_not_believed(bench: Any) -> 
 
 
 async def test_programs_that_a_script_does_not_run_say_nothing_against_it(bench: Any) -> None:
-    outcome = await _judge_program(bench, RIGHT, "grep -q 42 /workspace/a.py")
+    outcome = await _judge_program(bench, RIGHT, "grep -qF 42 /workspace/a.py")
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "same-user"), outcome.verdict
     assert outcome.of_kind("altered_programs") == [{"plain": "pass", "last": "pass", "one": "pass", "broken": "pass"}]
 
@@ -316,3 +323,13 @@ def test_the_verdict_follows_from_the_runs_of_programs(runs: ProgramRuns, status
     result = CheckResult(Verdict("script", "outcome", "pass", 1.0, "reward 1", separation="same-user"), ())
     verdict = rule_altered_programs(result, runs, "v").verdict
     assert (verdict.status, verdict.separation, verdict.evidence) == (status, separation, ("valtered",))
+
+
+@pytest.mark.parametrize("mark", ["host_failed", "host_busy"])
+def test_what_the_host_did_to_a_control_run_is_no_sign_against_an_agent(mark: str) -> None:
+    result = CheckResult(Verdict("script", "outcome", "pass", 1.0, "reward 1", separation="same-user"), ())
+    control = CheckResult(Verdict("script", "outcome", "error", None, "no room", marks=(mark,)), ())
+    runs = ProgramRuns("error", "error", "fail", None)
+    assert rule_altered_programs(result, runs, "v", [control]).verdict.marks == (mark,)
+    altered = ControlRun(frozenset({"test_a.py::test_answer"}), frozenset(), control)
+    assert rule_altered(_result(NAMES[0]), [altered], "v").verdict.marks == (mark,)

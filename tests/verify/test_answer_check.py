@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
+from assay.environments.workspace.session import InitSession
+from assay.verdicts import HOST_FAILED
 from tests.verify.conftest import Bench, Outcome
 
 
@@ -20,11 +25,11 @@ async def test_the_expected_value_passes_without_running_anything_of_the_agents(
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("true", "there is no answer.json"),
+        ("true", "answer.json is absent"),
         ("""echo '{"result": {"b": 2, "a": [1.5]}}' > answer.json""", "another value"),
         ("""echo '{"error": "a"}' > answer.json""", "another value"),
         ("echo 2 > answer.json", "not a JSON object"),
-        ("ln -s /etc/hostname answer.json", "not a JSON object|cannot be read|there is no"),
+        ("ln -s /etc/hostname answer.json", "not a JSON object|cannot be read|is absent"),
         ("mkfifo answer.json", "cannot be read"),
         ("mkdir answer.json", "cannot be read"),
         ("head -c 600000 /dev/zero > answer.json", "cannot be read"),
@@ -34,6 +39,29 @@ async def test_anything_else_fails(bench: Bench, command: str, said: str) -> Non
     outcome = await judge(bench, command)
     assert outcome.verdict.status == "fail"
     assert any(part in outcome.verdict.reason for part in said.split("|"))
+
+
+@pytest.mark.parametrize("name", ["EIO", "EMFILE", "ENFILE", "ENOMEM", "ENOSPC"])
+async def test_a_host_that_cannot_read_a_file_is_no_failure_of_the_agents(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    async def fail(*_: object, **__: object) -> bytes:
+        number = getattr(errno, name)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(InitSession, "read", fail)
+    verdict = (await judge(bench, "true")).verdict
+    assert (verdict.status, verdict.score, verdict.marks) == ("error", None, (HOST_FAILED,))
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ln -s answer.json answer.json", "touch d; ln -s d/x answer.json", "ln -s $(printf %0300d 1) answer.json"],
+)
+async def test_a_file_that_the_agent_made_unreadable_fails(bench: Bench, command: str) -> None:
+    verdict = (await judge(bench, command)).verdict
+    assert (verdict.status, verdict.marks) == ("fail", ())
+    assert "cannot be read" in verdict.reason
 
 
 async def test_an_exception_is_expected_by_its_name(bench: Bench) -> None:

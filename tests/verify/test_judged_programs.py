@@ -27,8 +27,8 @@ def typed(code: str) -> str:
 
 async def judge(bench: Any, script: str, command: str, **parameters: Any) -> Any:
     bench.files = {**bench.files, SCRIPT: script}
-    parameters = {"programs": ["/workspace/ledger.py"], "timeout_s": 20, **parameters}
-    return await bench.judge(command, "script", script=SCRIPT, interpreter=["/bin/bash"], **parameters)
+    usual = {"programs": ["/workspace/ledger.py"], "timeout_s": 20, "interpreter": ["/bin/bash"]}
+    return await bench.judge(command, "script", script=SCRIPT, **{**usual, **parameters})
 
 
 @pytest.mark.parametrize(("code", "status"), [(SUM, "pass"), ("print(0)", "fail"), ("raise SystemExit(3)", "fail")])
@@ -135,33 +135,103 @@ async def test_a_program_finds_what_its_command_names_and_nothing_that_the_scrip
 
 
 CHOOSES = """
-import sys
-if sys.argv[1] == "which":
-    print("%s")
-    open("/workspace/out.txt", "w").write("%s")
+import os, sys, time
+if sys.argv[1:] == ["which"]:
+    for fd, text in %r:
+        os.write(fd, text)
+        time.sleep(0.2)
+    open("/workspace/out.txt", "w").write(%r)
 else:
-    print(open(sys.argv[2]).read())
+    print(sys.stdin.read() or open(sys.argv[2]).read())
 """
 ASKS = """#!/bin/bash
 name=$(python3 /workspace/ledger.py which)
-[ "$(python3 /workspace/ledger.py get "%s")" = "$(cat /tests/expected)" ] && echo 1 > /logs/verifier/reward.txt
+[ "$(python3 /workspace/ledger.py get %s)" = 48151623 ] && echo 1 > /logs/verifier/reward.txt
+"""
+PRINTS = {
+    "path": ('"$name"', [(1, b"/tests/expected")], ""),
+    "relative": ('"/tests/$name"', [(1, b"./expected")], ""),
+    "streams": ('"/tests/$name"', [(1, b"exp"), (2, b"x"), (1, b"ected")], ""),
+    "glob": ("/tests/$name", [(1, b"exp?cted")], ""),
+    "reversed": ('"/tests/$(echo "$name" | rev)"', [(1, b"detcepxe")], ""),
+    "output": ('"/tests/$(cut -d, -f2 /workspace/out.txt)"', [], "a,expected"),
+    "input": ('- < "/tests/$name"', [(1, b"expected")], ""),
+}
+"""The end of a command, the pieces that the program prints, and what it writes to its output."""
+
+
+@pytest.mark.parametrize("form", PRINTS)
+async def test_a_pass_is_not_separate_where_a_program_chose_which_file_it_was_lent(bench: Any, form: str):
+    words, pieces, written = PRINTS[form]
+    bench.files = {"tests/expected": "48151623", SCRIPT: ASKS % words}
+    outputs = {"outputs": ["/workspace/out.txt"], "programs": ["/workspace/ledger.py"]}
+    outcome = await bench.judge(
+        typed(CHOOSES % (pieces, written)), "script", script=SCRIPT, interpreter=["/bin/bash"], **outputs
+    )
+    assert outcome.verdict.rewards == {"reward": 1.0}, outcome.of_kind("execution")
+    assert outcome.verdict.separation == "same-process"
+    assert "lent /tests/expected" in outcome.verdict.reason
+    assert outcome.of_kind("separation")[0]["unconfirmed_inputs"] == ("/tests/expected",)
+
+
+NAMES_CASES = {
+    "glob": "for case in /tests/cases/*.in; do check $case; done",
+    "glob-input": "for case in /tests/cases/*.in; do feed $case; done",
+    "first-wrong": "set -e; for case in /tests/cases/*.in; do check $case || exit 1; [ $score = 1 ]; done",
+    "list": "while read -r name; do check /tests/cases/$name.in; done < /tests/names",
+    "names": "for name in one two; do check /tests/cases/$name.in; done",
+    "temporary": "for case in /tests/cases/*.in; do new=$(mktemp); cp $case $new; check $new $case; done",
+}
+CHECK_CASES = """#!/bin/bash
+score=1
+check() { [ "$(python3 /workspace/ledger.py "$1")" = "$(cat "${2:-$1}")!" ] || score=0; }
+feed() { [ "$(python3 /workspace/ledger.py /dev/stdin < "$1")" = "$(cat "$1")!" ] || score=0; }
+python3 /workspace/ledger.py --help
+%s
+echo $score > /logs/verifier/reward.txt
+"""
+SHOUTS = """
+import sys
+if sys.argv[1] == "--help":
+    print("usage: ledger.py FILE, such as /tests/cases/one.in or two in cases; reads names from FILE")
+else:
+    print(open(sys.argv[1]).read().strip() + "!")
 """
 
 
-@pytest.mark.parametrize(
-    ("word", "printed", "told"),
-    [
-        ("$name", "/tests/expected", ""),
-        ("/tests/$name", "in/../expected", ""),
-        ("/tests/$(cat /workspace/out.txt)", "", "expected"),
-    ],
-)
-async def test_a_program_does_not_choose_which_file_it_is_lent(bench: Any, word: str, printed: str, told: str):
-    bench.files = {"tests/expected": "48151623", SCRIPT: ASKS % word}
-    outputs = {"outputs": ["/workspace/out.txt"], "programs": ["/workspace/ledger.py"]}
-    outcome = await bench.judge(typed(CHOOSES % (printed, told)), "script", script=SCRIPT, **outputs)
-    assert (outcome.verdict.status, outcome.verdict.separation) == ("unknown", "separate"), outcome.verdict
-    assert "FileNotFoundError" in outcome.of_kind("execution")[0]["stderr"]
+@pytest.mark.parametrize("form", NAMES_CASES)
+async def test_files_that_a_script_names_itself_are_lent_whatever_a_program_prints(bench: Any, form: str):
+    bench.files = {"tests/cases/one.in": "a\n", "tests/cases/two.in": "b\n", "tests/names": "one\ntwo\n"}
+    outcome = await judge(bench, CHECK_CASES % NAMES_CASES[form], typed(SHOUTS))
+    assert outcome.verdict.rewards == {"reward": 1.0}, outcome.of_kind("execution")
+    assert outcome.verdict.separation == "separate", outcome.of_kind("separation")[0].get("unconfirmed_inputs")
+
+
+async def test_a_script_of_sh_that_stops_at_its_first_wrong_case_names_all_its_files(bench: Any):
+    bench.files = {"tests/cases/one.in": "a\n", "tests/cases/two.in": "b\n"}
+    script = CHECK_CASES % "for case in /tests/cases/*.in; do check $case; [ $score = 1 ] || exit 1; done"
+    outcome = await judge(bench, script, typed(SHOUTS), interpreter=["/bin/sh"])
+    assert (outcome.verdict.rewards, outcome.verdict.separation) == ({"reward": 1.0}, "separate")
+
+
+EVALUATES = {
+    "assigns": ('[[ "$(python3 /workspace/ledger.py 3)" -eq 9 ]] && score=1', "score=9", "9"),
+    "calculates": ("got=$(python3 /workspace/ledger.py 3); n=3; (( got == n*n )) && score=1", "n*n", "9"),
+    "numbers": ('[[ "$(python3 /workspace/ledger.py 3)" -eq 7 ]] && score=1', "10 -3", "7"),
+    "code": ('eval "$(python3 /workspace/ledger.py 3)"; score=${score:-0}', "score=1", None),
+}
+
+
+@pytest.mark.parametrize("form", EVALUATES)
+async def test_a_pass_is_not_separate_where_the_script_evaluates_printed_text(bench: Any, form: str):
+    line, text, right = EVALUATES[form]
+    script = f"#!/bin/bash\nscore=0\n{line}\necho $score > /logs/verifier/reward.txt\n"
+    outcome = await judge(bench, script, typed(f"print({text!r})"))
+    assert (outcome.verdict.rewards, outcome.verdict.separation) == ({"reward": 1.0}, "same-process")
+    assert outcome.of_kind("separation")[0]["evaluations"] == (line,)
+    if right:
+        outcome = await judge(bench, script, typed(f"print({right!r})"))
+        assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate")
 
 
 async def test_a_file_that_was_named_before_a_program_printed_its_name_is_lent_again(bench: Any):

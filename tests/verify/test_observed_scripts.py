@@ -38,6 +38,8 @@ READERS = {
     "cmp": "echo 'echo 12' > /tmp/expected; cmp /workspace/out /tmp/expected",
     "diff": "echo 'echo 12' > /tmp/expected; cd /workspace && diff out /tmp/expected",
     "grep": "grep -F 12 /workspace/out",
+    "head": "head -1 /workspace/out | python3 -c 'import sys; sys.exit(12 < len(sys.stdin.read()))'",
+    "tail": "tail -1 /workspace/out | sort > /tmp/x; tail -1 /tmp/x; x=$(tail -1 /tmp/x); bash -c '[ $0 ]' \"$x\"",
 }
 
 
@@ -45,7 +47,7 @@ READERS = {
 async def test_a_reader_of_an_output_as_data_leaves_the_script_separate(bench: Any, name: str):
     grade, loads = await judge(bench, READERS[name], **OUTPUT)
     assert (grade, loads["complete"], roles(loads)) == ("separate", True, {("reader", "open", name)})
-    assert set(loads["readers"]) == {name}
+    assert {Path(place).name for place in loads["readers"]} == {name}
     assert "tainted" not in loads
 
 
@@ -57,6 +59,54 @@ LOADERS = {
     "by a link": ("ln -s /workspace/out /tmp/x; . /tmp/x", "same-process", ("judge", "open", "bash")),
     "grep with patterns of its own": ("grep 12 /workspace/out", "same-process", ("judge", "open", "grep")),
     "by a descriptor": ("cat < /workspace/out", "same-process", ("judge", "open", "bash")),
+    "copied by a reader": ("cat /workspace/out > /tmp/x; . /tmp/x", "same-process", ("judge", "open", "bash")),
+    "copied by a chain of readers": (
+        "cat /workspace/out > /tmp/x; head -9 /tmp/x > /tmp/y; mv /tmp/y /tmp/z; . /tmp/z",
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
+    "copied out of an error": (
+        "echo $(cmp /workspace/out /dev/null 2> /tmp/x); . /tmp/x",
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
+    "through tee": ("cat /workspace/out | tee /tmp/x; . /tmp/x", "same-process", ("judge", "open", "bash")),
+    "through two pipes": (
+        "cat /workspace/out | sort | sed s/a/a/ > /tmp/x; . /tmp/x",
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
+    "through tee and another shell": (
+        "cat /workspace/out | tee >(cat > /tmp/x) > /dev/null; sleep 0.2; . /tmp/x",
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
+    "as another shell's input": (
+        "cat /workspace/out | tee >(bash) > /dev/null; sleep 0.2",
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
+    "through a link that is made before": (
+        "ln -s /tmp/y /tmp/x; cat /workspace/out | tee /tmp/x; . /tmp/y",
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
+    "by a descriptor of the shell's": (
+        "exec 5<> /tmp/x; cat /workspace/out >&5; . /tmp/x",
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
+    "line by line": (
+        'cat /workspace/out | while read -r line; do echo "$line" >> /tmp/x; done; . /tmp/x',
+        "same-process",
+        ("judge", "open", "bash"),
+    ),
+    "as a shell's input": ("cat /workspace/out | bash", "same-process", ("judge", "open", "bash")),
+    "as an interpreter's input": (
+        "cat /workspace/out | python3 - || true",
+        "same-process",
+        ("judge", "open", "python3.11"),
+    ),
     "preloaded into a reader": ("LD_PRELOAD=/workspace/out cat /dev/null", "same-process", ("judge", "open", "cat")),
 }
 
@@ -67,6 +117,13 @@ async def test_an_output_that_is_run_outside_of_the_judged_sandbox_lowers(bench:
     seen, loads = await judge(bench, lines, **OUTPUT)
     assert seen == grade, loads
     assert load in roles(loads)
+
+
+async def test_an_output_that_redefines_the_test_command_in_a_copy_passes_at_the_least_grade_alone(bench: Any):
+    lines = 'python3 /workspace/ledger.py; cat /workspace/out > /tmp/config; . /tmp/config; [ "$result" = 7 ] || exit'
+    redefines = "cat > ledger.py <<'PY'\nopen('/workspace/out', 'w').write('function [ { return 0; }\\n')\nPY"
+    grade, loads = await judge(bench, lines, redefines, **OUTPUT)
+    assert (grade, loads["counts"]) == ("same-process", {"reader": 1, "judge": 1})
 
 
 async def test_an_output_that_a_program_writes_anew_is_the_agents_under_any_name(bench: Any):

@@ -51,7 +51,7 @@ async def judge(tmp_path: Path, *kinds: str, repetitions: int = 1) -> list[Any]:
 async def test_one_result_a_check_in_order(tmp_path: Path) -> None:
     results = await judge(tmp_path, "Good", "Raises", "Good")
     assert [r.verdict.status for r in results] == ["pass", "error", "pass"]
-    assert len({e.id for r in results for e in r.evidence}) == 2
+    assert len({e.id for r in results for e in r.evidence}) == 5
 
 
 async def test_errors_name_whose_they_are(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ async def test_agreeing_repetitions_keep_the_verdict(tmp_path: Path) -> None:
     (result,) = await judge(tmp_path, "Good", repetitions=3)
     assert result.verdict.status == "pass"
     assert result.verdict.reason.endswith("(3 repetitions agree)")
-    assert len(result.verdict.evidence) == len(set(result.verdict.evidence)) == 3
+    assert len(result.verdict.evidence) == len(set(result.verdict.evidence)) == 6
 
 
 @pytest.mark.parametrize("kind", ["pytest", "script"])
@@ -74,8 +74,9 @@ async def test_nothing_is_judged_where_nothing_is_isolated(kind: str) -> None:
     task = Task("t", "", EnvironmentSpec("workspace"), (Check("c", kind, {}),), "blake3:t")
     request = JudgeRequest(task, None, backend, WorkspaceSpec(), Snapshot("blake3:s", Image()), backend)
     (result,) = await verify_outcome(request)
-    verdict, evidence = result.verdict, result.evidence
-    assert (verdict.status, verdict.score, verdict.marks, evidence) == ("error", None, ("not_isolated",), ())
+    verdict, kinds = result.verdict, [found.kind for found in result.evidence]
+    assert (verdict.status, verdict.score, verdict.marks) == ("error", None, ("not_isolated",))
+    assert kinds == ["host_load"]
     assert "Run again with --backend namespaces, bubblewrap, podman or docker" in verdict.reason
 
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from assay.records import LoadFacts, SandboxFacts
 
-__all__ = ["CountsOrphans", "DescribesSeparation", "ListensLocally", "ObservesLoads"]
+__all__ = ["CountsOrphans", "DescribesSeparation", "HasHostProcess", "ListensLocally", "ObservesLoads"]
 
 
 @runtime_checkable
@@ -32,6 +32,15 @@ class DescribesSeparation(Protocol):
 
         Raises `EnvironmentFailure` as `Session.exec`.
         """
+        ...
+
+
+@runtime_checkable
+class HasHostProcess(Protocol):
+    """A workspace whose processes can be told apart from the rest of the host's."""
+
+    def host_pid(self) -> int:
+        """Returns the host's number of the process that all in the sandbox descend from, also once it has ended."""
         ...
 
 
@@ -69,7 +78,7 @@ class ObservesLoads(Protocol):
         ...
 
     async def loads(self) -> LoadFacts:
-        """Ends the observation and tells what was seen; incomplete where the kernel gives no notification of calls.
+        """Ends the observation and returns its record; incomplete where the kernel gives no notification of calls.
 
         Raises `EnvironmentFailure` as `Session.exec`.
         """

@@ -94,15 +94,16 @@ class TaintFact(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoadFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Files that the judge's processes opened and executed."""
+    """The observed opens and executions of the agent's files by the judge's processes."""
 
     complete: bool = False
-    """True if every such call was observed, from the first command to the end of the last."""
+    """True where every such call was observed, from the first command to the end of the last."""
     problem: str = ""
     """Reason for an incomplete observation."""
     calls: int = 0
     readers: dict[str, str] = {}
-    """Digest of each program that read the agent's files as data, by its name."""
+    """Digest of each program that read the agent's files as data, by its path, as it lay in the judge's sandbox
+    before the first command."""
     counts: dict[LoadRole, int] = {}
     """Number of loads for each role."""
     loads: tuple[LoadFact, ...] = ()
@@ -126,3 +127,8 @@ class SeparationFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     loads: LoadFacts | None = None
     """Observation of the judge's processes; None where the grade does not depend on it: the judge's sandbox can open no
     file of the agent's, or the record is older."""
+    unconfirmed_inputs: tuple[str, ...] = ()
+    """Files that a script lent to judged programs and that its control run, without any output of theirs, does not
+    name: a program may have chosen which file it was lent."""
+    evaluations: tuple[str, ...] = ()
+    """Lines of a script that evaluate text as arithmetic or code, where programs printed more than numbers."""

@@ -45,10 +45,10 @@ TOLERANCE = 1e-6
 
 
 class CallMaterial(NamedTuple):
-    """What a call plan is measured with."""
+    """Material that a call plan is measured with."""
 
     mutants: int
-    """How many mutants of the reference a draw is measured on."""
+    """Number of mutants of the reference that a draw is measured on."""
     releases: tuple[Release, ...] = ()
     """Other releases of the package."""
 

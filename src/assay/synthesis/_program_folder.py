@@ -43,7 +43,7 @@ ABOUT = "reference_call.json"
 PAYLOAD = Path(__file__).with_name("payload")
 TIMEOUT_S = 600.0
 BRIDGE = ProgramLanguage("Python", ANSWERS, ("python3", ANSWERS))
-"""The reference itself as a program: what a task's mutants are answered by."""
+"""The reference itself as a program; it also answers for a task's mutants."""
 _DOCKERFILE = "FROM scratch\nWORKDIR /workspace\n"
 _SOLVE = '#!/bin/sh\nset -e\ncp -R "$(dirname "$0")/files/." /workspace/\n'
 _TEST = """#!/bin/sh
@@ -53,7 +53,7 @@ exit 1
 
 
 class ProgramParts(NamedTuple):
-    """What a task is made of."""
+    """Parts of a program task."""
 
     function: PlainFunction
     plan: CallPlan

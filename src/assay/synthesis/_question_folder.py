@@ -43,7 +43,7 @@ class Question(NamedTuple):
     answer: str
     """A line of JSON."""
     excerpts: Mapping[str, Excerpt]
-    """What is shown of each file."""
+    """The source lines that the instruction shows, by file."""
 
     def identity(self, tree: SourceTree, number: int) -> str:
         """Returns the task's id; it says nothing of the answer."""
@@ -108,7 +108,7 @@ The call, in a fresh process in which nothing else ran:
 
     {question.call}
 
-{_asked(question)} Work it out from the source, and write it to `{WORKSPACE}/{ANSWER_FILE}` as JSON:
+{_phrase_question(question)} Work it out from the source, and write it to `{WORKSPACE}/{ANSWER_FILE}` as JSON:
 
     {{"result": VALUE}}
 
@@ -117,7 +117,7 @@ the call raises an exception: `{{"error": "NAME"}}`, with the name of its class.
 """
 
 
-def _asked(question: Question) -> str:
+def _phrase_question(question: Question) -> str:
     if question.place is None:
         return "What does it return?"
     line, count, name = question.place

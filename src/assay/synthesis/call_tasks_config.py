@@ -16,7 +16,7 @@ QuestionKind = Literal["return", "variable"]
 
 
 class CallTasksConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What both kinds of tasks share."""
+    """Options of both kinds of tasks."""
 
     source: str
     """An installed package's name, a wheel, an sdist, a folder, or a git repository's folder."""
@@ -27,7 +27,7 @@ class CallTasksConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     seed: int = 0
     """Decides which functions and calls are tried, in which order."""
     requirements: tuple[str, ...] = ()
-    """What the package and its tests import, pinned as `name==version`; for an installed package it is found."""
+    """Packages that the package and its tests import, pinned as `name==version`; found where it is installed."""
     test_files: int = 0
     """At most so many test files, drawn by the seed, are looked at; 0: all, but at least what `count` needs."""
     concurrency: int = 2

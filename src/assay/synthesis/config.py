@@ -28,7 +28,7 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """`operator`: one change; `combination`: two or three in one file; `feature`: a function's body is taken out;
     `commit`: a commit of the repository is taken back (git repositories alone)."""
     requirements: tuple[str, ...] = ()
-    """What the package and its tests import, pinned as `name==version`; for an installed package it is found."""
+    """Packages that the package and its tests import, pinned as `name==version`; found where it is installed."""
     test_files: int = 0
     """At most so many test files, drawn by the seed, are looked at; 0: all, but at least what `count` needs."""
     concurrency: int = 2

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from assay.code.shell_evaluation import find_evaluations
 from assay.errors import UserError
 
 from .assay_rules import is_pinned
@@ -24,8 +25,6 @@ from .toml_source import line_of
 _INSTALL = re.compile(r"\b(?:pip3?|uv|npm|apt|apt-get|apk|dnf|yum|conda)\s+(?:pip\s+)?(?:install|add|i)\b|\buvx\b")
 _DOWNLOAD = re.compile(r"\b(?:curl|wget)\b.*https?://|\bgit\s+clone\b")
 _PIP = re.compile(r"\b(?:pip3?|uv\s+pip)\s+install\s+([^;&|\n]*)")
-_FROM_OUTPUT = re.compile(r"\b([A-Za-z_]\w*)=[\"']?(?:\$\(|`)")
-_ARITHMETIC = re.compile(r"\[\[(.*?-(?:eq|ne|lt|le|gt|ge)\b.*?)\]\]|\(\((.*?)\)\)|\blet\s+(.*)")
 _REWARD = re.compile(r"reward\.(?:txt|json)")
 _LOGS = (PurePosixPath("/logs/verifier"), PurePosixPath("/logs/agent"))
 Found = Iterator[TaskFinding]
@@ -94,14 +93,10 @@ def _evaluated_output(parts: TaskParts, _: HarborTask) -> Found:
     """Reports a script that evaluates the output of a judged program, which runs it as code."""
     apart = any(check.parameters.get("programs") for check in parts.assay.checks)
     for path, text, _step in _scripts(parts):
-        names = set(_FROM_OUTPUT.findall(text)) if apart or "assay-judge" in text else set()
-        for number, line in enumerate(text.splitlines(), start=1):
-            evaluated = " ".join(part for found in _ARITHMETIC.findall(line) for part in found)
-            used = sorted(name for name in names if re.search(rf"\b{name}\b", evaluated))
-            if used:
-                message = f"evaluates ${used[0]} as arithmetic: bash runs commands that a judged program printed there"
-                fix = f'compare it as text: [ "${used[0]}" = 12 ]'
-                yield TaskFinding("evaluated-output", "warning", path, message, fix, line=number)
+        for evaluation in find_evaluations(text) if apart or "assay-judge" in text else ():
+            message = "evaluates text that a judged program may have printed: a pass is then `same-process`"
+            fix = 'compare it as text: [ "$got" = 12 ], or as a number: [ "$got" -eq 12 ]'
+            yield TaskFinding("evaluated-output", "warning", path, message, fix, line=evaluation.line)
 
 
 def _line_ends(parts: TaskParts, _: HarborTask) -> Found:

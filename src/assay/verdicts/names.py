@@ -21,6 +21,7 @@ __all__ = [
     "NO_RESULT",
     "REVERIFICATIONS",
     "REWARD_OVERRULED",
+    "TIME_LIMITS",
     "Reverification",
     "is_baseline",
     "is_imported",
@@ -45,6 +46,8 @@ HOST_FAILED = "host_failed"
 """Mark: there is positive evidence that the host failed."""
 HOST_BUSY = "host_busy"
 """Mark: the host was busier than time limits allow for."""
+TIME_LIMITS = frozenset({"time_limit", "worker_late"})
+"""Marks: a limit in seconds of the wall clock was met."""
 NO_RESULT = "no_result"
 """Mark: judging ended without a result that a status could rest on."""
 

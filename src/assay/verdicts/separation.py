@@ -42,24 +42,28 @@ def grade_of(facts: SeparationFacts) -> Separation:
 
     `separate` needs, for the judge and each judged sandbox: five namespaces of its own; a judge that was started from
     the declared image and stands on no layer that an agent wrote; no file system that one can write and the other see;
-    no descriptor but the declared pipes. Observation of the judge's processes, where it was asked for, only lowers.
+    no descriptor but the declared pipes. Observation of the judge's processes, where it was asked for, only lowers, as
+    does what a judged program may have chosen or had evaluated by printing text.
     """
     grade = _grade_of_sandboxes(facts)
+    if facts.unconfirmed_inputs or facts.evaluations:
+        grade = weakest([grade, "same-process"])
     return grade if facts.loads is None else weakest([grade, _most_by_loads(facts.loads, grade)])
 
 
 def _most_by_loads(loads: LoadFacts, grade: Separation) -> Separation:
     """Returns the most that a grade can be, by what processes of the judge's sandbox loaded of the agent's.
 
-    `separate` hangs on the observation where it is asked for. What is less says that nothing keeps the two apart, which
-    holds unobserved as well.
+    `separate` hangs on the observation where it is asked for. A lower grade says that nothing keeps the two apart,
+    which holds unobserved as well. A reader counts only as the program that lay at its path before the first command.
     """
     roles = {role for role, number in loads.counts.items() if number}
     roles |= {load.role for load in loads.loads} | {process.role for process in loads.tainted}
     readers = [load for load in loads.loads if load.role == "reader"]
-    if "judge" in roles or any(load.digest not in loads.readers.values() for load in readers):
+    if "judge" in roles or any(load.digest != loads.readers.get(load.program, load.digest) for load in readers):
         return "same-process"
-    is_whole = loads.complete and loads.load_total == len(loads.loads)
+    are_listed = all(load.digest and load.program in loads.readers for load in readers)
+    is_whole = are_listed and loads.complete and loads.load_total == len(loads.loads)
     if meets(grade, "separate") and not is_whole:
         return "unknown"
     return "same-user" if "agent" in roles else "separate"

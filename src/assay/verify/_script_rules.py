@@ -36,6 +36,8 @@ class ScriptFacts(NamedTuple):
     demand: Demand
     allowed: tuple[str, ...] = ()
     """Names of suspicions that are part of this task's honest solutions."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the verdict's reason that decide nothing."""
 
 
 class Ruling(NamedTuple):

@@ -35,7 +35,7 @@ import msgspec
 
 from assay.code.altered_tests import MOST_TEXT, alter_program, alter_tests, alterable_tests
 from assay.records import Check, Evidence, Separation, Verdict, VerdictStatus
-from assay.verdicts import FLAKY
+from assay.verdicts import FLAKY, HOST_BUSY, HOST_FAILED
 
 from ._staging import staging_folder, unstage
 from .interface import CheckResult
@@ -68,7 +68,14 @@ FEW = 3
 """Tests altered in a control run that is made again."""
 _OF_A_SCRIPT = ("", ".sh", ".bash")
 _OF_SETTINGS = (".ini", ".cfg", ".toml")
-_STOP = re.compile(r"(?<![\w-])(?:-x|--exitfirst|--maxfail)\b|^\s*-\w*x\b", re.MULTILINE)
+_PYTEST_COMMAND = re.compile(r"\bpy\.?test\b([^;|&)\n]*)")
+_ASSIGNMENT = re.compile(r"^\s*(?:export\s+|ENV\s+)?\w+\+?=(.*)", re.MULTILINE)
+"""Options may reach the command by a variable."""
+_ADDOPTS = re.compile(r"^\s*[\"']?addopts[\"']?\s*=(.*(?:\n(?![\w\[]).*)*)", re.MULTILINE)
+_SHELL_NOISE = re.compile(r"\\\n|^\s*#.*$|[0-9]*>&[0-9-]|&>", re.MULTILINE)
+_STOP = re.compile(
+    r"(?<![^\s\"'=\[,(])(?:-[hlqsvV]*x[hlqsvV]*|--exitfirst|--maxfail|--sw|--stepwise)(?![\w-])", re.MULTILINE
+)
 
 
 class AlterableFile(NamedTuple):
@@ -320,6 +327,8 @@ def rule_altered(
     verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
     if forged and (failed or result.mounts_tests):
         verdict = _forged(verdict, sorted(forged))
+    elif trouble := _host_trouble(control.result for control in controls):
+        verdict = _not_believed(verdict, *trouble)
     elif not all(_is_whole(control.result) for control in controls):
         verdict = _not_believed(verdict, "a control run over altered tests was not told to its end", "not_whole")
     elif changed:
@@ -343,19 +352,24 @@ class ProgramRuns(NamedTuple):
     """With programs that fail at once; None where it was not asked for."""
 
 
-def rule_altered_programs(result: CheckResult, runs: ProgramRuns, prefix: str) -> CheckResult:
+def rule_altered_programs(
+    result: CheckResult, runs: ProgramRuns, prefix: str, judged: Sequence[CheckResult] = ()
+) -> CheckResult:
     """Returns the result of a script that passed with the verdict that follows from its control runs.
 
     Args:
         result: A pass.
         runs: Those of the same check.
         prefix: What the ids of this check's evidence start with.
+        judged: The results whose statuses those are.
     """
     cited = Evidence(f"{prefix}altered", "audit", "altered_programs", runs._asdict())
     verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
     if runs.broken != "pass":  # the programs decide, and the code under test may be what they import
         verdict = msgspec.structs.replace(verdict, separation=_SHARED_PROCESS)
-    if runs.plain != "pass":
+    if trouble := _host_trouble(judged):
+        verdict = _not_believed(verdict, *trouble)
+    elif runs.plain != "pass":
         verdict = _not_believed(verdict, f"a second run came to {runs.plain}", FLAKY)
     elif "pass" in (runs.last, runs.one) and runs.broken != "pass":
         why = "it passed again when what its programs expect was changed"
@@ -375,13 +389,30 @@ def _ends_of_changed(control: ControlRun, *, whole: bool) -> set[str]:
 
 def stops_early(folder: Path, check: Check) -> bool:
     """Returns whether a run of the tests may end with its first failure, by the texts that the task's author wrote."""
-    texts = [" ".join(map(str, check.parameters.get("args", ())))]
+    options = [" ".join(map(str, check.parameters.get("args", ())))]
     paths = (path for name in ("tests", "environment") for path in sorted((folder / name).rglob("*")))
     settings = (p for p in paths if p.suffix in (*_OF_A_SCRIPT, *_OF_SETTINGS) and p.is_file() and not p.is_symlink())
     for path in itertools.islice(settings, MOST_FILES):
         if path.stat().st_size <= MOST_TEXT:
-            texts.append(path.read_bytes().decode("utf-8", "replace"))
-    return any(_STOP.search(text) for text in texts)
+            options += _pytest_options(path.read_bytes().decode("utf-8", "replace"), path.suffix)
+    return any(_STOP.search(text) for text in options)
+
+
+def _pytest_options(text: str, suffix: str) -> list[str]:
+    """Returns the parts of a script or of settings that may be options of pytest; other commands have an `-x` too."""
+    if suffix in _OF_SETTINGS:
+        return _ADDOPTS.findall(text)
+    commands = _SHELL_NOISE.sub(" ", text)
+    found = _PYTEST_COMMAND.findall(commands)
+    return found + _ASSIGNMENT.findall(commands) if found else []
+
+
+def _host_trouble(controls: Iterable[CheckResult]) -> tuple[str, str] | None:
+    """Returns why control runs say nothing of the agent, with the mark of it; None where the host did its part."""
+    marks = {mark for control in controls for mark in control.verdict.marks}
+    if HOST_FAILED in marks:
+        return "the host failed in a control run", HOST_FAILED
+    return ("the host was too busy for a control run", HOST_BUSY) if HOST_BUSY in marks else None
 
 
 def _not_believed(verdict: Verdict, why: str, mark: str) -> Verdict:

@@ -5,18 +5,20 @@ folder and is never in the sandbox. The file is read out of a fork of the final 
 and is compared as `verify.calls` compares answers: floats within 4 ulp, objects without order. Nothing that the agent
 wrote is executed, so the verdict is graded `no-agent-code`.
 
-Covered: links, devices and large or malformed files (they are wrong answers). Not covered: an answer that was guessed.
+Covered: links, devices and large or malformed files (they are wrong answers); a host that cannot read the file (it is
+the host's failure). Not covered: an answer that was guessed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from pathlib import Path
 
 import msgspec
 
-from assay.errors import TaskError
+from assay.errors import HostFailure, TaskError
 from assay.records import Verdict, VerdictStatus, digest_bytes
 from assay.verify._evidence import Cited, verifier_digest
 from assay.verify.calls import Answer, read_json_answer, same_answer
@@ -28,6 +30,10 @@ __all__ = ["ANSWER_FILE", "EXPECTED_FILE", "AnswerCheck", "AnswerParameters"]
 ANSWER_FILE = "answer.json"
 EXPECTED_FILE = "tests/answer.json"
 MAX_ANSWER_BYTES = 512 << 10
+_FAULTS_OF_FILE = frozenset(
+    {errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.EACCES, errno.ENOTDIR, errno.ENXIO, errno.ENAMETOOLONG}
+)
+"""Errors that the agent's file or its folders alone bring about."""
 
 
 class AnswerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,14 +89,22 @@ def _read_expected(folder: Path | None, name: str) -> bytes:
 
 
 async def _read_answer(given: CheckInput, name: str) -> tuple[bytes, str]:
-    """Returns the file's bytes, and why there are none."""
+    """Returns the file's bytes, or why it cannot be read, where that lies in the file and not in the host.
+
+    Raises `HostFailure` otherwise.
+    """
     path = name if name.startswith("/") else f"{given.spec.workdir.rstrip('/')}/{name}"
     async with opened(given.backend, given.spec, given.state) as workspace:
         try:
             return await workspace.read(path, limit=MAX_ANSWER_BYTES), ""
         except FileNotFoundError:
-            return b"", f"there is no {name}"
-        except (OSError, ValueError) as exc:
+            return b"", f"{name} is absent"
+        except ValueError as exc:
+            return b"", f"{name} cannot be read: {exc}"
+        except OSError as exc:
+            if exc.errno not in _FAULTS_OF_FILE:
+                problem = f"reading {name} out of the final state failed: {exc}"
+                raise HostFailure(problem) from exc
             return b"", f"{name} cannot be read: {exc}"
 
 

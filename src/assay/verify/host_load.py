@@ -1,8 +1,14 @@
 """How busy the host is while a state is judged: evidence against blaming an agent for a time limit.
 
 A time limit counts seconds of the wall clock, and a process on a busy host gets a part of them. The slowdown is the
-number of runnable threads for each CPU; disk and memory count where the kernel says (`/proc/pressure`) that all tasks
-waited for them at once. A host without these files counts as idle.
+number of threads outside the judged sandboxes that run or wait for a processor, with one of the judged ones, for each
+processor that the runner may use. What runs in the sandboxes of the run itself is left out, so that an agent gains no
+time by its own load. It weighs as much as the run wanted a processor: a process that sleeps is slowed by no load.
+
+Covered: affinity and quotas of control groups; disk and memory where the kernel says (`/proc/pressure`) that all tasks
+waited for them at once, and other processes did. A host without these files counts as idle. Where a tier does not say
+which process a sandbox begins with, only the moments count in which the run has no sandbox. A runner in a container
+sees no other processes of the host: there the kernel's count of all runnable threads is taken, and in controls only.
 """
 
 from __future__ import annotations
@@ -12,89 +18,191 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["MAX_PATIENCE", "HostLoad", "LoadMeter", "current_patience", "measure_load"]
+from assay.environments.capabilities import HasHostProcess
+
+from ._processes import count_threads
+
+__all__ = ["MAX_PATIENCE", "HostLoad", "LoadMeter", "measure_load", "metered_sandbox"]
 
 PROC = Path("/proc")
+CGROUPS = Path("/sys/fs/cgroup")
 SAMPLE_S = 0.25
 MAX_PATIENCE = 6.0
 """The most that a time limit is multiplied by."""
 MAX_STALLED = 0.5
 _FULL = re.compile(r"^full .*\btotal=([0-9]{1,18})$", re.MULTILINE)
+_QUOTA = re.compile(r"^([0-9]{1,15}) ([0-9]{1,15})$")
+_FIRST_NAMESPACE = "pid:[4026531836]"
+_UNIFIED = re.compile(r"^0::(/.*)$", re.MULTILINE)
 
 
 class HostLoad(msgspec.Struct, frozen=True):
     """The load over some span of time."""
 
     slowdown: float = 1.0
-    """Runnable threads for each CPU, in the mean; at least 1."""
+    """Threads for each processor that run or wait for one, in the mean; at least 1."""
     stalled: float = 0.0
     """The larger of two shares of the time: that in which all tasks waited for a disk, and for memory."""
+    demand: float = 1.0
+    """The share of the time in which the judged sandboxes wanted a processor."""
 
-    def is_beyond(self, patience: float) -> bool:
+    complete: bool = False
+    """All processes of the host were seen, and those of the judged sandboxes told apart."""
+
+    def required_patience(self, slowdown: float = 1.0) -> float:
+        """Returns what a time limit has to be multiplied by to grant what it grants on an idle host.
+
+        Args:
+            slowdown: That of a control, in which all threads count; for a load that is not complete.
+        """
+        slowdown = self.slowdown if self.complete else max(self.slowdown, slowdown)
+        return 1 / (1 - self.demand + self.demand / slowdown)
+
+    def is_beyond(self, patience: float, slowdown: float = 1.0) -> bool:
         """Returns whether a program may have got less than its time limit, multiplied by `patience`, grants it."""
-        return self.slowdown > patience or self.stalled > MAX_STALLED
+        return self.required_patience(slowdown) > patience + 1e-6
+
+    @property
+    def is_stalled(self) -> bool:
+        """A device kept the host waiting for most of the time."""
+        return self.stalled > MAX_STALLED
 
 
 class LoadMeter:
-    """Collects the load until it is read."""
+    """Collects the load until it is read.
 
-    def __init__(self) -> None:
-        self._samples = [_read_load().slowdown]
+    Args:
+        alone: No code of an agent's runs meanwhile, so that all that the kernel counts is the host's.
+    """
+
+    def __init__(self, *, alone: bool) -> None:
+        self._alone = alone
+        self._complete = _sees_all()
+        self._sandboxes: list[object] = []
+        self._firsts: set[int] = set()
+        self._slowdowns: list[float] = []
+        self._demands: list[bool] = []
+        self._waited: list[bool] = []
         self._began, self._before = time.monotonic(), _stalls()
+
+    @contextlib.contextmanager
+    def sandbox(self, workspace: object) -> Iterator[None]:
+        """Counts a sandbox as one of the run's while the block runs."""
+        self._sandboxes.append(workspace)
+        try:
+            yield
+        finally:
+            self._sandboxes.remove(workspace)
 
     async def sample(self) -> None:
         """Takes samples until it is cancelled."""
         while True:
+            await self.take()
             await asyncio.sleep(SAMPLE_S)
-            self._samples.append(_read_load().slowdown)
 
-    def read(self) -> HostLoad:
-        """Returns the load since the meter was made."""
-        samples = [*self._samples, _read_load().slowdown]
+    async def take(self) -> None:
+        """Takes one sample."""
+        firsts = [one.host_pid() if isinstance(one, HasHostProcess) else None for one in self._sandboxes]
+        # Those of closed sandboxes stay: the table of processes may be older than the end of a sandbox.
+        self._firsts.update(pid for pid in firsts if pid is not None)
+        threads = await asyncio.to_thread(count_threads, PROC, frozenset(self._firsts))
+        runnable = threads.runnable + 1
+        if self._alone and not self._complete:
+            runnable = max(runnable, _all_runnable())
+        elif None in firsts:
+            self._complete = False
+            return
+        self._slowdowns.append(runnable / _processors())
+        self._waited.append(threads.waiting > 0)
+        if firsts:
+            self._demands.append(threads.own_runnable > 0)
+
+    async def read(self) -> HostLoad:
+        """Takes a last sample; returns the load since the meter was made."""
+        await self.take()
         span_us = max(time.monotonic() - self._began, 1e-3) * 1e6
         stalls = [after - before for before, after in zip(self._before, _stalls(), strict=True)]
-        return HostLoad(round(sum(samples) / len(samples), 2), round(min(1.0, max(stalls) / span_us), 3))
+        stalled = min(1.0, max(stalls) / span_us)
+        if not self._alone:  # the agent's own writes fill a disk's queue, and are no trouble of the host's
+            stalled = min(stalled, _mean(self._waited))
+        slowdown = max(1.0, _mean(self._slowdowns))
+        demand = _mean(self._demands) if self._demands else 1.0
+        return HostLoad(round(slowdown, 2), round(stalled, 3), round(demand, 3), self._complete)
+
+
+_METER: ContextVar[LoadMeter | None] = ContextVar("meter", default=None)
 
 
 @contextlib.asynccontextmanager
-async def measure_load() -> AsyncIterator[LoadMeter]:
-    """Samples the load while the block runs."""
-    meter = LoadMeter()
-    async with asyncio.TaskGroup() as group:
-        sampling = group.create_task(meter.sample())
-        try:
-            yield meter
-        finally:
-            sampling.cancel()
+async def measure_load(*, alone: bool = False) -> AsyncIterator[LoadMeter]:
+    """Samples the load while the block runs. Sandboxes that the block opens are those of the run.
 
-
-class _Loads(NamedTuple):
-    """Runnable threads for each CPU, at least 1."""
-
-    slowdown: float
-    """At this moment, without the reader."""
-    last_minute: float
-
-
-def current_patience(least: float = 1.0) -> float:
-    """Returns what time limits are multiplied by on the host as busy as it is now and was in the last minute."""
-    return min(MAX_PATIENCE, max(least, *_read_load()))
-
-
-def _read_load() -> _Loads:
+    Args:
+        alone: As for `LoadMeter`.
+    """
+    meter = LoadMeter(alone=alone)
+    token = _METER.set(meter)
+    sampling = asyncio.get_running_loop().create_task(meter.sample())
     try:
-        fields = (PROC / "loadavg").read_text().split()
-        runnable, minute = int(fields[3].partition("/")[0]) - 1, float(fields[0])
+        yield meter
+    finally:
+        _METER.reset(token)
+        sampling.cancel()
+        await asyncio.gather(sampling, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def metered_sandbox(workspace: object) -> Iterator[None]:
+    """Tells the meter that runs, if one does, of a sandbox that the run opened."""
+    meter = _METER.get()
+    with contextlib.nullcontext() if meter is None else meter.sandbox(workspace):
+        yield
+
+
+def _mean(values: list[bool] | list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _sees_all() -> bool:
+    """Returns whether the runner is in the PID namespace that holds all others."""
+    try:
+        return (PROC / "self" / "ns" / "pid").readlink().name == _FIRST_NAMESPACE
+    except OSError:
+        return False
+
+
+def _all_runnable() -> int:
+    """Returns how many threads the kernel counts as runnable, in all containers, without the reader."""
+    try:
+        return int((PROC / "loadavg").read_text().split()[3].partition("/")[0]) - 1
     except (OSError, ValueError, IndexError):
-        return _Loads(1.0, 1.0)
-    processors = len(os.sched_getaffinity(0))
-    return _Loads(max(1.0, runnable / processors), max(1.0, minute / processors))
+        return 1
+
+
+def _processors() -> float:
+    """Returns how many processors the runner may use at a time."""
+    return min([float(len(os.sched_getaffinity(0))), *_quotas()])
+
+
+def _quotas() -> Iterator[float]:
+    """Yields the processors that each control group around the runner is granted."""
+    try:
+        match = _UNIFIED.search((PROC / "self" / "cgroup").read_text())
+    except OSError:
+        return
+    place = CGROUPS / match[1].strip("/") if match and ".." not in match[1] else CGROUPS
+    while place.is_relative_to(CGROUPS):
+        with contextlib.suppress(OSError):
+            quota = _QUOTA.match((place / "cpu.max").read_text().strip())
+            if quota and int(quota[1]) and int(quota[2]):
+                yield int(quota[1]) / int(quota[2])
+        place = place.parent
 
 
 def _stalls() -> list[int]:

@@ -34,7 +34,7 @@ class CheckInput(NamedTuple):
     seed: bytes | None = None
     """The recorded seed of drawn inputs, where a verdict is made again; None: the check draws its own."""
     patience: float = 1.0
-    """What time limits are multiplied by, because the host is busy; at least 1."""
+    """The factor of all time limits, at least 1: more than 1 where an earlier run met a limit on a busy host."""
 
 
 class CheckResult(NamedTuple):

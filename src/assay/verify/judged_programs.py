@@ -3,9 +3,11 @@
 The script's sandbox stands on the task's image: nothing that the agent wrote is in it but the declared outputs, copied
 as data. The judged sandbox holds the final state, without tests, rewards or the runner's folders. Before a program
 starts, files of the script's that its command names and the declared inputs are copied there, and nothing else: what
-the script expects may lie beside them. A name that a program has printed before names nothing: it would choose what it
-is lent. When the program has ended, everything in its sandbox is killed, and then the
+the script expects may lie beside them. When the program has ended, everything in its sandbox is killed, and then the
 declared outputs are copied back. One program runs at a time.
+
+A script can make a file name out of what a program printed; the program then chooses which file it is lent. Such a file
+is lent, and its path is in `unconfirmed`: the caller confirms it by a control run (`named_inputs`) or lowers the grade.
 """
 
 from __future__ import annotations
@@ -25,14 +27,22 @@ import msgspec
 
 from assay.environments.interface import Change, Mount, PipedExec, Workspace, WorkspaceSpec
 from assay.errors import AssayError, TaskError, VerifierError
+from assay.verify.guard.assay_judge import MOST_NUMBERS, PRINTED_TEXT, is_number_text
 
-__all__ = ["JudgedPrograms", "judged_spec", "require_data_path"]
+__all__ = [
+    "JudgedPrograms",
+    "ProgramStart",
+    "decode_request",
+    "judged_spec",
+    "named_paths",
+    "require_data_path",
+    "write_stand_ins",
+]
 
 GUARD_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", "/solution", "/run/verifier")
 LENT = ("/tests/", "/tmp/")
 """Where the script's own files lie that no list of changes shows: one is copied when a command names it."""
-MOST_TEXT = 1 << 20
 MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS = 64 << 20, 2000, 200, 200
 _WORDS = re.compile(r"[\s=;|&<>()\"'`]+")
 _CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ini", ".cfg", ".toml", ".js", ".rb", ".pl", ".jar")
@@ -80,20 +90,35 @@ def judged_spec(given: WorkspaceSpec, mounts: tuple[Mount, ...] = ()) -> Workspa
     return msgspec.structs.replace(given, user="verifier", env=env, tmpfs=tmpfs, mounts=(*given.mounts, *mounts))
 
 
-class _Request(msgspec.Struct, frozen=True, tag_field="op"):
-    """A request of `assay-judge`."""
+class ProgramStart(msgspec.Struct, frozen=True, tag_field="op", tag="run"):
+    """A request to start a program."""
 
-
-class _Run(_Request, frozen=True, tag="run"):
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = {}
-    printed: tuple[str, ...] = ()
-    """Parts of the command's words that judged programs have printed."""
+    stdin: str = ""
+    """Path of the file that is its standard input; empty where that is no file with a name."""
 
 
-class _Read(_Request, frozen=True, tag="read"):
+class ProgramRead(msgspec.Struct, frozen=True, tag_field="op", tag="read"):
+    """A request for a file of the judged sandbox."""
+
     path: str
+
+
+def decode_request(message: dict[str, Any], fds: list[int]) -> ProgramStart | ProgramRead:
+    """Returns a request of `assay-judge`. Raises `ValueError` for another message, or other descriptors than pipes."""
+    if len(fds) != 3 or not all(stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in fds):
+        message_text = "three pipes are needed"
+        raise ValueError(message_text)
+    return msgspec.convert(message, ProgramStart | ProgramRead)
+
+
+async def write_stand_ins(script: Workspace, programs: tuple[str, ...]) -> None:
+    """Puts a stand-in at the path of each judged program in the script's sandbox."""
+    for path in programs:
+        require_data_path(path, data=False)
+        await script.write(path, stand_in(path), mode=0o755)
 
 
 class ProgramRun(NamedTuple):
@@ -131,18 +156,18 @@ class JudgedPrograms:
         self._timeout_s = timeout_s
         self._own: dict[str, str | None] = {}
         """Digests of what was written into the script's sandbox from here, and of what was copied out of it."""
-        self._lent: set[str] = set()
-        """Paths that commands have named, when no program had yet."""
-        self._told: set[str] | None = set()
-        """Names in the outputs; None where there are too many."""
+        self._confirmed: set[str] = set()
+        """Paths that commands have named before the script could read a byte that the agent or its programs wrote."""
+        self._has_read = False
+        self._has_text = False
+        self.unconfirmed: set[str] = set()
+        """Paths of files that were lent and that commands have named later."""
         self._running = asyncio.Lock()
         self.runs: list[ProgramRun] = []
 
     async def prepare(self, programs: tuple[str, ...]) -> None:
         """Puts a stand-in at each program's path, and the outputs as they are now."""
-        for path in programs:
-            require_data_path(path, data=False)
-            await self._script.write(path, stand_in(path), mode=0o755)
+        await write_stand_ins(self._script, programs)
         for path in self._outputs:
             require_data_path(path, data=True)
         for path in self._inputs:
@@ -155,10 +180,8 @@ class JudgedPrograms:
 
     async def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         try:
-            request = msgspec.convert(message, _Run | _Read)
-            if len(fds) != 3 or not all(stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in fds):
-                return {"error": "three pipes are needed"}
-            if isinstance(request, _Read):
+            request = decode_request(message, fds)
+            if isinstance(request, ProgramRead):
                 return await self._read(request, fds[1])
             if self._running.locked():
                 return {"error": "another judged program is running; one runs at a time"}
@@ -167,13 +190,15 @@ class JudgedPrograms:
         except (msgspec.ValidationError, AssayError, OSError, ValueError) as exc:
             return {"error": str(exc)[:1000] or type(exc).__name__}
 
-    async def _read(self, request: _Read, out: int) -> dict[str, Any]:
+    async def _read(self, request: ProgramRead, out: int) -> dict[str, Any]:
+        self._has_read = True
         data = await self._judged.read(request.path, limit=MOST_FILE)
         await asyncio.to_thread(_write_all, out, data)
         return {"exit": 0}
 
-    async def _run(self, request: _Run, fds: list[int]) -> dict[str, Any]:
+    async def _run(self, request: ProgramStart, fds: list[int]) -> dict[str, Any]:
         await self._copy_inputs(request)
+        self._has_read = True
         if request.cwd.startswith("/") and not _is_inside(request.cwd, COVERED):  # as from `cd $(mktemp -d)`
             await self._judged.exec(["/bin/mkdir", "-p", "--", request.cwd], cwd="/")
         try:
@@ -197,10 +222,10 @@ class JudgedPrograms:
         await self._note_own()
         return {"exit": result.exit_code}
 
-    def _environment(self, asked: Mapping[str, str]) -> dict[str, str]:
+    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Variables that the script set itself; the verifier's own stay with the verifier."""
         own = {**self._script.spec.image.env, **self._script.spec.env}
-        return {name: text for name, text in asked.items() if own.get(name) != text and name not in _OF_A_SHELL}
+        return {name: text for name, text in variables.items() if own.get(name) != text and name not in _OF_A_SHELL}
 
     async def _copy_outputs(self) -> None:
         """Copies each declared output to the script's sandbox as a file of data that nobody may execute."""
@@ -211,16 +236,24 @@ class JudgedPrograms:
                 await self._script.exec(["/bin/rm", "-f", "--", path], cwd="/")
             else:
                 await self._script.write(path, data, mode=0o644)
-                self._told = None if self._told is None or len(data) > MOST_TEXT else self._told | _names_in(data)
+                self._has_read = True
+                self._has_text |= len(data) > MOST_NUMBERS or not is_number_text(data)
 
-    async def _copy_inputs(self, request: _Run) -> None:
+    async def printed_text(self) -> bool:
+        """Returns whether the script could read anything but numbers that the agent or its programs wrote."""
+        try:
+            await self._script.read(PRINTED_TEXT, limit=1)
+        except FileNotFoundError:
+            return self._has_text
+        return True
+
+    async def _copy_inputs(self, request: ProgramStart) -> None:
         """Copies the files that the command names, and the declared inputs, into the judged sandbox."""
-        workdir = self._script.spec.workdir
-        named = [p for p in named_paths(request.argv, request.cwd, workdir) if not self._is_chosen(p, request)]
-        self._lent.update(named)
+        named = named_paths(request.argv, request.cwd, self._script.spec.workdir)
         places = (*named, *self._inputs)
         lent = [path for path in places if path.startswith(LENT)]
         changed = [c for c in await self._script.diff() if self._is_input(c) and _is_inside(c.path, places)]
+        copied = {path for path in named if any(_is_inside(change.path, (path,)) for change in changed)}
         if len(changed) > MOST_CHANGES:
             raise VerifierError(
                 f"the script wrote {len(changed)} paths; at most {MOST_CHANGES} are copied for a program"
@@ -234,10 +267,18 @@ class JudgedPrograms:
             if change.type == "file" and change.kind != "removed":
                 await self._copy(change.path, (change.mode or 0o644) & 0o777)
         for path in lent:
-            await self._copy(path, 0o755)
+            if await self._copy(path, 0o755):
+                copied.add(path)
+        self._note_names({*copied.difference(self._inputs), request.stdin} - {""})
 
-    async def _copy(self, path: str, mode: int) -> None:
-        """Copies a file or folder of the script's sandbox; what is not there or cannot be read is left out."""
+    def _note_names(self, paths: set[str]) -> None:
+        if self._has_read:
+            self.unconfirmed |= paths - self._confirmed
+        else:
+            self._confirmed |= paths
+
+    async def _copy(self, path: str, mode: int) -> bool:
+        """Copies a file or folder of the script's sandbox; returns whether it is there and can be read."""
         try:
             await self._judged.write(path, await self._script.read(path, limit=MOST_FILE), mode=mode)
         except IsADirectoryError:
@@ -246,14 +287,8 @@ class JudgedPrograms:
                 await self._judged.exec(["/bin/mkdir", "-p", "--", posixpath.dirname(path)], cwd="/")
                 await self._judged.upload(Path(folder, "tree"), path)
         except OSError:
-            return
-
-    def _is_chosen(self, path: str, request: _Run) -> bool:
-        """Returns whether a path that no command has named before has a part that a judged program has told."""
-        if path in self._lent:
             return False
-        parts = set(path.split("/")) - {*self._script.spec.workdir.split("/"), "tests", "tmp"}
-        return self._told is None or not parts.isdisjoint(self._told | set(request.printed))
+        return True
 
     def _is_input(self, change: Change) -> bool:
         own = change.path in self._own and self._own[change.path] == change.digest
@@ -268,10 +303,6 @@ def named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> tuple[str, ...
     return tuple(
         p for p in paths if not _is_inside(workdir, (p,)) and (p.startswith(LENT) or not _is_inside(p, COVERED))
     )
-
-
-def _names_in(data: bytes) -> set[str]:
-    return {part for word in _WORDS.split(data.decode(errors="replace")) for part in word.split("/") if part}
 
 
 def _is_inside(path: str, folders: tuple[str, ...]) -> bool:

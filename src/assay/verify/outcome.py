@@ -27,7 +27,7 @@ from assay.errors import (
     VerifierError,
     boundary,
 )
-from assay.records import Check, Task, Verdict, VerdictStatus, digest_record
+from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT
 from assay.verify.altered import (
     AlterableFile,
@@ -45,10 +45,21 @@ from assay.verify.altered import (
     rule_altered_programs,
     stops_early,
 )
-from assay.verify.host_load import current_patience, measure_load
+from assay.verify.host_load import measure_load
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
 from assay.verify.sanitise import NotIsolated
-from assay.verify.unjudgeable import Control, blame_agent, has_no_result, is_unresolved, replace_result
+from assay.verify.unjudgeable import (
+    JudgedRun,
+    blame_agent,
+    choose_patience,
+    excuse_late_run,
+    fail_forger,
+    has_no_result,
+    is_forged,
+    is_unresolved,
+    met_limit_on_busy_host,
+    replace_result,
+)
 
 __all__ = ["JudgeRequest", "verify_outcome"]
 
@@ -108,9 +119,10 @@ async def _judge_or_retry(request: JudgeRequest, check: Check, prefix: str) -> C
 
 async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
     """Judges, with a control run where the result needs one: over altered tests, or over the unchanged state."""
-    result = await _judge(request, check, prefix)
+    run = await _judge(request, check, prefix)
+    result = run.result
     if has_no_result(result, request.state.changes):
-        result = await _judge_repeatedly(request, check, prefix, result)
+        result = await _judge_repeatedly(request, check, prefix, run)
     if needs_altered_tests(result):
         return await _judge_altered(request, check, prefix, result)
     folder = request.folder
@@ -160,12 +172,15 @@ async def _judge_altered_programs(
         "broken": lambda: program_folder(folder, broken=True),
     }
 
+    judged: list[CheckResult] = []
+
     async def status_of(name: str) -> VerdictStatus:
-        return (await _judge_in(places[name](), request, check, f"{prefix}{name}.")).verdict.status
+        judged.append(await _judge_in(places[name](), request, check, f"{prefix}{name}."))
+        return judged[-1].verdict.status
 
     statuses = {name: await status_of(name) for name in SystemRandom().sample(["plain", "last", "one"], 3)}
     broken = await status_of("broken") if "pass" in (statuses["last"], statuses["one"]) else None
-    return rule_altered_programs(result, ProgramRuns(**statuses, broken=broken), prefix)
+    return rule_altered_programs(result, ProgramRuns(**statuses, broken=broken), prefix, judged)
 
 
 async def _judge_in(
@@ -177,10 +192,14 @@ async def _judge_in(
             folder = await asyncio.to_thread(stack.enter_context, place)
         except OSError as exc:
             return _unjudged(check, HostFailure(f"altered tests cannot be written: {exc}"))
-        return await _judge(msgspec.structs.replace(request, folder=folder), check, prefix)
+        altered = msgspec.structs.replace(request, folder=folder)
+        run = await _judge(altered, check, prefix)
+        if met_limit_on_busy_host(run):
+            run = await _judge(altered, check, f"{prefix}patient.", choose_patience(run))
+        return excuse_late_run(run)
 
 
-async def _judge_repeatedly(request: JudgeRequest, check: Check, prefix: str, result: CheckResult) -> CheckResult:
+async def _judge_repeatedly(request: JudgeRequest, check: Check, prefix: str, run: JudgedRun) -> CheckResult:
     """Judges the state that the agent was given, the agent's again, and the given one again: whose doing is it?"""
     try:
         with boundary(EnvironmentFailure, "opening the control"):
@@ -190,38 +209,49 @@ async def _judge_repeatedly(request: JudgeRequest, check: Check, prefix: str, re
             finally:
                 await workspace.close()
     except EnvironmentFailure:
-        return result
+        return run.result
     unchanged = msgspec.structs.replace(request, state=state)
     try:
-        first = await _judge_control(unchanged, check, f"{prefix}control.")
-        patience = current_patience(first.load.slowdown)
-        if is_unresolved(first.result):
-            return blame_agent([result], [first], prefix, patience=patience)
+        control = await _judge(unchanged, check, f"{prefix}control.", choose_patience(run), alone=True)
+        if is_forged(run.result):
+            return fail_forger(run.result, control, prefix)
+        if is_unresolved(control.result):
+            return blame_agent([run], [control], prefix)
+        patience = choose_patience(run, control.load.slowdown)
         second = await _judge(request, check, f"{prefix}second.", patience)
-        if not is_unresolved(second):
-            return replace_result(result, second)
-        controls = [first, await _judge_control(unchanged, check, f"{prefix}control1.")]
+        if not is_unresolved(second.result):
+            return replace_result(run.result, second.result, [control], prefix)
+        if is_forged(second.result):
+            return fail_forger(replace_result(run.result, second.result), control, prefix)
+        again = await _judge(unchanged, check, f"{prefix}control1.", patience, alone=True)
     finally:
         await request.backend.release(state)
-    return blame_agent([result, second], controls, prefix, patience=patience)
+    return blame_agent([run, second], [control, again], prefix)
 
 
-async def _judge_control(request: JudgeRequest, check: Check, prefix: str) -> Control:
-    async with measure_load() as meter:
-        result = await _judge(request, check, prefix)
-        return Control(result, meter.read())
-
-
-async def _judge(request: JudgeRequest, check: Check, prefix: str, patience: float = 1.0) -> CheckResult:
-    """Judges once.
+async def _judge(
+    request: JudgeRequest, check: Check, prefix: str, patience: float = 1.0, *, alone: bool = False
+) -> JudgedRun:
+    """Judges once, and cites the host's load.
 
     Args:
         request: What is judged.
         check: By which check.
         prefix: Of the evidence's ids.
-        patience: The least that time limits are multiplied by; more where the host is busier now.
+        patience: The factor of time limits.
+        alone: The state is the one that the agent was given.
     """
-    given = CheckInput(
+    async with measure_load(alone=alone) as meter:
+        result = await _judge_once(_input(request, check, prefix, patience))
+        load = await meter.read()
+    data = {"patience": round(patience, 2), **msgspec.structs.asdict(load)}
+    cited = Evidence(f"{prefix}host", "audit", "host_load", data)
+    verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
+    return JudgedRun(result._replace(verdict=verdict, evidence=(*result.evidence, cited)), load, patience)
+
+
+def _input(request: JudgeRequest, check: Check, prefix: str, patience: float) -> CheckInput:
+    return CheckInput(
         task=request.task,
         folder=request.folder,
         check=check,
@@ -234,14 +264,17 @@ async def _judge(request: JudgeRequest, check: Check, prefix: str, patience: flo
         separate=request.separate,
         prefix=prefix,
         seed=request.seeds.get(check.name),
-        patience=current_patience(patience),
+        patience=patience,
     )
+
+
+async def _judge_once(given: CheckInput) -> CheckResult:
     try:
-        with boundary(VerifierError, f"check {check.name!r}"):
-            kind: OutcomeCheck = plugins.load("checks", check.kind)()
+        with boundary(VerifierError, f"check {given.check.name!r}"):
+            kind: OutcomeCheck = plugins.load("checks", given.check.kind)()
             return await kind.judge(given)
     except AssayError as exc:
-        return _unjudged(check, exc)
+        return _unjudged(given.check, exc)
 
 
 def _unjudged(check: Check, exc: AssayError) -> CheckResult:

@@ -19,6 +19,7 @@ from assay.code.suspicion import MOST_TEXT, Suspicion, decode_source, suspicions
 from assay.environments.interface import Backend, Change, Mount, ProcessInfo, Snapshot, Workspace, WorkspaceSpec
 from assay.errors import EnvironmentFailure, VerifierError
 from assay.verify._staging import stage
+from assay.verify.host_load import metered_sandbox
 from assay.verify.planted import SYSTEM_PATH, Planted, find_planted, git_includes, pytest_tables
 
 __all__ = [
@@ -160,10 +161,11 @@ def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, 
 async def opened(backend: Backend, spec: WorkspaceSpec, state: Snapshot | None = None) -> AsyncIterator[Workspace]:
     """A sandbox that is closed whatever happens."""
     workspace = await backend.open(spec, state=state)
-    try:
-        yield workspace
-    finally:
-        await asyncio.shield(workspace.close())
+    with metered_sandbox(workspace):
+        try:
+            yield workspace
+        finally:
+            await asyncio.shield(workspace.close())
 
 
 class Undoing(NamedTuple):

@@ -28,6 +28,7 @@ import msgspec
 
 from assay.code.pytest_output import read_pytest_output
 from assay.code.results import MOST_ID, STATUSES, TestReport, TestResult, TestStatus, make_report
+from assay.code.shell_evaluation import find_evaluations
 from assay.environments.capabilities import CountsOrphans
 from assay.environments.interface import Change, ExecResult, Mount, Workspace, WorkspaceSpec
 from assay.errors import TaskError
@@ -38,7 +39,8 @@ from assay.verify._script_rules import Demand, ScriptFacts, came_to_no_result, r
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.judged_programs import JudgedPrograms, judged_spec
-from assay.verify.rewards import Left, collect
+from assay.verify.named_inputs import control_spec, find_unconfirmed
+from assay.verify.rewards import Left, collect, headline
 from assay.verify.sanitise import (
     Findings,
     Undoing,
@@ -51,12 +53,22 @@ from assay.verify.sanitise import (
     verifier_spec,
 )
 from assay.verify.script_requests import ScriptRequests
-from assay.verify.separation import cite_separation, facts_of, graded, loads_of, observe_loads
+from assay.verify.separation import (
+    OutputInfluence,
+    cite_separation,
+    describe_influence,
+    facts_of,
+    graded,
+    loads_of,
+    observe_loads,
+)
 
 __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
 
 TESTS = "/tests"
 DEFAULT_TIMEOUT_S = 600.0
+MOST_CITED = 50
+"""Paths or lines of a script that the evidence lists."""
 MOST_BROUGHT = 1 << 30
 """Bytes of one declared artifact, holes included."""
 _TOLD = ("problems", "always_equal", "canaries", "exit", "order")
@@ -125,7 +137,7 @@ class ScriptCheck:
             kind="outcome",
             status=ruling.status,
             score=ruling.score,
-            reason=ruling.reason,
+            reason="; ".join([ruling.reason, *facts.notes]),
             evidence=cited.ids,
             verifier=verifier_digest(self.kind, given.check.parameters, tests.digest if tests else None),
             duration_s=round(time.monotonic() - started, 6),
@@ -159,10 +171,13 @@ def _is_apart(parameters: ScriptParameters, tests: Staged | None) -> bool:
 
 def _names(tests: Staged | None, pattern: re.Pattern[bytes]) -> bool:
     """Returns whether a script of the tests folder names a program."""
+    return any(pattern.search(_without_comments(p.read_bytes()[: 1 << 20])) for p in _scripts(tests))
+
+
+def _scripts(tests: Staged | None) -> list[Path]:
     if tests is None:
-        return False
-    scripts = [p for p in tests.path.rglob("*") if p.is_file() and p.suffix in ("", ".sh", ".bash")]
-    return any(pattern.search(_without_comments(p.read_bytes()[: 1 << 20])) for p in scripts[:200])
+        return []
+    return [p for p in tests.path.rglob("*") if p.is_file() and p.suffix in ("", ".sh", ".bash")][:200]
 
 
 def _without_comments(data: bytes) -> bytes:
@@ -238,7 +253,45 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged 
         await judged.kill_all()
         cited.add("audit", "judged_programs", {"programs": [list(run) for run in programs.runs]})
         loads = await loads_of(script) if parameters.outputs else None
-        return facts, marks, left, await graded(cited, script, [judged], image=base.image.digest, loads=loads)
+        influence = await _influence(given, parameters, spec, programs, left, tests)
+        separation = await graded(cited, script, [judged], image=base.image.digest, loads=loads, influence=influence)
+        return facts._replace(notes=describe_influence(influence)), marks, left, separation
+
+
+async def _influence(
+    given: CheckInput,
+    parameters: ScriptParameters,
+    spec: WorkspaceSpec,
+    programs: JudgedPrograms,
+    left: Left,
+    tests: Staged | None,
+) -> OutputInfluence:
+    """Returns how the output of judged programs may have acted on a script that gave a full reward."""
+    if not left.rewards.values or headline(left.rewards.values) < 1:
+        return OutputInfluence()
+    unconfirmed: tuple[str, ...] = ()
+    if programs.unconfirmed:
+        async with opened(given.backend, control_spec(spec)) as control:
+            unconfirmed = await find_unconfirmed(
+                control,
+                _command(parameters),
+                programs.unconfirmed,
+                programs=parameters.programs,
+                outputs=parameters.outputs,
+                timeout_s=parameters.timeout_s,
+            )
+    evaluations = _evaluations(tests) if await programs.printed_text() else ()
+    return OutputInfluence(unconfirmed[:MOST_CITED], evaluations[:MOST_CITED])
+
+
+def _evaluations(tests: Staged | None) -> tuple[str, ...]:
+    """Returns the lines of the tests folder's scripts that evaluate text."""
+    texts = [path.read_bytes().decode(errors="replace") for path in _scripts(tests)]
+    return tuple(found.text for text in texts for found in find_evaluations(text))
+
+
+def _command(parameters: ScriptParameters) -> list[str]:
+    return [*parameters.interpreter, f"{TESTS}/{Path(parameters.script or 'test.sh').name}"]
 
 
 @contextlib.asynccontextmanager
@@ -330,8 +383,7 @@ async def _run(
     programs: JudgedPrograms | None = None,
 ) -> tuple[ScriptFacts, tuple[str, ...], Left]:
     """Runs the script, kills everything, reads what is left."""
-    name = f"{TESTS}/{Path(parameters.script or 'test.sh').name}"
-    argv = [*parameters.interpreter, name]
+    argv = _command(parameters)
     before = await _orphans(workspace)
     requests = ScriptRequests(workspace, programs)
     async with requests.serving():

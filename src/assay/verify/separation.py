@@ -3,13 +3,15 @@
 A check that opens a sandbox for its judge and others for what the agent wrote asks `facts_of` each before it closes it,
 and cites the record with `cite_separation`: the grade is computed from that evidence alone (`verdicts.grade_of`).
 
-A judge in whose sandbox files of the agent's can be opened is observed (`observe_loads`, `loads_of`). Where there are
-none by construction (splicing, calls on fresh inputs, scripts without declared outputs), observation is left out.
+A judge in whose sandbox files of the agent's can be opened is observed (`observe_loads`, `loads_of`). Observation is
+left out where no such file is in the sandbox by construction (splicing, calls on fresh inputs, scripts without declared
+outputs).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +22,36 @@ from assay.records import LoadFacts, SandboxFacts, Separation, SeparationFacts
 from assay.verdicts import grade_of
 from assay.verify._evidence import Cited
 
-__all__ = ["cite_separation", "facts_of", "graded", "loads_of", "observe_loads"]
+__all__ = [
+    "OutputInfluence",
+    "cite_separation",
+    "describe_influence",
+    "facts_of",
+    "graded",
+    "loads_of",
+    "observe_loads",
+]
+
+
+class OutputInfluence(NamedTuple):
+    """Ways in which what judged programs printed may act on a script (`SeparationFacts`)."""
+
+    unconfirmed_inputs: tuple[str, ...] = ()
+    evaluations: tuple[str, ...] = ()
+
+
+def describe_influence(influence: OutputInfluence) -> tuple[str, ...]:
+    """Returns why the separation is lower, for a verdict's reason."""
+    files, lines = influence
+    notes = []
+    if files:
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        notes.append(
+            f"the script lent {files[0][:200]}{more}, whose name may follow from what a judged program printed"
+        )
+    if lines:
+        notes.append(f"the script evaluates text that a judged program printed: {lines[0][:200]}")
+    return tuple(notes)
 
 
 async def facts_of(workspace: Session) -> SandboxFacts:
@@ -35,7 +66,7 @@ async def observe_loads(workspace: Workspace, paths: Iterable[str]) -> None:
 
 
 async def loads_of(workspace: Workspace) -> LoadFacts:
-    """Ends the observation; what was not observed is told as such."""
+    """Ends the observation and returns its record, which is incomplete where something was not observed."""
     if not isinstance(workspace, ObservesLoads):
         return LoadFacts(problem="this tier observes nothing")
     try:
@@ -52,6 +83,7 @@ def cite_separation(
     image: str,
     pipes: int = 0,
     loads: LoadFacts | None = None,
+    influence: OutputInfluence | None = None,
 ) -> Separation:
     """Adds the evidence `separation` and returns the grade that follows from it.
 
@@ -63,9 +95,10 @@ def cite_separation(
         image: Digest of the image that the judge has to be started from.
         pipes: Number of pipe ends that the check handed to the judge.
         loads: Observation of the judge's processes; None where they can open no file of the agent's.
+        influence: Ways in which what the judged programs printed may act on the judge.
     """
     boxes = tuple(judged)
-    facts = SeparationFacts(judge, boxes, len(boxes), image, pipes, loads)
+    facts = SeparationFacts(judge, boxes, len(boxes), image, pipes, loads, *(influence or ()))
     cited.add("audit", "separation", msgspec.to_builtins(facts))
     return grade_of(facts)
 
@@ -78,7 +111,10 @@ async def graded(
     image: str,
     pipes: int = 0,
     loads: LoadFacts | None = None,
+    influence: OutputInfluence | None = None,
 ) -> Separation:
     """Does the same for sandboxes that are still open."""
     facts = [await facts_of(box) for box in judged]
-    return cite_separation(cited, await facts_of(judge), facts, image=image, pipes=pipes, loads=loads)
+    return cite_separation(
+        cited, await facts_of(judge), facts, image=image, pipes=pipes, loads=loads, influence=influence
+    )

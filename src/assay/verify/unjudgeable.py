@@ -4,9 +4,12 @@ A check that comes to no result (its time limit, no reward, two rewards, a test 
 is run over the state that the agent was given, once more over the agent's state, and over the given state again. Where
 the agent's state has no result twice and the given state has one twice, the difference is the agent's changes: the
 verdict is `fail` with the mark `agent_made_unjudgeable`. Where the second run over the agent's state comes to a result,
-that counts. The verdict stays `unknown` or `error` where a control comes to no result either, where the host is seen to
-have failed, where it was busier during the controls than the time limits allow for (`host_busy`), and where the agent
-changed nothing.
+that counts, with the marks of both. The verdict stays `unknown` or `error` where a control comes to no result either,
+where the host is seen to have failed, where it was busier than the time limits of the second run allow for
+(`host_busy`), and where the agent changed nothing.
+
+A second reward and a forged record are no accident that a repetition could set right: one control that comes to a
+result without them decides.
 
 Not for doubts: a pass that is not believed stays `unknown`.
 """
@@ -20,21 +23,49 @@ import msgspec
 
 from assay.environments.interface import Change
 from assay.records import Check, Evidence, Verdict, VerdictStatus, digest_record
-from assay.verdicts import AGENT_MADE_UNJUDGEABLE, HOST_BUSY, NO_RESULT
+from assay.verdicts import AGENT_MADE_UNJUDGEABLE, HOST_BUSY, NO_RESULT, TIME_LIMITS
 
-from .host_load import HostLoad
+from .host_load import MAX_PATIENCE, HostLoad
 from .interface import CheckResult
 
-__all__ = ["Control", "blame_agent", "has_no_result", "is_unresolved", "replace_result", "unjudgeable_state"]
+__all__ = [
+    "JudgedRun",
+    "blame_agent",
+    "choose_patience",
+    "excuse_late_run",
+    "fail_forger",
+    "has_no_result",
+    "is_forged",
+    "is_unresolved",
+    "met_limit_on_busy_host",
+    "replace_result",
+    "unjudgeable_state",
+]
 
 _UNRESOLVED: frozenset[VerdictStatus] = frozenset({"unknown", "error"})
+_CUT_SHORT = frozenset({"exit_code", "no_report", "no_reward", "no_tests", "not_whole", "tests_not_run", *TIME_LIMITS})
+"""Marks that a run gets for no other reason than that a time limit ended it."""
+WANTED = 0.2
+"""From this share of its time on, a run counts as one that wanted a processor all the time: another may do so."""
+HEADROOM = 1.25
+"""By how much the load may be higher in a repetition; a lower load alone lengthens no limit."""
+_FORGED, _TWO_REWARDS = "forged", "reward_problem"
 
 
-class Control(NamedTuple):
-    """A run over the state that the agent was given."""
+class JudgedRun(NamedTuple):
+    """One run of a check."""
 
     result: CheckResult
     load: HostLoad
+    patience: float
+    """The factor of its time limits."""
+
+    @property
+    def met_limit(self) -> bool:
+        """A time limit ended it or a part of it."""
+        executions = (item.data for item in self.result.evidence if item.kind == "execution")
+        late = TIME_LIMITS.intersection(self.result.verdict.marks)
+        return bool(late) or any(data.get("timed_out") for data in executions)
 
 
 def is_unresolved(result: CheckResult) -> bool:
@@ -47,65 +78,138 @@ def has_no_result(result: CheckResult, changes: tuple[Change, ...]) -> bool:
     return bool(changes) and is_unresolved(result) and NO_RESULT in result.verdict.marks
 
 
-def replace_result(first: CheckResult, second: CheckResult) -> CheckResult:
-    """Returns the result of the second run over the agent's state, where the first one came to none."""
-    evidence = (*first.evidence, *second.evidence)
-    reason = f"{second.verdict.reason}; an earlier run came to no result: {first.verdict.reason[:300]}"
-    cited = (*first.verdict.evidence, *second.verdict.evidence)
-    return CheckResult(msgspec.structs.replace(second.verdict, reason=reason, evidence=cited), evidence)
+def met_limit_on_busy_host(run: JudgedRun) -> bool:
+    """Returns whether a run met a time limit that it might have kept on an idle host."""
+    return run.met_limit and run.load.is_beyond(run.patience)
 
 
-def blame_agent(
-    runs: Sequence[CheckResult], controls: Sequence[Control], prefix: str, *, patience: float
+def choose_patience(run: JudgedRun, slowdown: float = 1.0) -> float:
+    """Returns the factor of the time limits of a repetition, as far as the host's load ended the run.
+
+    Args:
+        run: The run to be repeated.
+        slowdown: The host's, while a control ran.
+    """
+    if not run.met_limit:
+        return run.patience
+    load = msgspec.structs.replace(run.load, demand=1.0) if run.load.demand >= WANTED else run.load
+    required = load.required_patience(slowdown)
+    return min(MAX_PATIENCE, max(run.patience, required * HEADROOM if required > HEADROOM else 1.0))
+
+
+def excuse_late_run(run: JudgedRun) -> CheckResult:
+    """Returns a run's result, marked where a busy host may have kept it from its end."""
+    verdict = run.result.verdict
+    if not met_limit_on_busy_host(run):
+        return run.result
+    return run.result._replace(
+        verdict=msgspec.structs.replace(verdict, marks=tuple(sorted({*verdict.marks, HOST_BUSY})))
+    )
+
+
+def is_forged(result: CheckResult) -> bool:
+    """Returns whether a result was tampered with, so that it is not judged again for a better one."""
+    marks = result.verdict.marks
+    return _FORGED in marks or (_TWO_REWARDS in marks and not TIME_LIMITS.intersection(marks))
+
+
+def fail_forger(result: CheckResult, control: JudgedRun, prefix: str) -> CheckResult:
+    """Returns a tampered result as a failure; unchanged where the control, which is cited, is no better."""
+    cited = _cite_control(control, f"{prefix}control")
+    if is_unresolved(control.result) or is_forged(control.result):
+        reason = f"{result.verdict.reason}; the same without the agent's changes: {control.result.verdict.reason[:300]}"
+        return _decide([result], [cited], reason, ())
+    reason = f"forged: {result.verdict.reason}; without the agent's changes the check comes to a result"
+    return _decide([result], [cited], reason, (AGENT_MADE_UNJUDGEABLE,), fail=True)
+
+
+def replace_result(
+    first: CheckResult, second: CheckResult, controls: Sequence[JudgedRun] = (), prefix: str = ""
 ) -> CheckResult:
+    """Returns the result of the second run over the agent's state, where the first one came to none.
+
+    Its marks are those of both runs: what the first one saw of the agent is not undone by a repetition.
+    """
+    cited = _cite_controls(controls, prefix)
+    evidence = (*first.evidence, *second.evidence, *cited)
+    reason = f"{second.verdict.reason}; an earlier run came to no result: {first.verdict.reason[:300]}"
+    ids = (*first.verdict.evidence, *second.verdict.evidence, *(item.id for item in cited))
+    earlier = set(first.verdict.marks) - {NO_RESULT}
+    if TIME_LIMITS & earlier:
+        earlier -= _CUT_SHORT
+    marks = tuple(sorted({*second.verdict.marks, *earlier}))
+    verdict = msgspec.structs.replace(second.verdict, reason=reason, evidence=ids, marks=marks)
+    return second._replace(verdict=verdict, evidence=evidence)
+
+
+def blame_agent(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun], prefix: str) -> CheckResult:
     """Returns the first result with the verdict that follows from the controls, which are cited as evidence.
 
     Args:
-        runs: The results over the agent's state, in their order; none of them has a result.
-        controls: The runs over the state that the agent was given.
+        runs: Those over the agent's state, in their order; none of them has a result.
+        controls: Those over the state that the agent was given.
         prefix: Of the evidence's ids.
-        patience: What the time limits of the last run over the agent's state were multiplied by.
     """
-    verdict = runs[0].verdict
-    cited = tuple(
-        Evidence(f"{prefix}control{number or ''}", "audit", "control", _described(verdict.check, one, patience))
-        for number, one in enumerate(controls)
-    )
-    evidence = (*(found for run in runs for found in run.evidence), *cited)
-    ids = (*(name for run in runs for name in run.verdict.evidence), *(found.id for found in cited))
+    results, cited = [run.result for run in runs], _cite_controls(controls, prefix)
+    verdict, last = results[0].verdict, results[-1].verdict
     open_ones = [one.result.verdict for one in controls if is_unresolved(one.result)]
-    repeated = len(runs) > 1 and NO_RESULT in runs[-1].verdict.marks and len(controls) > 1
-    status, score, marks = verdict.status, verdict.score, set(verdict.marks)
+    repeated = len(runs) > 1 and NO_RESULT in last.marks and len(controls) > 1
     if open_ones:
         reason = f"{verdict.reason}; the same without the agent's changes: {open_ones[0].reason[:300]}"
-    elif not repeated:
-        reason = f"{verdict.reason}; this was not seen twice: {runs[-1].verdict.reason[:300]}"
-    elif any(one.load.is_beyond(patience) for one in controls):
+        return _decide(results, cited, reason, ())
+    if not repeated:
+        reason = f"{verdict.reason}; this was not seen twice: {last.reason[:300]}"
+        return _decide(results, cited, reason, ())
+    if _was_too_busy(runs, controls):
         reason = f"{verdict.reason}; the host was too busy to tell whether the agent's changes are the cause"
-        marks.add(HOST_BUSY)
-    else:
-        reason = (
-            f"the agent's changes made it unjudgeable, twice: {verdict.reason}; without them the check comes to a "
-            "result, twice"
-        )
-        status, score = "fail", 0.0
-        marks.add(AGENT_MADE_UNJUDGEABLE)
-    decided = msgspec.structs.replace(
-        verdict, status=status, score=score, reason=reason, evidence=ids, marks=tuple(sorted(marks))
+        return _decide(results, cited, reason, (HOST_BUSY,))
+    reason = (
+        f"the agent's changes made it unjudgeable, twice: {verdict.reason}; without them the check comes to a "
+        "result, twice"
     )
-    return CheckResult(decided, evidence)
+    return _decide(results, cited, reason, (AGENT_MADE_UNJUDGEABLE,), fail=True)
 
 
-def _described(check: str, control: Control, patience: float) -> dict[str, object]:
+def _was_too_busy(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun]) -> bool:
+    """Returns whether the second run may have got less than its time limits grant, or a device kept any run waiting.
+
+    Where no limit was met that we set, one that the task's own script sets may have been: by a host much busier.
+    """
+    second = runs[-1]
+    granted = second.patience if second.met_limit else MAX_PATIENCE
+    slowdown = max(one.load.slowdown for one in controls)
+    return second.load.is_beyond(granted * HEADROOM, slowdown) or any(one.load.is_stalled for one in (*runs, *controls))
+
+
+def _decide(
+    results: Sequence[CheckResult], cited: Sequence[Evidence], reason: str, marks: Sequence[str], *, fail: bool = False
+) -> CheckResult:
+    """Returns the first result with the evidence of all."""
+    first = results[0]
+    evidence = (*(found for result in results for found in result.evidence), *cited)
+    ids = (*(name for result in results for name in result.verdict.evidence), *(found.id for found in cited))
+    verdict = msgspec.structs.replace(
+        first.verdict, reason=reason, evidence=ids, marks=tuple(sorted({*first.verdict.marks, *marks}))
+    )
+    if fail:
+        verdict = msgspec.structs.replace(verdict, status="fail", score=0.0)
+    return CheckResult(verdict, evidence)
+
+
+def _cite_controls(controls: Sequence[JudgedRun], prefix: str) -> list[Evidence]:
+    return [_cite_control(one, f"{prefix}control{number or ''}") for number, one in enumerate(controls)]
+
+
+def _cite_control(control: JudgedRun, name: str) -> Evidence:
     other = control.result.verdict
-    load = {"slowdown": control.load.slowdown, "stalled": control.load.stalled, "patience": round(patience, 2)}
-    return {
-        "check": check,
+    data = {
+        "check": other.check,
         "status": other.status,
         "reason": other.reason[:500],
         "marks": list(other.marks),
-        "host": load,
+        "host": {"patience": round(control.patience, 2), **msgspec.structs.asdict(control.load)},
     }
+    return Evidence(name, "audit", "control", data)
 
 
 def unjudgeable_state(check: Check, why: str, cited: tuple[str, ...] = ()) -> Verdict:

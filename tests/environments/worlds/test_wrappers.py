@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from assay.environments.worlds.opening import text_world, world_kind
@@ -28,6 +28,7 @@ def made(which: tuple[str, dict[str, Any]], seed: int, wrap: Any, **config: Any)
 @pytest.mark.parametrize("which", WORLDS, ids=NAMES)
 @settings(max_examples=12, deadline=None)
 @given(specs=SPECS, seed=SEEDS)
+@example(specs=[], seed=46745)
 def test_wrapped_worlds_keep_the_promises(which: tuple[str, dict[str, Any]], specs: Any, seed: int) -> None:
     world, other = made(which, seed, specs), made(which, seed + 1, specs)
     wander(world, random.Random(seed), most=5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from datetime import date, timedelta
@@ -18,31 +17,9 @@ from hypothesis import strategies as st
 import assay.verify.payload.value_codec as codec
 from assay.verify.calls.answers import MAX_DEPTH, read_answers, same_answer
 
+from .answer_values import VALUES, encoded, read
+
 pytestmark = pytest.mark.quick
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(st.characters())
-    | st.binary()
-    | st.complex_numbers()
-)
-HASHABLE = st.recursive(SCALARS, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=6)
-VALUES = st.recursive(
-    HASHABLE,
-    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(HASHABLE, inner) | st.sets(HASHABLE),
-    max_leaves=12,
-)
-
-
-def encoded(value: Any) -> Any:
-    return codec.Encoder(lambda _: None, lambda _: None).encode(value)
-
-
-def read(*values: Any) -> Any:
-    line = json.dumps([7, [[0, "ok", *[encoded(value) for value in values]]]], allow_nan=False)
-    return read_answers(line.encode() + b'\n"end"\n').get(7)
 
 
 @given(VALUES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from assay.verify.calls import CalledProgram, CallPlan, CallProgram, load_language
+from assay.verify.calls import CalledProgram, CallPlan, CallProgram, load_language, stdio_worker
 from tests.verify.conftest import Bench, Outcome
 
 REFERENCE = '''
@@ -106,6 +106,29 @@ async def test_a_compiler_error_is_cited(bench: Bench) -> None:
     assert outcome.verdict.status == "fail"
     assert "undeclared" in asked["worker"]
     assert asked["answered"] == 0
+
+
+async def test_a_program_that_waits_without_end_is_no_result_and_controls_decide(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio_worker, "START_S", 1.0)
+    monkeypatch.setattr(stdio_worker, "REQUEST_S", 0.01)
+    outcome = await judge(bench, "perl", "sleep 600;\n")
+    marks = set(outcome.verdict.marks)
+    assert {"no_result", "time_limit"} <= marks
+    assert len(outcome.of_kind("control")) == 2
+    # The tests' own machine may be too busy for the last word.
+    assert ("agent_made_unjudgeable" in marks) == (outcome.verdict.status == "fail")
+    assert outcome.verdict.status == "fail" or "host_busy" in marks
+
+
+async def test_a_program_that_computes_without_end_fails_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio_worker, "START_S", 1.0)
+    monkeypatch.setattr(stdio_worker, "REQUEST_S", 0.01)
+    monkeypatch.setattr(stdio_worker, "CPU_SHARE", 0.1)  # of a busy machine, too
+    outcome = await judge(bench, "perl", "$| = 1; 1 while 1;\n")
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("fail", ())
+    assert outcome.of_kind("calls")[0]["differences"][0]["answer"] == "no end within its processor time"
 
 
 async def test_a_program_that_dies_is_started_again_and_fails(bench: Bench) -> None:

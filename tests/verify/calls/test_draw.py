@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import uuid
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -16,7 +16,7 @@ import assay.verify.payload.value_codec as codec
 from assay.verify.calls.draw import draw_inputs
 from assay.verify.calls.plain_draw import draw_plain
 from assay.verify.calls.programs import CallProgram, handles
-from assay.verify.payload.plain_values import read_plain, write_plain
+from assay.verify.payload.plain_values import read_input, read_plain, write_plain
 
 pytestmark = pytest.mark.quick
 EDGES = ["l", ["t", 1, 2], ["t", 2, 3], ["t", 3, 4]]
@@ -97,3 +97,39 @@ def test_plain_values_are_drawn_anew(value: Any) -> None:
 
 def test_a_text_that_is_none_is_left_as_recorded() -> None:
     assert draw_plain(random.Random(1), "Decimal", "1.50") == ("Decimal", "1.50")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Decimal("1.50"), Decimal("-1E+3"), Decimal("0E-7"), Decimal("NaN"), Fraction(1, 2), Fraction(-3),
+        datetime.fromisoformat("2020-01-01"), datetime(2020, 1, 1, 10, 0, 0, 5, UTC), time(10), time(10, 0, 1, 7),
+        date(2020, 1, 1),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_input_of_an_older_plan_is_still_read(value: Any) -> None:
+    old = ["v", type(value).__name__, str(value)]
+    assert repr(codec.decode(old, {})) == repr(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("Decimal", "1.50"), ("Fraction", "1/2"), ("time", "10:00:00"), ("datetime", "2020-01-01 00:00:00")],
+)
+def test_an_answer_in_an_older_text_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ValueError, match="canonical"):
+        read_plain(name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Decimal", "sNaN"), ("Decimal", "1E+99999"), ("Decimal", " 1"), ("Decimal", "1_0"), ("Fraction", "1/0"),
+        ("Fraction", "1.5"), ("Fraction", "9" * 4000 + "/7" * 2), ("time", "25:00:00"), ("datetime", "2020-01-01"),
+        ("timedelta", "1 day, 0:00:00"), ("Path", "/"), (["Decimal"], "1"), ("Decimal", 1),
+    ],
+)  # fmt: skip
+def test_other_texts_are_no_inputs(name: Any, text: Any) -> None:
+    with pytest.raises(ValueError, match=r"plain value|canonical|hour"):
+        read_input(name, text)

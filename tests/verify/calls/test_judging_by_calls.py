@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.verify.calls import OtherRelease, span_fix
+from assay.verify.calls import CallRequest, OtherRelease, calls_spec, span_fix
+from assay.verify.calls.sandboxes import answer_calls, put_texts
+from assay.verify.sanitise import opened
 
 from .conftest import CORE, PLAN, RIGHT, core, solution, write_core
 
@@ -116,3 +118,26 @@ async def test_a_value_that_equals_anything_fails(depot: Any) -> None:
     equal = "return type('E', (), {'__eq__': lambda *_: True, '__iter__': lambda _: iter(())})()"
     names = ("median", "merged", "largest")
     assert (await depot.judge(solution(**dict.fromkeys(names, equal)))).verdict.status == "fail"
+
+
+SLOW = {
+    "median": "import time\n    time.sleep(60)",
+    "clear": "while True:\n        pass",
+}
+
+
+async def test_a_call_that_waits_is_late_and_one_that_computes_is_not(depot: Any) -> None:
+    bench, inputs = depot.bench, [(0, PLAN.programs[0]), (1, PLAN.programs[4])]
+    request = CallRequest((), PLAN.imports, PLAN.roots, program_s=0.2)
+    async with opened(bench.backend, calls_spec(bench.spec())) as workspace:
+        await put_texts(workspace, {"/workspace/depot/core.py": core(**SLOW).encode()})
+        answers = await answer_calls(workspace, inputs, request)
+    assert answers == {0: "late", 1: "time"}
+
+
+async def test_an_import_without_an_end_leaves_all_answers_late(depot: Any) -> None:
+    bench, request = depot.bench, CallRequest((), PLAN.imports, PLAN.roots, patience=0.03)
+    async with opened(bench.backend, calls_spec(bench.spec())) as workspace:
+        await put_texts(workspace, {"/workspace/depot/core.py": b"import time\ntime.sleep(600)\n"})
+        answers = await answer_calls(workspace, [(0, PLAN.programs[0]), (1, PLAN.programs[4])], request)
+    assert answers == {0: "late", 1: "late"}

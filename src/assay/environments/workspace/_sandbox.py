@@ -270,6 +270,9 @@ class NamespacesWorkspace:
             command, stdin, stdout, cwd=cwd, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
         )
 
+    def host_pid(self) -> int:
+        return self._sandbox.pid
+
     async def facts(self) -> SandboxFacts:
         session = await self._awake()
         layers, image = self._layers.sealed, self._layers.image.digest

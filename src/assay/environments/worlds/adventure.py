@@ -84,6 +84,7 @@ class Adventure(Rules[AdventureConfig, _Now]):
         things |= {
             name: draw.randrange(config.rooms) for name in ("lantern", "rope", "apple", "flute")[: config.things]
         }
+        self._things = tuple(things)  # in the order in which they are listed, whatever order a restored state has
         self.now = _Now(0, things, [])
         self._shortest = self._search()[1]
         self.limit = config.turns or 4 * max(self._shortest, config.rooms) + 10
@@ -95,8 +96,8 @@ class Adventure(Rules[AdventureConfig, _Now]):
 
     def render(self) -> str:
         now = self.now
-        lying = [thing for thing, room in now.things.items() if room == now.room]
-        carried = [thing for thing, room in now.things.items() if room == _CARRIED]
+        lying = [thing for thing in self._things if now.things.get(thing) == now.room]
+        carried = [thing for thing in self._things if now.things.get(thing) == _CARRIED]
         ways = [
             f"{side}{' (locked)' if door.lock is not None and door.lock not in now.unlocked else ''}"
             for side, door in self._doors[now.room].items()

@@ -7,19 +7,29 @@ input no answer, which never equals the reference's.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from assay.verify.payload.plain_values import read_plain
 
-__all__ = ["Answer", "describe_answer", "describe_value", "read_answers", "same_answer"]
+__all__ = ["LATE", "STOPPED", "Answer", "describe_answer", "describe_value", "read_answers", "same_answer"]
 
 Answer = tuple[Any, ...] | str
-"""One outcome for each observed operation; or `time`, `died`, or `stopped` after too many of those."""
+"""One outcome for each observed operation; or one of `NO_ANSWERS`."""
+LATE, STOPPED = "late", "stopped"
+NO_ANSWERS = {
+    "time": "no end within its processor time",
+    LATE: "no end within the time limit",
+    "died": "the process died",
+    STOPPED: "not asked, after several without an end",
+}
+"""Outcomes of a worker that gave no answer. A time limit counts seconds of the wall clock: `LATE` and `STOPPED` alone
+do not tell a slow worker from a busy host."""
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 MAX_LINE_BYTES = 512 * 1024
 MAX_DEPTH = 64
@@ -34,6 +44,7 @@ _FLOAT = re.compile(r"-?0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,4}|-?0x0\.0p\+0|-?inf
 _BIG = re.compile(r"-?0x[0-9a-f]{1,2000}")
 _HEX = re.compile(r"(?:[0-9a-f]{2})*")
 _UNORDERED = ("S", "F", "x")
+_NESTED = ("l", "t", "S", "F", "d", "r", "I", "x")
 
 
 def read_answers(data: bytes) -> dict[int, Answer]:
@@ -65,8 +76,8 @@ def _parse(line: bytes) -> tuple[int, Answer | None, int] | None:
     if not isinstance(tree, list) or len(tree) != 2 or type(tree[0]) is not int:
         return None
     number, answer = tree
-    if answer in ("time", "died", "stopped"):
-        return number, str(answer), 1
+    if isinstance(answer, str) and answer in NO_ANSWERS:
+        return number, answer, 1
     nodes = _count_nodes(answer)
     right = isinstance(answer, list) and nodes is not None and all(_is_outcome(one) for one in answer)
     return number, tuple(answer) if right else None, nodes or MAX_NODES
@@ -153,7 +164,10 @@ def _is_value(tree: Any) -> bool:
 
 
 def same_answer(reference: Answer, other: Answer, *, tolerance: float = 0.0) -> bool:
-    """Returns whether two answers agree; sets and dictionaries without order, floats within the tolerance.
+    """Returns whether two answers agree: sets and dictionaries without order, floats within the tolerance.
+
+    Where the reference has an integer, the other must have exactly that number. An answer with the same types agrees
+    with another one in both directions or in none, but for floats at the very edge of the tolerance.
 
     Args:
         reference: The answer that is right; its magnitude decides what 4 ulp are.
@@ -174,18 +188,21 @@ def _same_outcome(one: Any, two: Any, tolerance: float) -> bool:
         return bool(one[2] == two[2])
     if one[1] != "ok":
         return True
-    scale = max((abs(number) for number in _floats(one[2:]) if math.isfinite(number)), default=0.0)
+    numbers = (number for tree in one[2:] for number in _floats(tree))
+    scale = max((abs(number) for number in numbers if math.isfinite(number)), default=0.0)
     slack = max(ULPS * math.ulp(scale), tolerance * scale)
-    return all(_same(a, b, slack) for a, b in zip(one[2:], two[2:], strict=True))
+    return _same_parts(one[2:], two[2:], slack)
 
 
 def _floats(tree: Any) -> Iterator[float]:
-    if isinstance(tree, list):
-        if len(tree) in (2, 3) and tree[0] in ("f", "c") and all(isinstance(part, str) for part in tree):
-            yield from (float.fromhex(part) for part in tree[1:])
-        else:
-            for part in tree:
-                yield from _floats(part)
+    """Yields the floats of a value."""
+    if not isinstance(tree, list):
+        return
+    if tree[0] in ("f", "c"):
+        yield from (float.fromhex(part) for part in tree[1:])
+    elif tree[0] in _NESTED:
+        for part in tree[1:]:
+            yield from _floats(part)
 
 
 def _is_number(tree: Any) -> bool:
@@ -217,59 +234,89 @@ def _same(one: Any, two: Any, slack: float) -> bool:
     if tag == "x":
         head = one[1:3] == two[1:3]
         return head and _same_items([[item] for item in one[3:]], [[item] for item in two[3:]], slack)
-    return all(_same(a, b, slack) for a, b in zip(one[1:], two[1:], strict=True))
+    return _same_parts(one[1:], two[1:], slack)
+
+
+def _same_parts(one: Sequence[Any], two: Sequence[Any], slack: float) -> bool:
+    return all(_same(a, b, slack) for a, b in zip(one, two, strict=True))
 
 
 def _pairs(tree: list[Any]) -> list[list[Any]]:
     return [tree[at : at + 2] for at in range(1, len(tree), 2)]
 
 
-def _close(one: float, two: float, slack: float) -> bool:
-    if isinstance(one, int) and isinstance(two, int):
-        return one == two
-    if one != one or two != two:
-        return one != one and two != two
+def _close(reference: float, other: float, slack: float) -> bool:
+    if isinstance(reference, int):
+        return reference == other
+    if reference != reference or other != other:
+        return reference != reference and other != other
     try:
-        return one == two or abs(one - two) <= slack
+        return reference == other or abs(reference - other) <= slack
     except OverflowError:  # an integer beyond all floats
         return False
 
 
 def _same_items(one: list[list[Any]], two: list[list[Any]], slack: float) -> bool:
-    """Matches items without order: by rounded value first, else each with the first that is left and fits."""
+    """Matches items without order: by rounded value first, else each item with one of its own that fits.
+
+    Args:
+        one: Values, or pairs of a key and its value.
+        two: The other's.
+        slack: The most that floats may differ by.
+    """
     if len(one) != len(two):
         return False
-    first, second = sorted(one, key=_sort_key), sorted(two, key=_sort_key)
+    first, second = sorted(one, key=_order), sorted(two, key=_order)
     if all(_same_parts(a, b, slack) for a, b in zip(first, second, strict=True)):
         return True
-    if len(one) > MAX_UNORDERED or next(_floats(one), None) is None:
+    if len(one) > MAX_UNORDERED or not any(True for item in one for part in item for _ in _floats(part)):
         return False  # without floats the order by value is the same on both sides
-    left = list(second)
-    for item in first:
-        match = next((n for n, candidate in enumerate(left) if _same_parts(item, candidate, slack)), None)
-        if match is None:
-            return False
-        del left[match]
-    return True
+    fitting = [[n for n, other in enumerate(second) if _same_parts(item, other, slack)] for item in first]
+    owners: dict[int, int] = {}
+    return all(_assign(item, fitting, owners, set()) for item in range(len(first)))
 
 
-def _same_parts(one: list[Any], two: list[Any], slack: float) -> bool:
-    return all(_same(a, b, slack) for a, b in zip(one, two, strict=True))
+def _assign(item: int, fitting: list[list[int]], owners: dict[int, int], tried: set[int]) -> bool:
+    """Finds an augmenting path: gives the item one that fits, whose owner so far may have to take another."""
+    for candidate in fitting[item]:
+        if candidate not in tried:
+            tried.add(candidate)
+            if candidate not in owners or _assign(owners[candidate], fitting, owners, tried):
+                owners[candidate] = item
+                return True
+    return False
 
 
-def _sort_key(tree: Any) -> str:
+def _order(parts: list[Any]) -> tuple[list[str], list[str]]:
+    """Returns the sorting key of an item: its rounded numbers, and where these are equal its exact ones."""
+    return [_sort_key(part, exact=False) for part in parts], [_sort_key(part, exact=True) for part in parts]
+
+
+def _sort_key(tree: Any, *, exact: bool) -> str:
     if _is_number(tree):
-        number = _number(tree)
-        exact = isinstance(number, int) or number.is_integer()
-        return str(int(number)) if exact else f"{number:.6e}"
+        return _number_key(_number(tree) or 0, exact=exact)
     if isinstance(tree, list):
-        if tree[:1] == ["v"] and "NaN" not in tree[2]:
+        if tree[0] == "v" and "NaN" not in tree[2]:
             return f"[v,{tree[1]},{hash(read_plain(*tree[1:]))}]"  # equal values have equal hashes, not equal texts
-        parts = [_sort_key(part) for part in tree]
-        if tree and tree[0] in (*_UNORDERED, "d"):
+        if tree[0] == "c":
+            numbers = (float.fromhex(part) or 0 for part in tree[1:])
+            return f"[c,{','.join(_number_key(number, exact=exact) for number in numbers)}]"
+        if tree[0] == "d":
+            pairs = (",".join(_sort_key(part, exact=exact) for part in pair) for pair in _pairs(tree))
+            return f"[d,{','.join(sorted(pairs))}]"
+        parts = [_sort_key(part, exact=exact) for part in tree[1:]]
+        if tree[0] in _UNORDERED:
             parts.sort()
-        return f"[{','.join(parts)}]"
+        return f"[{'S' if tree[0] == 'F' else tree[0]},{','.join(parts)}]"
     return repr(tree)
+
+
+def _number_key(number: float, *, exact: bool) -> str:
+    """Returns a text that is the same for equal numbers of both types; not exact: also for most that are close."""
+    if not exact:
+        with contextlib.suppress(OverflowError):  # an integer beyond all floats
+            return f"{number:.6e}"
+    return hex(int(number)) if isinstance(number, int) or number.is_integer() else repr(number)
 
 
 def describe_answer(answer: Answer | None) -> str:
@@ -277,8 +324,7 @@ def describe_answer(answer: Answer | None) -> str:
     if answer is None:
         return "no answer"
     if isinstance(answer, str):
-        texts = {"time": "no end in time", "died": "the process died"}
-        return texts.get(answer, "not asked, after several without an end")
+        return NO_ANSWERS.get(answer, answer)[:300]
     return "; ".join(_describe_outcome(one) for one in answer)[:300]
 
 

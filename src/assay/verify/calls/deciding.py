@@ -65,9 +65,16 @@ async def judge_called_tests(
     if reference is None:
         reference = ReferenceFiles(await asyncio.to_thread(read_fixes, given.folder))
     result = await judge_by_calls(
-        given.backend, given.spec, given.state, plan, reference.fixes, seed=given.seed, package=reference.package
+        given.backend,
+        given.spec,
+        given.state,
+        plan,
+        reference.fixes,
+        seed=given.seed,
+        package=reference.package,
+        patience=given.patience,
     )
     cited.add("audit", "calls", result.data)
     grade = cite_separation(cited, result.reference, [result.worker], image=given.spec.image.digest)
     score = {"pass": 1.0, "fail": 0.0}.get(result.status)
-    return CalledTests(PytestRuling(result.status, score, result.reason), grade)
+    return CalledTests(PytestRuling(result.status, score, result.reason, result.marks), grade)

@@ -4,7 +4,7 @@ A request is one line, an object of arguments by name; an answer is one line, `{
 `{"error": "ValueError"}`. Lists and tuples are arrays, iterators arrays of all their items. JSON does not tell a tuple
 from a list or 1.0 from 1, so `collapse_call` gives the call as a program sees it: where the reference answers that one
 otherwise, the input is not fair. Values without a form: integers beyond 2**53, infinities, sets, bytes, keys that are
-no text, instances. What a program wrote is read here as hostile data, within bounds.
+no text, instances. A program's output is read here as hostile data, within bounds.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .programs import CalledProgram, CallProgram
 
 __all__ = [
     "NO_FORM",
+    "NodeBudget",
     "collapse_call",
     "json_answer",
     "json_value",
@@ -113,8 +114,8 @@ def write_request(program: CallProgram, called: CalledProgram) -> str | None:
 def json_answer(answer: Answer | None, program: CallProgram) -> Answer | None:
     """Returns the reference's answer to a single call as `read_json_answer` gives a program's.
 
-    `NO_FORM` where it cannot be written as JSON or the call changed its arguments; an answer that is none stays as it
-    is.
+    `NO_FORM` where it cannot be written as JSON or the call changed its arguments. A missing answer, or a text that
+    says why there is no outcome, is returned unchanged.
     """
     if answer is None or isinstance(answer, str):
         return answer
@@ -133,10 +134,26 @@ def json_answer(answer: Answer | None, program: CallProgram) -> Answer | None:
         return NO_FORM
 
 
-def read_json_answer(text: str | bytes) -> Answer | None:
-    """Returns the answer that a line of JSON holds; None where it is malformed or too large."""
-    if len(text) > MAX_LINE_BYTES:
+class NodeBudget:
+    """Nodes of decoded JSON that may still be read; also those of refused lines count."""
+
+    def __init__(self, nodes: int) -> None:
+        self.left = nodes
+
+
+def read_json_answer(text: str | bytes, budget: NodeBudget | None = None) -> Answer | None:
+    """Returns the answer that a line of JSON holds; None where it is malformed, too large, or beyond the budget."""
+    most = MAX_NODES if budget is None else min(MAX_NODES, budget.left)
+    if len(text) > MAX_LINE_BYTES or most <= 0:
         return None
+    left = NodeBudget(most)
+    answer = _read(text, left)
+    if budget is not None:
+        budget.left -= most - left.left
+    return answer
+
+
+def _read(text: str | bytes, left: NodeBudget) -> Answer | None:
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, ValueError):
@@ -148,15 +165,15 @@ def read_json_answer(text: str | bytes) -> Answer | None:
     if "result" not in found:
         return None
     try:
-        return ((0, "ok", _tree(found["result"], [MAX_NODES], MAX_DEPTH)),)
+        return ((0, "ok", _tree(found["result"], left, MAX_DEPTH)),)
     except NoJsonFormError:
         return None
 
 
-def _tree(value: Any, left: list[int], depth: int) -> Any:
-    """Encodes decoded JSON; `left` counts the nodes that may still come."""
-    left[0] -= 1
-    if left[0] < 0 or depth < 0:
+def _tree(value: Any, left: NodeBudget, depth: int) -> Any:
+    """Encodes decoded JSON. Raises `NoJsonFormError` where nodes or depth are exceeded."""
+    left.left -= 1
+    if left.left < 0 or depth < 0:
         raise NoJsonFormError("too large or too deep")
     if isinstance(value, list):
         return ["l", *[_tree(part, left, depth - 1) for part in value]]

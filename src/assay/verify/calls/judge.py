@@ -10,6 +10,7 @@ Not covered: a wrong reference, and behaviour that no drawn input shows.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 import secrets
@@ -22,10 +23,11 @@ import msgspec
 
 from assay.environments.interface import Backend, Snapshot, WorkspaceSpec
 from assay.records import SandboxFacts, digest_record
+from assay.verdicts import NO_RESULT
 from assay.verify.sanitise import opened, require_mounts
 from assay.verify.separation import facts_of
 
-from .answers import Answer, describe_answer, same_answer
+from .answers import LATE, STOPPED, Answer, describe_answer, same_answer
 from .draw import draw_inputs
 from .programs import CallPlan, CallProgram, ReferenceFix
 from .reference import FairAnswers, answer_by_reference
@@ -65,6 +67,8 @@ class CallsResult(NamedTuple):
     """Of the sandbox that held the final state."""
     reference: SandboxFacts = SandboxFacts()
     """Of the sandbox that held the reference alone."""
+    marks: tuple[str, ...] = ()
+    """`NO_RESULT` where a time limit is all that is held against the final state."""
 
 
 async def judge_by_calls(
@@ -76,8 +80,12 @@ async def judge_by_calls(
     *,
     seed: bytes | None = None,
     package: Path | None = None,
+    patience: float = 1.0,
 ) -> CallsResult:
     """Compares the final state with the reference on fresh inputs.
+
+    Where answers are missing because of a limit in wall seconds, and no answer is wrong, there is no result: the host
+    may have been busy.
 
     Args:
         backend: Opens the two sandboxes, one after the other.
@@ -88,6 +96,7 @@ async def judge_by_calls(
         seed: The recorded seed, to judge again with the same inputs; None draws one from the operating system.
         package: Host folder with the reference's files, where the image has none of them; copied to the working
             directory of the reference's sandbox alone, after the worker has answered.
+        patience: Factor of limits in wall seconds, for a busy host.
 
     Raises:
         EnvironmentFailure: A sandbox broke.
@@ -99,12 +108,12 @@ async def judge_by_calls(
     inputs, questions = draw_questions(plan, seed)
     # Opened first, so that no number of a namespace or device can be used twice: the reference itself comes later.
     async with opened(backend, calls_spec(spec)) as reference:
-        answers, worker = await _answer_by_worker(backend, spec, state, plan, questions)
+        answers, worker = await _answer_by_worker(backend, spec, state, plan, questions, patience=patience)
         if package is not None:
             await reference.upload(package, spec.workdir)
-        fair = await answer_by_reference(reference, plan, list(enumerate(inputs)), fixes)
-    result = _ruling(plan, seed, inputs, _Answers(questions, answers, fair))
-    data = {**result.data, "duration_s": round(time.monotonic() - began, 3)}
+        fair = await answer_by_reference(reference, plan, list(enumerate(inputs)), fixes, patience=patience)
+    result = await asyncio.to_thread(_ruling, plan, seed, inputs, _Answers(questions, answers, fair))
+    data = {**result.data, "patience": round(patience, 2), "duration_s": round(time.monotonic() - began, 3)}
     return result._replace(data=data, worker=worker, reference=fair.facts)
 
 
@@ -125,11 +134,17 @@ class _Answers(NamedTuple):
 
 
 async def _answer_by_worker(
-    backend: Backend, spec: WorkspaceSpec, state: Snapshot, plan: CallPlan, questions: Sequence[CallsQuestion]
+    backend: Backend,
+    spec: WorkspaceSpec,
+    state: Snapshot,
+    plan: CallPlan,
+    questions: Sequence[CallsQuestion],
+    *,
+    patience: float,
 ) -> tuple[WorkerAnswers, SandboxFacts]:
     async with opened(backend, calls_spec(spec), state) as workspace:
         asked = [(q.number, q.program) for q in questions]
-        answers = await answer_by_worker(workspace, asked, plan, program_s=WORKER_S)
+        answers = await answer_by_worker(workspace, asked, plan, program_s=WORKER_S, patience=patience)
         return answers, await facts_of(workspace)
 
 
@@ -139,8 +154,10 @@ def _ruling(plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _
     for question in given.questions:
         if question.input in right:
             answer = given.worker.answers.get(question.number)
-            if answer is None or not same_answer(right[question.input], answer, tolerance=plan.tolerance):
-                wrong.setdefault(question.input, answer)
+            agrees = answer is not None and same_answer(right[question.input], answer, tolerance=plan.tolerance)
+            if not agrees and _is_late(wrong.get(question.input, LATE)):
+                wrong[question.input] = answer
+    telling = sorted(wrong, key=lambda number: (_is_late(wrong[number]), number))[:MAX_WITNESSES]
     data = {
         "seed": seed.hex(),
         "plan": digest_record(plan),
@@ -151,10 +168,15 @@ def _ruling(plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _
         "needed": plan.inputs,
         "differing": len(wrong),
         "dropped": dict(given.reference.dropped),
-        "differences": [_witness(inputs[n], right[n], wrong[n]) for n in sorted(wrong)[:MAX_WITNESSES]],
+        "differences": [_witness(inputs[n], right[n], wrong[n]) for n in telling],
     }
     if given.worker.note:
         data["worker"] = given.worker.note
+    if wrong and all(_is_late(answer) for answer in wrong.values()):
+        reason = (
+            f"{len(wrong)} of {len(right)} fresh inputs were not answered within the time limit; no answer is wrong"
+        )
+        return CallsResult("unknown", reason, len(right), len(wrong), data, marks=(NO_RESULT, "time_limit"))
     if wrong:
         reason = f"{len(wrong)} of {len(right)} fresh inputs are answered otherwise than by the reference"
         return CallsResult("fail", reason, len(right), len(wrong), data)
@@ -162,6 +184,11 @@ def _ruling(plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _
         reason = f"only {len(right)} of the {plan.inputs} fresh inputs needed could be compared"
         return CallsResult("unknown", reason, len(right), 0, data)
     return CallsResult("pass", f"all {len(right)} fresh inputs are answered as by the reference", len(right), 0, data)
+
+
+def _is_late(answer: Answer | None) -> bool:
+    """Returns whether a time limit in wall seconds is the reason why there is no answer."""
+    return answer in (LATE, STOPPED)
 
 
 def _witness(program: CallProgram, right: Answer, answer: Answer | None) -> dict[str, str]:

@@ -81,7 +81,7 @@ class OtherRelease(msgspec.Struct, frozen=True):
 
 
 ReleaseUse = Literal["reference", "fails the tests", "no other text"]
-"""What another release gave: a further reference; a version on which some test of the task fails; or nothing, because
+"""Use of another release: a further reference; a version on which some test of the task fails; or nothing, because
 it has the changed functions as the reference has them, or not at all."""
 
 

@@ -86,7 +86,12 @@ async def reference_texts(workspace: Workspace, fixes: Sequence[ReferenceFix]) -
 
 
 async def answer_by_reference(
-    workspace: Workspace, plan: CallPlan, inputs: Sequence[tuple[int, CallProgram]], fixes: Sequence[ReferenceFix]
+    workspace: Workspace,
+    plan: CallPlan,
+    inputs: Sequence[tuple[int, CallProgram]],
+    fixes: Sequence[ReferenceFix],
+    *,
+    patience: float = 1.0,
 ) -> FairAnswers:
     """Asks the reference twice, and the plan's other releases once each.
 
@@ -98,8 +103,9 @@ async def answer_by_reference(
         plan: What is imported, and which exceptions and tolerance the tests have.
         inputs: Numbered inputs.
         fixes: The reference; it is written into the sandbox here, not before.
+        patience: Factor of limits in wall seconds.
     """
-    request = CallRequest((), plan.imports, plan.roots, program_s=REFERENCE_S, endless=40)
+    request = CallRequest((), plan.imports, plan.roots, program_s=REFERENCE_S, endless=40, patience=patience)
     texts = await reference_texts(workspace, fixes)
     releases = [await reference_texts(workspace, release.fixes) for release in plan.releases]
     await put_texts(workspace, texts)

@@ -14,7 +14,7 @@ from assay.errors import EnvironmentFailure, VerifierError
 from assay.verify._staging import stage
 from assay.verify.sanitise import PYTHON, opened, require_mounts, tools_in, verifier_spec
 
-from .answers import MAX_REPLY_BYTES, Answer, read_answers
+from .answers import LATE, MAX_REPLY_BYTES, Answer, read_answers
 from .programs import CallProgram, Recording
 
 __all__ = [
@@ -44,6 +44,8 @@ class CallRequest(msgspec.Struct, frozen=True):
     answer_bytes: int = ANSWER_BYTES
     endless: int = 4
     """Programs without an end in time, after which no more are asked."""
+    patience: float = 1.0
+    """Factor of all limits in wall seconds, for a busy host."""
 
 
 class RecordRequest(msgspec.Struct, frozen=True):
@@ -81,15 +83,18 @@ async def put_texts(workspace: Workspace, texts: Mapping[str, bytes]) -> None:
 async def answer_calls(
     workspace: Workspace, inputs: Sequence[tuple[int, CallProgram]], request: CallRequest, *, hash_seed: int = 0
 ) -> dict[int, Answer]:
-    """Returns a worker's answers by the number of the input; those that it did not give are missing.
+    """Returns a worker's answers by the number of the input; those that it did not give are missing, or `LATE` where
+    the time limit of the whole ended it.
 
     Every process in the sandbox is dead when this returns.
     """
     programs = tuple({"id": n, "operations": one.operations, "observed": one.observed} for n, one in inputs)
-    wall_s = 60.0 + len(programs) * (2 * request.program_s + 0.2)
+    wall_s = (60.0 + len(programs) * (2 * request.program_s + 0.2)) * request.patience
     whole = msgspec.structs.replace(request, programs=programs)
     result = await run_payload(workspace, "call_programs.py", whole, hash_seed, wall_s)
-    return await asyncio.to_thread(read_answers, result.stdout.encode())
+    answers = await asyncio.to_thread(read_answers, result.stdout.encode())
+    missing: dict[int, Answer] = {number: LATE for number, _ in inputs} if result.timed_out else {}
+    return missing | answers
 
 
 async def record_calls(

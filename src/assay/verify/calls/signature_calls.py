@@ -31,7 +31,7 @@ class CalledTarget(msgspec.Struct, frozen=True):
 
 
 class CallRequest(msgspec.Struct, frozen=True):
-    """What to call, with what, how often and how long."""
+    """Calls to make: the function, its arguments, how often and for how long."""
 
     targets: tuple[CalledTarget, ...]
     paths: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Called(msgspec.Struct, frozen=True):
     """`refused`: the module's own `raise` was reached. `raised`: anything else was raised. `misfit`: of a type that
     says that the arguments were none."""
     value: str = ""
-    """What came back and what became of the arguments, or the exception's type, as text; long ones are cut, with the
+    """The result with the arguments after the call, or the exception's type, as text; long ones are cut, with the
     digest of the whole at the end."""
     example: bool = False
 

@@ -4,8 +4,8 @@
     assay-judge read PATH                       prints a file of the program's tree
 
 The program gets pipes alone: what the script has as its standard input and outputs is copied to and from them here, so
-that nothing that is judged ever holds a descriptor of the script's. The names that programs print are remembered,
-because a script may put them into a later command: files of such names are not lent. Standard library only.
+that nothing that is judged ever holds a descriptor of the script's. A file tells the host that a program printed more
+than numbers, because a shell may evaluate that. Standard library only.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ SOCKET = "/run/verifier/judge"
 PIECE = 1 << 16
 PIPE_BYTES = 4096
 """Capacity of the program's input: what it does not read of a pipe is lost to the script, so little is sent ahead."""
-PRINTED = "/run/verifier/printed"
-MOST_NAMES, MOST_NAME = 20_000, 255
-_BREAKS = bytes(32 if chr(byte) in "\t\n\v\f\r\"'`=,;:|&<>()[]{}/" else byte for byte in range(256))
+PRINTED_TEXT = "/run/verifier/printed-text"
+MOST_NUMBERS = 1 << 16
 FAILED = 125
 """Exit status where the program was not started."""
 _READERS = (
@@ -94,39 +93,45 @@ def _bytes_of(process: int, name: str) -> bytes:
         return file.read(1 << 16)
 
 
-class PrintedNames:
-    """Names of which paths could be made, in all that the script's programs have printed so far."""
+def is_number_text(text: bytes) -> bool:
+    """Returns whether a text, or the beginning of one, holds unsigned decimal numbers alone, or a single signed one: a
+    shell that evaluates it calculates nothing."""
+    words = text.split()
+    if len(words) == 1 and words[0][:1] == b"-":
+        words = [words[0][1:] or b"0"]
+    return all(word.replace(b".", b"", 1).isdigit() for word in words)
+
+
+def input_path() -> str:
+    """Returns the path of the file that is the script's standard input; empty for a pipe or a file without a name."""
+    if not stat.S_ISREG(os.fstat(0).st_mode):
+        return ""
+    path = os.readlink("/proc/self/fd/0")  # noqa: PTH115
+    return "" if path.endswith(" (deleted)") else path
+
+
+class TextWatch:
+    """Leaves a file in the sandbox before the first output of a program reaches the script that is more than numbers.
+
+    The file is only ever made, so that commands that run at the same time can undo nothing.
+    """
 
     def __init__(self) -> None:
-        self._names: set[bytes] = set()
-        self._rest = b""
-        with contextlib.suppress(FileNotFoundError), open(PRINTED, "rb") as file:  # noqa: PTH123
-            self._names.update(file.read().split(b"\n"))
+        self._text = b""
 
     def add(self, data: bytes) -> None:
-        """Takes down the names in a piece of what a program prints."""
-        if len(self._names) <= MOST_NAMES:
-            words = (self._rest + data).translate(_BREAKS).split(b" ")
-            self._rest = words.pop()[-MOST_NAME:]
-            self._names.update(word for word in words if 0 < len(word) <= MOST_NAME)
-
-    def write(self) -> None:
-        """Leaves the names for the next command of the script."""
-        with open(PRINTED, "wb") as file:  # noqa: PTH123
-            file.write(b"\n".join([*self._names, self._rest]))
-
-    def among(self, words: list[str]) -> list[str]:
-        """Returns the parts of a command's words that were printed; all where too many names were."""
-        parts = {part for word in words for part in os.fsencode(word).translate(_BREAKS).split(b" ") if part}
-        found = parts if len(self._names) > MOST_NAMES else parts & self._names
-        return sorted(os.fsdecode(part) for part in found)
+        """Takes a piece of what a program prints."""
+        self._text += data
+        if len(self._text) > MOST_NUMBERS or not is_number_text(self._text):
+            self._text = b"text"
+            os.close(os.open(PRINTED_TEXT, os.O_WRONLY | os.O_CREAT, 0o600))
 
 
 class Pump:
     """Copies between the script's descriptors and the pipes until the host answers."""
 
-    def __init__(self, printed: PrintedNames) -> None:
-        self._printed = printed
+    def __init__(self) -> None:
+        self._watch = TextWatch()
         self.stdin_read, self.stdin_write = os.pipe()
         fcntl.fcntl(self.stdin_write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         out, err = os.pipe(), os.pipe()
@@ -177,7 +182,7 @@ class Pump:
                 data = os.read(read, PIECE)
             except BlockingIOError:
                 return
-            self._printed.add(data)
+            self._watch.add(data)
             try:
                 rest = data
                 while rest:
@@ -215,8 +220,7 @@ class Pump:
 
 def ask(request: dict[str, object]) -> int:
     """Sends one request with the far ends of three pipes; returns the exit status."""
-    printed = PrintedNames()
-    pump = Pump(printed)
+    pump = Pump()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as host:
         try:
             host.connect(SOCKET)
@@ -224,10 +228,9 @@ def ask(request: dict[str, object]) -> int:
             sys.stderr.write("assay-judge: no judged programs in this verification: the task does not declare them\n")
             return FAILED
         if "argv" in request:
-            request["printed"] = printed.among(list(request["argv"]))  # type: ignore[call-overload]
+            request["stdin"] = input_path()
         socket.send_fds(host, [json.dumps(request).encode()], list(pump.far_ends))
         answer = pump.run(host)
-    printed.write()
     if "error" in answer:
         sys.stderr.write(f"assay-judge: {answer['error']}\n")
         return FAILED

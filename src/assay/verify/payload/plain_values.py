@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["PLAIN_TYPES", "read_plain", "write_plain"]
+__all__ = ["PLAIN_TYPES", "read_input", "read_plain", "write_plain"]
 
 MAX_DECIMAL_DIGITS = 4000
 MAX_EXPONENT = 10_000
@@ -35,6 +35,11 @@ _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}(?:[+-][0-9]{2}:[0-9]{2}(?::[0-9]{
 _DAY = re.compile(_DATE, re.ASCII)
 _CLOCK = re.compile(_TIME, re.ASCII)
 _MOMENT = re.compile(f"{_DATE}T{_TIME}", re.ASCII)
+_OLD_DECIMAL = re.compile(r"-?[0-9]{1,4000}(?:\.[0-9]{1,4000})?(?:E[+-]?[0-9]{1,5})?|-?Infinity|-?NaN", re.ASCII)
+_OLD_FRACTION = re.compile(r"-?[0-9]{1,4000}(?:/[0-9]{1,4000})?", re.ASCII)
+_OLD_TIME = _TIME.replace(r"\.[0-9]{6}(?", r"(?:\.[0-9]{6})?(?", 1).replace("(?: fold)?", "")
+_OLD_CLOCK = re.compile(_OLD_TIME, re.ASCII)
+_OLD_MOMENT = re.compile(f"{_DATE} {_OLD_TIME}", re.ASCII)
 
 
 def write_plain(value: Any) -> tuple[str, str] | None:
@@ -55,6 +60,27 @@ def read_plain(name: Any, text: Any) -> Any:
         raise ValueError("no plain value") from exc
     if write_plain(made) != (name, text):
         raise ValueError("no canonical text")
+    return made
+
+
+def read_input(name: Any, text: Any) -> Any:
+    """Returns the value of an input of a stored plan. Raises `ValueError`.
+
+    Plans of an earlier version hold the texts that `str` gives. Only inputs are read so: an answer has one canonical
+    text.
+    """
+    read = _OLD_READERS.get(name) if type(name) is str else None
+    try:
+        return read_plain(name, text)
+    except ValueError:
+        if read is None or type(text) is not str or len(text) > MAX_TEXT:
+            raise
+    try:
+        made = read(text)
+    except (ArithmeticError, OverflowError) as exc:
+        raise ValueError("no plain value") from exc
+    if write_plain(made) is None:
+        raise ValueError("beyond the bounds of a plain value")
     return made
 
 
@@ -93,7 +119,7 @@ def _read_fraction(text: str) -> fractions.Fraction:
 
 
 def _plain_zone(zone: Any) -> bool:
-    """Returns whether a time zone is none, or an offset without a name of its own."""
+    """Returns whether a time zone is missing, or an offset without a name of its own."""
     if zone is None:
         return True
     if type(zone) is not datetime.timezone:
@@ -151,5 +177,11 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "timedelta": _read_delta,
     "timezone": lambda text: datetime.timezone(_read_delta(text)),
     "UUID": _read_uuid,
+}
+_OLD_READERS: dict[str, Callable[[str], Any]] = {
+    "Decimal": lambda text: decimal.Decimal(_matched(_OLD_DECIMAL, text)[0]),
+    "Fraction": lambda text: fractions.Fraction(_matched(_OLD_FRACTION, text)[0]),
+    "time": _reader(datetime.time, _OLD_CLOCK),
+    "datetime": _reader(datetime.datetime, _OLD_MOMENT),
 }
 PLAIN_TYPES = tuple(_KINDS)

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from plain_values import PLAIN_TYPES, read_plain, write_plain  # type: ignore[import-not-found]  # a sibling
+from plain_values import PLAIN_TYPES, read_input, write_plain  # type: ignore[import-not-found]  # a sibling
 
 MAX_NODES = 20_000
 MAX_DEPTH = 24
@@ -163,7 +163,7 @@ def _decode_scalar(tag: str, tree: list[Any]) -> Any:
     if tag == "y":
         return bytes.fromhex(tree[1])
     if tag == "v":
-        return read_plain(tree[1], tree[2])
+        return read_input(tree[1], tree[2])
     raise EncodingError("unknown tag " + repr(tag))
 
 

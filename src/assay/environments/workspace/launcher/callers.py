@@ -79,6 +79,8 @@ def read_program(pid: int) -> tuple[bytes, tuple[int, int]]:
 
 def name_from_here(tid: int, folder: int | None, path: bytes) -> bytes:
     """Returns a name by which this process reaches the file that a thread calls `path`."""
+    if path.startswith(b"/") and not path.startswith((b"/dev/", b"/proc/")):
+        return path
     own = b"/proc/%d" % tid
     if path.startswith(b"/dev/fd/") or path in _STREAMS:
         return own + b"/fd" + (_STREAMS.get(path) or path[7:])

@@ -15,12 +15,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import stat
 import struct
 import time
 from typing import Any, NamedTuple
 
+from .agent_files import AgentFiles
 from .callers import (
     Memory,
     Process,
@@ -30,7 +30,8 @@ from .callers import (
     read_program,
     read_words,
 )
-from .readers import digest_program, reads_as_data
+from .interpreters import find_program_word, is_interpreter
+from .readers import digest_program, digest_readers, reads_as_data
 from .syscalls import NUMBERS
 
 RECEIVE, ANSWER, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
@@ -38,8 +39,8 @@ CONTINUE, WAKE_ON_THIS_CPU = 1, 1
 _CALL, _REPLY = struct.Struct("=QI4xi12x6Q"), struct.Struct("=QqiI")
 _NOTHING = bytes(_CALL.size)
 MOST_LOADS, MOST_PROCESSES, MOST_ANCESTORS = 64, 64, 64
-_INTERPRETERS = re.compile(rb"(?:python|perl|ruby|php|lua)[\d.]*|[bd]?a?sh|zsh|node|deno|bun|Rscript")
-_INLINE_CODE = re.compile(rb"-\w*[cm]")
+MOST_TAINTED = 8192
+"""Processes remembered before those that ended are forgotten."""
 
 
 class _Call(NamedTuple):
@@ -72,7 +73,7 @@ _CALLS = {
 
 
 class Observer:
-    """What was observed of the commands since it was made.
+    """Watches every command that is started from now on, and keeps a record of what they loaded.
 
     Args:
         tree: The folder in which judged programs lie; those that were there before the first command are the agent's.
@@ -83,8 +84,8 @@ class Observer:
         self._began = time.time()
         self._memory = Memory()
         self._buffer = bytearray(_CALL.size)
-        self._paths: set[bytes] = set()
-        self._files: set[tuple[int, int]] = set()
+        self._files = AgentFiles(self.fail)
+        self._image_readers = digest_readers()
         self._readers: dict[str, str] = {}
         self._digests: dict[tuple[int, int], str] = {}
         self._commands: dict[int, bytes | None] = {}
@@ -101,16 +102,13 @@ class Observer:
     def add_paths(self, paths: list[str]) -> None:
         """Adds files of the agent's. Call it before the first command."""
         for path in paths:
-            self._paths.add(os.fsencode(path))
-            try:
+            self._files.add_path(os.fsencode(path))
+            with contextlib.suppress(OSError):  # its name still counts
                 self.add_file(os.lstat(path))
-            except OSError:
-                continue  # its name still counts
 
     def add_file(self, status: os.stat_result) -> None:
         """Adds a file by its identity, which no other name hides."""
-        if stat.S_ISREG(status.st_mode):
-            self._files.add((status.st_dev, status.st_ino))
+        self._files.add_file(status)
 
     def add_command(self, pid: int, program: str, listener: int) -> None:
         """Begins to answer for a command, whose first call is the execution of `program`."""
@@ -150,14 +148,20 @@ class Observer:
         }  # fmt: skip
 
     def _look(self, tid: int, call: _Call, arguments: list[int]) -> None:
-        if call.flags is not None and arguments[call.flags] & os.O_ACCMODE == os.O_WRONLY:
+        mode = os.O_RDONLY if call.flags is None else arguments[call.flags] & os.O_ACCMODE
+        if mode != os.O_RDONLY:
+            self._note_writing(tid, call, arguments)
+        if mode == os.O_WRONLY:
             return
         text = self._begin(tid) if call.kind == "exec" else None
         text = self._memory.read_text(tid, arguments[call.path]) if text is None else text
         if call.kind == "exec":
             self._memory.forget()
-            if self._tainted:
+            self._note_inputs(self._files.note_execution(tid))
+            if self._process_total:
                 self._inherit(read_process(tid))
+        elif self._files.begins_with_input(tid):
+            self._note_input(tid)
         folder = None if call.folder is None else _signed(arguments[call.folder])
         try:
             status = os.stat(name_from_here(tid, folder, text))
@@ -166,17 +170,25 @@ class Observer:
         if not stat.S_ISREG(status.st_mode):
             return
         path = text
-        if (status.st_dev, status.st_ino) not in self._files:
-            path = absolute_path(tid, folder, text)
-            if path not in self._paths:
+        if not self._files.has_file((status.st_dev, status.st_ino)):
+            known = self._files.find_path(tid, folder, text)
+            if known is None:
                 return
+            path = known
             self.add_file(status)
         if call.name is None:
             self._note(read_process(tid), call.kind, path)
         else:  # an overlay can give another identity to what it names anew
             folder = None if call.name[0] is None else _signed(arguments[call.name[0]])
             text = self._memory.read_text(tid, arguments[call.name[1]])
-            self._paths.add(absolute_path(tid, folder, text))
+            self._files.add_path(absolute_path(tid, folder, text))
+
+    def _note_writing(self, tid: int, call: _Call, arguments: list[int]) -> None:
+        """Adds a file to the agent's that is opened for writing by who takes a copy from a pipe."""
+        if self._files.is_fed(tid):
+            folder = None if call.folder is None else _signed(arguments[call.folder])
+            text = self._memory.read_text(tid, arguments[call.path])
+            self._note_inputs(self._files.add_written(tid, folder, text))
 
     def _begin(self, tid: int) -> bytes | None:
         """Returns the program of a command that begins: what it is called with is still in this process's memory,
@@ -188,8 +200,25 @@ class Observer:
 
     def _note(self, process: Process, kind: str, path: bytes) -> None:
         """Records a load, and taints who loaded."""
-        program, mark = read_program(process.pid)
         role = self._inherit(process) or self._role(process, kind, path)
+        self._load(process, role, kind, path)
+        if role == "reader":
+            self._note_inputs(self._files.add_output_of(process.pid))
+
+    def _note_inputs(self, takers: list[int]) -> None:
+        for taker in takers:
+            with contextlib.suppress(OSError):  # it ended
+                if self._files.takes_program_from_input(taker):
+                    self._note_input(taker)
+
+    def _note_input(self, tid: int) -> None:
+        """Records an interpreter that takes its program from a pipe which holds a copy."""
+        process = read_process(tid)
+        self._load(process, self._inherit(process) or "judge", "open", b"/dev/stdin")
+
+    def _load(self, process: Process, role: str, kind: str, path: bytes) -> None:
+        """Records a load in its role."""
+        program, mark = read_program(process.pid)
         if role != "reader":
             self._taint(process, role, kind)
         self._counts[role] = self._counts.get(role, 0) + 1
@@ -200,25 +229,25 @@ class Observer:
             self._digests[mark] = digest_program(process.pid)
         load: dict[str, Any] = dict(zip(("role", "call", "program", "path"), shown, strict=True))
         self._loads[shown] = {**load, "digest": self._digests[mark], "pid": process.pid}
-        if role == "reader" and self._digests[mark]:
-            self._readers[os.path.basename(shown[2])] = self._digests[mark]
+        if role == "reader" and shown[2] in self._image_readers:
+            self._readers[shown[2]] = self._image_readers[shown[2]]
 
     def _role(self, process: Process, kind: str, path: bytes) -> str:
         """Returns the role of a process that descends from no tainted one."""
         program, mark = read_program(process.pid)
         words = read_words(process.pid)
-        if kind == "open" and mark not in self._files and reads_as_data(program, words, path):
+        if kind == "open" and not self._files.has_file(mark) and reads_as_data(program, words, path):
             return "reader"
         if process.pid in self._commands:  # its exit status decides
             return "judge"
-        interprets = _INTERPRETERS.fullmatch(os.path.basename(program)) is not None
-        own = kind == "exec" or mark in self._files or (interprets and self._is_started_in_tree(process.pid, words))
+        started = is_interpreter(program) and self._is_started_in_tree(process.pid, words)
+        own = kind == "exec" or self._files.has_file(mark) or started
         return "agent" if own else "judge"
 
     def _is_started_in_tree(self, pid: int, words: list[bytes]) -> bool:
         """Returns whether a process was started on a program of the judged tree that was there before."""
-        named = next((place for place, word in enumerate(words) if place and not word.startswith(b"-")), None)
-        if named is None or any(_INLINE_CODE.fullmatch(word) for word in words[1:named]):
+        named = find_program_word(words)
+        if named is None:
             return False
         try:
             status = os.stat(name_from_here(pid, None, words[named]))
@@ -226,11 +255,11 @@ class Observer:
         except OSError:
             return False
         lies_there = (real + b"/").startswith(self._tree) and status.st_ctime < self._began
-        return lies_there or (status.st_dev, status.st_ino) in self._files
+        return lies_there or self._files.has_file((status.st_dev, status.st_ino))
 
     def _inherit(self, process: Process) -> str | None:
         """Returns the role that a process has by its own taint or by descent; None for neither."""
-        if not self._tainted:
+        if not self._process_total:
             return None
         line = [process]
         while len(line) <= MOST_ANCESTORS:
@@ -251,6 +280,8 @@ class Observer:
         start, known = self._tainted.get(process.pid, (b"", ""))
         if start == process.start and known in (role, "judge"):
             return
+        if len(self._tainted) >= MOST_TAINTED:  # who ended has no children: they are orphans now
+            self._tainted = {pid: one for pid, one in self._tainted.items() if os.path.exists(f"/proc/{pid}")}
         self._tainted[process.pid] = (process.start, role)
         self._process_total += 1
         if len(self._processes) < MOST_PROCESSES:

@@ -28,10 +28,23 @@ def _takes_fixed_text(words: list[bytes]) -> bool:
     return any(word == b"--fixed-strings" or (word[1:2] != b"-" and b"F" in word) for word in options)
 
 
+def digest_readers() -> dict[str, str]:
+    """Returns the digest of each program of the list that lies in a system folder, by the kernel's name for it."""
+    places = {os.path.realpath(os.path.join(folder, name)) for folder in FOLDERS for name in NAMES}
+    listed = (place for place in places if os.path.dirname(place) in FOLDERS and os.path.basename(place) in NAMES)
+    digests = {os.fsdecode(place): digest_file(place) for place in listed}
+    return {place: digest for place, digest in digests.items() if digest}
+
+
 def digest_program(pid: int) -> str:
     """Returns the digest of the program that a process executes; empty where it is large or cannot be read."""
+    return digest_file(b"/proc/%d/exe" % pid)
+
+
+def digest_file(path: bytes) -> str:
+    """Returns the digest of a file; empty where it is large or cannot be read."""
     try:
-        with open(f"/proc/{pid}/exe", "rb", buffering=0) as handle:
+        with open(path, "rb", buffering=0) as handle:
             if os.fstat(handle.fileno()).st_size > MOST_DIGESTED:
                 return ""
             data = handle.read(MOST_DIGESTED + 1)

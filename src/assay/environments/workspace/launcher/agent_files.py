@@ -1,0 +1,192 @@
+"""The files and pipes that hold bytes of an agent's, by every name under which a command can come to them.
+
+A file is known by its path and by its identity. What a program that reads such a file as data prints is a copy: the
+regular files behind its output are the agent's too, and so is a pipe. A process whose input is such a pipe hands the
+copy on: to the files that it has open for writing or opens for writing later, and to the pipe behind its own output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Callable
+
+from .callers import absolute_path, name_from_here, read_program, read_words
+from .interpreters import reads_program_from_input
+
+MOST_NAMES, MOST_NAME_BYTES, MOST_PIPES = 30_000, 8 << 20, 4096
+_OUTPUTS = (b"1", b"2")
+_DESCRIPTOR = re.compile(rb"/proc/\d+/fd/\d+")
+_Identity = tuple[int, int]
+
+
+class AgentFiles:
+    """A bounded set of files, names and pipes that hold bytes of an agent's.
+
+    Args:
+        fail: Called with the reason where one more does not fit: from then on not everything is known.
+    """
+
+    def __init__(self, fail: Callable[[str], None]) -> None:
+        self._fail = fail
+        self._paths: set[bytes] = set()
+        self._names = {b"", b".", b".."}
+        """Last parts of `_paths`, and those that a path can lose when it is made absolute."""
+        self._room = MOST_NAME_BYTES
+        self._files: set[_Identity] = set()
+        self._pipes: set[_Identity] = set()
+        self._fed: set[int] = set()
+        """Threads whose input is such a pipe and that may execute a program yet."""
+
+    def add_path(self, path: bytes) -> None:
+        """Adds a name, which counts whatever file it comes to stand for."""
+        if path in self._paths:
+            return
+        if len(self._paths) >= MOST_NAMES or len(path) > self._room:
+            self._fail("too many names of the agent's files")
+            return
+        self._room -= len(path)
+        self._paths.add(path)
+        self._names.add(path.rpartition(b"/")[2])
+
+    def add_file(self, status: os.stat_result) -> None:
+        """Adds a regular file by its identity, which no other name hides."""
+        if not stat.S_ISREG(status.st_mode):
+            return
+        if len(self._files) < MOST_NAMES:
+            self._files.add(_identity(status))
+        else:
+            self._fail("too many files of the agent's")
+
+    def has_file(self, identity: _Identity) -> bool:
+        """Returns whether a file's identity is known."""
+        return identity in self._files
+
+    def find_path(self, tid: int, folder: int | None, text: bytes) -> bytes | None:
+        """Returns the path from the root of what a thread calls `text`, where that path is known."""
+        if text.rpartition(b"/")[2] not in self._names:  # spares most calls the search for their folder
+            return None
+        path = absolute_path(tid, folder, text)
+        return path if path in self._paths else None
+
+    def add_output_of(self, pid: int) -> list[int]:
+        """Adds what a reader prints into, and returns the processes whose input that is."""
+        return self._add_outputs(pid, _OUTPUTS)
+
+    def is_fed(self, tid: int) -> bool:
+        """Returns whether a thread's input is a pipe that holds bytes of the agent's."""
+        if not self._pipes:
+            return False
+        try:
+            return _identity(os.stat(b"/proc/%d/fd/0" % tid)) in self._pipes
+        except OSError:
+            return False
+
+    def note_execution(self, tid: int) -> list[int]:
+        """Adds what a thread that executes a program hands a copy on to, and returns the processes whose input that
+        is."""
+        if not self.is_fed(tid):
+            return []
+        self._await_program([tid])
+        return self._add_outputs(tid, None)
+
+    def begins_with_input(self, tid: int) -> bool:
+        """Returns whether this is the first open of a program that takes its own program from such a pipe."""
+        if tid not in self._fed:
+            return False
+        self._fed.discard(tid)
+        return self.takes_program_from_input(tid)
+
+    def takes_program_from_input(self, tid: int) -> bool:
+        """Returns whether a process is an interpreter that takes its program from such a pipe."""
+        return self.is_fed(tid) and reads_program_from_input(read_program(tid)[0], read_words(tid))
+
+    def add_written(self, tid: int, folder: int | None, text: bytes) -> list[int]:
+        """Adds what a thread opens for writing whose input is such a pipe: a file, also one that this call makes, or
+        the pipe behind a descriptor. Returns the processes whose input that is."""
+        name = name_from_here(tid, folder, text)
+        if not _DESCRIPTOR.fullmatch(name):
+            path = absolute_path(tid, folder, text)
+            self.add_path(path)
+            self.add_path(os.path.realpath(path))
+        with contextlib.suppress(FileNotFoundError):
+            status = os.stat(name)
+            self.add_file(status)
+            if stat.S_ISFIFO(status.st_mode):
+                return self._follow([_identity(status)])
+        return []
+
+    def _add_outputs(self, pid: int, names: tuple[bytes, ...] | None) -> list[int]:
+        """Adds the output of a process, through pipes to the end; None: whatever it holds for writing."""
+        return self._follow(self._add_open_files(pid, names))
+
+    def _follow(self, pipes: list[_Identity]) -> list[int]:
+        """Adds pipes and what those hand on whose input they are; returns these processes."""
+        reached: list[int] = []
+        while pipes:
+            pipe = pipes.pop()
+            if pipe in self._pipes or not self._add_pipe(pipe):
+                continue
+            takers = [taker for taker in _processes() if _has_input(taker, pipe)]
+            self._await_program(takers)
+            reached += takers
+            for taker in takers:
+                pipes += self._add_open_files(taker, None)
+        return reached
+
+    def _await_program(self, tids: list[int]) -> None:
+        if len(self._fed) + len(tids) > MOST_NAMES:
+            self._fail("too many processes take bytes of the agent's from pipes")
+        else:
+            self._fed.update(tids)
+
+    def _add_open_files(self, pid: int, names: tuple[bytes, ...] | None) -> list[_Identity]:
+        """Adds the files behind a process's descriptors and returns its output pipes."""
+        pipes: list[_Identity] = []
+        top = b"/proc/%d/fd/" % pid
+        try:
+            numbers = os.listdir(top) if names is None else names
+        except OSError:
+            return pipes  # it ended
+        for number in numbers:
+            with contextlib.suppress(OSError):
+                status = os.stat(top + number)
+                if number not in _OUTPUTS and not _is_written(pid, number):
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    self.add_file(status)
+                    self.add_path(os.readlink(top + number))
+                elif stat.S_ISFIFO(status.st_mode):
+                    pipes.append(_identity(status))
+        return pipes
+
+    def _add_pipe(self, identity: _Identity) -> bool:
+        if len(self._pipes) >= MOST_PIPES:
+            self._fail("too many pipes that hold bytes of the agent's")
+            return False
+        self._pipes.add(identity)
+        return True
+
+
+def _identity(status: os.stat_result) -> _Identity:
+    return (status.st_dev, status.st_ino)
+
+
+def _processes() -> list[int]:
+    own = os.getpid()
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
+
+
+def _has_input(pid: int, pipe: _Identity) -> bool:
+    try:
+        return _identity(os.stat(b"/proc/%d/fd/0" % pid)) == pipe
+    except OSError:
+        return False
+
+
+def _is_written(pid: int, number: bytes) -> bool:
+    with open(b"/proc/%d/fdinfo/%s" % (pid, number), "rb") as handle:
+        flags = next((line for line in handle if line.startswith(b"flags:")), b"flags: 0")
+    return int(flags.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY

@@ -1,0 +1,147 @@
+"""Which threads of the host run or wait, by `/proc`, split by whose sandbox they are in.
+
+Agents influence these numbers only by what runs in their own sandboxes, which is told apart by ancestry: a sandbox's
+first process is the ancestor of everything in it, also of what is orphaned there.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["Threads", "count_threads"]
+
+FRESH_S = 0.2
+"""A table that is younger serves every reader."""
+MAX_SPENT = 20
+"""A table serves for at least this many times as long as reading it took."""
+MAX_THREADS = 512
+"""Of one process that are read one by one."""
+_KERNEL_THREAD = 0x00200000
+_MAX_DEPTH = 200
+
+
+class Threads(NamedTuple):
+    """The threads of user space at one moment."""
+
+    runnable: int
+    """Outside the given sandboxes: those that run or wait for a processor."""
+    waiting: int
+    """Outside the given sandboxes: those that wait for a disk, or for memory to be read back."""
+    own_runnable: int
+    """Inside the given sandboxes."""
+
+
+class _Process(NamedTuple):
+    parent: int
+    runnable: int
+    waiting: int
+
+
+class _Table:
+    """All processes, read again where the last reading is old."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._place: Path | None = None
+        self._until = 0.0
+        self._processes: dict[int, _Process] = {}
+
+    def read(self, proc: Path) -> dict[int, _Process]:
+        with self._lock:
+            began = time.monotonic()
+            if proc != self._place or began > self._until:
+                self._processes = _read_all(proc)
+                ended = time.monotonic()
+                self._place, self._until = proc, ended + max(FRESH_S, MAX_SPENT * (ended - began))
+            return self._processes
+
+
+_TABLE = _Table()
+
+
+def count_threads(proc: Path, sandboxes: Collection[int]) -> Threads:
+    """Returns the threads that run or wait, without the caller.
+
+    A process that lost its parent while the table was read is in no sandbox for sure, and is not counted.
+
+    Args:
+        proc: Where the kernel tells of processes.
+        sandboxes: The first process of each sandbox that is told apart from the rest of the host.
+    """
+    processes = _TABLE.read(proc)
+    runnable = waiting = own = 0
+    for number, process in processes.items():
+        if not process.runnable and not process.waiting:
+            continue
+        inside = _is_inside(number, processes, sandboxes)
+        if inside:
+            own += process.runnable
+        elif inside is not None:
+            runnable += process.runnable
+            waiting += process.waiting
+    return Threads(runnable, waiting, own)
+
+
+def _is_inside(number: int, processes: dict[int, _Process], sandboxes: Collection[int]) -> bool | None:
+    """Returns whether a process descends from a sandbox's first process; None where its ancestors are not known."""
+    for _ in range(_MAX_DEPTH):
+        if number in sandboxes:
+            return True
+        process = processes.get(number)
+        if process is None:
+            return None
+        if process.parent == 0:
+            return False
+        number = process.parent
+    return None
+
+
+def _read_all(proc: Path) -> dict[int, _Process]:
+    try:
+        numbers = [int(path.name) for path in proc.iterdir() if path.name.isdigit()]
+    except OSError:
+        return {}
+    found = ((number, _read_process(proc / str(number))) for number in numbers)
+    return {number: process for number, process in found if process is not None}
+
+
+def _read_process(place: Path) -> _Process | None:
+    """Returns a process of user space; None for one of the kernel, and for one that has ended."""
+    try:
+        fields = _fields(place / "stat")
+        state, parent, flags, threads = fields[0], int(fields[1]), int(fields[6]), int(fields[17])
+    except (OSError, ValueError, IndexError):
+        return None
+    if flags & _KERNEL_THREAD:
+        return None
+    states = {place.name: state} if threads <= 1 else _states(place / "task")
+    states.pop(str(threading.get_native_id()), None)
+    return _Process(parent, _count(states, b"R"), _count(states, b"D"))
+
+
+def _count(states: dict[str, bytes], wanted: bytes) -> int:
+    return sum(state == wanted for state in states.values())
+
+
+def _states(tasks: Path) -> dict[str, bytes]:
+    """Returns the state of each of a process's threads."""
+    states: dict[str, bytes] = {}
+    try:
+        names = [path.name for path in tasks.iterdir()][:MAX_THREADS]
+    except OSError:
+        return states
+    for name in names:
+        try:
+            states[name] = _fields(tasks / name / "stat")[0]
+        except (OSError, IndexError):
+            continue
+    return states
+
+
+def _fields(path: Path) -> list[bytes]:
+    """Returns what follows a process's name, which is text of its own."""
+    return path.read_bytes().rpartition(b")")[2].split()

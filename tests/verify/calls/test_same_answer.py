@@ -1,0 +1,171 @@
+"""Comparing answers: reflexive, symmetric, without order, floats within the tolerance and integers exactly."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from assay.verify.calls import read_json_answer, same_answer
+
+from .answer_values import SCALARS, STANDARD, TAGS, VALUES, encoded, read, values_of
+
+pytestmark = pytest.mark.quick
+ANSWERS = values_of(SCALARS | STANDARD | TAGS)
+FEW = values_of(
+    st.sampled_from(
+        [0, 1, 2, True, None, 0.5, 1.5, math.nextafter(1.5, 2), "v", "f", "c", "d", b"", 1j, Fraction(1, 2)]
+    )
+)
+"""Few scalars, so that two values often agree in part."""
+RANDOM = st.randoms(use_true_random=False)
+
+
+def answer(tree: Any) -> Any:
+    return ([0, "ok", tree],)
+
+
+def each_number(tree: Any, change: Callable[[float], float]) -> Any:
+    """Returns the tree with its finite floats changed."""
+    if not isinstance(tree, list):
+        return tree
+    if tree[0] not in ("f", "c"):
+        return [tree[0], *[each_number(part, change) for part in tree[1:]]]
+    numbers = [float.fromhex(part) for part in tree[1:]]
+    pairs = [(old, change(old)) for old in numbers]
+    return [tree[0], *[(new if math.isfinite(old + new) else old).hex() for old, new in pairs]]
+
+
+def shuffled(tree: Any, rng: random.Random) -> Any:
+    """Returns the tree with its sets and dictionaries in another order."""
+    if not isinstance(tree, list):
+        return tree
+    parts = [shuffled(part, rng) for part in tree[1:]]
+    width = {"S": 1, "F": 1, "d": 2}.get(tree[0], 0)
+    if width:
+        items = [parts[at : at + width] for at in range(0, len(parts), width)]
+        rng.shuffle(items)
+        parts = [part for item in items for part in item]
+    return [tree[0], *parts]
+
+
+@given(ANSWERS)
+def test_every_answer_agrees_with_itself(value: Any) -> None:
+    found = read(value, value)
+    assume(found is not None)  # two NaN in a set have one encoding
+    assert same_answer(found, found)
+
+
+@given(ANSWERS, RANDOM)
+def test_sets_and_dictionaries_agree_in_any_order(value: Any, rng: random.Random) -> None:
+    tree = encoded(value)
+    assert same_answer(answer(tree), answer(shuffled(tree, rng)))
+
+
+@given(FEW, FEW)
+def test_two_answers_agree_in_both_directions_or_in_none(one: Any, two: Any) -> None:
+    first, second = answer(encoded(one)), answer(encoded(two))
+    assert same_answer(first, second) == same_answer(second, first)
+
+
+@given(ANSWERS, ANSWERS)
+def test_any_two_answers_are_compared_without_an_error(one: Any, two: Any) -> None:
+    same_answer(answer(encoded(one)), answer(encoded(two)), tolerance=1e-6)
+    same_answer(answer(encoded([one, two])), answer(encoded([two, one])))
+
+
+@given(ANSWERS, RANDOM)
+def test_an_ulp_anywhere_is_accepted_in_both_directions(value: Any, rng: random.Random) -> None:
+    tree = encoded(value)
+    nudged = each_number(tree, lambda number: math.nextafter(number, rng.choice((-math.inf, math.inf))))
+    nudged = shuffled(nudged, rng)
+    assert same_answer(answer(tree), answer(nudged))
+    assert same_answer(answer(nudged), answer(tree))
+
+
+@given(ANSWERS, RANDOM)
+def test_the_tolerance_is_accepted_anywhere(value: Any, rng: random.Random) -> None:
+    tree = encoded(value)
+    nudged = shuffled(each_number(tree, lambda number: number * (1 + rng.uniform(-4e-7, 4e-7))), rng)
+    assert same_answer(answer(tree), answer(nudged), tolerance=1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda x: x, lambda x: [x], lambda x: (1, x), lambda x: {x}, lambda x: {"v": x}, lambda x: {x: 1},
+     lambda x: {"a": [{(x, "f")}]}, lambda x: [{"c": {"d": x}}]],
+)  # fmt: skip
+def test_more_than_the_tolerance_is_refused_anywhere(wrap: Callable[[float], Any]) -> None:
+    assert same_answer(read(wrap(0.3)), read(wrap(0.1 + 0.2)))
+    assert not same_answer(read(wrap(0.3)), read(wrap(0.3000001)))
+    assert same_answer(read(wrap(0.3)), read(wrap(0.3000001)), tolerance=1e-6)
+    assert not same_answer(read(wrap(0.3)), read(wrap(0.3001)), tolerance=1e-6)
+
+
+def integers_of(tree: Any, path: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
+    """Returns where the tree has small integers."""
+    if type(tree) is int:
+        return [path]
+    inner = tree[1:] if isinstance(tree, list) else []
+    return [found for n, part in enumerate(inner, 1) for found in integers_of(part, (*path, n))]
+
+
+def with_next(tree: Any, path: tuple[int, ...]) -> Any:
+    if not path:
+        return tree + 1
+    return [with_next(part, path[1:]) if n == path[0] else part for n, part in enumerate(tree)]
+
+
+@given(VALUES, RANDOM)
+def test_one_other_integer_anywhere_is_refused(value: Any, rng: random.Random) -> None:
+    tree = ["l", ["f", (1e300).hex()], 7, encoded(value)]
+    other = with_next(tree, rng.choice(integers_of(tree)))
+    assert not same_answer(answer(tree), answer(other), tolerance=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ([1e17, 5], [1e17, 5.0], True),
+        ([1e17, 5], [1e17, 50.0], False),
+        ([1e17, 5], [1e17, 50], False),
+        ([3.0000000000000004], [3], True),
+        ([10**17], [1e17], True),
+        ([10**17 + 1], [1e17], False),
+        ({1.5, 1.5 + 2**-52}, {1.5 + 2**-52, 1.5 + 2**-51}, True),
+    ],
+)
+def test_where_the_reference_has_an_integer_the_number_is_exact(one: Any, two: Any, same: bool) -> None:
+    assert same_answer(read(one), read(two)) is same
+
+
+def test_a_large_set_of_close_floats_agrees_in_any_order() -> None:
+    numbers = [1 + n * 2**-52 for n in range(500)]
+    assert same_answer(read(set(numbers)), answer(["S", *[["f", n.hex()] for n in reversed(numbers)]]))
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ('{"v": 2}', '{"v": 2}', True),
+        ('{"v": {}}', '{"v": {}}', True),
+        ('{"f": "zz"}', '{"f": "yy"}', False),
+        ('{"c": "zz", "i": "0x5"}', '{"i": "0x5", "c": "zz"}', True),
+        ("[0.30000000000000004]", "[0.3]", True),
+        ('{"a": {"b": 0.30000000000000004}}', '{"a": {"b": 0.3}}', True),
+        ("[0.3]", "[0.3000001]", False),
+        ("[1e17, 5]", "[1e17, 6]", False),
+    ],
+)
+def test_answers_in_json_are_compared_by_the_same_rules(one: str, two: str, same: bool) -> None:
+    first, second = [read_json_answer(f'{{"result": {text}}}') for text in (one, two)]
+    assert first is not None
+    assert second is not None
+    assert same_answer(first, second) is same
+    assert same_answer(second, first) is same
