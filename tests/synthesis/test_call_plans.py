@@ -10,10 +10,10 @@ import pytest
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.settings import Settings
-from assay.synthesis._call_plans import CallMaterial, plan_calls
+from assay.synthesis._call_plans import CallMeasurement, plan_calls
 from assay.synthesis._laboratory import Laboratory
 from assay.synthesis._releases import Release
-from assay.synthesis._separation import Deciding
+from assay.synthesis._separation import DecidingTests
 from assay.synthesis._tree import load_source
 from assay.verify.calls import CallPlan, call_plans
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan
@@ -63,13 +63,13 @@ async def plans_of(
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_text(text)
     case = f"{FILE}::{name}"
-    deciding = Deciding("one", {PATH: GAUGE}, {PATH: GAUGE.replace(old, new)}, {}, (case,), 10.0)
+    deciding = DecidingTests("one", {PATH: GAUGE}, {PATH: GAUGE.replace(old, new)}, {}, (case,), 10.0)
     layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
     backend, tree = NamespacesBackend(), load_source(str(top))
     try:
         async with Laboratory(tree, backend, layer, 1) as laboratory:
             before = SeparationPlan("gauge", tests=(TestPlan(case, "in-process", ("one bit",)),))
-            plan = await plan_calls(laboratory, tree, deciding, before, CallMaterial(6, releases))
+            plan = await plan_calls(laboratory, tree, deciding, before, CallMeasurement(6, releases))
     finally:
         await backend.close()
     return plan, call_plans(plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.synthesis._comparisons import compared_calls
+from assay.synthesis._comparisons import compares_calls
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ from assay.synthesis._comparisons import compared_calls
     ],
 )
 def test_both_sides_of_a_comparison(text: str, expected: bool) -> None:
-    assert compared_calls(text, {"area", "edge"}, {1}) is expected
+    assert compares_calls(text, {"area", "edge"}, {1}) is expected
 
 
 def test_a_comparison_over_several_lines_is_one() -> None:
-    assert compared_calls("assert area(\n    2\n) == area(\n    3\n)", {"area"}, {4})
+    assert compares_calls("assert area(\n    2\n) == area(\n    3\n)", {"area"}, {4})
 
 
 def test_a_text_that_cannot_be_read_counts_as_comparing() -> None:
-    assert compared_calls("def (", {"area"}, {1})
+    assert compares_calls("def (", {"area"}, {1})

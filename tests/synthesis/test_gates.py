@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from assay.code.batches import Job, JobResult, RunOutcome
-from assay.synthesis._candidates import Candidate
-from assay.synthesis._gates import Given, Outcome, judge, plain
+from assay.synthesis._candidates import TaskCandidate
+from assay.synthesis._gates import GateContext, GateOutcome, judge_candidates, normalise_message
 from assay.synthesis.config import SynthesisConfig
 
 pytestmark = pytest.mark.quick
@@ -22,15 +22,15 @@ class Unchanged:
         return {job.id: JobResult(job.id, "done") for job in jobs}
 
 
-async def objection(one: Candidate, outcome: Outcome) -> str:
+async def find_objection(one: TaskCandidate, outcome: GateOutcome) -> str:
     return ""
 
 
 async def ended(texts: dict[str, str], base: dict[str, str | None] | None = None) -> str:
     files = {path: text.encode() for path, text in texts.items()}
-    given = Given(files, {}, SynthesisConfig(source="x", out="y"), objection)
-    one = Candidate("d", "operator", {"a/f.py": WRONG}, ("o",), ("a/f.py::f",), (), (), base=base or {})
-    (outcome,) = await judge(given, [one], Unchanged())
+    given = GateContext(files, {}, SynthesisConfig(source="x", out="y"), find_objection)
+    one = TaskCandidate("d", "operator", {"a/f.py": WRONG}, ("o",), ("a/f.py::f",), (), (), base=base or {})
+    (outcome,) = await judge_candidates(given, [one], Unchanged())
     return f"{outcome.gate}: {outcome.reason}"
 
 
@@ -68,9 +68,9 @@ class AsksForTruth(Notices):
 async def test_a_candidate_whose_tests_are_content_with_a_constant_is_no_task() -> None:
     tests = ("t.py::f1", "t.py::f2")
     config = SynthesisConfig(source="x", out="y")
-    given = Given({"a/f.py": RIGHT.encode(), "t.py": b""}, dict.fromkeys(tests, 1.0), config, objection)
-    one = Candidate("d", "operator", {"a/f.py": WRONG}, ("o",), ("a/f.py::f",), (), tests)
-    (outcome,) = await judge(given, [one], AsksForTruth(noticed=True))
+    given = GateContext({"a/f.py": RIGHT.encode(), "t.py": b""}, dict.fromkeys(tests, 1.0), config, find_objection)
+    one = TaskCandidate("d", "operator", {"a/f.py": WRONG}, ("o",), ("a/f.py::f",), (), tests)
+    (outcome,) = await judge_candidates(given, [one], AsksForTruth(noticed=True))
     assert (outcome.gate, outcome.reason) == (
         "constant",
         "True in place of every answer of what is changed passes every test",
@@ -80,14 +80,14 @@ async def test_a_candidate_whose_tests_are_content_with_a_constant_is_no_task() 
 @pytest.mark.parametrize(("noticed", "gate"), [(True, "split"), (False, "needed")])
 async def test_a_combination_ends_where_one_of_its_changes_is_noticed_by_no_test(noticed: bool, gate: str) -> None:
     tests = ("t.py::f1", "t.py::f2", "t.py::g")
-    given = Given(
+    given = GateContext(
         {"a/f.py": TWO.encode(), "t.py": b""},
         dict.fromkeys(tests, 1.0),
         SynthesisConfig(source="x", out="y"),
-        objection,
+        find_objection,
     )
-    one = Candidate("d", "combination", {"a/f.py": BOTH}, ("o", "o"), ("a/f.py::f", "a/f.py::g"), (), tests)
-    (outcome,) = await judge(given, [one], Notices(noticed=noticed))
+    one = TaskCandidate("d", "combination", {"a/f.py": BOTH}, ("o", "o"), ("a/f.py::f", "a/f.py::g"), (), tests)
+    (outcome,) = await judge_candidates(given, [one], Notices(noticed=noticed))
     assert outcome.gate == gate
     assert ("change 2 of 2" in outcome.reason) is not noticed
 
@@ -104,5 +104,5 @@ async def test_copy_that_the_commit_does_not_hold_is_none() -> None:
 
 @pytest.mark.parametrize("serial", ["0", "17"])
 def test_messages_are_told_without_what_differs_between_runs(serial: str) -> None:
-    told = plain(f"<f at 0x7f00{serial}aa00> in '/tmp/pytest-of-root/pytest-{serial}/test_x0/a.txt'")
+    told = normalise_message(f"<f at 0x7f00{serial}aa00> in '/tmp/pytest-of-root/pytest-{serial}/test_x0/a.txt'")
     assert told == "<f at 0x...> in '/tmp/pytest/test_x0/a.txt'"

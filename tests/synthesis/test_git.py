@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay.environments.interface import Backend
 from assay.errors import UserError
-from assay.synthesis._git import GitReader, Unreadable, _commits, _objects
+from assay.synthesis._git import GitReader, UnreadableError, _parse_commits, _parse_objects
 
 FILTERED = "*.py filter=evil diff=evil ident\n*.md export-ignore\n*.txt export-subst eol=crlf text\n"
 HOSTILE = {
@@ -76,7 +76,7 @@ async def test_nothing_that_a_repository_names_is_started(made: Path, backend: B
         assert set(commit.changed) == {("M", "a.py"), ("M", ".gitattributes")}
         tree = await reader.tree(commit.name)
         assert (await reader.read([tree["a.py"]]))[tree["a.py"]] == b"# $Id$ 2\n"
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableError):
             await reader.read(["0" * 40])
 
 
@@ -96,7 +96,7 @@ async def test_tree_that_leads_outside_is_not_read(made: Path, backend: Backend)
     inner = git(made, "mktree", given=f"100644 blob {blob}\tup.py\n").strip()
     outer = git(made, "mktree", given=f"040000 tree {inner}\t..\n").strip()
     async with GitReader(made, backend) as reader:
-        with pytest.raises(Unreadable, match="leads outside"):
+        with pytest.raises(UnreadableError, match="leads outside"):
             await reader.tree(outer)
 
 
@@ -118,7 +118,7 @@ async def test_history_that_cannot_be_read_is_said(tmp_path: Path, backend: Back
 def test_changes_are_read_as_they_were_written(changed: list[tuple[str, str]]) -> None:
     words = ["a" * 40, *(word for pair in changed for word in pair), "b" * 40]
     told = b"".join(word.encode("utf-8", "surrogatepass") + b"\0" for word in words)
-    first, second = _commits(told)
+    first, second = _parse_commits(told)
     assert (first.name, len(first.changed), second.changed) == ("a" * 40, len(changed), ())
 
 
@@ -126,5 +126,5 @@ def test_changes_are_read_as_they_were_written(changed: list[tuple[str, str]]) -
 @given(st.lists(st.binary(max_size=30)), st.integers(0, 40))
 def test_objects_are_read_as_they_were_written(contents: list[bytes], cut: int) -> None:
     told = b"".join(b"%040d blob %d\n%s\n" % (n, len(data), data) for n, data in enumerate(contents))
-    assert _objects(told + b"f" * 40 + b" missing\n") == {f"{n:040d}": data for n, data in enumerate(contents)}
-    _objects(told[:cut])
+    assert _parse_objects(told + b"f" * 40 + b" missing\n") == {f"{n:040d}": data for n, data in enumerate(contents)}
+    _parse_objects(told[:cut])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.code.batches import JobResult, RunOutcome
-from assay.synthesis._parts import causes_of, separate, single_hunks, with_constant
+from assay.synthesis._parts import find_causes, return_constant, separate_parts, split_hunks
 
 pytestmark = pytest.mark.quick
 RIGHT = "A = 1\n\n\ndef f():\n    x = 1\n    y = 2\n    z = 3\n    return x\n\n\ndef g():\n    return 1\n"
@@ -16,7 +16,7 @@ LINES = st.lists(st.sampled_from(["x\n", "y\n", "z\n"]), max_size=8)
 
 def test_a_part_is_what_changed_in_one_function_or_place() -> None:
     broken = RIGHT.replace("x = 1", "x = 0").replace("z = 3", "z = 0").replace("A = 1", "A = 0").replace("rn 1", "rn 0")
-    texts = [part["m.py"] for part in separate({"m.py": RIGHT}, {"m.py": broken})]
+    texts = [part["m.py"] for part in separate_parts({"m.py": RIGHT}, {"m.py": broken})]
     assert texts == [
         RIGHT.replace("A = 1", "A = 0"),
         RIGHT.replace("x = 1", "x = 0").replace("z = 3", "z = 0"),
@@ -26,19 +26,19 @@ def test_a_part_is_what_changed_in_one_function_or_place() -> None:
 
 def test_a_single_hunk_is_one_run_of_lines() -> None:
     broken = RIGHT.replace("x = 1", "x = 0").replace("z = 3", "z = 0")
-    texts = [part["m.py"] for part in single_hunks({"m.py": RIGHT}, {"m.py": broken})]
+    texts = [part["m.py"] for part in split_hunks({"m.py": RIGHT}, {"m.py": broken})]
     assert texts == [RIGHT.replace("x = 1", "x = 0"), RIGHT.replace("z = 3", "z = 0")]
 
 
 def test_a_constant_takes_the_place_of_a_body_and_leaves_the_docstring() -> None:
     text = 'class A:\n    def f(self):\n        """F."""\n        if self:\n            pass\n\n    def g(self): 2\n'
-    assert with_constant(text, "A.f", "True").splitlines()[2:5] == ['        """F."""', "        return True", ""]
-    assert with_constant(text, "A.g", "True") == with_constant(text, "A.h", "True") == text
+    assert return_constant(text, "A.f", "True").splitlines()[2:5] == ['        """F."""', "        return True", ""]
+    assert return_constant(text, "A.g", "True") == return_constant(text, "A.h", "True") == text
 
 
 @given(LINES, LINES)
 def test_a_change_of_one_part_is_the_whole_change(right: list[str], broken: list[str]) -> None:
-    parts = separate({"m.py": "".join(right)}, {"m.py": "".join(broken)})
+    parts = separate_parts({"m.py": "".join(right)}, {"m.py": "".join(broken)})
     assert bool(parts) == (right != broken)
     if len(parts) == 1:
         assert parts == [{"m.py": "".join(broken)}]
@@ -51,5 +51,5 @@ def test_causes_are_the_parts_that_alone_make_a_test_fail() -> None:
         JobResult("1", "done", tests={"a": passed, "b": failed, "c": passed}),
         JobResult("2", "time"),
     ]
-    found = causes_of(["a", "b", "c", "d"], results)
+    found = find_causes(["a", "b", "c", "d"], results)
     assert found == {"a": ("part 0",), "b": ("part 1",), "c": ("c",), "d": ("part 0", "part 1")}

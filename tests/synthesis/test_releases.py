@@ -9,8 +9,8 @@ import pytest
 
 from assay.errors import UserError
 from assay.synthesis import SynthesisConfig
-from assay.synthesis._entry_trace import changes_of
-from assay.synthesis._releases import load_releases, version_of
+from assay.synthesis._entry_trace import compare_changes
+from assay.synthesis._releases import apply_release, load_releases
 from assay.synthesis._tree import SourceTree, load_source
 
 pytestmark = pytest.mark.quick
@@ -44,10 +44,12 @@ def test_a_wheel_and_a_folder_without_tests_are_releases(tmp_path: Path, tree: S
 def test_the_version_of_a_release_has_its_changed_functions_alone(tmp_path: Path, tree: SourceTree) -> None:
     path, broken = "src/areas/__init__.py", TEXT.replace("a * b", "a + b")
     (release,) = load_releases((write(tmp_path / "areas-1.0", {"areas/__init__.py": OTHER}),), tree)
-    changes = changes_of({path: TEXT}, {path: broken})
-    assert version_of(release, tree, {path: TEXT}, changes or {}) == {path: TEXT.replace("a * b", "math.prod((a, b))")}
-    unit = changes_of({path: TEXT}, {path: TEXT.replace("'m'", "'n'")})
-    assert version_of(release, tree, {path: TEXT}, unit or {}) is None
+    changes = compare_changes({path: TEXT}, {path: broken})
+    assert apply_release(release, tree, {path: TEXT}, changes or {}) == {
+        path: TEXT.replace("a * b", "math.prod((a, b))")
+    }
+    unit = compare_changes({path: TEXT}, {path: TEXT.replace("'m'", "'n'")})
+    assert apply_release(release, tree, {path: TEXT}, unit or {}) is None
 
 
 def test_what_is_no_other_release_is_refused(tmp_path: Path, tree: SourceTree) -> None:

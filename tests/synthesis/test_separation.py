@@ -14,7 +14,7 @@ from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.settings import Settings
 from assay.synthesis._laboratory import Laboratory
-from assay.synthesis._separation import Deciding, carried_tests, plan_separation
+from assay.synthesis._separation import DecidingTests, find_carried_tests, plan_separation
 from assay.synthesis._splice_proof import ProofJob, prove_splices
 from assay.synthesis._tree import SourceTree, load_source
 from assay.verify.separation_plan import EntryPoint, SeparationPlan, TestPlan, encode_plan
@@ -166,7 +166,7 @@ async def make_plan(tree: SourceTree, backend: Backend, broken: str = BROKEN) ->
     cases = tuple(f"tests/test_boxes.py::{name}" for name in NAMES)
     path = "boxes/__init__.py"
     passing = (f"tests/test_boxes.py::{PASSING}",)
-    deciding = Deciding("one", {path: BOX}, {path: broken}, {}, cases, 10.0, passing)
+    deciding = DecidingTests("one", {path: BOX}, {path: broken}, {}, cases, 10.0, passing)
     layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
     async with Laboratory(tree, backend, layer, 1) as laboratory:
         plans = await plan_separation(laboratory, tree, [deciding], 6)
@@ -306,4 +306,4 @@ def test_equal_plans_have_equal_bytes_however_their_texts_were_made() -> None:
 def test_a_test_is_carried_with_all_its_cases_or_not_at_all() -> None:
     plan = SeparationPlan("p", tests=(TestPlan("t[1]", "splice"), TestPlan("t[2]"), TestPlan("u", "calls")))
     cases: Mapping[str, tuple[str, ...]] = {"t": ("t[1]", "t[2]"), "u": ("u",)}
-    assert carried_tests(plan, cases, ["u", "t"]) == ("u",)
+    assert find_carried_tests(plan, cases, ["u", "t"]) == ("u",)

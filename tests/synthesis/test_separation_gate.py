@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from assay.code.batches import Job, JobResult, RunOutcome
-from assay.synthesis._candidates import Candidate
-from assay.synthesis._gates import Given, Outcome
+from assay.synthesis._candidates import TaskCandidate
+from assay.synthesis._gates import GateContext, GateOutcome
 from assay.synthesis._separation_gate import SeparationGate
 from assay.synthesis.config import SynthesisConfig
 from assay.verify.separation_plan import CollectedTest, SeparationPlan, TestPlan
@@ -17,7 +17,7 @@ from assay.verify.separation_plan import CollectedTest, SeparationPlan, TestPlan
 pytestmark = pytest.mark.quick
 RIGHT = "def total(items):\n    if len(items) > 3:\n        return sum(items) + 1\n    return sum(items) - 2\n"
 BROKEN = RIGHT.replace("sum(items) + 1", "0")
-ONE = Candidate("one", "operator", {"m.py": BROKEN}, ("x",), ("m.py::total",), (("m.py", 3),), ("apart", "beside"))
+ONE = TaskCandidate("one", "operator", {"m.py": BROKEN}, ("x",), ("m.py::total",), (("m.py", 3),), ("apart", "beside"))
 FAILED, PASSED = RunOutcome("failed"), RunOutcome("passed")
 
 
@@ -31,37 +31,37 @@ class Laboratory:
         return {job.id: JobResult(job.id, "done", tests=self.outcomes) for job in jobs}
 
 
-async def objection(apart: RunOutcome, beside: RunOutcome, carried: tuple[str, ...] = ("apart",)) -> str:
+async def find_objection(apart: RunOutcome, beside: RunOutcome, carried: tuple[str, ...] = ("apart",)) -> str:
     async def content(*_: Any) -> str:
         return ""
 
-    given = Given({"m.py": RIGHT.encode()}, {}, SynthesisConfig(source="m", out="out"), content)
+    given = GateContext({"m.py": RIGHT.encode()}, {}, SynthesisConfig(source="m", out="out"), content)
     gate = SeparationGate(None, {}, Laboratory(apart=apart, beside=beside), 4)  # type: ignore[arg-type]
-    outcome = Outcome("one", "kept", flipped={"apart": FAILED, "beside": FAILED}, apart=carried)
+    outcome = GateOutcome("one", "kept", flipped={"apart": FAILED, "beside": FAILED}, apart=carried)
     return await gate._unnoticed_mutant(given, ONE, outcome, {"m.py": RIGHT})
 
 
 async def test_mutant_that_only_a_test_in_process_notices_is_an_objection() -> None:
-    assert "noticed only by tests that are not judged apart" in await objection(PASSED, FAILED)
+    assert "noticed only by tests that are not judged apart" in await find_objection(PASSED, FAILED)
 
 
 async def test_mutant_that_a_carried_test_notices_is_no_objection() -> None:
-    assert await objection(FAILED, FAILED) == await objection(FAILED, PASSED) == ""
+    assert await find_objection(FAILED, FAILED) == await find_objection(FAILED, PASSED) == ""
 
 
 async def test_equivalent_mutant_is_no_objection() -> None:
-    assert await objection(PASSED, PASSED) == ""
+    assert await find_objection(PASSED, PASSED) == ""
 
 
-async def spare(guard: RunOutcome, rest: RunOutcome, *, outside: tuple[str, ...] = ("apart", "guard")) -> Outcome:
+async def spare(guard: RunOutcome, rest: RunOutcome, *, outside: tuple[str, ...] = ("apart", "guard")) -> GateOutcome:
     async def content(*_: Any) -> str:
         return ""
 
-    given = Given({"m.py": RIGHT.encode()}, {}, SynthesisConfig(source="m", out="out"), content)
+    given = GateContext({"m.py": RIGHT.encode()}, {}, SynthesisConfig(source="m", out="out"), content)
     names = ("apart", "guard", "rest")
     tests = tuple(TestPlan(name, "splice" if name in outside else "in-process") for name in names)
     plan = SeparationPlan("m", tests=tests, collection=tuple(CollectedTest(name) for name in outside))
-    outcome = Outcome("one", "kept", flipped={"apart": FAILED}, passing=names[1:], apart=("apart",), plan=plan)
+    outcome = GateOutcome("one", "kept", flipped={"apart": FAILED}, passing=names[1:], apart=("apart",), plan=plan)
     laboratory = Laboratory(apart=PASSED, guard=guard, rest=rest)
     gate = SeparationGate(None, {name: (name,) for name in names}, laboratory, 4)  # type: ignore[arg-type]
     return await gate._without_spare_tests(given, ONE, outcome, {"m.py": RIGHT})
@@ -91,4 +91,4 @@ async def test_nothing_is_left_out_where_a_failing_test_runs_in_process_anyway()
 
 
 async def test_candidate_whose_failing_tests_are_all_carried_is_not_run_again() -> None:
-    assert await objection(PASSED, FAILED, carried=("apart", "beside")) == ""
+    assert await find_objection(PASSED, FAILED, carried=("apart", "beside")) == ""

@@ -11,7 +11,7 @@ from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.settings import Settings
 from assay.synthesis._laboratory import Laboratory
-from assay.synthesis._separation import Deciding, plan_separation
+from assay.synthesis._separation import DecidingTests, plan_separation
 from assay.synthesis._tree import load_source
 from assay.verify.separation_plan import SeparationPlan
 
@@ -79,7 +79,9 @@ async def plan_of(top: Path, names: tuple[str, ...]) -> SeparationPlan:
         (top / path).write_text(text)
     for name in names:
         broken = broken.replace(*CHANGES[name])
-    deciding = Deciding("one", {PATH: PRICES}, {PATH: broken}, {}, tuple(f"{FILE}::{name}" for name in names), 10.0)
+    deciding = DecidingTests(
+        "one", {PATH: PRICES}, {PATH: broken}, {}, tuple(f"{FILE}::{name}" for name in names), 10.0
+    )
     layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
     backend, tree = NamespacesBackend(), load_source(str(top))
     try:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from assay.code.function_changes import compare_functions
-from assay.synthesis._entry_trace import EntryCalls, TracedTest, ValueKinds
-from assay.synthesis._false_answers import EDIT_ANSWERS, MOST_EDITS, LieJob, LieResult, lies_of
-from assay.synthesis._splice_proof import ProofJob, ProofResult, VersionResult, compare_versions, mutants_of
+from assay.synthesis._entry_trace import RecordedEntryCalls, TracedTest, ValueKinds
+from assay.synthesis._false_answers import (
+    EDIT_ANSWERS,
+    MOST_EDITS,
+    FalseAnswerJob,
+    FalseAnswerResult,
+    choose_false_answers,
+)
+from assay.synthesis._splice_proof import ProofJob, ProofResult, VersionResult, compare_versions, draw_mutants
 from assay.verify.separation_plan import EntryPoint, EntryUse, SeparationPlan, TestPlan
 
 RIGHT = "def area(width, height=2):\n    if width < 0:\n        raise ValueError\n    return width * height\n"
@@ -16,13 +22,13 @@ CHANGES = {"a.py": compare_functions(RIGHT, BROKEN)}
 
 
 def test_mutants_change_bodies_and_no_signatures() -> None:
-    mutants = mutants_of({"a.py": RIGHT}, CHANGES, "seed", 50)
+    mutants = draw_mutants({"a.py": RIGHT}, CHANGES, "seed", 50)
     assert len(mutants) > 3
     assert all(mutant["a.py"].startswith("def area(width, height=2):\n") for mutant in mutants)
 
 
 def test_mutants_are_the_same_for_one_seed() -> None:
-    drawn = [mutants_of({"a.py": RIGHT}, CHANGES, seed, 3) for seed in ("one", "one", "two")]
+    drawn = [draw_mutants({"a.py": RIGHT}, CHANGES, seed, 3) for seed in ("one", "one", "two")]
     assert drawn[0] == drawn[1] != drawn[2]
 
 
@@ -63,19 +69,19 @@ def test_what_the_spliced_tests_kill_is_counted() -> None:
 
 
 def traced(*places: tuple[str, str, int]) -> TracedTest:
-    calls = EntryCalls(1, 1, 0, {"raise KeyError": 1}, (), (3,), ValueKinds(), ValueKinds())
+    calls = RecordedEntryCalls(1, 1, 0, {"raise KeyError": 1}, (), (3,), ValueKinds(), ValueKinds())
     return TracedTest(("a:area",), uses={"a:area": calls}, outside=places[:1], inside=places)
 
 
 def test_a_lie_whose_run_has_no_end_counts_as_passing() -> None:
-    told = LieResult("one", "done", {"None": None, "True": ("t",), "0": ()})
-    assert told.passing_lies("t") == ("None", "True")
-    assert told.passing_lies("u") == ("None",)
+    told = FalseAnswerResult("one", "done", {"None": None, "True": ("t",), "0": ()})
+    assert told.passing_answers("t") == ("None", "True")
+    assert told.passing_answers("u") == ("None",)
 
 
 def test_functions_that_the_judge_runs_are_edited_first_and_changed_ones_never() -> None:
     places = tuple((f"/workspace/{n:02d}.py", "f", n) for n in range(30))
-    lies = lies_of(LieJob("one", {}, {"t": traced(*places)}, frozenset({("05.py", "f")}), 5.0))
+    lies = choose_false_answers(FalseAnswerJob("one", {}, {"t": traced(*places)}, frozenset({("05.py", "f")}), 5.0))
     assert len(lies["edits"]) == MOST_EDITS
     assert list(places[0]) in lies["edits"]
     assert list(places[5]) not in lies["edits"]

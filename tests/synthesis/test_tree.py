@@ -12,7 +12,7 @@ import pytest
 from assay.errors import UserError
 from assay.synthesis import _archive
 from assay.synthesis._archive import read_archive
-from assay.synthesis._tree import _named, keep, load_source
+from assay.synthesis._tree import _find_name_and_version, load_source, select_source_files
 
 pytestmark = pytest.mark.quick
 
@@ -128,7 +128,7 @@ COPIES = ("env-3.11/pyvenv.cfg", "env-3.11/lib/a.py", "x/site-packages/a/b.py", 
 
 def test_copies_of_the_package_and_odd_names_are_left_out() -> None:
     own = {"my_code/a.py": b"", "tests/other-1.0.whl": b"", "tests/data.zip": b"", "a b.py": b""}
-    assert keep(own | dict.fromkeys(COPIES, b""), "my-code") == own
+    assert select_source_files(own | dict.fromkeys(COPIES, b""), "my-code") == own
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_copies_of_the_package_and_odd_names_are_left_out() -> None:
     ],
 )
 def test_name_is_what_the_project_declares(files: dict[str, bytes], named: tuple[str, str]) -> None:
-    assert _named(files, "folder") == named
+    assert _find_name_and_version(files, "folder") == named

@@ -70,7 +70,7 @@ def test_a_value_that_is_too_deep_is_refused() -> None:
 def test_kinds_of_things_are_collected_without_running_their_code() -> None:
     shapes = Shapes(lambda kind: kind is Box)
     shapes.add([Box([1]), len, iter([1]), object()])
-    told = shapes.described()
+    told = shapes.describe()
     assert told["types"] == ["list"]
     assert list(told["classes"].values()) == [["items", "side"]]
     assert (told["callbacks"], told["iterators"], told["opaque"]) == (1, 1, ["object"])

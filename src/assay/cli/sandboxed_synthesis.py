@@ -11,10 +11,10 @@ from assay.settings import Settings
 from .output import say
 
 if TYPE_CHECKING:
-    from assay.synthesis import CandidateCounts, SynthesisConfig, SynthesisCost, SynthesisReport
+    from assay.synthesis import ProgramReport, QuestionReport, SynthesisConfig, SynthesisCost, SynthesisReport
 
 Config = TypeVar("Config")
-Report = TypeVar("Report", bound="CandidateCounts")
+Report = TypeVar("Report", bound="SynthesisReport | ProgramReport | QuestionReport")
 
 DEMO_SOURCE = "networkx"
 """A real library whose wheel contains its tests."""

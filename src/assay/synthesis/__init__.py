@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .call_tasks_config import ProgramTasksConfig, QuestionTasksConfig
 from .config import SynthesisConfig
-from .cost import CandidateCounts, CostMeter, SynthesisCost, write_cost
+from .cost import CostMeter, SynthesisCost, write_cost
 from .program_tasks import ProgramReport, synthesise_programs
 from .question_tasks import QuestionReport, synthesise_questions
 from .report import SynthesisReport
@@ -12,7 +12,6 @@ from .repository import FROM_JOURNAL, synthesise
 
 __all__ = [
     "FROM_JOURNAL",
-    "CandidateCounts",
     "CostMeter",
     "ProgramReport",
     "ProgramTasksConfig",

@@ -1,4 +1,4 @@
-"""Which changes are tried, in which order: the same seed and the same reference give the same list.
+"""Generates candidate changes in a reproducible order: the same seed and reference give the same list.
 
 Functions come first, operators second: every function is broken once before any is broken twice, and of the operators
 that fit, the ones tried least are the likeliest. Only lines that a test ran are changed.
@@ -22,18 +22,16 @@ from ._reference import Reference
 from ._tree import SourceTree
 from .config import Kind, SynthesisConfig
 
-__all__ = ["Candidate", "Target", "candidate", "candidates", "targets"]
-
-# Features nearly always become tasks and single changes every other time, so features are tried least.
+# Features nearly always become tasks, single changes about half the time, so features are tried least.
 PATTERN: tuple[Kind, ...] = (
     "operator", "operator", "combination", "operator", "operator", "operator", "feature",
     "operator", "operator", "operator", "combination", "operator", "operator",
 )  # fmt: skip
 FEATURE_STATEMENTS = (3, 60)
-"""A function with fewer statements is no feature, one with more is a project."""
+"""Minimum and maximum number of statements of a function whose body is removed as a feature."""
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class TaskCandidate(msgspec.Struct, frozen=True):
     """A way to break the tree."""
 
     digest: str
@@ -44,7 +42,7 @@ class Candidate(msgspec.Struct, frozen=True):
     functions: tuple[str, ...]
     """`path::qualified.name`."""
     lines: tuple[tuple[str, int], ...]
-    """Where the unbroken text is changed."""
+    """Changed lines of the unbroken text: file and line number."""
     tests: tuple[str, ...]
     """The tests that run what is changed."""
     base: dict[str, str | None] = {}
@@ -56,7 +54,7 @@ class Candidate(msgspec.Struct, frozen=True):
     """Their cases."""
 
 
-class Target(NamedTuple):
+class CoveredFunction(NamedTuple):
     """A function that tests run."""
 
     path: str
@@ -65,15 +63,17 @@ class Target(NamedTuple):
 
     @property
     def key(self) -> str:
-        """As in `Candidate.functions`."""
+        """Returns `path::qualified.name`, as in `TaskCandidate.functions`."""
         return f"{self.path}::{self.function.name}"
 
 
-def candidate(kind: Kind, tree: SourceTree, path: str, sites: Sequence[Site], tests: Sequence[str]) -> Candidate:
-    """One file broken by some changes. Raises `SourceError` where they overlap."""
+def build_candidate(
+    kind: Kind, tree: SourceTree, path: str, sites: Sequence[Site], tests: Sequence[str]
+) -> TaskCandidate:
+    """Builds a candidate that applies some changes to one file. Raises `SourceError` if they overlap."""
     text = tree.files[path].decode()
     changes = {path: apply_all(text, sites)}
-    return Candidate(
+    return TaskCandidate(
         digest=digest_record([tree.digest, kind, changes]).partition(":")[2][:16],
         kind=kind,
         changes=changes,
@@ -84,55 +84,59 @@ def candidate(kind: Kind, tree: SourceTree, path: str, sites: Sequence[Site], te
     )
 
 
-def targets(tree: SourceTree, reference: Reference, config: SynthesisConfig) -> tuple[Target, ...]:
-    """The functions that some tests run, and not too many: in the order of files and lines."""
+def find_targets(tree: SourceTree, reference: Reference, config: SynthesisConfig) -> tuple[CoveredFunction, ...]:
+    """Returns the functions covered by 1 to `covering_tests` tests, ordered by file and line."""
     runs = [
         CoverageRun(test, False, frozenset(Line(path, n) for path, lines in files.items() for n in lines))
         for test, files in sorted(reference.covered.items())
     ]
     known = {line.path for run in runs for line in run.lines}
-    found: list[Target] = []
+    results: list[CoveredFunction] = []
     for path in tree.modules:
         if path not in known:
             continue
         try:
-            listed = functions(parse(tree.files[path].decode()))
+            shuffled = functions(parse(tree.files[path].decode()))
         except (SourceError, UnicodeDecodeError):
             continue
-        tests = covering_tests(runs, {f.name: (path, f.body_line, f.end_line) for f in listed})
-        found += [Target(path, f, tests[f.name]) for f in listed if 1 <= len(tests[f.name]) <= config.covering_tests]
-    return tuple(found)
+        tests = covering_tests(runs, {f.name: (path, f.body_line, f.end_line) for f in shuffled})
+        results += [
+            CoveredFunction(path, f, tests[f.name])
+            for f in shuffled
+            if 1 <= len(tests[f.name]) <= config.covering_tests
+        ]
+    return tuple(results)
 
 
 class _Pool:
-    """The changes not tried yet."""
+    """Changes that have not been tried yet."""
 
     def __init__(self, tree: SourceTree, reference: Reference) -> None:
         self._tree = tree
         self._sites: dict[str, dict[str, list[Site]]] = {}
         self._features: dict[str, dict[str, Site]] = {}
-        self._used: Counter[str] = Counter()
+        self._uses: Counter[str] = Counter()
         self._lines: dict[str, set[int]] = {}
         for files in reference.covered.values():
             for path, numbers in files.items():
                 self._lines.setdefault(path, set()).update(numbers)
 
-    def draw(self, target: Target, rng: random.Random) -> Site | None:
-        """A change inside the function, taken out of the pool."""
+    def draw(self, target: CoveredFunction, rng: random.Random) -> Site | None:
+        """Removes a change inside the function from the pool and returns it; None if the function has no more."""
         self._load(target.path)
         sites = self._sites[target.path].get(target.function.name, [])
         operators = sorted({s.operator for s in sites})
         if not operators:
             return None
-        weights = [1 / (1 + self._used[name]) ** 2 for name in operators]
+        weights = [1 / (1 + self._uses[name]) ** 2 for name in operators]
         chosen = rng.choices(operators, weights)[0]
         site = rng.choice([s for s in sites if s.operator == chosen])
         sites.remove(site)
-        self._used[chosen] += 1
+        self._uses[chosen] += 1
         return site
 
-    def feature(self, target: Target) -> Site | None:
-        """The removal of the function's body, once."""
+    def feature(self, target: CoveredFunction) -> Site | None:
+        """Returns the removal of the function's body; None if it does not qualify or was returned before."""
         self._load(target.path)
         low, high = FEATURE_STATEMENTS
         if not target.function.documented or not low <= target.function.statements <= high:
@@ -153,41 +157,46 @@ class _Pool:
         self._features[path] = {s.function: s for s in find_sites(text, [FEATURE.name])}
 
 
-def candidates(tree: SourceTree, reference: Reference, config: SynthesisConfig) -> Iterator[Candidate]:
-    """All candidates but commits, in the order in which they are tried."""
+def generate_candidates(tree: SourceTree, reference: Reference, config: SynthesisConfig) -> Iterator[TaskCandidate]:
+    """Yields all candidates except commits, in the order in which they are tried."""
     rng = random.Random(f"{config.seed} candidates")
-    pool, listed = _Pool(tree, reference), list(targets(tree, reference, config))
+    pool, shuffled = _Pool(tree, reference), list(find_targets(tree, reference, config))
     pattern = [kind for kind in PATTERN if kind in config.kinds]
-    seen: set[str] = set()
+    digests: set[str] = set()
     step = 0
     while pattern:
-        rng.shuffle(listed)
-        made = 0
-        for target in listed:
-            found = _make(pattern[step % len(pattern)], tree, target, listed, pool, rng)
+        rng.shuffle(shuffled)
+        drawn = 0
+        for target in shuffled:
+            results = _draw_candidate(pattern[step % len(pattern)], tree, target, shuffled, pool, rng)
             step += 1
-            if found is not None and found.digest not in seen:
-                made += 1
-                seen.add(found.digest)
-                yield found
-        if not made:
+            if results is not None and results.digest not in digests:
+                drawn += 1
+                digests.add(results.digest)
+                yield results
+        if not drawn:
             return
 
 
-def _make(
-    kind: Kind, tree: SourceTree, target: Target, listed: Sequence[Target], pool: _Pool, rng: random.Random
-) -> Candidate | None:
+def _draw_candidate(
+    kind: Kind,
+    tree: SourceTree,
+    target: CoveredFunction,
+    shuffled: Sequence[CoveredFunction],
+    pool: _Pool,
+    rng: random.Random,
+) -> TaskCandidate | None:
     if kind == "feature":
         feature = pool.feature(target)
-        return candidate(kind, tree, target.path, [feature], target.tests) if feature is not None else None
+        return build_candidate(kind, tree, target.path, [feature], target.tests) if feature is not None else None
     site = pool.draw(target, rng)
     if site is None or kind == "operator":
-        return candidate("operator", tree, target.path, [site], target.tests) if site is not None else None
-    near = [t for t in listed if t.path == target.path and (t.key == target.key or set(t.tests) & set(target.tests))]
+        return build_candidate("operator", tree, target.path, [site], target.tests) if site is not None else None
+    near = [t for t in shuffled if t.path == target.path and (t.key == target.key or set(t.tests) & set(target.tests))]
     sites, tests = [site], set(target.tests)
     for other in sorted(rng.sample(near, min(len(near), rng.choice((1, 1, 2)))), key=lambda t: t.key):
         more = pool.draw(other, rng)
         if more is not None and all(more.end <= s.start or s.end <= more.start for s in sites):
             sites.append(more)
             tests.update(other.tests)
-    return candidate(kind if len(sites) > 1 else "operator", tree, target.path, sites, sorted(tests))
+    return build_candidate(kind if len(sites) > 1 else "operator", tree, target.path, sites, sorted(tests))

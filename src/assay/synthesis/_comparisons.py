@@ -7,10 +7,8 @@ from collections.abc import Collection
 
 from assay.code.source import parse_tree
 
-__all__ = ["compared_calls"]
 
-
-def compared_calls(text: str, names: Collection[str], lines: Collection[int]) -> bool:
+def compares_calls(text: str, names: Collection[str], lines: Collection[int]) -> bool:
     """Returns True where a comparison on one of some lines calls functions of some names on both sides.
 
     Args:

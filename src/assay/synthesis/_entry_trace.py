@@ -1,7 +1,7 @@
 """Traces the deciding tests of candidates: through which entry points they reach what is changed, and with what.
 
-The program that does it is `payload/entry_trace.py`; this module asks and reads. Everything in a reply was written in
-reach of the package's code: it chooses among methods of judging, each of which is proven before it is used.
+The tracer is `payload/entry_trace.py`; this module sends requests and parses replies. Everything in a reply was written
+in reach of the package's code: it only chooses between judging methods, each of which is proven before use.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from assay.code.function_changes import FunctionChanges, compare_functions
 from assay.code.source import SourceError
 from assay.environments.payload import FORKED_TESTS
 
-from ._laboratory import WORKSPACE, Laboratory
+from ._laboratory import WORKSPACE, Laboratory, absolute_texts, import_paths, read_results
 from ._tree import SourceTree
-
-__all__ = ["EntryCalls", "TraceJob", "TraceResult", "TracedTest", "ValueKinds", "changes_of", "trace_entries"]
 
 PAYLOAD = Path(__file__).with_name("payload")
 TRACER = tuple(PAYLOAD / f"{name}.py" for name in ("entry_trace", "entry_records", "package_functions", "value_shapes"))
-MAX_REPLY_BYTES = 64 * 1024 * 1024
 
 
 class ValueKinds(msgspec.Struct, frozen=True):
@@ -38,7 +35,7 @@ class ValueKinds(msgspec.Struct, frozen=True):
     """Types of another origin."""
 
 
-class EntryCalls(msgspec.Struct, frozen=True):
+class RecordedEntryCalls(msgspec.Struct, frozen=True):
     """The calls that one test makes of one entry point, as `payload/entry_records.py` describes them."""
 
     calls: int
@@ -61,10 +58,10 @@ class TracedTest(msgspec.Struct, frozen=True):
     """One case of a test."""
 
     entries: tuple[str, ...] = ()
-    """As `module:qualified.name`."""
+    """Entry points, as `module:qualified.name`."""
     problems: tuple[str, ...] = ()
     outcome: str = ""
-    uses: dict[str, EntryCalls] = {}
+    uses: dict[str, RecordedEntryCalls] = {}
     outside: tuple[tuple[str, str, int], ...] = ()
     """Functions of the package that ran outside of entry points: file, qualified name, first line."""
     inside: tuple[tuple[str, str, int], ...] = ()
@@ -95,8 +92,8 @@ class TraceJob(NamedTuple):
     cpu_s: float
 
 
-def changes_of(right: Mapping[str, str], broken: Mapping[str, str]) -> dict[str, FunctionChanges] | None:
-    """Returns for each changed file which functions differ; None where a text is no program."""
+def compare_changes(right: Mapping[str, str], broken: Mapping[str, str]) -> dict[str, FunctionChanges] | None:
+    """Returns the differing functions of each changed file; None if a text cannot be parsed."""
     try:
         return {path: compare_functions(right[path], broken[path]) for path in sorted(broken)}
     except SourceError:
@@ -107,19 +104,19 @@ async def trace_entries(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
     """Traces jobs, one after another; a job that gave no reply is `died`."""
     if not jobs:
         return {}
-    request = {**batch_of(tree), "jobs": [_request(job) for job in jobs]}
+    request = {**describe_batch(tree), "jobs": [_request(job) for job in jobs]}
     wall_s = 120.0 + sum(30 * job.cpu_s for job in jobs)
     programs = (*TRACER, FORKED_TESTS)
     reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s)
-    known = {result.id: result for result in read_results(reply)}
+    known = {result.id: result for result in read_results(reply, TraceResult)}
     return {job.id: known.get(job.id) or TraceResult(job.id) for job in jobs}
 
 
-def batch_of(tree: SourceTree) -> dict[str, Any]:
-    """Returns what all programs of the payload are told of a tree."""
+def describe_batch(tree: SourceTree) -> dict[str, Any]:
+    """Returns the description of a tree that all payload programs read."""
     return {
         "root": WORKSPACE,
-        "paths": [f"{WORKSPACE}/{root}".removesuffix("/.") for root in tree.roots],
+        "paths": import_paths(tree),
         "modules": [f"{WORKSPACE}/{path}" for path in tree.modules],
         "preload": list(tree.import_names),
         "seed": 0,
@@ -135,18 +132,7 @@ def _request(job: TraceJob) -> dict[str, Any]:
     return {
         "id": job.id,
         "tests": [f"{WORKSPACE}/{test}" for test in job.tests],
-        "write": {f"{WORKSPACE}/{path}": text for path, text in job.write.items()},
+        "write": absolute_texts(job.write),
         "changed": changed,
         "cpu_s": job.cpu_s,
     }
-
-
-def read_results(reply: bytes) -> tuple[TraceResult, ...]:
-    """Returns the results of a reply; none where it is no reply of the program, or too large."""
-    if len(reply) > MAX_REPLY_BYTES:
-        return ()
-    decoder = msgspec.json.Decoder(TraceResult)
-    try:
-        return tuple(decoder.decode(line) for line in reply.splitlines() if line.strip())
-    except (msgspec.MsgspecError, RecursionError):
-        return ()

@@ -1,7 +1,7 @@
-"""The gates that a candidate must pass to become a task. Each candidate ends at exactly one, with a reason.
+"""Gates that a candidate must pass to become a task. Each candidate ends at exactly one, with a reason.
 
-The order is of cost: what the text alone shows, then one run, then the repetitions, then the split and a look at what
-the agent will see. A gate's answer rests on runs in a sandbox; the journal keeps it under the candidate's digest.
+The gates are ordered by cost: the text alone, one run, repetitions, the split, and a run of what
+the agent will see. Runs happen in a sandbox; the journal stores each outcome under the candidate's digest.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -18,13 +17,11 @@ from assay.code.batches import Job, JobResult, RunOutcome
 from assay.code.source import SourceError, equivalent
 from assay.verify.separation_plan import SeparationPlan
 
-from ._candidates import Candidate
-from ._parts import MOST_PARTS, causes_of, separate, single_hunks, with_constant
-from ._reference import outcomes
-from ._split import Split, Unsplittable, split
+from ._candidates import TaskCandidate
+from ._parts import MOST_PARTS, find_causes, return_constant, separate_parts, split_hunks
+from ._reference import merge_cases
+from ._split import Split, UnsplittableError, split_failing_tests
 from .config import SynthesisConfig
-
-__all__ = ["GATES", "Given", "Journal", "Outcome", "Runner", "all_pass", "cpu_limit", "judge", "plain", "unbroken"]
 
 GATES: dict[str, str] = {
     "history": "the commit changes program files that were there before, and tests with them, and is no sweep",
@@ -53,15 +50,15 @@ _EQUAL = (
     f"type('Equal', (), dict.fromkeys('__eq__ __lt__ __le__ __gt__ __ge__ __contains__'.split(), lambda *_: {_UNSEEN})"
     f" | {{'__ne__': lambda *_: not ({_UNSEEN}), '__hash__': lambda _: 1, '__call__': lambda self, *_, **__: self}})()"
 )
-"""Equal to anything but in a comparison that a test itself makes: there the verifier finds such objects."""
+"""Expression for an object that equals anything, except in a comparison in a test: there the verifier detects it."""
 CONSTANTS = {"True": "True", "None": "None", "what equals anything": _EQUAL}
-"""What is put in the place of answers: in words, and as an expression."""
+"""Name of a constant answer to its expression."""
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _FOLDER = re.compile(r"/tmp/pytest-of-[^/\s]+/pytest-\d+")
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """Where a candidate ended, and what the runs showed."""
+class GateOutcome(msgspec.Struct, frozen=True):
+    """Gate at which a candidate ended, and the results of its runs."""
 
     digest: str
     gate: str
@@ -72,218 +69,204 @@ class Outcome(msgspec.Struct, frozen=True):
     passing: tuple[str, ...] = ()
     """Tests that run what was changed and pass with and without it."""
     shown: dict[str, RunOutcome] = {}
-    """How the visible tests fail."""
+    """Visible tests with their failures."""
     causes: dict[str, tuple[str, ...]] = {}
     """Failing test to the parts of the change that it fails of, where the change has several (see `_parts`)."""
     plan: SeparationPlan | None = None
-    """How the failing tests are judged apart from what an agent writes; None where that was not looked at."""
+    """Plan for judging the failing tests apart from what an agent writes; None if separation is off."""
     apart: tuple[str, ...] = ()
     """The failing tests that are judged apart, sorted."""
 
 
 class Runner(Protocol):
-    """What the gates need of a laboratory."""
+    """Test runner that the gates use."""
 
     async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]: ...
-
-
-class Journal:
-    """Outcomes by candidate digest, one JSON line each; a line that was cut by a kill is ignored."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._known: dict[str, Outcome] = {}
-        if path is not None and path.exists():
-            for line in path.read_bytes().splitlines():
-                try:
-                    outcome = msgspec.json.decode(line, type=Outcome)
-                except msgspec.MsgspecError:
-                    continue
-                self._known[outcome.digest] = outcome
-
-    def get(self, digest: str) -> Outcome | None:
-        """The outcome of an earlier run."""
-        return self._known.get(digest)
-
-    def add(self, outcomes_: Sequence[Outcome]) -> None:
-        """Keeps outcomes; they are on disk when this returns."""
-        for outcome in outcomes_:
-            self._known[outcome.digest] = outcome
-        if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab") as file:
-                if file.tell():
-                    file.write(b"\n")
-                file.write(b"\n".join(msgspec.json.encode(o) for o in outcomes_))
 
 
 class Separator(Protocol):
     """The gate that plans how tests are judged apart."""
 
     async def judge(
-        self, given: Given, alive: Sequence[Candidate], outcomes: Mapping[str, Outcome], splits: Mapping[str, Split]
-    ) -> dict[str, Outcome]:
+        self,
+        context: GateContext,
+        alive: Sequence[TaskCandidate],
+        outcomes: Mapping[str, GateOutcome],
+        splits: Mapping[str, Split],
+    ) -> dict[str, GateOutcome]:
         """Returns the outcomes with a plan each, or as ended at this gate."""
         ...
 
 
-class Given(NamedTuple):
-    """What does not change from candidate to candidate."""
+class GateContext(NamedTuple):
+    """Inputs shared by all candidates."""
 
     texts: Mapping[str, bytes]
     passing: Mapping[str, float]
     config: SynthesisConfig
-    objection: Callable[[Candidate, Outcome], Awaitable[str]]
-    """Why a task's own check does not pass on the unbroken tree; empty where it does."""
+    find_objection: Callable[[TaskCandidate, GateOutcome], Awaitable[str]]
+    """Returns the reason that a task's own check fails on the unbroken tree; empty if it passes."""
     separation: Separator | None = None
-    """Plans how tests are judged apart; None: that is not looked at."""
+    """Plans how tests are judged apart; None if separation is off."""
 
 
-async def judge(given: Given, wave: Sequence[Candidate], laboratory: Runner) -> list[Outcome]:
+async def judge_candidates(
+    context: GateContext, wave: Sequence[TaskCandidate], laboratory: Runner
+) -> list[GateOutcome]:
     """Runs a wave of candidates through all gates but the last two, which need the order of the kept ones."""
-    ended: dict[str, Outcome] = {}
-    alive = [c for c in wave if _record(ended, _by_text(given, c))]
-    first = await _run(given, alive, laboratory, 0)
-    alive = [c for c in alive if _record(ended, _by_first_run(given, c, first[c.digest]))]
-    facts = {c.digest: _facts(given, c, first[c.digest]) for c in alive}
-    for repetition in range(1, given.config.repetitions):
-        again = await _run(given, alive, laboratory, repetition)
-        alive = [c for c in alive if _record(ended, _by_repetition(given, c, facts[c.digest], again[c.digest]))]
-    alive = [c for c in alive if _record(ended, await _by_parts(given, c, facts[c.digest], laboratory))]
-    constant = await _by_constants(given, alive, facts, laboratory)
-    alive = [c for c in alive if _record(ended, constant.get(c.digest))]
+    ended: dict[str, GateOutcome] = {}
+    alive = [c for c in wave if _is_alive(ended, _check_text(context, c))]
+    first = await _run_candidates(context, alive, laboratory, 0)
+    alive = [c for c in alive if _is_alive(ended, _check_first_run(context, c, first[c.digest]))]
+    facts = {c.digest: _collect_facts(context, c, first[c.digest]) for c in alive}
+    for repetition in range(1, context.config.repetitions):
+        repeated = await _run_candidates(context, alive, laboratory, repetition)
+        alive = [
+            c for c in alive if _is_alive(ended, _check_repetition(context, c, facts[c.digest], repeated[c.digest]))
+        ]
+    alive = [c for c in alive if _is_alive(ended, await _check_parts(context, c, facts[c.digest], laboratory))]
+    constant = await _check_constants(context, alive, facts, laboratory)
+    alive = [c for c in alive if _is_alive(ended, constant.get(c.digest))]
     for one in alive:
-        facts[one.digest] = await _with_causes(given, one, facts[one.digest], laboratory)
+        facts[one.digest] = await _find_causes(context, one, facts[one.digest], laboratory)
     splits: dict[str, Split] = {}
     for one in alive:
         try:
-            splits[one.digest] = split_of(given, one, facts[one.digest])
-        except Unsplittable as exc:
-            ended[one.digest] = Outcome(one.digest, "split", str(exc))
+            splits[one.digest] = split_outcome(context, one, facts[one.digest])
+        except UnsplittableError as exc:
+            ended[one.digest] = GateOutcome(one.digest, "split", str(exc))
     alive = [c for c in alive if c.digest in splits]
-    seen = [_visible_job(given, c, facts[c.digest], splits[c.digest]) for c in alive]
-    shown = await laboratory.run(seen, repetition=0)
+    visible_jobs = [_visible_job(context, c, facts[c.digest], splits[c.digest]) for c in alive]
+    shown = await laboratory.run(visible_jobs, repetition=0)
     for one in alive:
-        ended[one.digest] = _by_visible(facts[one.digest], splits[one.digest], shown[one.digest])
+        ended[one.digest] = _check_visible(facts[one.digest], splits[one.digest], shown[one.digest])
     alive = [c for c in alive if ended[c.digest].gate == "kept"]
-    once_more = [msgspec.structs.replace(j, tests=splits[j.id].visible) for j in seen if ended[j.id].gate == "kept"]
-    for digest, result in (await laboratory.run(once_more, repetition=0)).items():
-        ended[digest] = _by_second_look(ended[digest], result)
-    if given.separation is not None:
-        ended |= await given.separation.judge(given, alive, ended, splits)
+    repeat_jobs = [
+        msgspec.structs.replace(j, tests=splits[j.id].visible) for j in visible_jobs if ended[j.id].gate == "kept"
+    ]
+    for digest, result in (await laboratory.run(repeat_jobs, repetition=0)).items():
+        ended[digest] = _drop_changing_messages(ended[digest], result)
+    if context.separation is not None:
+        ended |= await context.separation.judge(context, alive, ended, splits)
         alive = [c for c in alive if ended[c.digest].gate == "kept"]
     async with asyncio.TaskGroup() as group:
         for one in alive:
-            group.create_task(_by_judge(given, one, ended))
+            group.create_task(_run_own_check(context, one, ended))
     return [ended[c.digest] for c in wave]
 
 
-async def _by_parts(given: Given, one: Candidate, facts: Outcome, laboratory: Runner) -> Outcome | None:
-    """Makes each change of a combination alone: one that no deciding test notices could be left as it is."""
+async def _check_parts(
+    context: GateContext, one: TaskCandidate, facts: GateOutcome, laboratory: Runner
+) -> GateOutcome | None:
+    """Applies each change of a combination alone; one that no deciding test detects would not have to be repaired."""
     if one.kind != "combination":
         return None
-    right, jobs = {path: unbroken(given, one, path) for path in one.changes}, []
-    tests, limit = (*sorted(facts.flipped), *facts.passing), cpu_limit(given, one)
-    for number, part in enumerate(single_hunks(right, one.changes)):
+    right, jobs = {path: unbroken_text(context, one, path) for path in one.changes}, []
+    tests, limit = (*sorted(facts.flipped), *facts.passing), cpu_limit(context, one)
+    for number, part in enumerate(split_hunks(right, one.changes)):
         jobs.append(Job(f"{one.digest} {number}", tests, write={**one.base, **part}, cpu_s=limit))
     done = await laboratory.run(jobs, repetition=0) if len(jobs) > 1 else {}
     for number, result in enumerate(done[job.id] for job in jobs if job.id in done):
         if all_pass(tests, result):
-            return Outcome(one.digest, "needed", f"change {number + 1} of {len(jobs)} is noticed by no deciding test")
+            return GateOutcome(
+                one.digest, "needed", f"change {number + 1} of {len(jobs)} is noticed by no deciding test"
+            )
     return None
 
 
-async def _by_constants(
-    given: Given, alive: Sequence[Candidate], facts: Mapping[str, Outcome], laboratory: Runner
-) -> dict[str, Outcome]:
-    """Puts a constant in the place of each function that is changed: tests that want one answer alone see nothing."""
-    jobs = {(one.digest, c): _constant_job(given, one, facts[one.digest], c) for one in alive for c in CONSTANTS}
+async def _check_constants(
+    context: GateContext, alive: Sequence[TaskCandidate], facts: Mapping[str, GateOutcome], laboratory: Runner
+) -> dict[str, GateOutcome]:
+    """Replaces each changed function by a constant; tests that expect only one answer would pass."""
+    jobs = {(one.digest, c): _constant_job(context, one, facts[one.digest], c) for one in alive for c in CONSTANTS}
     changed = {key: job for key, job in jobs.items() if job is not None}
     done = await laboratory.run(list(changed.values()), repetition=0)
-    found: dict[str, Outcome] = {}
+    found: dict[str, GateOutcome] = {}
     for (digest, constant), job in changed.items():
         if all_pass(job.tests, done[job.id]):
             reason = f"{constant} in place of every answer of what is changed passes every test"
-            found.setdefault(digest, Outcome(digest, "constant", reason))
+            found.setdefault(digest, GateOutcome(digest, "constant", reason))
     return found
 
 
-def _constant_job(given: Given, one: Candidate, facts: Outcome, constant: str) -> Job | None:
-    """None where nothing can be put there."""
-    right = {path: unbroken(given, one, path) for path in one.changes}
+def _constant_job(context: GateContext, one: TaskCandidate, facts: GateOutcome, constant: str) -> Job | None:
+    """Returns a run with constant answers; None if no function can be replaced."""
+    right = {path: unbroken_text(context, one, path) for path in one.changes}
     texts = dict(right)
     for key in one.functions:
         path, _, name = key.partition("::")
         if path in texts:
-            texts[path] = with_constant(texts[path], name, CONSTANTS[constant])
+            texts[path] = return_constant(texts[path], name, CONSTANTS[constant])
     tests = (*sorted(facts.flipped), *facts.passing)
     write = {**one.base, **texts}
-    return Job(f"{one.digest} {constant}", tests, write=write, cpu_s=cpu_limit(given, one)) if texts != right else None
+    return (
+        Job(f"{one.digest} {constant}", tests, write=write, cpu_s=cpu_limit(context, one)) if texts != right else None
+    )
 
 
 def all_pass(tests: Sequence[str], result: JobResult) -> bool:
-    now = outcomes(result.tests)
+    now = merge_cases(result.tests)
     return result.ended == "done" and all(test in now and now[test].outcome == "passed" for test in tests)
 
 
-async def _with_causes(given: Given, one: Candidate, facts: Outcome, laboratory: Runner) -> Outcome:
-    """Takes the parts of a commit back one by one. Other changes are small, or made of what the same tests run."""
+async def _find_causes(context: GateContext, one: TaskCandidate, facts: GateOutcome, laboratory: Runner) -> GateOutcome:
+    """Reverts the parts of a commit one by one. Other kinds of changes are small, or covered by the same tests."""
     if one.kind != "commit" or len(facts.flipped) < 2:
         return facts
-    parts = separate({path: unbroken(given, one, path) for path in one.changes}, one.changes)
-    tests, limit = tuple(sorted(facts.flipped)), cpu_limit(given, one)
+    parts = separate_parts({path: unbroken_text(context, one, path) for path in one.changes}, one.changes)
+    tests, limit = tuple(sorted(facts.flipped)), cpu_limit(context, one)
     if len(parts) > MOST_PARTS:
         # Not taken apart: each test may fail of something else.
         return msgspec.structs.replace(facts, causes={test: (test,) for test in tests})
     jobs = [Job(f"{one.digest} {n}", tests, write={**one.base, **part}, cpu_s=limit) for n, part in enumerate(parts)]
     done = await laboratory.run(jobs, repetition=0)
-    return msgspec.structs.replace(facts, causes=causes_of(tests, [done[job.id] for job in jobs]))
+    return msgspec.structs.replace(facts, causes=find_causes(tests, [done[job.id] for job in jobs]))
 
 
-async def _by_judge(given: Given, one: Candidate, ended: dict[str, Outcome]) -> None:
-    reason = await given.objection(one, ended[one.digest])
+async def _run_own_check(context: GateContext, one: TaskCandidate, ended: dict[str, GateOutcome]) -> None:
+    reason = await context.find_objection(one, ended[one.digest])
     if reason:
-        ended[one.digest] = Outcome(one.digest, "judged", reason[:300])
+        ended[one.digest] = GateOutcome(one.digest, "judged", reason[:300])
 
 
-def _record(ended: dict[str, Outcome], outcome: Outcome | None) -> bool:
+def _is_alive(ended: dict[str, GateOutcome], outcome: GateOutcome | None) -> bool:
     if outcome is not None:
         ended[outcome.digest] = outcome
     return outcome is None
 
 
-def unbroken(given: Given, one: Candidate, path: str) -> str:
-    """The text that a file has before the candidate breaks it."""
-    text = one.base[path] if path in one.base else given.texts[path].decode()
+def unbroken_text(context: GateContext, one: TaskCandidate, path: str) -> str:
+    """Returns the text of a file before the candidate breaks it."""
+    text = one.base[path] if path in one.base else context.texts[path].decode()
     return text or ""
 
 
-def _passing(given: Given, one: Candidate) -> Mapping[str, float]:
-    return one.passing or given.passing
+def _passing_tests(context: GateContext, one: TaskCandidate) -> Mapping[str, float]:
+    return one.passing or context.passing
 
 
-def split_of(given: Given, one: Candidate, facts: Outcome) -> Split:
-    """How the failing tests are split; the same each time. Raises `Unsplittable`."""
-    files = {path: unbroken(given, one, path) for path in {t.partition("::")[0] for t in facts.flipped}}
-    return split(facts.flipped, files, one.digest, facts.causes)
+def split_outcome(context: GateContext, one: TaskCandidate, facts: GateOutcome) -> Split:
+    """Splits the failing tests deterministically. Raises `UnsplittableError`."""
+    files = {path: unbroken_text(context, one, path) for path in {t.partition("::")[0] for t in facts.flipped}}
+    return split_failing_tests(facts.flipped, files, one.digest, facts.causes)
 
 
-def _by_text(given: Given, one: Candidate) -> Outcome | None:
+def _check_text(context: GateContext, one: TaskCandidate) -> GateOutcome | None:
     try:
-        same = all(equivalent(unbroken(given, one, path), text) for path, text in one.changes.items())
+        same = all(equivalent(unbroken_text(context, one, path), text) for path, text in one.changes.items())
     except (SourceError, UnicodeDecodeError) as exc:
-        return Outcome(one.digest, "applies", str(exc)[:300])
+        return GateOutcome(one.digest, "applies", str(exc)[:300])
     if same:
-        return Outcome(one.digest, "equivalent", "the compiled code is the same")
-    copies = (other for path in one.changes for other in _copies(given, one, path))
+        return GateOutcome(one.digest, "equivalent", "the compiled code is the same")
+    copies = (other for path in one.changes for other in _find_copies(context, one, path))
     copy = next(copies, "")
-    return Outcome(one.digest, "copied", f"{copy} would tell what is missing") if copy else None
+    return GateOutcome(one.digest, "copied", f"{copy} would tell what is missing") if copy else None
 
 
-def _copies(given: Given, one: Candidate, path: str) -> Iterator[str]:
-    """The files that stay as they are and have the text that is broken here."""
-    right = unbroken(given, one, path).encode()
-    for other, data in given.texts.items():
+def _find_copies(context: GateContext, one: TaskCandidate, path: str) -> Iterator[str]:
+    """Yields unchanged files whose content equals a text that the candidate breaks."""
+    right = unbroken_text(context, one, path).encode()
+    for other, data in context.texts.items():
         if len(data) == len(right) and data == right and other not in one.base and other not in one.changes:
             yield other
     for other, text in one.base.items():
@@ -291,85 +274,95 @@ def _copies(given: Given, one: Candidate, path: str) -> Iterator[str]:
             yield other
 
 
-async def _run(given: Given, alive: Sequence[Candidate], laboratory: Runner, repetition: int) -> dict[str, JobResult]:
-    jobs = [Job(c.digest, c.tests, write={**c.base, **c.changes}, cpu_s=cpu_limit(given, c)) for c in alive]
+async def _run_candidates(
+    context: GateContext, alive: Sequence[TaskCandidate], laboratory: Runner, repetition: int
+) -> dict[str, JobResult]:
+    jobs = [Job(c.digest, c.tests, write={**c.base, **c.changes}, cpu_s=cpu_limit(context, c)) for c in alive]
     return await laboratory.run(jobs, repetition=repetition)
 
 
-def cpu_limit(given: Given, one: Candidate) -> float:
-    """CPU seconds for a candidate's tests: far more than they take unbroken, so that an endless loop is soon over."""
-    return min(given.config.run_cpu_s, 3.0 + sum(_passing(given, one).get(test, 0.0) for test in one.tests) / 100)
-
-
-def _by_first_run(given: Given, one: Candidate, result: JobResult) -> Outcome | None:
-    if result.ended == "time":
-        return Outcome(one.digest, "time", "its tests took ten times as long as before")
-    if result.ended == "died" or result.problems or not result.tests:
-        reason = result.problems[0] if result.problems else "the test process died or ran nothing"
-        return Outcome(one.digest, "trivial", reason[-300:])
-    facts = _facts(given, one, result)
-    if not facts.flipped:
-        return Outcome(one.digest, "survived", f"all {len(facts.passing)} tests that run it still pass")
-    if len(facts.flipped) > MOST_FLIPPED:
-        return Outcome(one.digest, "trivial", f"{len(facts.flipped)} tests fail: too central")
-    now = outcomes(result.tests)
-    gained = sorted(t for t, r in now.items() if r.outcome == "passed" and t not in _passing(given, one))
-    return Outcome(one.digest, "breaks", f"{gained[0]} passes only with the change") if gained else None
-
-
-def _facts(given: Given, one: Candidate, result: JobResult) -> Outcome:
-    now = outcomes(result.tests)
-    wanted = [t for t in one.tests if t in _passing(given, one)]
-    flipped = {t: msgspec.structs.replace(now[t], cpu_ms=0.0) for t in wanted if t in now and _failed(now[t])}
-    return Outcome(one.digest, "kept", "", flipped, tuple(t for t in wanted if t in now and now[t].outcome == "passed"))
-
-
-def _failed(result: RunOutcome) -> bool:
-    return result.outcome in ("failed", "error")
-
-
-def _by_repetition(given: Given, one: Candidate, facts: Outcome, result: JobResult) -> Outcome | None:
-    if result.ended == "time":
-        return Outcome(one.digest, "time", "its tests took ten times as long as before")
-    again = _facts(given, one, result)
-    if result.ended == "done" and again.flipped.keys() == facts.flipped.keys() and again.passing == facts.passing:
-        return None
-    differing = sorted(again.flipped.keys() ^ facts.flipped.keys()) or ["the run"]
-    return Outcome(one.digest, "flaky", f"{differing[0]} does not end the same way each time")
-
-
-def _visible_job(given: Given, one: Candidate, facts: Outcome, parts: Split) -> Job:
-    kept = [t for t in facts.passing if t.rpartition("::")[2] not in parts.removed]
-    return Job(
-        one.digest,
-        (*parts.visible, *kept),
-        write={**one.base, **one.changes, **parts.texts},
-        explain=True,
-        cpu_s=cpu_limit(given, one) + 3.0,
+def cpu_limit(context: GateContext, one: TaskCandidate) -> float:
+    """Returns the CPU seconds for a candidate's tests: about ten times their unbroken cost, so endless loops end
+    soon."""
+    return min(
+        context.config.run_cpu_s, 3.0 + sum(_passing_tests(context, one).get(test, 0.0) for test in one.tests) / 100
     )
 
 
-def _by_visible(facts: Outcome, parts: Split, result: JobResult) -> Outcome:
-    now = outcomes(result.tests)
+def _check_first_run(context: GateContext, one: TaskCandidate, result: JobResult) -> GateOutcome | None:
+    if result.ended == "time":
+        return GateOutcome(one.digest, "time", "its tests took ten times as long as before")
+    if result.ended == "died" or result.problems or not result.tests:
+        reason = result.problems[0] if result.problems else "the test process died or ran nothing"
+        return GateOutcome(one.digest, "trivial", reason[-300:])
+    facts = _collect_facts(context, one, result)
+    if not facts.flipped:
+        return GateOutcome(one.digest, "survived", f"all {len(facts.passing)} tests that run it still pass")
+    if len(facts.flipped) > MOST_FLIPPED:
+        return GateOutcome(one.digest, "trivial", f"{len(facts.flipped)} tests fail: too central")
+    now = merge_cases(result.tests)
+    gained = sorted(t for t, r in now.items() if r.outcome == "passed" and t not in _passing_tests(context, one))
+    return GateOutcome(one.digest, "breaks", f"{gained[0]} passes only with the change") if gained else None
+
+
+def _collect_facts(context: GateContext, one: TaskCandidate, result: JobResult) -> GateOutcome:
+    now = merge_cases(result.tests)
+    wanted = [t for t in one.tests if t in _passing_tests(context, one)]
+    flipped = {t: msgspec.structs.replace(now[t], cpu_ms=0.0) for t in wanted if t in now and _is_failure(now[t])}
+    return GateOutcome(
+        one.digest, "kept", "", flipped, tuple(t for t in wanted if t in now and now[t].outcome == "passed")
+    )
+
+
+def _is_failure(result: RunOutcome) -> bool:
+    return result.outcome in ("failed", "error")
+
+
+def _check_repetition(
+    context: GateContext, one: TaskCandidate, facts: GateOutcome, result: JobResult
+) -> GateOutcome | None:
+    if result.ended == "time":
+        return GateOutcome(one.digest, "time", "its tests took ten times as long as before")
+    repeated = _collect_facts(context, one, result)
+    if result.ended == "done" and repeated.flipped.keys() == facts.flipped.keys() and repeated.passing == facts.passing:
+        return None
+    differing = sorted(repeated.flipped.keys() ^ facts.flipped.keys()) or ["the run"]
+    return GateOutcome(one.digest, "flaky", f"{differing[0]} does not end the same way each time")
+
+
+def _visible_job(context: GateContext, one: TaskCandidate, facts: GateOutcome, parts: Split) -> Job:
+    passing = [t for t in facts.passing if t.rpartition("::")[2] not in parts.removed]
+    return Job(
+        one.digest,
+        (*parts.visible, *passing),
+        write={**one.base, **one.changes, **parts.texts},
+        explain=True,
+        cpu_s=cpu_limit(context, one) + 3.0,
+    )
+
+
+def _check_visible(facts: GateOutcome, parts: Split, result: JobResult) -> GateOutcome:
+    now = merge_cases(result.tests)
     if result.ended != "done" or result.problems:
-        return Outcome(facts.digest, "visible", (result.problems or ("the visible tests do not run",))[0][-300:])
-    passing = sorted(t for t in parts.visible if t not in now or not _failed(now[t]))
+        return GateOutcome(facts.digest, "visible", (result.problems or ("the visible tests do not run",))[0][-300:])
+    passing = sorted(t for t in parts.visible if t not in now or not _is_failure(now[t]))
     if passing:
-        return Outcome(facts.digest, "visible", f"{passing[0]} does not fail where it is shown")
+        return GateOutcome(facts.digest, "visible", f"{passing[0]} does not fail where it is shown")
     shown = {t: msgspec.structs.replace(now[t], cpu_ms=0.0) for t in parts.visible}
     return msgspec.structs.replace(facts, shown=shown)
 
 
-def _by_second_look(outcome: Outcome, result: JobResult) -> Outcome:
-    """Of a message that is another one each time (a clock, a process number) the exception's name alone is told."""
-    now = outcomes(result.tests)
+def _drop_changing_messages(outcome: GateOutcome, result: JobResult) -> GateOutcome:
+    """Removes messages that differ between two runs (a clock, a process id); the exception's name remains."""
+    now = merge_cases(result.tests)
     same = {
-        test: test in now and plain(now[test].message) == plain(told.message) for test, told in outcome.shown.items()
+        test: test in now and normalise_message(now[test].message) == normalise_message(stable.message)
+        for test, stable in outcome.shown.items()
     }
-    told = {t: r if same[t] else msgspec.structs.replace(r, message="") for t, r in outcome.shown.items()}
-    return msgspec.structs.replace(outcome, shown=told)
+    stable = {t: r if same[t] else msgspec.structs.replace(r, message="") for t, r in outcome.shown.items()}
+    return msgspec.structs.replace(outcome, shown=stable)
 
 
-def plain(message: str) -> str:
-    """A message without what differs between two runs of the same thing: addresses, pytest's own folders."""
+def normalise_message(message: str) -> str:
+    """Returns a message without addresses and pytest's temporary folders, which differ from run to run."""
     return _FOLDER.sub("/tmp/pytest", _ADDRESS.sub("0x...", message))

@@ -1,10 +1,10 @@
-"""Reads a git repository that an enemy may have made: in a sandbox, mounted read-only, and object by object.
+"""Reads a possibly hostile git repository: in a sandbox, mounted read-only, object by object.
 
-Covered: what a repository's configuration, hooks or attributes could start (only plumbing is called, which knows no
-pager, external differ or signature program; hooks, the file system monitor, lazy fetching and every transport are off;
-files are read as the objects that they are, so that no filter, substitution or end-of-line rule touches them); names
-that lead outside; trees and files beyond the bounds of an archive; replaced objects. Links and submodules are left out.
-Not covered: what the sandbox itself does not cover; no git ever runs outside of it.
+Covered: programs that a repository's configuration, hooks or attributes could start (only plumbing is called, without
+pager, external diff or signature program; hooks, the file system monitor, lazy fetching and all transports are off;
+files are read as stored objects, so no filter, substitution or end-of-line rule applies); names
+that lead outside; trees and files beyond the limits of an archive; replaced objects. Links and submodules are left out.
+Not covered: attacks on the sandbox itself; git never runs outside of it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from typing import NamedTuple, Self
 from assay.environments.interface import Backend, Mount, ResourceLimits, Workspace, WorkspaceSpec
 from assay.errors import UserError
 
-from ._archive import MAX_BYTES, MAX_FILES, safe_name
-
-__all__ = ["Commit", "GitReader", "Unreadable"]
+from ._archive import MAX_BYTES, MAX_FILES, require_safe_name
 
 TIMEOUT_S = 120.0
-AT_ONCE = 200
-"""Commits whose changes are asked for together."""
+BATCH_SIZE = 200
+"""Commits whose changes are requested together."""
 _OPTIONS = {
     "safe.directory": "*",
     "core.fsmonitor": "false",
@@ -57,8 +55,8 @@ _ENV = {
 }
 
 
-class Unreadable(Exception):
-    """A commit that is not looked at; the text says why."""
+class UnreadableError(Exception):
+    """The commit cannot be used; the text gives the reason."""
 
 
 class Commit(NamedTuple):
@@ -71,14 +69,14 @@ class Commit(NamedTuple):
 
 
 class GitReader:
-    """An async context manager; a repository's commits, trees and files, as bytes."""
+    """Async context manager that reads a repository's commits, trees and files as bytes."""
 
     def __init__(self, repository: Path, backend: Backend) -> None:
         self._repository = repository
         self._backend = backend
         self._workspace: Workspace | None = None
         self._blobs: dict[str, bytes] = {}
-        self._held = 0
+        self._cached_bytes = 0
 
     async def __aenter__(self) -> Self:
         mounts = (Mount(str(self._repository), "/repository"),)
@@ -95,14 +93,14 @@ class GitReader:
             await self._workspace.close()
 
     async def commits(self, most: int) -> list[Commit]:
-        """The newest commits that are reached from HEAD and are no merges, the newest first.
+        """Returns the newest non-merge commits that are reachable from HEAD, newest first.
 
         Raises:
             UserError: Git cannot read the repository, or is not there.
         """
         try:
-            listed = await self._ask("rev-list", "--no-merges", f"--max-count={most}", "HEAD", "--")
-        except Unreadable as exc:
+            listed = await self._run_git("rev-list", "--no-merges", f"--max-count={most}", "HEAD", "--")
+        except UnreadableError as exc:
             raise UserError(
                 f"git cannot read the history of {self._repository}: {exc}. Name a repository with commits (no linked "
                 "worktree) that others may read too, as the sandbox's user is another one where root starts it; or "
@@ -110,76 +108,78 @@ class GitReader:
             ) from exc
         names = listed.decode("ascii", "replace").split()
         found: list[Commit] = []
-        for at in range(0, len(names), AT_ONCE):
-            asked = "".join(f"{name}\n" for name in names[at : at + AT_ONCE]).encode()
-            with suppress(Unreadable):
-                told = await self._ask("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--name-status", given=asked)
-                found += _commits(told)
+        for at in range(0, len(names), BATCH_SIZE):
+            request = "".join(f"{name}\n" for name in names[at : at + BATCH_SIZE]).encode()
+            with suppress(UnreadableError):
+                output = await self._run_git(
+                    "diff-tree", "--stdin", "-r", "-z", "--no-renames", "--name-status", stdin=request
+                )
+                found += _parse_commits(output)
         return found
 
     async def tree(self, commit: str) -> dict[str, str]:
-        """Path to object of the regular files of a commit.
+        """Returns the regular files of a commit: path to object name.
 
         Raises:
-            Unreadable: There is no such commit, or its tree leads outside, or is too large.
+            UnreadableError: The commit does not exist, its tree leads outside, or is too large.
         """
-        told = await self._ask("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
+        output = await self._run_git("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
         found: dict[str, str] = {}
         total = 0
-        for entry in told.split(b"\0"):
+        for entry in output.split(b"\0"):
             about, _, path = entry.partition(b"\t")
             mode, kind, name, size = (about.decode("ascii", "replace").split() or ("", "", "", ""))[:4]
             if kind != "blob" or mode not in ("100644", "100755"):
                 continue
             total += int(size)
             if total > MAX_BYTES or len(found) >= MAX_FILES:
-                raise Unreadable(f"its tree holds more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB")
+                raise UnreadableError(f"its tree contains more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB")
             with suppress(UnicodeDecodeError):
-                found[_inside(path.decode())] = name
+                found[_require_inside(path.decode())] = name
         return found
 
     async def read(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Objects to their bytes; what was read before is not read again. Raises `Unreadable`."""
+        """Returns objects with their bytes, from the cache if read before. Raises `UnreadableError`."""
         wanted = list(dict.fromkeys(names))
         missing = [name for name in wanted if name not in self._blobs]
-        if missing and self._held > MAX_BYTES:
-            self._blobs, self._held, missing = {}, 0, wanted
+        if missing and self._cached_bytes > MAX_BYTES:
+            self._blobs, self._cached_bytes, missing = {}, 0, wanted
         if missing:
-            asked = "".join(f"{name}\n" for name in missing).encode()
-            fresh = await asyncio.to_thread(_objects, await self._ask("cat-file", "--batch", given=asked))
-            self._held += sum(len(data) for data in fresh.values())
+            request = "".join(f"{name}\n" for name in missing).encode()
+            fresh = await asyncio.to_thread(_parse_objects, await self._run_git("cat-file", "--batch", stdin=request))
+            self._cached_bytes += sum(len(data) for data in fresh.values())
             self._blobs |= fresh
         try:
             return {name: self._blobs[name] for name in wanted}
         except KeyError as exc:
-            raise Unreadable(f"the object {exc.args[0]} is not in the repository") from exc
+            raise UnreadableError(f"the object {exc.args[0]} is not in the repository") from exc
 
-    async def _ask(self, *arguments: str, given: bytes = b"") -> bytes:
+    async def _run_git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         assert self._workspace is not None, "the reader is open"
         command = [*_GIT, *arguments]
-        # Into a file: what a command prints would be cut, and the sandbox's disk limit bounds a file.
+        # Into a file, because command output is truncated; the sandbox's disk limit bounds the file.
         result = await self._workspace.exec(
-            ["sh", "-c", 'exec "$@" >/tmp/answer', "sh", *command], stdin=given, timeout_s=TIMEOUT_S
+            ["sh", "-c", 'exec "$@" >/tmp/answer', "sh", *command], stdin=stdin, timeout_s=TIMEOUT_S
         )
         if result.exit_code != 0:
-            raise Unreadable((result.stderr.strip() or f"git ended with {result.exit_code}")[-500:])
+            raise UnreadableError((result.stderr.strip() or f"git ended with {result.exit_code}")[-500:])
         try:
             return await self._workspace.read("/tmp/answer", limit=MAX_BYTES * 2)
         except (OSError, ValueError) as exc:
-            raise Unreadable(f"git's answer cannot be read: {exc}") from exc
+            raise UnreadableError(f"git's answer cannot be read: {exc}") from exc
 
 
-def _inside(path: str) -> str:
+def _require_inside(path: str) -> str:
     try:
-        return safe_name(path, "the tree")
+        return require_safe_name(path, "the tree")
     except UserError as exc:
-        raise Unreadable(str(exc)) from exc
+        raise UnreadableError(str(exc)) from exc
 
 
-def _commits(told: bytes) -> list[Commit]:
-    """Reads `diff-tree --stdin -z --name-status`: a commit's name, then kind and path by turns."""
+def _parse_commits(output: bytes) -> list[Commit]:
+    """Parses `diff-tree --stdin -z --name-status`: a commit's name, then alternating kind and path."""
     found: list[tuple[str, list[tuple[str, str]]]] = []
-    words: Sequence[bytes] = told.split(b"\0")
+    words: Sequence[bytes] = output.split(b"\0")
     at = 0
     while at < len(words) and words[at]:
         word = words[at].decode("ascii", "replace")
@@ -193,16 +193,16 @@ def _commits(told: bytes) -> list[Commit]:
     return [Commit(name, tuple(changed)) for name, changed in found]
 
 
-def _objects(told: bytes) -> dict[str, bytes]:
-    """Reads `cat-file --batch`: `name type size`, the bytes, a line's end; without what is missing."""
+def _parse_objects(output: bytes) -> dict[str, bytes]:
+    """Parses `cat-file --batch`: `name type size`, the bytes, a newline; missing objects are left out."""
     found: dict[str, bytes] = {}
     at = 0
-    while at < len(told):
-        end = told.find(b"\n", at)
-        words = told[at : end if end >= 0 else len(told)].split()
-        at = len(told) if end < 0 else end + 1
+    while at < len(output):
+        end = output.find(b"\n", at)
+        words = output[at : end if end >= 0 else len(output)].split()
+        at = len(output) if end < 0 else end + 1
         if len(words) == 3 and words[2].isdigit():
-            data = told[at : at + int(words[2])]
+            data = output[at : at + int(words[2])]
             at += int(words[2]) + 1
             if len(data) == int(words[2]):
                 found[words[0].decode("ascii", "replace")] = data

@@ -1,6 +1,6 @@
-"""Sandboxes that run batches of tests on versions of one source tree. Nothing of the tree ever runs on the host.
+"""Sandboxes that run batches of tests on versions of one source tree. Its code never runs on the host.
 
-One sandbox is furnished and sealed; as many as work at once are opened on that state. Tests run where they stand in the
+One sandbox is set up and snapshotted; the others are opened on that state. Tests run at their place in the
 tree, at `/workspace`, as the agent will run them and, with the hidden ones put back in place, the verifier.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -22,22 +22,42 @@ from assay.environments.workspace.toolchain import HOME, PYTHON, ToolLayer
 
 from ._tree import SourceTree
 
-__all__ = ["WORKSPACE", "Laboratory", "write_tree"]
-
+Result = TypeVar("Result")
 WORKSPACE = "/workspace"
 PROGRAMS = "/tmp/programs"
+MAX_REPLY_BYTES = 64 * 1024 * 1024
 CHUNK = 8
 """Jobs of one runner: starting one costs about as much as one job."""
-
 
 _NO_REPLY = "the test runner gave no reply and ended with"
 
 
-class _Done(NamedTuple):
-    """What came back of a batch, and what to say of the jobs that did not."""
+class _BatchReply(NamedTuple):
+    """Results of a batch, and the reason for missing ones."""
 
     results: tuple[JobResult, ...]
-    trouble: str
+    problem: str
+
+
+def import_paths(tree: SourceTree) -> tuple[str, ...]:
+    """Returns the import roots of a tree in a sandbox, absolute."""
+    return tuple(f"{WORKSPACE}/{root}".removesuffix("/.") for root in tree.roots)
+
+
+def absolute_texts(texts: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Returns files of the tree by their absolute paths in a sandbox."""
+    return {f"{WORKSPACE}/{path}": text for path, text in texts.items()}
+
+
+def read_results(reply: bytes, kind: type[Result]) -> tuple[Result, ...]:
+    """Parses the reply of a payload program; returns an empty tuple if it is malformed or too large."""
+    if len(reply) > MAX_REPLY_BYTES:
+        return ()
+    decoder = msgspec.json.Decoder(kind)
+    try:
+        return tuple(decoder.decode(line) for line in reply.splitlines() if line.strip())
+    except (msgspec.MsgspecError, RecursionError):
+        return ()
 
 
 def write_tree(files: dict[str, bytes], folder: Path) -> None:
@@ -49,13 +69,13 @@ def write_tree(files: dict[str, bytes], folder: Path) -> None:
 
 
 class Laboratory:
-    """An async context manager; open it, run jobs, leave it."""
+    """Async context manager with a fixed number of sandboxes on one source tree."""
 
-    def __init__(self, tree: SourceTree, backend: Backend, layer: ToolLayer, places: int) -> None:
+    def __init__(self, tree: SourceTree, backend: Backend, layer: ToolLayer, slots: int) -> None:
         self._tree = tree
         self._backend = backend
         self._layer = layer
-        self._places = places
+        self._slots = slots
         self._host = tempfile.TemporaryDirectory(prefix="assay-synthesis-")
         self._state: Snapshot | None = None
         self._idle: asyncio.Queue[Workspace] = asyncio.Queue()
@@ -68,13 +88,13 @@ class Laboratory:
             first = await self._backend.open(self.spec)
             self._open.append(first)
             await first.upload(source, WORKSPACE)
-            # Byte code made once and never trusted by time: a version of a file that differs is read anew.
+            # Byte code is checked by hash, so a changed version of a file is compiled again.
             compiling = [PYTHON, "-m", "compileall", "-q", "-j", "2", "--invalidation-mode", "checked-hash", WORKSPACE]
             await first.exec(compiling, timeout_s=300.0)
             self._state = await first.snapshot()
             await first.close()
             self._open.clear()
-            for _ in range(self._places):
+            for _ in range(self._slots):
                 self._open.append(await self._backend.open(self.spec, state=self._state))
                 await self._idle.put(self._open[-1])
         except BaseException:
@@ -96,18 +116,18 @@ class Laboratory:
 
     @property
     def backend(self) -> Backend:
-        """Where the sandboxes are opened."""
+        """Returns the backend of the sandboxes."""
         return self._backend
 
     @property
     def state(self) -> Snapshot:
-        """The sealed state with the unbroken tree."""
+        """Returns the snapshot with the unbroken tree."""
         assert self._state is not None, "the laboratory is open"
         return self._state
 
     @property
     def spec(self) -> WorkspaceSpec:
-        """What a sandbox of the laboratory is."""
+        """Returns the specification of a sandbox."""
         return WorkspaceSpec(
             workdir=WORKSPACE,
             env={"PATH": f"{HOME}/bin:/usr/local/bin:/usr/bin:/bin"},
@@ -116,29 +136,29 @@ class Laboratory:
         )
 
     async def run(self, jobs: Sequence[Job], *, repetition: int, warm: bool = False) -> dict[str, JobResult]:
-        """Runs jobs, spread over the sandboxes; a job whose runner broke comes back as `died`.
+        """Runs jobs, spread over the sandboxes; a job whose runner failed has the result `died`.
 
         Args:
             jobs: Their tests and files are named as in the tree.
-            repetition: Seeds hashing and `random`, so that what depends on them shows.
-            warm: The jobs differ in what they write alone: their tests are collected once.
+            repetition: Seeds hashing and `random`, so that tests that depend on them differ.
+            warm: The jobs differ only in the files that they write: their tests are collected once.
         """
-        found: dict[str, JobResult] = {}
+        results: dict[str, JobResult] = {}
         async with asyncio.TaskGroup() as group:
-            for chunk in [jobs] if warm and jobs else _chunks(jobs, self._places):
-                group.create_task(self._run_chunk(chunk, repetition, found, warm=warm))
-        return {job.id: found.get(job.id) or JobResult(job.id, "died") for job in jobs}
+            for chunk in [jobs] if warm and jobs else _split_jobs(jobs, self._slots):
+                group.create_task(self._run_chunk(chunk, repetition, results, warm=warm))
+        return {job.id: results.get(job.id) or JobResult(job.id, "died") for job in jobs}
 
     async def run_program(self, programs: Sequence[Path], request: bytes, wall_s: float) -> bytes:
         """Runs a program on the unbroken tree, as `PROGRAM REQUEST REPLY`.
 
         Args:
-            programs: Files that are laid into one folder; the first one is started.
-            request: What it reads.
-            wall_s: Seconds after which it is ended.
+            programs: Files that are copied into one folder; the first one is started.
+            request: Content of its request file.
+            wall_s: Seconds after which it is stopped.
 
         Returns:
-            What it wrote before its end; empty where it wrote nothing.
+            Content of its reply file; empty if it wrote none.
         """
         workspace = await self._idle.get()
         try:
@@ -152,42 +172,59 @@ class Laboratory:
         except (OSError, ValueError):
             return b""
         finally:
-            # The program may have been ended while files were changed.
-            self._idle.put_nowait(await self._afresh(workspace))
+            # The program may have been stopped while files were changed.
+            self._idle.put_nowait(await self._replace_sandbox(workspace))
+
+    async def snapshot_with(self, files: Mapping[str, str | bytes | None]) -> Snapshot:
+        """Returns a snapshot of the unbroken tree with some files replaced, or removed (None); the caller releases
+        it."""
+        workspace = await self._backend.open(self.spec, state=self._state)
+        try:
+            for path, content in sorted(files.items()):
+                if content is None:
+                    await workspace.exec(["rm", "-f", "--", f"{WORKSPACE}/{path}"])
+                else:
+                    data = content.encode() if isinstance(content, str) else content
+                    await workspace.write(f"{WORKSPACE}/{path}", data)
+            return await workspace.snapshot()
+        finally:
+            await workspace.close()
 
     async def _run_chunk(
-        self, chunk: Sequence[Job], repetition: int, found: dict[str, JobResult], *, warm: bool
+        self, chunk: Sequence[Job], repetition: int, results: dict[str, JobResult], *, warm: bool
     ) -> None:
         workspace, pending = await self._idle.get(), [chunk]
         try:
             while pending:
                 jobs = pending.pop(0)
-                done = await self._run_batch(workspace, jobs, repetition, warm=warm)
-                found.update({result.id: _relative(result) for result in done.results})
-                missing = [job for job in jobs if job.id not in found]
+                reply = await self._run_batch(workspace, jobs, repetition, warm=warm)
+                results.update({result.id: _relative_result(result) for result in reply.results})
+                missing = [job for job in jobs if job.id not in results]
                 if missing:
-                    # Tests can kill the runner: it has put no file back, and the others are run without them.
-                    workspace = await self._afresh(workspace)
+                    # Tests can kill the runner, which then restored no file: the other jobs run in a fresh sandbox.
+                    workspace = await self._replace_sandbox(workspace)
                 if missing and len(jobs) == 1:
-                    found[jobs[0].id] = JobResult(jobs[0].id, "died", problems=(done.trouble,))
+                    results[jobs[0].id] = JobResult(jobs[0].id, "died", problems=(reply.problem,))
                 else:
                     pending += [[job] for job in missing]
         finally:
             self._idle.put_nowait(workspace)
 
-    async def _afresh(self, workspace: Workspace) -> Workspace:
-        """Another sandbox in the place of one whose files are in doubt."""
+    async def _replace_sandbox(self, workspace: Workspace) -> Workspace:
+        """Replaces a sandbox whose files may have been modified."""
         await workspace.close()
         fresh = await self._backend.open(self.spec, state=self._state)
         self._open = [fresh if one is workspace else one for one in self._open]
         return fresh
 
-    async def _run_batch(self, workspace: Workspace, chunk: Sequence[Job], repetition: int, *, warm: bool) -> _Done:
+    async def _run_batch(
+        self, workspace: Workspace, chunk: Sequence[Job], repetition: int, *, warm: bool
+    ) -> _BatchReply:
         packages = tuple(f"{WORKSPACE}/{package}" for package in self._tree.packages)
         batch = JobBatch(
-            jobs=tuple(_placed(job) for job in chunk),
+            jobs=tuple(_absolute_job(job) for job in chunk),
             root=WORKSPACE,
-            paths=tuple(f"{WORKSPACE}/{root}".removesuffix("/.") for root in self._tree.roots),
+            paths=import_paths(self._tree),
             preload=self._tree.import_names,
             cover=packages,
             seed=repetition,
@@ -201,23 +238,22 @@ class Laboratory:
         result = await workspace.exec(command, env={"PYTHONHASHSEED": str(repetition)}, timeout_s=wall_s)
         await workspace.kill_all()
         try:
-            return _Done(read_reply(await workspace.read("/tmp/reply.json")), f"{_NO_REPLY} {result.exit_code}")
+            return _BatchReply(read_reply(await workspace.read("/tmp/reply.json")), f"{_NO_REPLY} {result.exit_code}")
         except (OSError, ValueError) as exc:
-            return _Done((), f"{_NO_REPLY} {result.exit_code}: {exc}; {result.stderr[-300:]}")
+            return _BatchReply((), f"{_NO_REPLY} {result.exit_code}: {exc}; {result.stderr[-300:]}")
 
 
-def _chunks(jobs: Sequence[Job], places: int) -> Iterable[Sequence[Job]]:
-    size = max(1, min(CHUNK, -(-len(jobs) // places)))
+def _split_jobs(jobs: Sequence[Job], slots: int) -> Iterable[Sequence[Job]]:
+    size = max(1, min(CHUNK, -(-len(jobs) // slots)))
     return [jobs[at : at + size] for at in range(0, len(jobs), size)]
 
 
-def _placed(job: Job) -> Job:
+def _absolute_job(job: Job) -> Job:
     tests = tuple(f"{WORKSPACE}/{name}" for name in job.tests)
-    write = {f"{WORKSPACE}/{name}": text for name, text in job.write.items()}
-    return msgspec.structs.replace(job, tests=tests, write=write)
+    return msgspec.structs.replace(job, tests=tests, write=absolute_texts(job.write))
 
 
-def _relative(result: JobResult) -> JobResult:
+def _relative_result(result: JobResult) -> JobResult:
     covered = {
         test: {path.removeprefix(WORKSPACE + "/"): lines for path, lines in files.items()}
         for test, files in result.covered.items()

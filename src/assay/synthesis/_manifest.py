@@ -1,4 +1,4 @@
-"""The file `manifest.json` beside a set's tasks: a set is its manifest's tasks."""
+"""Writes `manifest.json` beside a set's tasks; the manifest defines the set."""
 
 from __future__ import annotations
 
@@ -8,34 +8,32 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["remove_older", "write_manifest"]
-
 
 def write_manifest(out: Path, report: msgspec.Struct) -> None:
-    """Writes a report, whole or not at all."""
+    """Writes a report atomically."""
     text = msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
     aside = out / ".manifest.json.part"
     aside.write_bytes(text + b"\n")
     aside.rename(out / "manifest.json")
 
 
-def remove_older(out: Path, wanted: set[str]) -> None:
-    """Removes the tasks that an older manifest here lists and the new one will not: a set is its manifest's tasks."""
+def remove_stale_tasks(out: Path, retained: set[str]) -> None:
+    """Removes tasks that the previous manifest lists and the new one does not."""
     try:
-        older = msgspec.json.decode((out / "manifest.json").read_bytes(), type=_Older)
+        manifest = msgspec.json.decode((out / "manifest.json").read_bytes(), type=_ManifestTasks)
     except (FileNotFoundError, msgspec.MsgspecError):
         return
-    for entry in older.tasks:
+    for entry in manifest.tasks:
         folder = out / entry.id
-        if entry.id not in wanted and re.fullmatch(r"[a-z0-9-]+", entry.id) and not folder.is_symlink():
+        if entry.id not in retained and re.fullmatch(r"[a-z0-9-]+", entry.id) and not folder.is_symlink():
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class _OlderTask(msgspec.Struct):
+class _ManifestTask(msgspec.Struct):
     id: str
 
 
-class _Older(msgspec.Struct):
-    """As much of a manifest as is needed to find its tasks."""
+class _ManifestTasks(msgspec.Struct):
+    """Fields of a manifest that name its tasks."""
 
-    tasks: tuple[_OlderTask, ...] = ()
+    tasks: tuple[_ManifestTask, ...] = ()

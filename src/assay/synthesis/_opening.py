@@ -16,19 +16,17 @@ from assay.errors import UserError
 from assay.records import digest_record
 
 from ._laboratory import Laboratory
-from ._reference import Reference, chosen_tests, measure
+from ._reference import Reference, choose_test_files, measure_tests
 from ._releases import Release, load_releases
 from ._tree import SourceTree, load_source
 from .config import SynthesisConfig
 
-__all__ = ["OpenedSource", "Progress", "open_source"]
-
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
+"""Called with the current activity, the number of completed units, and the total."""
 
 
 class OpenedSource(NamedTuple):
-    """A source and all that is known of it before a task is made."""
+    """A source with its laboratory and the measurements of its tests."""
 
     tree: SourceTree
     laboratory: Laboratory
@@ -40,7 +38,7 @@ class OpenedSource(NamedTuple):
     releases: tuple[Release, ...]
     """Other releases of the package."""
     folder: Path
-    """In the cache: for what a later run with the same configuration need not do again."""
+    """Cache folder for results that a later run with the same configuration reuses."""
 
 
 @asynccontextmanager
@@ -50,14 +48,14 @@ async def open_source(
     """Reads the source, opens its laboratory and measures its tests.
 
     Raises:
-        UserError: There is no such source, or no test of it passes.
+        UserError: The source does not exist, or none of its tests passes.
         EnvironmentFailure: The sandbox broke.
     """
     tree = await asyncio.to_thread(load_source, config.source)
     releases = await asyncio.to_thread(load_releases, config.releases, tree)
     pins = tuple(sorted({*tree.requirements, *config.requirements}))
     layer, masked = await asyncio.to_thread(_tool_layer, cache, pins, tree.name)
-    folder = cache / "synthesis" / _key(tree, layer, config, releases)
+    folder = cache / "synthesis" / _cache_key(tree, layer, config, releases)
     async with Laboratory(tree, backend, layer, config.concurrency) as laboratory:
         tell("measuring the tests", 0, 1)
         reference = await _reference(tree, laboratory, config, folder / "reference.json")
@@ -67,7 +65,7 @@ async def open_source(
 
 
 def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> tuple[ToolLayer, tuple[str, ...]]:
-    """The tool layer with what the package needs and without a copy of the package itself; and what was masked."""
+    """Returns the tool layer with the package's requirements but without the package itself, and the masked names."""
     from packaging.utils import canonicalize_name
 
     layer = ensure_toolchain(cache, pins)
@@ -77,7 +75,7 @@ def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> tuple[ToolLayer,
     return ensure_toolchain(cache, pins, masked=masked), masked
 
 
-def _key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig, releases: Sequence[Release]) -> str:
+def _cache_key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig, releases: Sequence[Release]) -> str:
     digests = tuple(release.digest for release in releases)
     decides = msgspec.structs.replace(config, source="", out="", concurrency=1, releases=digests)
     return digest_record([13, tree.digest, layer.digest, decides]).partition(":")[2][:32]
@@ -87,7 +85,7 @@ async def _reference(tree: SourceTree, laboratory: Laboratory, config: Synthesis
     try:
         return msgspec.json.decode(path.read_bytes(), type=Reference)
     except (FileNotFoundError, msgspec.MsgspecError):
-        reference = await measure(laboratory, chosen_tests(tree, config), config)
+        reference = await measure_tests(laboratory, choose_test_files(tree, config), config)
     if not reference.passing:
         return reference
     path.parent.mkdir(parents=True, exist_ok=True)

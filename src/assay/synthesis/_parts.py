@@ -1,7 +1,7 @@
-"""Takes a change apart: what of it is broken independently of the rest, and which test fails because of which part.
+"""Divides a change into independent parts and finds which test fails because of which part.
 
-A commit may mend several things. Each part (what changed in one function, or one run of lines outside of functions) is
-taken back alone, and the failing tests are run: a part that makes a test fail is one of its causes.
+A commit may fix several bugs. Each part (the changes in one function, or one run of lines outside functions) is
+reverted alone, and the failing tests are run: a part that makes a test fail is one of its causes.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from typing import NamedTuple
 from assay.code.batches import JobResult
 from assay.code.source import SourceError, functions, parse
 
-from ._reference import outcomes
-
-__all__ = ["MOST_PARTS", "Hunk", "causes_of", "hunks", "separate", "single_hunks", "with_constant"]
+from ._reference import merge_cases
 
 MOST_PARTS = 40
 MOST_COMPARED = 1_000_000
-"""Lines times lines that are compared one by one; what differs more counts as changed throughout."""
+"""Maximum product of line counts that is compared line by line; larger regions count as changed throughout."""
 
 
 class Hunk(NamedTuple):
-    """Lines `first` to `last` of the right text stand for `other_first` to `other_last` of the broken one: from 0, and
-    without the last."""
+    """Lines `first` to `last` of the right text correspond to `other_first` to `other_last` of the broken one;
+    zero-based, end exclusive."""
 
     first: int
     last: int
@@ -32,8 +30,8 @@ class Hunk(NamedTuple):
     other_last: int
 
 
-def hunks(right: str, broken: str) -> Iterator[Hunk]:
-    """Where two texts differ, in order."""
+def diff_hunks(right: str, broken: str) -> Iterator[Hunk]:
+    """Yields the differing regions of two texts, in order."""
     old, new = right.splitlines(), broken.splitlines()
     start = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     most = min(len(old), len(new)) - start
@@ -48,37 +46,38 @@ def hunks(right: str, broken: str) -> Iterator[Hunk]:
             yield Hunk(start + first, start + last, start + other_first, start + other_last)
 
 
-def separate(right: Mapping[str, str], broken: Mapping[str, str]) -> list[dict[str, str]]:
-    """For each part the one file that it is in, with that part alone broken."""
-    found: list[dict[str, str]] = []
+def separate_parts(right: Mapping[str, str], broken: Mapping[str, str]) -> list[dict[str, str]]:
+    """Returns for each part its file, with only that part broken."""
+    versions: list[dict[str, str]] = []
     for path in sorted(broken):
         old, new = right[path].splitlines(keepends=True), broken[path].splitlines(keepends=True)
         groups: dict[str, list[Hunk]] = {}
         places = _functions(right[path])
-        for hunk in hunks(right[path], broken[path]):
+        for hunk in diff_hunks(right[path], broken[path]):
             inside = [name for name, first, last in places if first <= hunk.first + 1 <= last]
             groups.setdefault(inside[-1] if inside else f"line {hunk.first}", []).append(hunk)
         for group in groups.values():
             lines = list(old)
             for hunk in reversed(group):
                 lines[hunk.first : hunk.last] = new[hunk.other_first : hunk.other_last]
-            found.append({path: "".join(lines)})
-    return found
+            versions.append({path: "".join(lines)})
+    return versions
 
 
-def single_hunks(right: Mapping[str, str], broken: Mapping[str, str]) -> list[dict[str, str]]:
-    """For each run of differing lines the one file that it is in, with that run alone broken."""
-    found: list[dict[str, str]] = []
+def split_hunks(right: Mapping[str, str], broken: Mapping[str, str]) -> list[dict[str, str]]:
+    """Returns for each run of differing lines its file, with only that run broken."""
+    versions: list[dict[str, str]] = []
     for path in sorted(broken):
         old, new = right[path].splitlines(keepends=True), broken[path].splitlines(keepends=True)
-        for hunk in hunks(right[path], broken[path]):
+        for hunk in diff_hunks(right[path], broken[path]):
             lines = [*old[: hunk.first], *new[hunk.other_first : hunk.other_last], *old[hunk.last :]]
-            found.append({path: "".join(lines)})
-    return found
+            versions.append({path: "".join(lines)})
+    return versions
 
 
-def with_constant(text: str, name: str, constant: str) -> str:
-    """The text with a function's body giving a constant; as it was where there is no such function, or on one line."""
+def return_constant(text: str, name: str, constant: str) -> str:
+    """Returns the text with a function's body replaced by a constant; unchanged if the function is missing or one
+    line."""
     try:
         program = parse(text)
     except SourceError:
@@ -108,16 +107,17 @@ def _functions(text: str) -> list[tuple[str, int, int]]:
         return []
 
 
-def causes_of(tests: Sequence[str], results: Sequence[JobResult]) -> dict[str, tuple[str, ...]]:
-    """Test to its causes, from a run for each part; a run that hit its time limit says nothing.
+def find_causes(tests: Sequence[str], results: Sequence[JobResult]) -> dict[str, tuple[str, ...]]:
+    """Returns the causes of each test's failure, from one run for each part; runs that hit their time limit are
+    ignored.
 
-    What only several parts together make fail is a cause of its own.
+    A test that only several parts together make fail has itself as its cause.
     """
-    found: dict[str, list[str]] = {test: [] for test in tests}
+    versions: dict[str, list[str]] = {test: [] for test in tests}
     for number, result in enumerate(results):
-        now = outcomes(result.tests) if result.ended == "done" else {}
-        for test, causes in found.items():
+        now = merge_cases(result.tests) if result.ended == "done" else {}
+        for test, causes in versions.items():
             passed = test in now and now[test].outcome not in ("failed", "error")
             if result.ended != "time" and not passed:
                 causes.append(f"part {number}")
-    return {test: tuple(causes) or (test,) for test, causes in found.items()}
+    return {test: tuple(causes) or (test,) for test, causes in versions.items()}

@@ -14,13 +14,11 @@ from typing import Any, NamedTuple
 from assay.code.source import SourceError, parse_tree
 from assay.verify.calls import CallPlan, CallProgram, Recording, json_value, record_calls
 
-from ._call_plans import record_request, tolerance_of
-from ._candidates import targets
-from ._laboratory import WORKSPACE
+from ._call_plans import build_record_request, find_tolerance
+from ._candidates import find_targets
+from ._laboratory import WORKSPACE, import_paths
 from ._opening import OpenedSource
 from .config import SynthesisConfig
-
-__all__ = ["PlainFunction", "draft_of", "find_plain_functions"]
 
 MAX_CALLS = 40
 MAX_PER_TEST = 6
@@ -32,12 +30,12 @@ class PlainFunction(NamedTuple):
     path: str
     """File in the tree."""
     module: str
-    """From which tests import it."""
+    """Module that tests import it from."""
     node: ast.FunctionDef
     text: str
     """Source of the file."""
     calls: tuple[CallProgram, ...]
-    """No two alike, in turns from the tests."""
+    """Distinct calls, taken from the tests in turn."""
     exceptions: tuple[str, ...]
     """Names, without modules, of the exceptions that these calls raise in the tests."""
 
@@ -53,14 +51,14 @@ class PlainFunction(NamedTuple):
 
 
 async def find_plain_functions(source: OpenedSource, config: SynthesisConfig) -> list[PlainFunction]:
-    """Records all measured tests once and returns the functions that have plain calls, in the order of their places."""
+    """Records all measured tests once and returns the functions with plain calls, ordered by file and line."""
     tree, laboratory, reference = source.tree, source.laboratory, source.reference
     wanted: dict[str, list[str]] = {}
-    for target in targets(tree, reference, config):
+    for target in find_targets(tree, reference, config):
         if "." not in target.function.name and not target.function.name.startswith("_"):
             wanted.setdefault(target.path, []).append(target.function.name)
     cases = [case for test in sorted(reference.passing) for case in reference.cases[test]]
-    request = record_request(tree, wanted, cases)
+    request = build_record_request(tree, wanted, cases)
     recordings = await record_calls(laboratory.backend, laboratory.spec, {}, request, laboratory.state)
     found = []
     for path, names in sorted(wanted.items()):
@@ -72,13 +70,14 @@ async def find_plain_functions(source: OpenedSource, config: SynthesisConfig) ->
     return sorted(found, key=lambda one: (one.path, one.node.lineno))
 
 
-def draft_of(source: OpenedSource, one: PlainFunction) -> CallPlan:
+def draft_plan(source: OpenedSource, one: PlainFunction) -> CallPlan:
     """Returns a plan of the function's calls without measured numbers."""
-    roots = tuple(f"{WORKSPACE}/{root}".removesuffix("/.") for root in source.tree.roots)
     files = {call.test.removeprefix(f"{WORKSPACE}/").partition("::")[0] for call in one.calls}
     sources = [source.tree.files.get(path, b"").decode("utf-8", "replace") for path in sorted(files)]
     imports = tuple(dict.fromkeys((*source.tree.import_names, one.module)))
-    return CallPlan(one.calls, imports, roots, 0, exceptions=one.exceptions, tolerance=tolerance_of(sources))
+    return CallPlan(
+        one.calls, imports, import_paths(source.tree), 0, exceptions=one.exceptions, tolerance=find_tolerance(sources)
+    )
 
 
 def _function(path: str, node: ast.FunctionDef, text: str, recordings: Sequence[Recording]) -> PlainFunction | None:

@@ -24,22 +24,11 @@ from assay.verify.calls_check import PLAN_FILE, REFERENCE_FOLDER
 from ._laboratory import WORKSPACE
 from ._opening import OpenedSource
 from ._plain_calls import PlainFunction
-from ._task_folder import masks_of
+from ._task_folder import package_masks
 from ._tree import SourceTree, is_test_file
 
-__all__ = [
-    "ANSWERS",
-    "BRIDGE",
-    "ProgramParts",
-    "answering_files",
-    "bridge_of",
-    "called_program",
-    "draft_program_task",
-    "solution_files",
-]
-
 ANSWERS = "reference_answers.py"
-ABOUT = "reference_call.json"
+DESCRIPTION = "reference_call.json"
 PAYLOAD = Path(__file__).with_name("payload")
 TIMEOUT_S = 600.0
 BRIDGE = ProgramLanguage("Python", ANSWERS, ("python3", ANSWERS))
@@ -60,13 +49,13 @@ class ProgramParts(NamedTuple):
     examples: tuple[tuple[str, str], ...]
     """Requests with their answers, to be shown."""
     solution: str
-    """A program in the language; empty where there is none: then the task has no solution."""
+    """A program in the language; empty for a task without a solution."""
     bridged: bool
     """The solution starts the reference."""
 
 
-def called_program(one: PlainFunction, language: ProgramLanguage) -> CalledProgram | None:
-    """Returns how the function is called as a program; None where it takes `**kwargs`, which have no fixed names."""
+def describe_call(one: PlainFunction, language: ProgramLanguage) -> CalledProgram | None:
+    """Returns how the function is called as a program; None if it takes `**kwargs`, which have no fixed names."""
     arguments = one.node.args
     if arguments.kwarg is not None:
         return None
@@ -75,9 +64,9 @@ def called_program(one: PlainFunction, language: ProgramLanguage) -> CalledProgr
     return CalledProgram(language, f"{one.module}:{one.name}", names, rest)
 
 
-def answering_files(tree: SourceTree, one: PlainFunction, called: CalledProgram) -> dict[str, bytes]:
+def collect_adapter_files(tree: SourceTree, one: PlainFunction, called: CalledProgram) -> dict[str, bytes]:
     """Returns the two files that, beside the package, answer requests by the reference."""
-    about = {
+    description = {
         "module": one.module,
         "name": one.name,
         "parameters": list(called.parameters),
@@ -85,10 +74,10 @@ def answering_files(tree: SourceTree, one: PlainFunction, called: CalledProgram)
         "rest": called.rest,
         "roots": list(tree.roots),
     }
-    return {ANSWERS: (PAYLOAD / ANSWERS).read_bytes(), ABOUT: json.dumps(about, indent=1).encode() + b"\n"}
+    return {ANSWERS: (PAYLOAD / ANSWERS).read_bytes(), DESCRIPTION: json.dumps(description, indent=1).encode() + b"\n"}
 
 
-def package_files(tree: SourceTree) -> dict[str, bytes]:
+def collect_package_files(tree: SourceTree) -> dict[str, bytes]:
     """Returns the package's own files, without tests."""
     inside = tuple(f"{package}/" for package in tree.packages)
     return {
@@ -105,9 +94,9 @@ def draft_program_task(source: OpenedSource, parts: ProgramParts, identity: str,
     called = parts.plan.program
     assert called is not None, "a plan of a program"
     tree, one = source.tree, parts.function
-    package = package_files(tree)
+    package = collect_package_files(tree)
     files: dict[str, str | bytes] = {
-        "instruction.md": instruction(tree, parts, called),
+        "instruction.md": write_instruction(tree, parts, called),
         "environment/Dockerfile": _DOCKERFILE,
         "tests/test.sh": _TEST,
         PLAN_FILE: msgspec.json.format(canonical_bytes(parts.plan), indent=1) + b"\n",
@@ -117,25 +106,25 @@ def draft_program_task(source: OpenedSource, parts: ProgramParts, identity: str,
         files["solution/solve.sh"] = _SOLVE
         files[f"solution/files/{called.language.file}"] = parts.solution
     if parts.bridged:
-        beside = {**package, **answering_files(tree, one, called)}
+        beside = {**package, **collect_adapter_files(tree, one, called)}
         files.update({f"solution/files/{path}": data for path, data in beside.items()})
-    about = PackageTable(name=f"assay/{identity}", description=f"Write {one.name} in {called.language.name}")
+    description = PackageTable(name=f"assay/{identity}", description=f"Write {one.name} in {called.language.name}")
     config = HarborTask(
-        task=about,
+        task=description,
         agent=HarborAgentTable(timeout_sec=TIMEOUT_S),
         verifier=VerifierTable(timeout_sec=TIMEOUT_S),
         environment=EnvironmentTable(memory_mb=2048, workdir=WORKSPACE, network_mode="no-network"),
     )
-    return TaskDraft(files=files, config=config, assay=_assay(source, parts, language))
+    return TaskDraft(files=files, config=config, assay=_assay_table(source, parts, language))
 
 
-def _assay(source: OpenedSource, parts: ProgramParts, language: str) -> AssayTable:
+def _assay_table(source: OpenedSource, parts: ProgramParts, language: str) -> AssayTable:
     tree = source.tree
     return AssayTable(
         tags=("synthesised", "program", language),
-        source=f"{tree.name} {tree.version}".strip() + f" ({tree.kind})",
+        source=f"{tree.title} ({tree.kind})",
         environment=WorkspaceTable(
-            requirements=source.pins, masked_packages=source.masked, masks=masks_of(tree), tmp_mb=512
+            requirements=source.pins, masked_packages=source.masked, masks=package_masks(tree), tmp_mb=512
         ),
         checks=(CheckTable("calls", "calls", {"source": parts.function.path}),),
         provenance={
@@ -146,20 +135,20 @@ def _assay(source: OpenedSource, parts: ProgramParts, language: str) -> AssayTab
     )
 
 
-def solution_files(parts: ProgramParts, tree: SourceTree) -> Mapping[str, bytes]:
-    """Returns what a solution lays into the working directory, the package's files excepted."""
+def collect_solution_files(parts: ProgramParts, tree: SourceTree) -> Mapping[str, bytes]:
+    """Returns the files that a solution copies into the working directory, except the package's."""
     called = parts.plan.program
     assert called is not None, "a plan of a program"
-    beside = answering_files(tree, parts.function, called) if parts.bridged else {}
+    beside = collect_adapter_files(tree, parts.function, called) if parts.bridged else {}
     return {called.language.file: parts.solution.encode(), **beside}
 
 
-def bridge_of(language: ProgramLanguage) -> str:
+def render_bridge(language: ProgramLanguage) -> str:
     """Returns the program that starts the reference; empty where the language has none."""
     return language.bridge.lstrip("\n").replace(BRIDGED, f"{WORKSPACE}/{ANSWERS}")
 
 
-def instruction(tree: SourceTree, parts: ProgramParts, called: CalledProgram) -> str:
+def write_instruction(tree: SourceTree, parts: ProgramParts, called: CalledProgram) -> str:
     """Returns the instruction: signature, docstring, protocol and examples; never the source."""
     one, language = parts.function, called.language
     head = f"{one.name}({ast.unparse(one.node.args)})"
@@ -168,9 +157,8 @@ def instruction(tree: SourceTree, parts: ProgramParts, called: CalledProgram) ->
     errors = ", ".join(f"`{name}`" for name in parts.plan.exceptions)
     refusal = f'\n- Where the function raises an exception ({errors}): `{{"error": "NAME"}}`.' if errors else ""
     rest = f"; `{called.rest}` is an array of the further ones" if called.rest else ""
-    shown = "\n\n".join(f"    {request}\n    {answer}" for request, answer in parts.examples)
-    version = f"{tree.name} {tree.version}".strip()
-    return f"""Write a function of the Python package {version} as a program in {language.name}.
+    examples = "\n\n".join(f"    {request}\n    {answer}" for request, answer in parts.examples)
+    return f"""Write a function of the Python package {tree.title} as a program in {language.name}.
 
 The function, with its docstring:
 
@@ -188,7 +176,7 @@ Write the program to `{WORKSPACE}/{language.file}`. {build} by `{" ".join(langua
 
 Requests, each with its answer on the line below:
 
-{shown}
+{examples}
 
 The program is judged by other requests, and each answer must be the function's. Nothing else is written to standard
 output. Use the language's standard library alone.

@@ -17,10 +17,8 @@ from assay.verify.calls import CallProgram
 from ._laboratory import WORKSPACE
 from ._opening import OpenedSource
 from ._plain_calls import PlainFunction
-from ._task_folder import masks_of
+from ._task_folder import package_masks
 from ._tree import SourceTree
-
-__all__ = ["Question", "call_text", "draft_question"]
 
 TIMEOUT_S = 300.0
 _DOCKERFILE = "FROM scratch\nWORKDIR /workspace\n"
@@ -31,31 +29,31 @@ exit 1
 """
 
 
-class Question(NamedTuple):
+class ExecutionQuestion(NamedTuple):
     """One question with its answer."""
 
     function: PlainFunction
     call: str
-    """As Python text."""
+    """The call as Python text."""
     kind: str
-    place: tuple[int, int, str] | None
-    """Line, how often it has run, and variable; None: the call's own result."""
+    location: tuple[int, int, str] | None
+    """Line, number of times it has run, and variable; None for the call's result."""
     answer: str
     """A line of JSON."""
     excerpts: Mapping[str, Excerpt]
     """The source lines that the instruction shows, by file."""
 
     def identity(self, tree: SourceTree, number: int) -> str:
-        """Returns the task's id; it says nothing of the answer."""
+        """Returns the task's id, which does not reveal the answer."""
         words = [tree.name, PurePosixPath(self.function.path).stem, self.function.name, self.kind, str(number)]
         return "-".join(re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-") for word in words)
 
 
-def call_text(name: str, call: CallProgram) -> str:
+def format_call(name: str, call: CallProgram) -> str:
     """Returns a call as Python text."""
     args, named = call.operations[0][4:6]
-    shown = [repr(_python_value(tree)) for tree in args] + [f"{key}={_python_value(tree)!r}" for key, tree in named]
-    return f"{name}({', '.join(shown)})"
+    arguments = [repr(_python_value(tree)) for tree in args] + [f"{key}={_python_value(tree)!r}" for key, tree in named]
+    return f"{name}({', '.join(arguments)})"
 
 
 def _python_value(tree: Any) -> Any:
@@ -69,12 +67,12 @@ def _python_value(tree: Any) -> Any:
     return tuple(parts) if tree[0] == "t" else parts
 
 
-def draft_question(source: OpenedSource, question: Question, identity: str) -> TaskDraft:
+def draft_question(source: OpenedSource, question: ExecutionQuestion, identity: str) -> TaskDraft:
     """Returns the task's draft."""
     tree = source.tree
     answer = question.answer + "\n"
     files: dict[str, str | bytes] = {
-        "instruction.md": instruction(tree, question),
+        "instruction.md": write_instruction(tree, question),
         "environment/Dockerfile": _DOCKERFILE,
         "solution/solve.sh": _SOLVE,
         f"solution/{ANSWER_FILE}": answer,
@@ -89,21 +87,20 @@ def draft_question(source: OpenedSource, question: Question, identity: str) -> T
     )
     table = AssayTable(
         tags=("synthesised", "question", question.kind),
-        source=f"{tree.name} {tree.version}".strip() + f" ({tree.kind})",
-        environment=WorkspaceTable(masks=masks_of(tree)),
+        source=f"{tree.title} ({tree.kind})",
+        environment=WorkspaceTable(masks=package_masks(tree)),
         checks=(CheckTable("answer", "answer"),),
         provenance={"made_by": "assay synth questions", "source_digest": tree.digest},
     )
     return TaskDraft(files=files, config=config, assay=table)
 
 
-def instruction(tree: SourceTree, question: Question) -> str:
+def write_instruction(tree: SourceTree, question: ExecutionQuestion) -> str:
     """Returns the question, with the source that the call runs."""
-    shown = "\n".join(f"`{path}`:\n\n{_numbered(one)}\n" for path, one in question.excerpts.items())
-    version = f"{tree.name} {tree.version}".strip()
-    return f"""This is the part of the Python package {version} that the call below runs, with its line numbers.
+    sources = "\n".join(f"`{path}`:\n\n{_number_lines(one)}\n" for path, one in question.excerpts.items())
+    return f"""This is the part of the Python package {tree.title} that the call below runs, with its line numbers.
 
-{shown}
+{sources}
 The call, in a fresh process in which nothing else ran:
 
     {question.call}
@@ -117,21 +114,21 @@ the call raises an exception: `{{"error": "NAME"}}`, with the name of its class.
 """
 
 
-def _phrase_question(question: Question) -> str:
-    if question.place is None:
+def _phrase_question(question: ExecutionQuestion) -> str:
+    if question.location is None:
         return "What does it return?"
-    line, count, name = question.place
+    line, count, name = question.location
     times = {1: "the first time", 2: "the second time", 3: "the third time"}.get(count, f"the {count}th time")
     variable = f"the local variable `{name}` of `{question.function.name}`"
     return f"What is the value of {variable} when line {line} has run {times}?"
 
 
-def _numbered(excerpt: Excerpt) -> str:
+def _number_lines(excerpt: Excerpt) -> str:
     width = len(str(excerpt.lines[-1][0])) if excerpt.lines else 1
-    made, last = [], None
+    lines, last = [], None
     for number, text in excerpt.lines:
         if last is not None and number > last + 1:
-            made.append("    ...")
-        made.append(f"    {number:>{width}}  {text}".rstrip())
+            lines.append("    ...")
+        lines.append(f"    {number:>{width}}  {text}".rstrip())
         last = number
-    return "\n".join(made)
+    return "\n".join(lines)

@@ -1,8 +1,8 @@
-"""Other releases of the package that tasks are made from: further references for inputs that are fair to compare.
+"""Other releases of the package, used as further references to choose inputs that are fair to compare.
 
-A release's version of what a task repairs is the reference with the changed functions as the release has them. Where
-the task's tests pass on it, it is right as far as anybody has said, and what it answers otherwise than the reference is
-nothing to judge an attempt by. Nothing of a release runs but those functions, in sandboxes; nothing is downloaded.
+A release's version of a task is the reference with the changed functions replaced by the release's. If
+the task's tests pass on it, it counts as correct, and inputs on which it differs from the reference are
+not compared. Only those functions run, in sandboxes; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from assay.errors import UserError
 
 from ._tree import SourceTree, read_tree
 
-__all__ = ["Release", "load_releases", "version_of"]
-
 MAX_RELEASES = 8
 
 
@@ -25,7 +23,7 @@ class Release(NamedTuple):
     """The program files of one release."""
 
     name: str
-    """As in `num2words 0.5.13`."""
+    """Name and version, for example `num2words 0.5.13`."""
     digest: str
     files: Mapping[str, str]
     """Path below an import root to text."""
@@ -48,19 +46,20 @@ def load_releases(paths: Sequence[str], tree: SourceTree) -> tuple[Release, ...]
         other = read_tree(path, installed=False)
         if not set(other.import_names) & set(tree.import_names):
             raise UserError(
-                f"{path} holds {', '.join(other.import_names)} and is no release of {', '.join(tree.import_names)}"
+                f"{path} contains {', '.join(other.import_names)}, not a release of {', '.join(tree.import_names)}"
             )
-        release = Release(f"{other.name} {other.version}".strip(), other.digest, _texts_below_roots(other))
+        release = Release(other.title, other.digest, _texts_below_roots(other))
         if release.name in found:
             raise UserError(f"{path} is a second release named {release.name}: name each release once")
         found[release.name] = release
     return tuple(found[name] for name in sorted(found))
 
 
-def version_of(
+def apply_release(
     release: Release, tree: SourceTree, right: Mapping[str, str], changes: Mapping[str, FunctionChanges]
 ) -> dict[str, str] | None:
-    """Returns the reference's files with the changed functions as in a release; None where the release has no others.
+    """Returns the reference's files with the changed functions of a release; None if the release has the same
+    functions.
 
     Args:
         release: The other release.

@@ -4,7 +4,7 @@ A failing test decides where its entry points are known, more than one bit comes
 compare, every lie fails it with the task unrepaired, and its spliced outcome is its plain one on the reference, the
 unrepaired state and mutants. Tests that show less, and those that pass unrepaired, are spliced as guards where spliced
 and plain outcomes agree: they must pass, and run after the deciding ones, so that no answer to a guard reaches those.
-All else stays in process, with the reason. Nothing in a plan hangs on time or machine.
+All other tests stay in process, with the reason. A plan does not depend on time or machine.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ from assay.verify.separation_plan import (
     TestPlan,
 )
 
-from ._comparisons import compared_calls
-from ._entry_trace import TracedTest, TraceJob, TraceResult, changes_of, trace_entries
-from ._false_answers import LieJob, tell_lies
+from ._comparisons import compares_calls
+from ._entry_trace import TracedTest, TraceJob, TraceResult, compare_changes, trace_entries
+from ._false_answers import FalseAnswerJob, run_false_answers
 from ._laboratory import Laboratory
-from ._splice_proof import ProofJob, Proven, mutants_of, prove_splices
+from ._splice_proof import ProofJob, SpliceProof, draw_mutants, prove_splices
 from ._tree import SourceTree
-
-__all__ = ["Deciding", "carried_tests", "plan_separation"]
 
 ONE_BIT = "one-bit answers decide nothing alone"
 COMPARES = "the test compares with an entry point's own answers"
@@ -42,7 +40,7 @@ FUNCTIONS = "an entry point answers with a function"
 PASSES = "it passes unrepaired"
 
 
-class Deciding(NamedTuple):
+class DecidingTests(NamedTuple):
     """The deciding tests of one candidate; files are named as in the tree."""
 
     id: str
@@ -58,132 +56,136 @@ class Deciding(NamedTuple):
     """Cases that run what is changed and pass unrepaired."""
 
 
-class _Subject(NamedTuple):
-    """One candidate on its way."""
+class _CandidatePlan(NamedTuple):
+    """State of one candidate's plan."""
 
-    deciding: Deciding
+    deciding: DecidingTests
     changes: dict[str, FunctionChanges]
     trace: TraceResult
     reasons: dict[str, str]
-    """Case to why it does not decide; filled step by step."""
+    """Case to the reason that it does not decide; filled step by step."""
     guards: dict[str, TracedTest]
     """The cases that do not decide and may be spliced."""
     kinds: dict[str, str]
     """Entry point to how it is bound."""
 
     def carried(self) -> dict[str, TracedTest]:
-        """Returns the cases that nothing speaks against yet."""
+        """Returns the cases without an objection so far."""
         return {case: self.trace.tests[case] for case in self.deciding.cases if case not in self.reasons}
 
 
 async def plan_separation(
-    laboratory: Laboratory, tree: SourceTree, all_deciding: Sequence[Deciding], mutants: int
+    laboratory: Laboratory, tree: SourceTree, all_tests: Sequence[DecidingTests], mutants: int
 ) -> dict[str, SeparationPlan]:
     """Makes and proves the plans of some candidates.
 
     Args:
-        laboratory: Where everything runs.
+        laboratory: Sandboxes with the unbroken tree.
         tree: The unbroken tree.
-        all_deciding: The candidates' deciding tests.
-        mutants: How many mutants of the reference spliced and plain outcomes are compared on.
+        all_tests: The candidates' deciding tests.
+        mutants: Number of mutants of the reference on which spliced and plain outcomes are compared.
     """
-    subjects = await _trace(laboratory, tree, all_deciding)
-    await _refute(laboratory, tree, subjects)
-    for subject in subjects:
-        if subject.carried():
-            await _find_guards(laboratory, tree, subject)
+    plans = await _trace_candidates(laboratory, tree, all_tests)
+    await _drop_refuted(laboratory, tree, plans)
+    for candidate in plans:
+        if candidate.carried():
+            await _find_guards(laboratory, tree, candidate)
     found = {}
-    for subject in subjects:
-        shown = await _prove(laboratory, tree, subject, mutants)
-        for case, objection in shown.objections.items():
-            if subject.guards.pop(case, None) is None:
-                subject.reasons[case] = objection
-        if not subject.carried():
-            subject.guards.clear()
-        plan = _plan(tree, subject)
+    for candidate in plans:
+        proof = await _prove_plan(laboratory, tree, candidate, mutants)
+        for case, objection in proof.objections.items():
+            if candidate.guards.pop(case, None) is None:
+                candidate.reasons[case] = objection
+        if not candidate.carried():
+            candidate.guards.clear()
+        plan = _build_plan(tree, candidate)
         spliced = {test.id for test in plan.of_method("splice")}
-        collected = tuple(item for item in shown.collected if item.id in spliced)
-        found[subject.deciding.id] = msgspec.structs.replace(plan, collection=collected)
+        collected = tuple(item for item in proof.collected if item.id in spliced)
+        found[candidate.deciding.id] = msgspec.structs.replace(plan, collection=collected)
     return found
 
 
-async def _prove(laboratory: Laboratory, tree: SourceTree, subject: _Subject, mutants: int) -> Proven:
-    """Proves the plan; once more without the guards where these may have disturbed a test that decides."""
-    one = subject.deciding
-    if not subject.carried():
-        return Proven({}, (), {})
-    drawn = mutants_of(one.right, subject.changes, one.id, mutants)
-    job = ProofJob(one.id, _plan(tree, subject), one.base, one.broken, drawn, one.cpu_s)
+async def _prove_plan(laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan, mutants: int) -> SpliceProof:
+    """Proves the plan; repeats without the guards if these may have disturbed a deciding test."""
+    one = candidate.deciding
+    if not candidate.carried():
+        return SpliceProof({}, (), {})
+    drawn = draw_mutants(one.right, candidate.changes, one.id, mutants)
+    job = ProofJob(one.id, _build_plan(tree, candidate), one.base, one.broken, drawn, one.cpu_s)
     proven = (await prove_splices(laboratory, tree, [job]))[one.id]
-    objections, in_order = _objections(subject, proven), _is_in_order(subject, proven)
-    if not subject.guards or (in_order and not objections):
+    objections, in_order = _objections(candidate, proven), _is_in_order(candidate, proven)
+    if not candidate.guards or (in_order and not objections):
         return proven
-    guards = dict(subject.guards)
-    subject.guards.clear()
-    job = job._replace(plan=_plan(tree, subject))
-    alone = (await prove_splices(laboratory, tree, [job]))[one.id]
-    if in_order and _objections(subject, alone) == objections:
-        subject.guards.update(guards)
+    guards = dict(candidate.guards)
+    candidate.guards.clear()
+    job = job._replace(plan=_build_plan(tree, candidate))
+    unguarded = (await prove_splices(laboratory, tree, [job]))[one.id]
+    if in_order and _objections(candidate, unguarded) == objections:
+        candidate.guards.update(guards)
         return proven
-    return alone
+    return unguarded
 
 
-def _objections(subject: _Subject, proven: Proven) -> dict[str, str]:
-    return {case: reason for case, reason in proven.objections.items() if case in subject.carried()}
+def _objections(candidate: _CandidatePlan, proven: SpliceProof) -> dict[str, str]:
+    return {case: reason for case, reason in proven.objections.items() if case in candidate.carried()}
 
 
-def _is_in_order(subject: _Subject, proven: Proven) -> bool:
-    """Returns whether the tests that decide run before all guards."""
-    carried = subject.carried()
+def _is_in_order(candidate: _CandidatePlan, proven: SpliceProof) -> bool:
+    """Returns True if the deciding tests run before all guards."""
+    carried = candidate.carried()
     return {item.id for item in proven.collected[: len(carried)]} == carried.keys()
 
 
-def carried_tests(plan: SeparationPlan, cases: Mapping[str, tuple[str, ...]], tests: Iterable[str]) -> tuple[str, ...]:
-    """Returns the tests of which every case is judged apart and decides, sorted."""
+def find_carried_tests(
+    plan: SeparationPlan, cases: Mapping[str, tuple[str, ...]], tests: Iterable[str]
+) -> tuple[str, ...]:
+    """Returns the sorted tests whose cases are all judged apart and decide."""
     apart = {test.id for test in plan.tests if test.decides}
     return tuple(sorted(test for test in tests if cases[test] and apart.issuperset(cases[test])))
 
 
-async def _trace(laboratory: Laboratory, tree: SourceTree, all_deciding: Sequence[Deciding]) -> list[_Subject]:
-    changes = {one.id: changes_of(one.right, one.broken) for one in all_deciding}
-    jobs = [TraceJob(one.id, one.cases, one.base, changes[one.id] or {}, one.cpu_s) for one in all_deciding]
+async def _trace_candidates(
+    laboratory: Laboratory, tree: SourceTree, all_tests: Sequence[DecidingTests]
+) -> list[_CandidatePlan]:
+    changes = {one.id: compare_changes(one.right, one.broken) for one in all_tests}
+    jobs = [TraceJob(one.id, one.cases, one.base, changes[one.id] or {}, one.cpu_s) for one in all_tests]
     traced = await trace_entries(laboratory, tree, [job for job in jobs if job.changed])
-    subjects = []
-    for one in all_deciding:
+    plans = []
+    for one in all_tests:
         trace = traced.get(one.id, TraceResult(one.id))
-        subject = _Subject(one, changes[one.id] or {}, trace, {}, {}, dict(trace.entries))
+        candidate = _CandidatePlan(one, changes[one.id] or {}, trace, {}, {}, dict(trace.entries))
         for case in one.cases:
-            hindrance = _hindrance(trace, case)
-            reason = hindrance or _weakness(tree, one, trace, case)
+            hindrance = _find_hindrance(trace, case)
+            reason = hindrance or _find_weakness(tree, one, trace, case)
             if reason:
-                subject.reasons[case] = reason
-        subjects.append(subject)
-    return subjects
+                candidate.reasons[case] = reason
+        plans.append(candidate)
+    return plans
 
 
-async def _find_guards(laboratory: Laboratory, tree: SourceTree, subject: _Subject) -> None:
-    """Adds the tests that do not decide and that nothing in a trace keeps from being spliced.
+async def _find_guards(laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan) -> None:
+    """Adds the tests that do not decide and can be spliced according to their trace.
 
-    Those that pass unrepaired are traced by themselves, so that they change nothing of what the others are seen to do.
+    Tests that pass unrepaired are traced separately, so that they do not affect the traces of the others.
     """
-    one = subject.deciding
+    one = candidate.deciding
     for case in one.cases:
-        if case in subject.reasons and not _hindrance(subject.trace, case):
-            subject.guards[case] = subject.trace.tests[case]
+        if case in candidate.reasons and not _find_hindrance(candidate.trace, case):
+            candidate.guards[case] = candidate.trace.tests[case]
     if not one.passing:
         return
-    job = TraceJob(one.id, one.passing, one.base, subject.changes, one.cpu_s)
+    job = TraceJob(one.id, one.passing, one.base, candidate.changes, one.cpu_s)
     trace = (await trace_entries(laboratory, tree, [job]))[one.id]
     for case in one.passing:
-        hindrance = _hindrance(trace, case)
-        subject.reasons[case] = hindrance or PASSES
+        hindrance = _find_hindrance(trace, case)
+        candidate.reasons[case] = hindrance or PASSES
         if not hindrance:
-            subject.guards[case] = trace.tests[case]
-    subject.kinds.update(trace.entries)
+            candidate.guards[case] = trace.tests[case]
+    candidate.kinds.update(trace.entries)
 
 
-def _hindrance(trace: TraceResult, case: str) -> str:
-    """Returns what keeps a test from being spliced at all, as far as its trace shows."""
+def _find_hindrance(trace: TraceResult, case: str) -> str:
+    """Returns the reason that a test cannot be spliced according to its trace; empty if it can."""
     test = trace.tests.get(case)
     if trace.ended != "done" or test is None:
         return "its trace has no end" if trace.ended != "done" else "it is not collected by itself"
@@ -200,8 +202,8 @@ def _hindrance(trace: TraceResult, case: str) -> str:
     return ""
 
 
-def _weakness(tree: SourceTree, one: Deciding, trace: TraceResult, case: str) -> str:
-    """Returns why the trace of a test that can be spliced shows too little to decide."""
+def _find_weakness(tree: SourceTree, one: DecidingTests, trace: TraceResult, case: str) -> str:
+    """Returns the reason that a test that can be spliced shows too little to decide; empty if it decides."""
     test = trace.tests[case]
     if all(use.is_one_bit for use in test.uses.values()):
         return ONE_BIT
@@ -210,54 +212,54 @@ def _weakness(tree: SourceTree, one: Deciding, trace: TraceResult, case: str) ->
     return COMPARES if _compares(tree, one, case, test) else ""
 
 
-def _compares(tree: SourceTree, one: Deciding, case: str, test: TracedTest) -> bool:
+def _compares(tree: SourceTree, one: DecidingTests, case: str, test: TracedTest) -> bool:
     if any(use.compared for use in test.uses.values()):
         return True
     path = case.partition("::")[0]
     text = one.base[path] if path in one.base else tree.files[path].decode("utf-8", "replace")
     names = {entry.rpartition(":")[2].rpartition(".")[2] for entry in test.entries}
     lines = {line for use in test.uses.values() for line in use.lines}
-    return compared_calls(text or "", names, lines)
+    return compares_calls(text or "", names, lines)
 
 
-async def _refute(laboratory: Laboratory, tree: SourceTree, subjects: Sequence[_Subject]) -> None:
-    """Takes out the tests that pass under a lie."""
+async def _drop_refuted(laboratory: Laboratory, tree: SourceTree, plans: Sequence[_CandidatePlan]) -> None:
+    """Drops the tests that pass with a false answer."""
     jobs = []
-    for subject in subjects:
-        one, tests = subject.deciding, subject.carried()
-        own = frozenset((path, f.name) for path, changes in subject.changes.items() for f in changes.functions)
+    for candidate in plans:
+        one, tests = candidate.deciding, candidate.carried()
+        own = frozenset((path, f.name) for path, changes in candidate.changes.items() for f in changes.functions)
         if tests:
-            jobs.append(LieJob(one.id, {**one.base, **one.broken}, tests, own, one.cpu_s))
-    results = await tell_lies(laboratory, tree, jobs)
-    for subject in subjects:
-        result = results.get(subject.deciding.id)
-        for case in subject.carried() if result is not None else ():
+            jobs.append(FalseAnswerJob(one.id, {**one.base, **one.broken}, tests, own, one.cpu_s))
+    results = await run_false_answers(laboratory, tree, jobs)
+    for candidate in plans:
+        result = results.get(candidate.deciding.id)
+        for case in candidate.carried() if result is not None else ():
             assert result is not None
-            lies = result.passing_lies(case)
+            answers = result.passing_answers(case)
             if result.ended != "done":
-                subject.reasons[case] = "the run of lies has no end"
-            elif lies:
-                subject.reasons[case] = f"it passes unrepaired where {_describe_lie(lies[0])}"
+                candidate.reasons[case] = "the run of lies has no end"
+            elif answers:
+                candidate.reasons[case] = f"it passes unrepaired where {_describe_answer(answers[0])}"
 
 
-def _describe_lie(lie: str) -> str:
-    return lie if " edited: " in lie else f"entry points answer: {lie}"
+def _describe_answer(answer: str) -> str:
+    return answer if " edited: " in answer else f"entry points answer: {answer}"
 
 
-def _plan(tree: SourceTree, subject: _Subject) -> SeparationPlan:
-    carried = subject.carried()
-    guards = subject.guards
+def _build_plan(tree: SourceTree, candidate: _CandidatePlan) -> SeparationPlan:
+    carried = candidate.carried()
+    guards = candidate.guards
     used = sorted({entry for test in (*carried.values(), *guards.values()) for entry in test.uses})
     deciding = sorted({entry for test in carried.values() for entry in test.uses})
     modules = {_module_name(tree, path): path for path in tree.modules}
-    cases = (*subject.deciding.cases, *(case for case in subject.deciding.passing if case in subject.reasons))
+    cases = (*candidate.deciding.cases, *(case for case in candidate.deciding.passing if case in candidate.reasons))
     return SeparationPlan(
         package=deciding[0].partition(":")[0].partition(".")[0] if deciding else tree.import_names[0],
-        entries=tuple(_entry(entry, subject.kinds[entry]) for entry in used),
-        tests=tuple(_test_plan(case, subject) for case in sorted(cases, key=lambda case: (case in guards, case))),
+        entries=tuple(_entry_point(entry, candidate.kinds[entry]) for entry in used),
+        tests=tuple(_test_plan(case, candidate) for case in sorted(cases, key=lambda case: (case in guards, case))),
         classes=_classes(carried.values()),
         sources={
-            module: _source_digest(tree, subject.deciding, modules[module])
+            module: _source_digest(tree, candidate.deciding, modules[module])
             for module in sorted({entry.partition(":")[0] for entry in used})
             if module in modules
         },
@@ -265,17 +267,17 @@ def _plan(tree: SourceTree, subject: _Subject) -> SeparationPlan:
     )
 
 
-def _entry(key: str, kind: str) -> EntryPoint:
+def _entry_point(key: str, kind: str) -> EntryPoint:
     module, _, name = key.partition(":")
     return EntryPoint(module, name, cast("EntryKind", kind.replace("_", "-")))
 
 
-def _test_plan(case: str, subject: _Subject) -> TestPlan:
-    reasons = (subject.reasons[case],) if case in subject.reasons else ()
-    known = subject.guards if reasons else subject.trace.tests
-    if case not in known:
+def _test_plan(case: str, candidate: _CandidatePlan) -> TestPlan:
+    reasons = (candidate.reasons[case],) if case in candidate.reasons else ()
+    traces = candidate.guards if reasons else candidate.trace.tests
+    if case not in traces:
         return TestPlan(case, "in-process", reasons)
-    uses = known[case].uses
+    uses = traces[case].uses
     return TestPlan(
         id=case,
         method="splice",
@@ -292,14 +294,14 @@ def _classes(tests: Iterable[TracedTest]) -> tuple[RecordedClass, ...]:
     for test in tests:
         for use in test.uses.values():
             for kinds in (use.arguments, use.results):
-                for name, known in kinds.classes.items():
-                    fields.setdefault(name, set()).update(known)
-    named = [(name.partition(":"), known) for name, known in sorted(fields.items())]
-    return tuple(RecordedClass(module, name, tuple(sorted(known))) for (module, _, name), known in named)
+                for name, traces in kinds.classes.items():
+                    fields.setdefault(name, set()).update(traces)
+    named = [(name.partition(":"), traces) for name, traces in sorted(fields.items())]
+    return tuple(RecordedClass(module, name, tuple(sorted(traces))) for (module, _, name), traces in named)
 
 
-def _source_digest(tree: SourceTree, one: Deciding, path: str) -> str:
-    """Returns the SHA-256 of a file as the task's image has it."""
+def _source_digest(tree: SourceTree, one: DecidingTests, path: str) -> str:
+    """Returns the SHA-256 of a file in the task's image."""
     text = one.broken.get(path, one.base.get(path))
     return hashlib.sha256(tree.files[path] if text is None else text.encode()).hexdigest()
 

@@ -1,10 +1,10 @@
-"""The gate `separate`: enough of a candidate's deciding tests can be judged apart from what an agent writes.
+"""Gate `separate`: enough of a candidate's deciding tests can be judged apart from what an agent writes.
 
 The tests that are carried become those that must flip; other failing tests must pass, too, and count for no grade. At
 least one carried test is hidden from the agent, of several changes each alone makes a carried test fail, and no drawn
-mutant of the reference is noticed by the other failing tests alone: forging those gains nothing that was measured.
-Passing tests that cannot be spliced are left out where no drawn mutant is noticed by them alone: judging them would
-take a third sandbox and the weakest of grades.
+mutant of the reference is detected by the other failing tests alone: forging those gains nothing measurable.
+Passing tests that cannot be spliced are left out if no drawn mutant is detected by them alone: judging them would
+need a third sandbox and lower the grade.
 """
 
 from __future__ import annotations
@@ -16,29 +16,27 @@ import msgspec
 
 from assay.code.batches import Job, JobResult
 
-from ._call_plans import CallMaterial, plan_calls
-from ._candidates import Candidate
-from ._entry_trace import changes_of
-from ._gates import Given, Outcome, all_pass, cpu_limit, unbroken
+from ._call_plans import CallMeasurement, plan_calls
+from ._candidates import TaskCandidate
+from ._entry_trace import compare_changes
+from ._gates import GateContext, GateOutcome, all_pass, cpu_limit, unbroken_text
 from ._laboratory import Laboratory
-from ._parts import single_hunks
+from ._parts import split_hunks
 from ._releases import Release
-from ._separation import Deciding, carried_tests, plan_separation
-from ._splice_proof import mutants_of
+from ._separation import DecidingTests, find_carried_tests, plan_separation
+from ._splice_proof import draw_mutants
 from ._split import Split
 from ._tree import SourceTree
 
-__all__ = ["SeparationGate"]
-
 
 class SeparationGate:
-    """Plans how candidates are judged apart, and decides which of them are kept.
+    """Plans how candidates are judged apart, and decides which of them pass.
 
     Args:
         tree: The unbroken tree.
         cases: Test to its cases.
-        laboratory: Where everything runs.
-        mutants: How many mutants of the reference a plan is proven on.
+        laboratory: Sandboxes with the unbroken tree.
+        mutants: Number of mutants of the reference on which a plan is proven.
         releases: Other releases of the package, for calls on fresh inputs.
     """
 
@@ -57,90 +55,99 @@ class SeparationGate:
         self._releases = releases
 
     async def judge(
-        self, given: Given, alive: Sequence[Candidate], outcomes: Mapping[str, Outcome], splits: Mapping[str, Split]
-    ) -> dict[str, Outcome]:
-        """Returns the outcomes with a plan each, or as ended at this gate where the configuration requires one."""
+        self,
+        context: GateContext,
+        alive: Sequence[TaskCandidate],
+        outcomes: Mapping[str, GateOutcome],
+        splits: Mapping[str, Split],
+    ) -> dict[str, GateOutcome]:
+        """Returns the outcomes with their plans; one without a required plan ends at this gate."""
         async with asyncio.TaskGroup() as group:
             tasks = {
-                one.digest: group.create_task(self._judge(given, one, outcomes[one.digest], splits[one.digest]))
+                one.digest: group.create_task(self._judge(context, one, outcomes[one.digest], splits[one.digest]))
                 for one in alive
             }
         return {digest: task.result() for digest, task in tasks.items()}
 
-    async def _judge(self, given: Given, one: Candidate, outcome: Outcome, split: Split) -> Outcome:
+    async def _judge(self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
         cases = one.cases or self._cases
-        deciding = Deciding(
+        deciding = DecidingTests(
             id=one.digest,
-            right={path: unbroken(given, one, path) for path in one.changes},
+            right={path: unbroken_text(context, one, path) for path in one.changes},
             broken=one.changes,
             base=one.base,
             cases=tuple(case for test in sorted(outcome.flipped) for case in cases[test]),
-            cpu_s=cpu_limit(given, one),
+            cpu_s=cpu_limit(context, one),
             passing=tuple(case for test in sorted(outcome.passing) for case in cases[test]),
         )
         plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants)
         plan = plans[one.digest]
-        if given.config.separation_calls and not set(carried_tests(plan, cases, split.hidden)):
-            material = CallMaterial(self._mutants, self._releases)
+        if context.config.separation_calls and not set(find_carried_tests(plan, cases, split.hidden)):
+            material = CallMeasurement(self._mutants, self._releases)
             plan = await plan_calls(self._laboratory, self._tree, deciding, plan, material)
-        carried = carried_tests(plan, cases, outcome.flipped)
+        carried = find_carried_tests(plan, cases, outcome.flipped)
         planned = msgspec.structs.replace(outcome, plan=plan, apart=carried)
-        if given.config.separation == "required":
-            objection = await self._objection(given, one, planned, split)
+        if context.config.separation == "required":
+            objection = await self._objection(context, one, planned, split)
             if objection:
                 return msgspec.structs.replace(planned, gate="separate", reason=objection)
-        return await self._without_spare_tests(given, one, planned, deciding.right)
+        return await self._without_spare_tests(context, one, planned, deciding.right)
 
-    async def _objection(self, given: Given, one: Candidate, outcome: Outcome, split: Split) -> str:
+    async def _objection(self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> str:
         if not set(outcome.apart) & set(split.hidden):
             assert outcome.plan is not None
             cases = one.cases or self._cases
             failing = {case for test in outcome.flipped for case in cases[test]}
             reasons = sorted({test.reasons[0] for test in outcome.plan.tests if test.id in failing and test.reasons})
             return f"no hidden test is judged apart: {reasons[0] if reasons else 'all that are, are shown'}"
-        right = {path: unbroken(given, one, path) for path in one.changes}
-        return await self._unnoticed_part(given, one, outcome, right) or await self._unnoticed_mutant(
-            given, one, outcome, right
+        right = {path: unbroken_text(context, one, path) for path in one.changes}
+        return await self._unnoticed_part(context, one, outcome, right) or await self._unnoticed_mutant(
+            context, one, outcome, right
         )
 
-    async def _unnoticed_part(self, given: Given, one: Candidate, outcome: Outcome, right: Mapping[str, str]) -> str:
-        """Returns why a carried test must notice more of a combination's changes; empty where each is noticed."""
-        parts = list(single_hunks(right, one.changes)) if one.kind == "combination" else []
+    async def _unnoticed_part(
+        self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, right: Mapping[str, str]
+    ) -> str:
+        """Returns which change of a combination no carried test detects; empty if each is detected."""
+        parts = list(split_hunks(right, one.changes)) if one.kind == "combination" else []
         if len(parts) < 2:
             return ""
-        done = await self._run_versions(given, one, parts, outcome.apart)
+        done = await self._run_versions(context, one, parts, outcome.apart)
         unnoticed = [number for number, result in enumerate(done, 1) if all_pass(outcome.apart, result)]
         return f"change {unnoticed[0]} of {len(parts)} is noticed by no test that is judged apart" if unnoticed else ""
 
-    async def _unnoticed_mutant(self, given: Given, one: Candidate, outcome: Outcome, right: Mapping[str, str]) -> str:
-        """Returns why forging the tests that are not carried could pay; empty where the carried ones notice as much."""
+    async def _unnoticed_mutant(
+        self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, right: Mapping[str, str]
+    ) -> str:
+        """Returns why forging tests that are not carried could pay; empty if the carried tests detect as many
+        mutants."""
         rest = tuple(sorted(set(outcome.flipped) - set(outcome.apart)))
-        mutants = mutants_of(right, changes_of(right, one.changes) or {}, f"{one.digest} rest", self._mutants)
+        mutants = draw_mutants(right, compare_changes(right, one.changes) or {}, f"{one.digest} rest", self._mutants)
         if not rest or not mutants:
             return ""
-        done = await self._run_versions(given, one, mutants, tuple(sorted(outcome.flipped)))
+        done = await self._run_versions(context, one, mutants, tuple(sorted(outcome.flipped)))
         escaped = sum(all_pass(outcome.apart, result) and not all_pass(rest, result) for result in done)
         return (
             f"mutants are noticed only by tests that are not judged apart: {escaped} of {len(done)}" if escaped else ""
         )
 
     async def _without_spare_tests(
-        self, given: Given, one: Candidate, outcome: Outcome, right: Mapping[str, str]
-    ) -> Outcome:
-        """Returns the outcome without the passing tests that alone would be judged in process and notice no mutant."""
+        self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, right: Mapping[str, str]
+    ) -> GateOutcome:
+        """Returns the outcome without passing tests that would be judged in process and detect no mutant."""
         assert outcome.plan is not None
         cases = one.cases or self._cases
         outside = {test.id for test in outcome.plan.tests if test.method != "in-process"}
         tests = (*sorted(outcome.flipped), *sorted(outcome.passing))
         rest = tuple(test for test in tests if not outside.issuperset(cases[test]))
-        kept = tuple(test for test in tests if test not in rest)
-        mutants = mutants_of(right, changes_of(right, one.changes) or {}, f"{one.digest} spare", self._mutants)
+        retained = tuple(test for test in tests if test not in rest)
+        mutants = draw_mutants(right, compare_changes(right, one.changes) or {}, f"{one.digest} spare", self._mutants)
         if not outcome.apart or not rest or not mutants or set(rest) & set(outcome.flipped):
             return outcome
-        done = await self._run_versions(given, one, mutants, tests)
-        if any(all_pass(kept, result) and not all_pass(rest, result) for result in done):
+        done = await self._run_versions(context, one, mutants, tests)
+        if any(all_pass(retained, result) and not all_pass(rest, result) for result in done):
             return outcome
-        wanted = {case for test in kept for case in cases[test]}
+        wanted = {case for test in retained for case in cases[test]}
         plan = msgspec.structs.replace(
             outcome.plan,
             tests=tuple(test for test in outcome.plan.tests if test.id in wanted),
@@ -150,10 +157,10 @@ class SeparationGate:
         return msgspec.structs.replace(outcome, plan=plan, passing=passing)
 
     async def _run_versions(
-        self, given: Given, one: Candidate, versions: Sequence[Mapping[str, str]], tests: tuple[str, ...]
+        self, context: GateContext, one: TaskCandidate, versions: Sequence[Mapping[str, str]], tests: tuple[str, ...]
     ) -> list[JobResult]:
         jobs = [
-            Job(f"{one.digest} {number}", tests, write={**one.base, **version}, cpu_s=cpu_limit(given, one))
+            Job(f"{one.digest} {number}", tests, write={**one.base, **version}, cpu_s=cpu_limit(context, one))
             for number, version in enumerate(versions, 1)
         ]
         done = await self._laboratory.run(jobs, repetition=0, warm=True)

@@ -1,4 +1,4 @@
-"""Proves a plan: spliced and plain runs of the tests must agree on the reference, the unrepaired state and mutants.
+"""Proves a plan: spliced and plain test runs must agree on the reference, the unrepaired state and mutants.
 
 The program is `payload/splice_proof.py`, with the verifier's own plugin, codec and worker. A test whose spliced outcome
 differs from its plain one on any version, or that no version reaches through a splice, is not carried.
@@ -22,11 +22,9 @@ from assay.environments.payload import FORKED_TESTS
 from assay.verify.separation_plan import CollectedTest, SeparationPlan
 from assay.verify.splice import configure_splice
 
-from ._entry_trace import MAX_REPLY_BYTES, PAYLOAD, TRACER, batch_of
-from ._laboratory import WORKSPACE, Laboratory
+from ._entry_trace import PAYLOAD, TRACER, describe_batch
+from ._laboratory import WORKSPACE, Laboratory, absolute_texts, read_results
 from ._tree import SourceTree
-
-__all__ = ["ProofJob", "ProofResult", "VersionResult", "compare_versions", "mutants_of", "prove_splices"]
 
 _SPLICE = (
     *("plain_values", "splice_plugin", "splice_client", "splice_codec", "splice_decoder", "splice_import"),
@@ -37,7 +35,7 @@ PROVER = (PAYLOAD / "splice_proof.py", *(_VERIFIER / f"{name}.py" for name in _S
 
 
 class ProofJob(NamedTuple):
-    """A plan that is to be proven; names are relative to the tree."""
+    """A plan to be proven; names are relative to the tree."""
 
     id: str
     plan: SeparationPlan
@@ -69,18 +67,18 @@ class ProofResult(msgspec.Struct, frozen=True):
     versions: dict[str, VersionResult] = {}
 
 
-class Proven(NamedTuple):
+class SpliceProof(NamedTuple):
     """Proof of a plan."""
 
     objections: dict[str, str]
-    """Test to why it is not carried."""
+    """Test to the reason that it is not carried."""
     collected: tuple[CollectedTest, ...]
     killed: dict[str, tuple[str, ...]]
     """Mutant to the tests that fail on it, spliced."""
     detail: tuple[str, ...] = ()
 
 
-def mutants_of(
+def draw_mutants(
     right: Mapping[str, str], changes: Mapping[str, FunctionChanges], seed: str, count: int
 ) -> tuple[Mapping[str, str], ...]:
     """Returns versions of the reference with one change inside a changed function each, drawn by a seed."""
@@ -88,11 +86,11 @@ def mutants_of(
     for path, changed in sorted(changes.items()):
         names = {one.name for one in changed.functions}
         try:
-            found = find_sites(right[path])
+            proofs = find_sites(right[path])
             bodies = {one.name: one.body_line for one in functions(parse(right[path]))}
         except SourceError:
             continue
-        for site in found:
+        for site in proofs:
             function = site.function.partition(".<locals>")[0]
             # Signatures and decorators of entry points are the task's own: no version of a worker changes them.
             if function in names and site.line >= bodies.get(function, 0):
@@ -101,19 +99,19 @@ def mutants_of(
     return tuple({path: apply(right[path], site)} for path, site in drawn)
 
 
-async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence[ProofJob]) -> dict[str, Proven]:
+async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence[ProofJob]) -> dict[str, SpliceProof]:
     """Runs the plans' spliced tests on all versions, spliced and plain, and compares."""
     if not jobs:
         return {}
-    request = {**batch_of(tree), "jobs": [_request(job) for job in jobs]}
+    request = {**describe_batch(tree), "jobs": [_request(job) for job in jobs]}
     wall_s = 120.0 + sum(60 * job.cpu_s for job in jobs)
     reply = await laboratory.run_program((*PROVER, *TRACER, FORKED_TESTS), msgspec.json.encode(request), wall_s)
-    known = {result.id: result for result in _read_results(reply)}
-    found = {}
+    known = {result.id: result for result in read_results(reply, ProofResult)}
+    proofs = {}
     for job in jobs:
         plain = await _run_plain(laboratory, job)
-        found[job.id] = compare_versions(job, known.get(job.id) or ProofResult(job.id), plain)
-    return found
+        proofs[job.id] = compare_versions(job, known.get(job.id) or ProofResult(job.id), plain)
+    return proofs
 
 
 def _versions(job: ProofJob) -> dict[str, Mapping[str, str]]:
@@ -129,36 +127,32 @@ def _request(job: ProofJob) -> dict[str, Any]:
     plan = job.plan
     return {
         "id": job.id,
-        # Asked for one by one in the plan's order, as the judge does.
+        # Selected one by one in the plan's order, as the judge does.
         "tests": [f"{WORKSPACE}/{case}" for case in _cases(job)],
         "only": _cases(job),
-        "base": _placed(job.base),
-        "write": _placed({**job.base, **job.broken}),
+        "base": absolute_texts(job.base),
+        "write": absolute_texts({**job.base, **job.broken}),
         "splice": configure_splice(plan, plan.of_method("splice")),
-        "versions": [{"name": name, "write": _placed(texts)} for name, texts in _versions(job).items()],
+        "versions": [{"name": name, "write": absolute_texts(texts)} for name, texts in _versions(job).items()],
         "cpu_s": job.cpu_s,
     }
 
 
-def _placed(texts: Mapping[str, str | None]) -> dict[str, str | None]:
-    return {f"{WORKSPACE}/{path}": text for path, text in texts.items()}
-
-
 async def _run_plain(laboratory: Laboratory, job: ProofJob) -> dict[str, dict[str, str]]:
-    """Returns for each version how the tests end in one process with the package; of a run without end, nothing."""
+    """Returns each version's test outcomes in one process with the package; a run that did not end has none."""
     jobs = [
         Job(f"{job.id} {name}", _cases(job), write={**job.base, **texts}, cpu_s=job.cpu_s)
         for name, texts in _versions(job).items()
     ]
-    done = await laboratory.run(jobs, repetition=0, warm=True)
+    results = await laboratory.run(jobs, repetition=0, warm=True)
     return {
-        name: {case: result.outcome for case, result in done[f"{job.id} {name}"].tests.items()}
+        name: {case: result.outcome for case, result in results[f"{job.id} {name}"].tests.items()}
         for name in _versions(job)
     }
 
 
-def compare_versions(job: ProofJob, result: ProofResult, plain: Mapping[str, Mapping[str, str]]) -> Proven:
-    """Compares how the tests end spliced with how they end in one process, version by version."""
+def compare_versions(job: ProofJob, result: ProofResult, plain: Mapping[str, Mapping[str, str]]) -> SpliceProof:
+    """Compares spliced test outcomes with those in one process, version by version."""
     objections: dict[str, str] = {}
     killed: dict[str, tuple[str, ...]] = {}
     for name in _versions(job):
@@ -179,14 +173,4 @@ def compare_versions(job: ProofJob, result: ProofResult, plain: Mapping[str, Map
     if result.ended != "done" or result.problems:
         objections = dict.fromkeys(_cases(job), "the spliced tests do not run")
     texts = tuple(text for version in result.versions.values() for text in version.texts)
-    return Proven(objections, result.collected, killed, (*result.problems, *texts))
-
-
-def _read_results(reply: bytes) -> tuple[ProofResult, ...]:
-    if len(reply) > MAX_REPLY_BYTES:
-        return ()
-    decoder = msgspec.json.Decoder(ProofResult)
-    try:
-        return tuple(decoder.decode(line) for line in reply.splitlines() if line.strip())
-    except (msgspec.MsgspecError, RecursionError):
-        return ()
+    return SpliceProof(objections, result.collected, killed, (*result.problems, *texts))

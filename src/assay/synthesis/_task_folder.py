@@ -1,8 +1,8 @@
-"""Writes a kept candidate as a Harbor task folder that needs nothing beside it.
+"""Writes an accepted candidate as a self-contained Harbor task folder.
 
-`environment/` holds the tree without its history, byte code or installed copies: `source.tar.gz` is what all tasks of a
-set share (so that its image layer is built once), `changed/` what this one differs in. No file that any task of the
-set breaks or shortens is in the shared part, so not even a lower layer holds the answer.
+`environment/` contains the tree without history, byte code or installed copies: `source.tar.gz` is what all tasks of a
+set share (so that its image layer is built once), `changed/` the files that differ. No file that any task of the
+set breaks or shortens is in the shared part, so no lower layer contains the answer.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ from assay.tasks.write import TaskDraft, write_task
 from assay.verify.calls import span_fix
 from assay.verify.separation_plan import PLAN_PATH, encode_plan
 
-from ._candidates import Candidate
-from ._gates import Outcome, plain
+from ._candidates import TaskCandidate
+from ._gates import GateOutcome, normalise_message
+from ._laboratory import import_paths
 from ._split import Split
 from ._tree import SourceTree
 
-__all__ = ["Shared", "TaskParts", "check_of", "masks_of", "pack", "task_id", "write_folder"]
-
 TIMEOUT_S = 600.0
-# The host tools are every task's base: what the host's own Python has installed may be the package under task. Always
+# The host's tools are the base of every task, and its Python may have the package installed. Always
 # the same list, whatever the host has, so that a task's bytes do not depend on where it was made.
 _INSTALLED_AT = (
     "/usr/lib/python3/dist-packages",
@@ -83,35 +82,35 @@ ENV PYTHONPATH={paths} PYTHONDONTWRITEBYTECODE=1
 """
 
 
-class Shared(NamedTuple):
-    """What all tasks of a set share."""
+class SharedParts(NamedTuple):
+    """Content shared by all tasks of a set."""
 
     tree: SourceTree
     archive: bytes
-    held: frozenset[str]
+    archived: frozenset[str]
     """The files in the archive."""
     requirements: tuple[str, ...]
     masked: tuple[str, ...]
-    """Distributions that requirements would bring and that must not be there: the package itself."""
+    """Distributions that requirements would install but that must be absent: the package itself."""
     cases: Mapping[str, tuple[str, ...]]
     """Test to its cases."""
 
 
-class TaskParts(NamedTuple):
-    """What one task is made of."""
+class TaskMaterial(NamedTuple):
+    """Inputs of one task."""
 
-    candidate: Candidate
-    outcome: Outcome
+    candidate: TaskCandidate
+    outcome: GateOutcome
     split: Split
 
 
-def task_id(tree: SourceTree, candidate: Candidate) -> str:
-    """Names the package and nothing of the change."""
+def name_task(tree: SourceTree, candidate: TaskCandidate) -> str:
+    """Returns a task id that names the package and reveals nothing of the change."""
     return f"{re.sub(r'[^a-z0-9]+', '-', tree.name.lower()).strip('-')}-{candidate.digest[:10]}"
 
 
-def pack(files: Mapping[str, bytes], left_out: Iterable[str]) -> bytes:
-    """A `.tar.gz` whose bytes depend on names and contents alone."""
+def pack_archive(files: Mapping[str, bytes], left_out: Iterable[str]) -> bytes:
+    """Returns a `.tar.gz` whose bytes depend only on names and contents."""
     hidden, plain = set(left_out), io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name in sorted(set(files) - hidden):
@@ -124,55 +123,55 @@ def pack(files: Mapping[str, bytes], left_out: Iterable[str]) -> bytes:
     return packed.getvalue()
 
 
-def write_folder(out: Path, shared: Shared, parts: TaskParts) -> str:
-    """Writes `<out>/<task id>/` and returns the task's digest. An older folder of that name gives way."""
+def write_folder(out: Path, shared: SharedParts, parts: TaskMaterial) -> str:
+    """Writes `<out>/<task id>/`, replacing an existing folder, and returns the task's digest."""
     tree, (one, outcome, _) = shared.tree, parts
-    identity = task_id(tree, one)
-    paths = ":".join(f"/workspace/{root}".removesuffix("/.") for root in tree.roots)
+    identity = name_task(tree, one)
+    paths = ":".join(import_paths(tree))
     deciding = (*sorted(outcome.flipped), *sorted(outcome.passing))
     files: dict[str, str | bytes] = {
-        "instruction.md": instruction(tree, parts),
+        "instruction.md": write_instruction(tree, parts),
         "environment/Dockerfile": _DOCKERFILE.format(python=PYTHON, paths=paths),
         "environment/source.tar.gz": shared.archive,
         "solution/solve.sh": _SOLVE,
         "solution/solve.py": _SOLVE_PY,
-        "solution/fix.json": json.dumps(_fixes(tree, one), indent=1, ensure_ascii=False) + "\n",
+        "solution/fix.json": json.dumps(_list_fixes(tree, one), indent=1, ensure_ascii=False) + "\n",
         "tests/test.sh": _TEST.format(paths=paths),
         "tests/deciding.txt": "".join(f"{test}\n" for test in deciding),
     }
     if outcome.plan is not None:
         files[PLAN_PATH] = encode_plan(outcome.plan)
-    for path in {*tree.files, *one.base} - shared.held:
-        broken = _broken(tree, parts, path)
+    for path in {*tree.files, *one.base} - shared.archived:
+        broken = _broken_content(tree, parts, path)
         if broken is not None:
             files[f"environment/changed/{path}"] = broken
     for path in sorted({test.partition("::")[0] for test in deciding}):
-        files[f"tests/files/{path}"] = _right(tree, one, path)
-    draft = TaskDraft(files=files, config=_config(tree, identity), assay=_assay(shared, parts))
+        files[f"tests/files/{path}"] = _right_content(tree, one, path)
+    draft = TaskDraft(files=files, config=_harbor_config(tree, identity), assay=_assay_table(shared, parts))
     return write_task(out / identity, draft, replace=True).task.digest
 
 
-def _right(tree: SourceTree, one: Candidate, path: str) -> str | bytes:
+def _right_content(tree: SourceTree, one: TaskCandidate, path: str) -> str | bytes:
     return (one.base[path] or "") if path in one.base else tree.files[path]
 
 
-def _broken(tree: SourceTree, parts: TaskParts, path: str) -> str | bytes | None:
+def _broken_content(tree: SourceTree, parts: TaskMaterial, path: str) -> str | bytes | None:
     for texts in (parts.split.texts, parts.candidate.changes, parts.candidate.base):
         if path in texts:
             return texts[path]
     return tree.files[path]
 
 
-def _fixes(tree: SourceTree, one: Candidate) -> list[dict[str, object]]:
+def _list_fixes(tree: SourceTree, one: TaskCandidate) -> list[dict[str, object]]:
     fixes: list[dict[str, object]] = []
     for path, broken in sorted(one.changes.items()):
-        known = _right(tree, one, path)
+        known = _right_content(tree, one, path)
         right = known if isinstance(known, str) else known.decode()
         fixes.append(msgspec.to_builtins(span_fix(path, broken, right)))
     return fixes
 
 
-def _config(tree: SourceTree, identity: str) -> HarborTask:
+def _harbor_config(tree: SourceTree, identity: str) -> HarborTask:
     return HarborTask(
         task=PackageTable(name=f"assay/{identity}", description=f"Repair {tree.name}", keywords=("python", "repair")),
         agent=HarborAgentTable(timeout_sec=TIMEOUT_S),
@@ -181,16 +180,18 @@ def _config(tree: SourceTree, identity: str) -> HarborTask:
     )
 
 
-def check_of(tree: SourceTree, one: Candidate, outcome: Outcome, cases: Mapping[str, tuple[str, ...]]) -> CheckTable:
-    """The check that judges the task: the failing tests must pass, those that pass must go on passing.
+def build_check(
+    tree: SourceTree, one: TaskCandidate, outcome: GateOutcome, cases: Mapping[str, tuple[str, ...]]
+) -> CheckTable:
+    """Builds the check that judges the task: failing tests must pass, passing tests must continue to pass.
 
-    Where some failing tests are judged apart, those alone are `expected`: the grade of the verdict is theirs. The other
-    ones are among `also`, and must pass as well.
+    If some failing tests are judged apart, only those are `expected`, and they set the verdict's grade. The other
+    failing tests are in `also`, and must pass as well.
 
     Args:
-        tree: Where the tests are from.
-        one: The candidate; its own cases, where it has any, go before `cases`.
-        outcome: Which tests fail and pass with it.
+        tree: Tree that contains the tests.
+        one: The candidate; its own cases, if it has any, take precedence over `cases`.
+        outcome: Its failing and passing tests.
         cases: Test to its cases, in the unbroken tree.
     """
     cases = one.cases or cases
@@ -210,33 +211,33 @@ def check_of(tree: SourceTree, one: Candidate, outcome: Outcome, cases: Mapping[
     )
 
 
-def _assay(shared: Shared, parts: TaskParts) -> AssayTable:
+def _assay_table(shared: SharedParts, parts: TaskMaterial) -> AssayTable:
     tree = shared.tree
     return AssayTable(
         tags=("synthesised", "feature" if parts.candidate.kind == "feature" else "bug"),
-        source=f"{_named(tree, parts.candidate)} ({tree.kind})",
+        source=f"{_package_name(tree, parts.candidate)} ({tree.kind})",
         environment=WorkspaceTable(
-            requirements=shared.requirements, masked_packages=shared.masked, masks=masks_of(tree)
+            requirements=shared.requirements, masked_packages=shared.masked, masks=package_masks(tree)
         ),
-        checks=(check_of(tree, parts.candidate, parts.outcome, shared.cases),),
+        checks=(build_check(tree, parts.candidate, parts.outcome, shared.cases),),
         provenance={"made_by": "assay synth repository", "source_digest": tree.digest},
     )
 
 
-def masks_of(tree: SourceTree) -> tuple[str, ...]:
+def package_masks(tree: SourceTree) -> tuple[str, ...]:
     """Returns the places in a sandbox where the host may have the package installed."""
     names = [PurePosixPath(package).name for package in tree.packages]
     return tuple(f"{folder}/{name}" for name in names for folder in _INSTALLED_AT)
 
 
-def _named(tree: SourceTree, one: Candidate) -> str:
-    """The package, with the version where it is known: a commit is of an older one than the tree."""
-    return tree.name if one.kind == "commit" else f"{tree.name} {tree.version}".strip()
+def _package_name(tree: SourceTree, one: TaskCandidate) -> str:
+    """Returns the package's name and version; without the version for a commit, which is older than the tree."""
+    return tree.name if one.kind == "commit" else tree.title
 
 
-def instruction(tree: SourceTree, parts: TaskParts) -> str:
-    """What is observed to be wrong, from the failing tests that are shown; never where or why."""
-    name = _named(tree, parts.candidate)
+def write_instruction(tree: SourceTree, parts: TaskMaterial) -> str:
+    """Returns the instruction: the visible failures, without their place or cause."""
+    name = _package_name(tree, parts.candidate)
     shown = sorted(parts.outcome.shown.items())[:5]
     files = sorted({test.partition("::")[0] for test in parts.outcome.shown})
     if parts.candidate.kind == "feature":
@@ -251,7 +252,7 @@ def instruction(tree: SourceTree, parts: TaskParts) -> str:
         )
     else:
         opening = f"The source of {name} is in `/workspace`. Something in it is wrong: tests fail that should pass."
-    failures = "\n\n".join(f"    {test}\n{_quoted(result)}" for test, result in shown)
+    failures = "\n\n".join(f"    {test}\n{_quote_failure(result)}" for test, result in shown)
     more = len(parts.outcome.shown) - len(shown)
     count = f"\n\n{more} more tests of these files fail, too." if more > 0 else ""
     return f"""{opening}
@@ -269,8 +270,8 @@ what works now must go on working. Changes to test files count for nothing.
 """
 
 
-def _quoted(result: RunOutcome) -> str:
-    text = plain(f"{result.type}: {result.message}" if result.message else result.type)
-    kept = [line.rstrip()[:160] for line in text.replace("\t", " ").splitlines() if line.strip()][:8]
-    clean = ["".join(c if c.isprintable() else "?" for c in line) for line in kept]
+def _quote_failure(result: RunOutcome) -> str:
+    text = normalise_message(f"{result.type}: {result.message}" if result.message else result.type)
+    lines = [line.rstrip()[:160] for line in text.replace("\t", " ").splitlines() if line.strip()][:8]
+    clean = ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
     return "\n".join(f"        {line}" for line in clean)

@@ -1,4 +1,4 @@
-"""Gets the source tree that tasks are made from, wherever it is, as plain files in memory.
+"""Reads the source tree that tasks are made from into memory, from a folder, an archive or an installed package.
 
 Left out: version control, byte code, caches, build results, virtual environments, archives of the package itself,
 installed copies, installed metadata but `METADATA` (a `RECORD` names the digest of the unbroken file), links, and names
@@ -23,9 +23,7 @@ from blake3 import blake3
 
 from assay.errors import UserError
 
-from ._archive import MAX_BYTES, MAX_FILES, read_archive, safe_name
-
-__all__ = ["SourceTree", "is_test_file", "keep", "load_source", "read_tree"]
+from ._archive import MAX_BYTES, MAX_FILES, read_archive, require_safe_name
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip", ".whl")
 _LEFT_OUT = {
@@ -51,17 +49,17 @@ class SourceTree(NamedTuple):
     """`installed`, `wheel`, `sdist`, `folder` or `git`."""
     files: dict[str, bytes]
     roots: tuple[str, ...]
-    """Folders (`.` or `src`) that go onto `sys.path`."""
+    """Folders (`.` or `src`) for `sys.path`."""
     packages: tuple[str, ...]
     """Top-level packages and modules, as paths."""
     repository: Path | None = None
     """The git repository on the host."""
     requirements: tuple[str, ...] = ()
-    """Pins of what is installed beside it and it requires."""
+    """Pinned versions of its installed requirements."""
 
     @property
     def digest(self) -> str:
-        """Content address over names and bytes."""
+        """Returns the content address of names and bytes."""
         hasher = blake3()
         for path in sorted(self.files):
             hasher.update(f"{path}\0{len(self.files[path])}\0".encode())
@@ -69,13 +67,18 @@ class SourceTree(NamedTuple):
         return f"blake3:{hasher.hexdigest()}"
 
     @property
+    def title(self) -> str:
+        """Returns name and version, as in `num2words 0.5.13`."""
+        return f"{self.name} {self.version}".strip()
+
+    @property
     def tests(self) -> tuple[str, ...]:
-        """The test files, sorted."""
+        """Returns the sorted test files."""
         return tuple(sorted(p for p in self.files if is_test_file(p)))
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The program's own files, sorted: Python files of its packages that are no tests."""
+        """Returns the sorted program files: Python files of its packages, without tests."""
         return tuple(sorted(p for p in self.files if self._is_module(p)))
 
     def _is_module(self, path: str) -> bool:
@@ -86,20 +89,20 @@ class SourceTree(NamedTuple):
 
     @property
     def import_names(self) -> tuple[str, ...]:
-        """What the top-level packages are imported as."""
+        """Returns the import names of the top-level packages."""
         return tuple(PurePosixPath(p).stem for p in self.packages)
 
 
 def is_test_file(path: str) -> bool:
-    """Whether pytest would look for tests in it."""
+    """Returns True if pytest would collect tests from the file."""
     return any(fnmatch(PurePosixPath(path).name, pattern) for pattern in _TEST_PATTERNS)
 
 
 def load_source(source: str) -> SourceTree:
-    """Finds and reads what a user named.
+    """Finds and reads a package with tests.
 
     Raises:
-        UserError: There is no such thing, it is unsafe to read, or it holds no Python package or no tests.
+        UserError: The source does not exist, is unsafe to read, or contains no Python package or no tests.
     """
     tree = read_tree(source)
     if not tree.tests:
@@ -115,10 +118,10 @@ def read_tree(source: str, *, installed: bool = True) -> SourceTree:
 
     Args:
         source: A folder, an archive, or an installed package's name.
-        installed: Whether a name that is no path may be that of an installed package.
+        installed: Also look for an installed package of that name.
 
     Raises:
-        UserError: There is no such thing, it is unsafe to read, or it holds no Python package.
+        UserError: The source does not exist, is unsafe to read, or contains no Python package.
     """
     path = Path(source)
     if path.is_dir():
@@ -140,10 +143,10 @@ def _from_folder(folder: Path) -> SourceTree:
     root, total = folder.resolve(), 0
     files: dict[str, bytes] = {}
     for at, folders, names in os.walk(root):
-        folders[:] = sorted(f for f in folders if not _left_out(f) and not (Path(at) / f).is_symlink())
+        folders[:] = sorted(f for f in folders if not _is_left_out(f) and not (Path(at) / f).is_symlink())
         for name in sorted(names):
             path = Path(at) / name
-            if _left_out(name) or path.is_symlink() or not path.is_file():
+            if _is_left_out(name) or path.is_symlink() or not path.is_file():
                 continue
             total += path.stat().st_size
             if total > MAX_BYTES or len(files) >= MAX_FILES:
@@ -152,21 +155,21 @@ def _from_folder(folder: Path) -> SourceTree:
                 )
             files[path.relative_to(root).as_posix()] = path.read_bytes()
     git = (root / ".git").exists()
-    name, version = _named(files, root.name)
-    return _tree(name, version, "git" if git else "folder", files)._replace(repository=root if git else None)
+    name, version = _find_name_and_version(files, root.name)
+    return _build_tree(name, version, "git" if git else "folder", files)._replace(repository=root if git else None)
 
 
 def _from_archive(path: Path) -> SourceTree:
     files = read_archive(path)
     if path.suffix == ".whl":
-        name, version = _named(files, path.name)
-        return _tree(name, version, "wheel", files)
+        name, version = _find_name_and_version(files, path.name)
+        return _build_tree(name, version, "wheel", files)
     tops = {name.partition("/")[0] for name in files}
     if len(tops) == 1 and all("/" in name for name in files):
         (top,) = tops
         files = {name[len(top) + 1 :]: data for name, data in files.items()}
-    name, version = _named(files, next(iter(tops)))
-    return _tree(name, version, "sdist", files)
+    name, version = _find_name_and_version(files, next(iter(tops)))
+    return _build_tree(name, version, "sdist", files)
 
 
 def _from_installed(name: str) -> SourceTree:
@@ -187,8 +190,8 @@ def _from_installed(name: str) -> SourceTree:
                 raise UserError(
                     f"{name} is installed as more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: name its sdist"
                 )
-            files[safe_name(entry.as_posix(), name)] = path.read_bytes()
-    tree = _tree(found.metadata["Name"], found.version, "installed", files)
+            files[require_safe_name(entry.as_posix(), name)] = path.read_bytes()
+    tree = _build_tree(found.metadata["Name"], found.version, "installed", files)
     return tree._replace(requirements=_installed_requirements(found))
 
 
@@ -206,16 +209,16 @@ def _installed_requirements(found: metadata.Distribution) -> tuple[str, ...]:
     return tuple(f"{name}=={version}" for name, version in sorted(pins.items()))
 
 
-def _named(files: dict[str, bytes], fallback: str) -> tuple[str, str]:
-    """Name and version as the metadata or the project's own files declare them, else from the file or folder."""
-    for name, version in _declared(files):
+def _find_name_and_version(files: dict[str, bytes], fallback: str) -> tuple[str, str]:
+    """Returns name and version from the metadata or the project's files, else from the file or folder name."""
+    for name, version in _declared_names(files):
         if _NAME.fullmatch(name):
             return name, version if _VERSION.fullmatch(version) else ""
     match = re.match(r"(?P<name>[A-Za-z0-9._-]+?)-(?P<version>[0-9][A-Za-z0-9.+!]*)", fallback)
     return (match["name"], match["version"]) if match else (re.sub(r"[^A-Za-z0-9._-]", "-", fallback) or "code", "")
 
 
-def _declared(files: dict[str, bytes]) -> Iterator[tuple[str, str]]:
+def _declared_names(files: dict[str, bytes]) -> Iterator[tuple[str, str]]:
     for path in sorted(files):
         if path == "PKG-INFO" or path.endswith(".dist-info/METADATA"):
             headers = HeaderParser().parsestr(files[path][:65536].decode(errors="replace"))
@@ -233,41 +236,41 @@ def _declared(files: dict[str, bytes]) -> Iterator[tuple[str, str]]:
         yield read.get("metadata", "name", fallback=""), read.get("metadata", "version", fallback="")
 
 
-def _tree(name: str, version: str, kind: str, files: dict[str, bytes]) -> SourceTree:
-    kept = keep(files, name)
-    roots, packages = _packages(kept)
-    return SourceTree(name, version, kind, kept, roots, packages)
+def _build_tree(name: str, version: str, kind: str, files: dict[str, bytes]) -> SourceTree:
+    sources = select_source_files(files, name)
+    roots, packages = _find_packages(sources)
+    return SourceTree(name, version, kind, sources, roots, packages)
 
 
-def keep(files: dict[str, bytes], name: str) -> dict[str, bytes]:
-    """The files that belong to the source tree of a package of that name."""
+def select_source_files(files: dict[str, bytes], name: str) -> dict[str, bytes]:
+    """Returns the files that belong to the source tree of a package of that name."""
     environments = {path.rpartition("/")[0] + "/" for path in files if path.endswith("/pyvenv.cfg")}
     own = "[-_.]+".join(re.escape(part) for part in re.split(r"[-_.]+", name))
     packed = re.compile(own + r"[-_]v?[0-9][^/]*", re.IGNORECASE)
     return {
         path: data
         for path, data in files.items()
-        if _kept(path)
+        if _is_source_path(path)
         and not any(path.startswith(folder) for folder in environments)
         and not (path.endswith(_PACKED) and packed.fullmatch(path.rpartition("/")[2]))
     }
 
 
-def _kept(path: str) -> bool:
+def _is_source_path(path: str) -> bool:
     if not path.isprintable():
         return False
     parts = path.split("/")
     if any(part.endswith((".dist-info", ".data")) for part in parts[:-1]):
         return parts[-1] == "METADATA"
-    return parts[0] not in _LEFT_OUT_AT_TOP and not any(_left_out(part) for part in parts)
+    return parts[0] not in _LEFT_OUT_AT_TOP and not any(_is_left_out(part) for part in parts)
 
 
-def _left_out(name: str) -> bool:
+def _is_left_out(name: str) -> bool:
     return name in _LEFT_OUT or any(fnmatch(name, pattern) for pattern in _LEFT_OUT_PATTERNS)
 
 
-def _packages(files: dict[str, bytes]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The import roots and what stands in them."""
+def _find_packages(files: dict[str, bytes]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the import roots and the packages in them."""
     found: dict[str, list[str]] = {}
     for root in ("src", "lib", "."):
         prefix = "" if root == "." else root + "/"

@@ -1,4 +1,4 @@
-"""Configurations of tasks that are made from the calls that a package's tests make."""
+"""Configurations of tasks made from the calls in a package's tests."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import msgspec
 from assay.errors import UserError
 
 from .config import SynthesisConfig
-
-__all__ = ["CallTasksConfig", "ProgramTasksConfig", "QuestionKind", "QuestionTasksConfig"]
 
 QuestionKind = Literal["return", "variable"]
 
@@ -39,7 +37,7 @@ class CallTasksConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def measuring(self) -> SynthesisConfig:
-        """How the package's tests are measured."""
+        """Returns the configuration for measuring the package's tests."""
         return SynthesisConfig(
             source=self.source,
             out=self.out,
@@ -53,7 +51,7 @@ class CallTasksConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class ProgramTasksConfig(CallTasksConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which functions are to be written as programs in another language, and how a task is proven."""
+    """Configuration of tasks to write functions as programs in another language."""
 
     language: str = "node"
     """The language: `c`, `node`, `perl`, `python`, or a TOML file that describes one."""
@@ -71,7 +69,7 @@ class ProgramTasksConfig(CallTasksConfig, frozen=True, forbid_unknown_fields=Tru
 
 
 class QuestionTasksConfig(CallTasksConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which questions are asked of recorded calls."""
+    """Configuration of questions about recorded calls."""
 
     kinds: tuple[QuestionKind, ...] = ("return", "variable")
     """`return`: the value that a call returns; `variable`: a local variable's value after a line ran for the k-th

@@ -8,13 +8,11 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["Kind", "SynthesisConfig"]
-
 Kind = Literal["operator", "feature", "combination", "commit"]
 
 
 class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What to make tasks from, how many, and what a task must stand to be kept."""
+    """Source, number and acceptance criteria of the tasks to make."""
 
     source: str
     """An installed package's name, a wheel, an sdist, a folder, or a git repository's folder."""
@@ -52,7 +50,7 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     separation_mutants: int = 20
     """Mutants of the reference on which a test must end in the same way, judged apart and in one process."""
     separation_calls: bool = False
-    """Where splicing carries no hidden test, try to judge by calls on fresh inputs; takes minutes a candidate."""
+    """If splicing carries no hidden test, try to judge by calls on fresh inputs; takes minutes for each candidate."""
     releases: tuple[str, ...] = ()
     """Other releases of the package (sdists, wheels or folders): fresh inputs that a release which passes a task's
     tests answers otherwise than the reference are not compared. For `separation_calls` alone."""
@@ -77,5 +75,5 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def candidate_limit(self) -> int:
-        """How many candidates are tried at most."""
+        """Returns the maximum number of candidates."""
         return self.candidates or 40 * self.count

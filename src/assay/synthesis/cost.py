@@ -1,40 +1,24 @@
 """Measures the CPU time of making tasks, and the yield: kept tasks a CPU minute.
 
-A measurement differs from run to run, so it is kept in `synthesis-cost.json`, apart from `manifest.json` and from the
-task folders, which are the same each time. Counted are this process and all that it has reaped: read a meter when the
-backend is closed, because sandboxes belong to a launcher that is reaped then.
+A measurement differs from run to run, so it is written to `synthesis-cost.json`, apart from `manifest.json` and from
+the task folders, which are the same each time. Counted are this process and all children that it has reaped: read the
+meter after closing the backend, because sandboxes belong to a launcher that is reaped then.
 """
 
 from __future__ import annotations
 
 import resource
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
-__all__ = ["COST_FILE", "CandidateCounts", "CostMeter", "SynthesisCost", "write_cost"]
+if TYPE_CHECKING:
+    from .program_tasks import ProgramReport
+    from .question_tasks import QuestionReport
+    from .report import SynthesisReport
 
 COST_FILE = "synthesis-cost.json"
-
-
-class CandidateCounts(Protocol):
-    """As much of a report as a yield needs."""
-
-    @property
-    def candidates(self) -> int:
-        """Candidates that were tried."""
-        ...
-
-    @property
-    def kept(self) -> int:
-        """Those that became tasks."""
-        ...
-
-    @property
-    def not_separate(self) -> int:
-        """Those dropped for want of a separate test."""
-        ...
 
 
 class SynthesisCost(msgspec.Struct, frozen=True):
@@ -43,7 +27,7 @@ class SynthesisCost(msgspec.Struct, frozen=True):
     candidates: int
     kept: int
     not_separate: int
-    """Candidates dropped for want of a separate test."""
+    """Candidates dropped because no test could be judged apart."""
     cpu_s: float
     """User and system time of this run, children included."""
     kept_per_cpu_minute: float | None
@@ -52,7 +36,7 @@ class SynthesisCost(msgspec.Struct, frozen=True):
     """Candidates whose outcome is an earlier run's."""
 
     def sentence(self) -> str:
-        """Returns it in one line for people."""
+        """Returns a one-line summary."""
         rate = self.kept_per_cpu_minute
         shown = f"{rate:.2f} kept tasks a CPU minute" if rate is not None else f"{self.from_journal} judged before"
         return (
@@ -62,17 +46,17 @@ class SynthesisCost(msgspec.Struct, frozen=True):
 
 
 class CostMeter:
-    """Counts CPU time from its making on."""
+    """Counts CPU time from its creation."""
 
     def __init__(self) -> None:
         self._before = _cpu_seconds()
 
-    def measure(self, report: CandidateCounts, from_journal: int = 0) -> SynthesisCost:
+    def measure(self, report: SynthesisReport | ProgramReport | QuestionReport, from_journal: int = 0) -> SynthesisCost:
         """Returns the yield of the run that gave a report.
 
         Args:
-            report: What came of the run.
-            from_journal: How many candidates were judged by an earlier run.
+            report: Report of the run.
+            from_journal: Number of candidates judged by an earlier run.
         """
         cpu_s = max(_cpu_seconds() - self._before, 1e-3)
         return SynthesisCost(

@@ -1,8 +1,8 @@
-"""Makes questions about the execution of recorded calls: what a call returns, or what a local variable was.
+"""Makes questions about the execution of recorded calls: the result of a call, or the value of a local variable.
 
 The calls are those of the package's own tests; they are run again under a tracer in a sandbox, twice with different
-hash seeds, and only what comes out the same is asked. The answer is in the task's folder alone and is compared as data
-by the check `answer`. Not asked: answers that one can guess (None, True, False, 0, empty values, an argument sent
+hash seeds, and only reproducible values are asked. The answer is only in the task's folder and is compared as data
+by the check `answer`. Not asked: answers that can be guessed (None, True, False, 0, empty values, an argument sent
 back), and calls whose source, as far as names tell, cannot be shown whole.
 """
 
@@ -39,14 +39,12 @@ from assay.verify.calls import (
 )
 from assay.verify.sanitise import opened
 
-from ._laboratory import WORKSPACE
-from ._manifest import remove_older, write_manifest
+from ._laboratory import WORKSPACE, import_paths
+from ._manifest import remove_stale_tasks, write_manifest
 from ._opening import OpenedSource, Progress, open_source
 from ._plain_calls import PlainFunction, find_plain_functions
-from ._question_folder import Question, call_text, draft_question
+from ._question_folder import ExecutionQuestion, draft_question, format_call
 from .call_tasks_config import QuestionTasksConfig
-
-__all__ = ["QuestionEntry", "QuestionReport", "synthesise_questions"]
 
 MAX_TRACED = 8
 """Calls of one function that are traced."""
@@ -84,13 +82,13 @@ class QuestionReport(msgspec.Struct, frozen=True):
     asked: dict[str, int]
     """Kind to the number of tasks."""
     dropped: dict[str, int]
-    """Why candidates were not asked."""
+    """Reason for dropping candidates to their number."""
     tasks: tuple[QuestionEntry, ...]
     not_separate: int = 0
 
 
-class _Traced(NamedTuple):
-    """One call of a function and what was seen of it, twice."""
+class _CallTraces(NamedTuple):
+    """Two traces of one call of a function."""
 
     function: PlainFunction
     call: CallProgram
@@ -123,12 +121,11 @@ async def synthesise_questions(
         return await asyncio.to_thread(_write, source, config, listed, traced)
 
 
-async def _trace(source: OpenedSource, listed: Sequence[PlainFunction]) -> list[_Traced]:
+async def _trace(source: OpenedSource, listed: Sequence[PlainFunction]) -> list[_CallTraces]:
     chosen = [(one, call) for one in listed for call in one.calls[:MAX_TRACED]]
-    inputs = [(number, call, _target(one)) for number, (one, call) in enumerate(chosen)]
-    roots = tuple(f"{WORKSPACE}/{root}".removesuffix("/.") for root in source.tree.roots)
+    inputs = [(number, call, _trace_target(one)) for number, (one, call) in enumerate(chosen)]
     imports = tuple(dict.fromkeys((*source.tree.import_names, *[one.module for one in listed])))
-    request = CallRequest((), imports, roots, endless=40)
+    request = CallRequest((), imports, import_paths(source.tree), endless=40)
     laboratory = source.laboratory
     runs = []
     async with opened(laboratory.backend, calls_spec(laboratory.spec), laboratory.state) as workspace:
@@ -136,10 +133,10 @@ async def _trace(source: OpenedSource, listed: Sequence[PlainFunction]) -> list[
             runs.append(await trace_calls(workspace, inputs, request, hash_seed=seed))
     first, second = runs
     both = [n for n in range(len(chosen)) if n in first and n in second]
-    return [_Traced(*chosen[n], first[n], second[n]) for n in both]
+    return [_CallTraces(*chosen[n], first[n], second[n]) for n in both]
 
 
-def _target(one: PlainFunction) -> dict[str, Any]:
+def _trace_target(one: PlainFunction) -> dict[str, Any]:
     node = one.node
     lines = {} if _is_suspended(node) else {str(line): names for line, names in assigning_lines(node)}
     first = sorted({node.lineno, *[decorator.lineno for decorator in node.decorator_list]})
@@ -157,12 +154,12 @@ def assigning_lines(node: ast.FunctionDef) -> Iterator[tuple[int, list[str]]]:
     for inner in statements:
         if not isinstance(inner, ast.Assign | ast.AugAssign) or isinstance(inner.value, ast.Constant | ast.Name):
             continue
-        alone = inner.lineno == inner.end_lineno and shared[inner.lineno] == 1
+        is_alone = inner.lineno == inner.end_lineno and shared[inner.lineno] == 1
         plain = not any(isinstance(part, COMPREHENSIONS) for part in ast.walk(inner.value))
         targets = inner.targets if isinstance(inner, ast.Assign) else [inner.target]
         walked = [part for target in targets for part in ast.walk(target)]
         names = [part.id for part in walked if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
-        if alone and plain and names and not _is_in_inner_function(node, inner):
+        if is_alone and plain and names and not _is_in_inner_function(node, inner):
             yield inner.lineno, names
 
 
@@ -174,63 +171,65 @@ def _is_in_inner_function(node: ast.FunctionDef, statement: ast.stmt) -> bool:
     )
 
 
-class _Asker:
-    """Turns traced calls into questions and counts why others are not asked."""
+class _QuestionBuilder:
+    """Turns traced calls into questions and counts dropped candidates by reason."""
 
     def __init__(self, source: OpenedSource, config: QuestionTasksConfig) -> None:
         self._source, self._config = source, config
         self.dropped: Counter[str] = Counter()
         self.candidates = 0
 
-    def questions_of(self, traced: Sequence[_Traced], rng: random.Random) -> list[Question]:
+    def questions_of(self, traced: Sequence[_CallTraces], rng: random.Random) -> list[ExecutionQuestion]:
         """Returns at most `per_function` questions of one function, of different calls where there are enough."""
-        found = [one for call in traced for one in self._ask(call)]
-        rng.shuffle(found)
-        asked: list[Question] = []
-        while found and len(asked) < self._config.per_function:
-            best = min(found, key=lambda one: (_shared(one.call, "call", asked), _shared(one.kind, "kind", asked)))
+        excerpts = [one for call in traced for one in self._ask(call)]
+        rng.shuffle(excerpts)
+        asked: list[ExecutionQuestion] = []
+        while excerpts and len(asked) < self._config.per_function:
+            best = min(
+                excerpts, key=lambda one: (_count_equal(one.call, "call", asked), _count_equal(one.kind, "kind", asked))
+            )
             asked.append(best)
-            found = [one for one in found if (one.call, one.kind) != (best.call, best.kind)]
+            excerpts = [one for one in excerpts if (one.call, one.kind) != (best.call, best.kind)]
         return asked
 
-    def _ask(self, traced: _Traced) -> Iterator[Question]:
-        call = call_text(traced.function.name, traced.call)
+    def _ask(self, traced: _CallTraces) -> Iterator[ExecutionQuestion]:
+        call = format_call(traced.function.name, traced.call)
         if len(call) > MAX_TEXT:
-            self._drop("the call is too long")
+            self._count_dropped("the call is too long")
             return
         excerpts = self._excerpts(traced.first)
         if isinstance(excerpts, str):
-            self._drop(excerpts)
+            self._count_dropped(excerpts)
             return
-        for place, answer in self._answers(traced):
+        for location, answer in self._answers(traced):
             self.candidates += 1
-            problem = self._objection(answer, traced)
+            problem = self._find_objection(answer, traced)
             if problem:
                 self.dropped[problem] += 1
                 continue
-            kind = "variable" if place else "return"
-            yield Question(traced.function, call, kind, place, write_json_answer(answer), excerpts)
+            kind = "variable" if location else "return"
+            yield ExecutionQuestion(traced.function, call, kind, location, write_json_answer(answer), excerpts)
 
-    def _drop(self, reason: str) -> None:
+    def _count_dropped(self, reason: str) -> None:
         self.candidates += 1
         self.dropped[reason] += 1
 
-    def _answers(self, traced: _Traced) -> Iterator[tuple[tuple[int, int, str] | None, Answer]]:
+    def _answers(self, traced: _CallTraces) -> Iterator[tuple[tuple[int, int, str] | None, Answer]]:
         """Yields line, count and variable (None: the call itself) with the answer, where both runs agree."""
         if "return" in self._config.kinds:
             one, two = (json_answer(run.answer, traced.call) for run in (traced.first, traced.second))
             if one is not None and two is not None and one != NO_FORM and same_answer(one, two):
                 yield None, one
             else:
-                self._drop("the answer has no JSON form, changes arguments or differs from run to run")
-        seen = {(v.line, v.times, v.name): v.tree for v in traced.second.variables}
+                self._count_dropped("the answer has no JSON form, changes arguments or differs from run to run")
+        repeated = {(v.line, v.times, v.name): v.tree for v in traced.second.variables}
         for value in traced.first.variables if "variable" in self._config.kinds else ():
-            place = (value.line, value.times, value.name)
-            answers = [_json_form(tree) for tree in (value.tree, seen.get(place))]
+            location = (value.line, value.times, value.name)
+            answers = [_json_form(tree) for tree in (value.tree, repeated.get(location))]
             if None not in answers and same_answer(answers[0] or "", answers[1] or ""):
-                yield place, answers[0] or ""
+                yield location, answers[0] or ""
 
-    def _objection(self, answer: Answer, traced: _Traced) -> str:
+    def _find_objection(self, answer: Answer, traced: _CallTraces) -> str:
         text = write_json_answer(answer)
         if len(text) > MAX_TEXT:
             return "the answer is too long"
@@ -243,25 +242,25 @@ class _Asker:
         return "" if read is not None and same_answer(answer, read) else "the answer is not the same read back"
 
     def _excerpts(self, traced: TracedCall) -> dict[str, Excerpt] | str:
-        """Returns what is shown of each file, or why nothing is."""
+        """Returns the excerpt of each file, or the reason that the source cannot be shown."""
         ran: dict[str, set[int]] = {}
         for file, line in traced.ran:
             ran.setdefault(file.removeprefix(f"{WORKSPACE}/"), set()).add(line)
         try:
-            found = {
+            excerpts = {
                 path: excerpt_module(self._source.tree.files[path].decode(), lines)
                 for path, lines in sorted(ran.items())
             }
         except (KeyError, SourceError, UnicodeDecodeError):
             return "the source that ran is no text of the package"
-        if sum(len(one.lines) for one in found.values()) > self._config.source_lines:
+        if sum(len(one.lines) for one in excerpts.values()) > self._config.source_lines:
             return "the source that ran is too long"
-        if missing_names(found, self._source.tree.import_names):
+        if missing_names(excerpts, self._source.tree.import_names):
             return "the source that ran cannot be shown whole"
-        return found
+        return excerpts
 
 
-def _shared(value: str, field: str, asked: Sequence[Question]) -> int:
+def _count_equal(value: str, field: str, asked: Sequence[ExecutionQuestion]) -> int:
     return sum(getattr(one, field) == value for one in asked)
 
 
@@ -279,33 +278,33 @@ def _json_form(tree: Any) -> Answer | None:
 
 
 def _write(
-    source: OpenedSource, config: QuestionTasksConfig, listed: Sequence[PlainFunction], traced: Sequence[_Traced]
+    source: OpenedSource, config: QuestionTasksConfig, listed: Sequence[PlainFunction], traced: Sequence[_CallTraces]
 ) -> QuestionReport:
-    out, asker = Path(config.out), _Asker(source, config)
+    out, builder = Path(config.out), _QuestionBuilder(source, config)
     out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(f"{config.seed} asked")
     questions = []
     for one in listed:
-        mine = [call for call in traced if call.function is one]
-        questions += list(enumerate(asker.questions_of(mine, rng), 1))
+        own = [call for call in traced if call.function is one]
+        questions += list(enumerate(builder.questions_of(own, rng), 1))
     chosen = {question.identity(source.tree, number): question for number, question in questions}
     kept = dict(list(chosen.items())[: config.count])
-    remove_older(out, set(kept))
+    remove_stale_tasks(out, set(kept))
     entries = []
     for identity, question in kept.items():
         task = write_task(out / identity, draft_question(source, question, identity), replace=True).task
-        shown = sum(len(one.lines) for one in question.excerpts.values())
-        entries.append(QuestionEntry(identity, task.digest, question.function.key, question.kind, shown))
+        lines = sum(len(one.lines) for one in question.excerpts.values())
+        entries.append(QuestionEntry(identity, task.digest, question.function.key, question.kind, lines))
     report = QuestionReport(
-        source=f"{source.tree.name} {source.tree.version}".strip(),
+        source=source.tree.title,
         source_digest=source.tree.digest,
         seed=config.seed,
-        candidates=asker.candidates,
+        candidates=builder.candidates,
         kept=len(entries),
         functions=len(listed),
         calls=len(traced),
         asked=dict(sorted(Counter(entry.kind for entry in entries).items())),
-        dropped=dict(sorted(asker.dropped.items())),
+        dropped=dict(sorted(builder.dropped.items())),
         tasks=tuple(entries),
     )
     write_manifest(out, report)

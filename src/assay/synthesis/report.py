@@ -1,4 +1,4 @@
-"""What came of making tasks: how many candidates ended at which gate, and what each kept task is."""
+"""Report of making tasks: the number of candidates that ended at each gate, and the accepted tasks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from assay.code.source import SourceError, functions, parse
 from assay.code.spectra import CoverageRun, Line, rank, rank_of
 from assay.verify.calls import ReleaseUse, call_plans
 
-from ._candidates import Candidate
-from ._gates import GATES, Outcome
+from ._candidates import TaskCandidate
+from ._gates import GATES, GateOutcome
 from ._reference import Reference
 from ._split import Split
 from ._tree import SourceTree
-
-__all__ = ["GateRow", "ManifestEntry", "SynthesisReport", "difficulty", "gate_table", "methods_of", "releases_of"]
 
 
 class GateRow(msgspec.Struct, frozen=True):
@@ -30,7 +28,7 @@ class GateRow(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """Over all kinds."""
+        """Returns the number over all kinds."""
         return sum(self.ended.values())
 
 
@@ -45,7 +43,7 @@ class ManifestEntry(msgspec.Struct, frozen=True):
     operators: tuple[str, ...]
     functions: tuple[str, ...]
     lines: tuple[tuple[str, int], ...]
-    """Where the unbroken text was changed."""
+    """Changed lines of the unbroken text."""
     visible: tuple[str, ...]
     hidden: tuple[str, ...]
     also: tuple[str, ...]
@@ -100,7 +98,7 @@ class SynthesisReport(msgspec.Struct, frozen=True):
         return {name: dict(sorted(uses.items())) for name, uses in sorted(counts.items())}
 
     def release_sentences(self) -> tuple[str, ...]:
-        """Returns for people what other releases said of fresh inputs; nothing where no task is judged by calls."""
+        """Returns sentences about the use of other releases; empty if no task is judged by calls."""
         called = sum(task.releases is not None for task in self.tasks)
         if not called:
             return ()
@@ -112,7 +110,7 @@ class SynthesisReport(msgspec.Struct, frozen=True):
         )
 
     def markdown(self) -> str:
-        """The gate table for documents."""
+        """Returns the gate table as Markdown."""
         kinds = sorted({kind for row in self.table for kind in row.ended})
         head = f"| gate | demand | {' | '.join(kinds)} | all |\n|---|---|{'---:|' * (len(kinds) + 1)}\n"
         lines = [
@@ -122,21 +120,21 @@ class SynthesisReport(msgspec.Struct, frozen=True):
         return head + "".join(lines)
 
 
-def methods_of(outcome: Outcome) -> dict[str, int]:
+def count_methods(outcome: GateOutcome) -> dict[str, int]:
     """Returns how many cases each method of judging carries, as in `ManifestEntry.separation`."""
     tests = outcome.plan.tests if outcome.plan is not None else ()
     names = ("guard" if test.method == "splice" and not test.decides else test.method for test in tests)
     return dict(sorted(Counter(names).items()))
 
 
-def releases_of(outcome: Outcome) -> dict[str, ReleaseUse] | None:
+def release_uses(outcome: GateOutcome) -> dict[str, ReleaseUse] | None:
     """Returns the other releases of a task's call plans, as in `ManifestEntry.releases`."""
     plans = call_plans(outcome.plan)
     return {name: use for plan in plans for name, use in (plan.releases_given or {}).items()} if plans else None
 
 
-def gate_table(ended: Iterable[tuple[Candidate, Outcome]]) -> tuple[GateRow, ...]:
-    """How many candidates of each kind ended at which gate; the last row is the kept ones."""
+def gate_table(ended: Iterable[tuple[TaskCandidate, GateOutcome]]) -> tuple[GateRow, ...]:
+    """Counts candidates of each kind by the gate where they ended; the last row counts the accepted ones."""
     counts: dict[str, Counter[str]] = {}
     for one, outcome in ended:
         counts.setdefault(outcome.gate, Counter())[one.kind] += 1
@@ -145,9 +143,10 @@ def gate_table(ended: Iterable[tuple[Candidate, Outcome]]) -> tuple[GateRow, ...
 
 
 def difficulty(
-    tree: SourceTree, reference: Reference, one: Candidate, outcome: Outcome, parts: Split
+    tree: SourceTree, reference: Reference, one: TaskCandidate, outcome: GateOutcome, parts: Split
 ) -> dict[str, float]:
-    """What makes a task hard, in numbers that need no run: sizes, and how well a spectrum points at the place.
+    """Returns static difficulty measures: sizes, and the rank of the changed lines by spectrum-based fault
+    localisation.
 
     A commit has no spectrum: the reference's lines are those of another text.
     """
@@ -178,7 +177,7 @@ def difficulty(
     return found
 
 
-def _size(tree: SourceTree, one: Candidate, key: str) -> dict[str, float]:
+def _size(tree: SourceTree, one: TaskCandidate, key: str) -> dict[str, float]:
     path, _, name = key.partition("::")
     try:
         program = parse(one.base.get(path) or tree.files[path].decode())

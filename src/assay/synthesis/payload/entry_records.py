@@ -34,11 +34,11 @@ class EntryCalls:
         self.results = Shapes(package.owns_class)
 
     def note_changes(self, before: dict[Any, str], after: dict[Any, str]) -> None:
-        """Notes the parts of the arguments that differ after a call."""
+        """Records the parts of the arguments that differ after a call."""
         self.changes.update(key for key in {*before, *after} if before.get(key) != after.get(key))
 
-    def described(self) -> dict[str, Any]:
-        """Returns it as a reply holds it."""
+    def describe(self) -> dict[str, Any]:
+        """Returns the record in the format of the reply."""
         return {
             "calls": self.calls,
             "reaching": self.reaching,
@@ -46,8 +46,8 @@ class EntryCalls:
             "answers": dict(sorted(self.answers.items())),
             "changes": [[name, list(path)] for name, path in sorted(self.changes)],
             "lines": sorted(self.lines)[:MOST_LINES],
-            "arguments": self.arguments.described(),
-            "results": self.results.described(),
+            "arguments": self.arguments.describe(),
+            "results": self.results.describe(),
         }
 
 
@@ -87,7 +87,7 @@ class EntryRecorder:
         """Closes it and returns it."""
         sys.setprofile(None)
         outside, inside = (self._names(codes) for codes in self._ran)
-        uses = {name: calls.described() for name, calls in sorted(self._calls.items())}
+        uses = {name: calls.describe() for name, calls in sorted(self._calls.items())}
         return {"uses": uses, "outside": outside, "inside": inside}
 
     def _names(self, codes: set[CodeType]) -> list[list[Any]]:
@@ -106,12 +106,12 @@ class EntryRecorder:
                 return original(*args, **kwargs)
             sys.setprofile(None)
             calls = self._calls.setdefault(name, EntryCalls(self._package))
-            given = named_arguments(original.__code__, args, kwargs)
-            self._begin_call(calls, given)
-            before = self._parts(calls, given)
+            arguments = named_arguments(original.__code__, args, kwargs)
+            self._begin_call(calls, arguments)
+            before = self._parts(calls, arguments)
             self._reached = is_changed
             answer = self._call(calls, original, args, kwargs)
-            calls.note_changes(before, self._parts(calls, given))
+            calls.note_changes(before, self._parts(calls, arguments))
             if calls.calls <= MOST_RECORDED:
                 calls.results.add(answer)
             self._answered.append(answer)
@@ -120,7 +120,7 @@ class EntryRecorder:
 
         replace_body(function, hook)
 
-    def _begin_call(self, calls: EntryCalls, given: dict[str, Any]) -> None:
+    def _begin_call(self, calls: EntryCalls, arguments: dict[str, Any]) -> None:
         calls.calls += 1
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and not self._package.is_test(frame.f_code.co_filename):
@@ -128,7 +128,7 @@ class EntryRecorder:
         if frame is not None:
             calls.lines.add(frame.f_lineno)
         if calls.calls <= MOST_RECORDED:
-            for value in given.values():
+            for value in arguments.values():
                 calls.arguments.add(value)
 
     def _call(self, calls: EntryCalls, original: FunctionType, args: Any, kwargs: Any) -> Any:
@@ -153,13 +153,13 @@ class EntryRecorder:
     def _is_answer(self, value: Any) -> bool:
         return type(value) not in PLAIN and any(value is answer for answer in self._answered)
 
-    def _parts(self, calls: EntryCalls, given: dict[str, Any]) -> dict[Any, str]:
+    def _parts(self, calls: EntryCalls, arguments: dict[str, Any]) -> dict[Any, str]:
         """Returns a fingerprint of each part of the arguments that can be changed in place."""
         if calls.calls > MOST_RECORDED:
             return {}
         found: dict[Any, str] = {}
         try:
-            for name, value in given.items():
+            for name, value in arguments.items():
                 for path, part in changeable_parts(value, self._package.owns_class):
                     found[name, path] = found.get((name, path), "") + fingerprint(part)
         except TooLarge:

@@ -23,7 +23,7 @@ import forked_tests  # type: ignore[import-not-found]  # copied beside this file
 import pytest
 from entry_records import EntryRecorder  # type: ignore[import-not-found]
 from package_functions import (  # type: ignore[import-not-found]
-    FunctionPlace,
+    FunctionPath,
     Package,
     find_functions,
     is_wrapper,
@@ -67,11 +67,11 @@ class EntrySearch:
             if self._package.is_test(code.co_filename):
                 through_test = True
             elif self._package.owns(code.co_filename) and not is_wrapper(frame):
-                place = self._package.place_of(code)
-                if place is not None:
+                path = self._package.find_path(code)
+                if path is not None:
                     if through_test and outermost is not None:
                         self.problems.add(CALLBACK)
-                    outermost = place
+                    outermost = path
             frame = frame.f_back
         if outermost is None:
             self.problems.add(UNREACHED)
@@ -99,7 +99,7 @@ class TestLoop:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool:
-        """Does the work once everything is collected."""
+        """Runs the callback once everything is collected."""
         if not session.testsfailed:
             self.result = self._work(session)
         return True
@@ -173,9 +173,9 @@ class Trace:
 
     def _record(self, session: Any, entries: list[str]) -> dict[str, Any]:
         package = package_of(self._batch)
-        places = {entry: FunctionPlace(*entry.split(":")) for entry in entries}
-        kinds = {entry: kind_of_member(place) for entry, place in places.items()}
-        functions = {entry: unwrap(static_member(place)) for entry, place in places.items()}
+        paths = {entry: FunctionPath(*entry.split(":")) for entry in entries}
+        kinds = {entry: kind_of_member(path) for entry, path in paths.items()}
+        functions = {entry: unwrap(static_member(path)) for entry, path in paths.items()}
         changed = {(path, line, name) for path, name, line in self._job["changed"]}
         recorder = EntryRecorder(package, functions, changed_functions(changed))
         recorder.install()
@@ -202,8 +202,8 @@ def main(request: str, reply: str) -> None:
                 result = forked_tests.in_child(batch, wide, aside, partial(in_session, batch, job, trace.run))
             file.write(json.dumps(result) + "\n")
             file.flush()
-    for left in aside.parent.glob(aside.name + "*"):
-        os.unlink(left)  # noqa: PTH108 - a program on its own
+    for leftover in aside.parent.glob(aside.name + "*"):
+        os.unlink(leftover)  # noqa: PTH108 - a program on its own
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Answers of processes that repaired nothing: constants, echoes, values of the right type, unrepaired answers bent.
+"""False answers: constants, echoes, values of the right type, altered answers of the unrepaired function.
 
-Each answer is a function of the call. A table maps its name to it; the names are what a plan and a report show.
+Each answer is a function of the call. The table maps names, as plans and reports show them, to functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from value_shapes import CONTAINERS, PLAIN, fields_of  # type: ignore[import-not
 MOST_ITEMS = 10_000
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """One call of a function."""
 
     entry: str
@@ -28,7 +28,7 @@ class Call(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     state: dict[str, Any]
-    """What the same function remembers from call to call within one test."""
+    """State of the same function, shared by its calls within one test."""
     results: Any = ()
     """Names of the types that the reference answers."""
     changes: Any = ()
@@ -39,22 +39,22 @@ class Call(NamedTuple):
     """True where the first argument is the object or the class that the function is called on."""
 
 
-def UNCHANGED(call: Call) -> Any:
+def UNCHANGED(call: FunctionCall) -> Any:
     """Answers as the unrepaired function does."""
     return call.original(*call.args, **call.kwargs)
 
 
-def _argument(number: int, call: Call) -> Any:
+def _argument(number: int, call: FunctionCall) -> Any:
     values = [*call.args, *call.kwargs.values()]
     return values[min(number, len(values) - 1)] if values else None
 
 
-def _own_argument(call: Call) -> Any:
+def _own_argument(call: FunctionCall) -> Any:
     """Returns the first argument that is data: of a method, the one after its object."""
     return _argument(0, call._replace(args=call.args[1:]) if call.bound else call)
 
 
-def _previous_argument(call: Call) -> Any:
+def _previous_argument(call: FunctionCall) -> Any:
     """Answers with the argument of the call before this one, of whichever entry point; the first call, with its own
     argument bent. `decode(encode(x)) == x` holds for such a process, also where `encode(x) != x` is asserted."""
     own = _own_argument(call)
@@ -64,14 +64,14 @@ def _previous_argument(call: Call) -> Any:
     return answer
 
 
-def _last_sent(call: Call) -> Any:
+def _last_sent(call: FunctionCall) -> Any:
     """Answers with the last argument of the call before this one."""
     before = call.state.get("last")
     call.state["last"] = _argument(len(call.args), call)
     return before if before is not None else call.state["last"]
 
 
-def _first_answer(call: Call) -> Any:
+def _first_answer(call: FunctionCall) -> Any:
     """Answers every call as the unrepaired function answered the first one."""
     if "first" not in call.state:
         answer = UNCHANGED(call)
@@ -96,7 +96,7 @@ TYPICAL: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
-def _plausible(call: Call) -> Any:
+def _plausible(call: FunctionCall) -> Any:
     """Answers with a value of a type that the reference answers; of a class of the package, an argument of it."""
     for name in call.results:
         if name in TYPICAL:
@@ -108,7 +108,7 @@ def _plausible(call: Call) -> Any:
     return UNCHANGED(call)
 
 
-def _flipped(call: Call) -> Any:
+def _flipped(call: FunctionCall) -> Any:
     """Answers the opposite of the unrepaired function; where it raises, with True."""
     try:
         answer = UNCHANGED(call)
@@ -117,7 +117,7 @@ def _flipped(call: Call) -> Any:
     return not answer if isinstance(answer, (bool, type(None))) else answer
 
 
-def _bent(call: Call) -> Any:
+def _bent(call: FunctionCall) -> Any:
     """Answers as the unrepaired function does, every answer bent in the same way."""
     answer = UNCHANGED(call)
     return bend(list(_some(answer)) if isinstance(answer, GeneratorType) else answer)
@@ -146,12 +146,12 @@ def bend(value: Any) -> Any:
     return value
 
 
-def _emptied(call: Call) -> Any:
-    """Empties all that the reference changes in place, and answers with an empty value of the right type."""
+def _emptied(call: FunctionCall) -> Any:
+    """Clears everything that the reference changes in place, and answers with an empty value of the right type."""
     answer = _plausible(call)
-    given = named_arguments(call.original.__code__, call.args, call.kwargs)
+    arguments = named_arguments(call.original.__code__, call.args, call.kwargs)
     for name, path in call.changes:
-        holders = [given.get(name)]
+        holders = [arguments.get(name)]
         if path[:1] == ["*"]:
             holders = list(holders[0].values() if isinstance(holders[0], dict) else holders[0] or ())
         for holder in holders:
@@ -165,17 +165,17 @@ def _empty(value: Any) -> None:
         value.clear()
 
 
-def _empty_copy(call: Call) -> Any:
+def _empty_copy(call: FunctionCall) -> Any:
     """Answers with a copy of the unrepaired answer in which every container is empty."""
     answer = UNCHANGED(call)
     if type(answer) in PLAIN or isinstance(answer, GeneratorType):
         empty = (int, float, str, bytes, decimal.Decimal, fractions.Fraction, datetime.timedelta)
         return type(answer)() if type(answer) in empty else None
-    found = copy.copy(answer)
-    for name, part in fields_of(found).items() if type(found) not in CONTAINERS else ():
-        if type(part) in CONTAINERS and hasattr(found, "__dict__"):
-            found.__dict__[name] = type(part)()
-    return type(answer)() if type(answer) in CONTAINERS else found
+    emptied = copy.copy(answer)
+    for name, part in fields_of(emptied).items() if type(emptied) not in CONTAINERS else ():
+        if type(part) in CONTAINERS and hasattr(emptied, "__dict__"):
+            emptied.__dict__[name] = type(part)()
+    return type(answer)() if type(answer) in CONTAINERS else emptied
 
 
 class EqualToAll:

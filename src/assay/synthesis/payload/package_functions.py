@@ -1,4 +1,4 @@
-"""Finds the functions of a package by file and line, and replaces what they do in place.
+"""Finds the functions of a package by file and line, and replaces their code in place.
 
 A function's code object is exchanged, not the function: decorators, registries and other modules that already hold the
 function run the replacement too. Standard library alone; works on Python 3.8 and later.
@@ -26,7 +26,7 @@ def make({cells}):
 """
 
 
-class FunctionPlace(NamedTuple):
+class FunctionPath(NamedTuple):
     """Names a function of the package: the module that it is imported from, and its qualified name."""
 
     module: str
@@ -47,10 +47,10 @@ class Package:
         self._root = root.rstrip("/") + "/"
         self._paths = sorted((path.rstrip("/") + "/" for path in paths), key=len, reverse=True)
         self._names: dict[str, dict[tuple[int, str], str]] = {}
-        self._places: dict[CodeType, FunctionPlace | None] = {}
+        self._by_code: dict[CodeType, FunctionPath | None] = {}
 
     def is_test(self, path: str) -> bool:
-        """Returns True for a file below the root that is no program file of the package."""
+        """Returns True for a file below the root that is not a program file of the package."""
         return path.startswith(self._root) and path not in self._modules
 
     def owns(self, path: str) -> bool:
@@ -62,11 +62,11 @@ class Package:
         module = sys.modules.get(getattr(kind, "__module__", "") or "")
         return self.owns(getattr(module, "__file__", None) or "")
 
-    def place_of(self, code: CodeType) -> FunctionPlace | None:
-        """Returns the place that leads by import and attributes back to this very code; None where there is none."""
-        if code not in self._places:
-            self._places[code] = self._find_place(code)
-        return self._places[code]
+    def find_path(self, code: CodeType) -> FunctionPath | None:
+        """Returns the import path and attributes that lead to this code; None if it cannot be reached by name."""
+        if code not in self._by_code:
+            self._by_code[code] = self._build_path(code)
+        return self._by_code[code]
 
     def qualified_name(self, code: CodeType) -> str:
         """Returns the qualified name of code of the package; empty where its file does not define it by name."""
@@ -85,24 +85,24 @@ class Package:
                 return inner.replace("/", ".")
         return ""
 
-    def _find_place(self, code: CodeType) -> FunctionPlace | None:
+    def _build_path(self, code: CodeType) -> FunctionPath | None:
         name, module = self.qualified_name(code), self.module_name(code.co_filename)
         if not name or not module or "<locals>" in name:
             return None
-        found = FunctionPlace(module, name)
+        member = FunctionPath(module, name)
         try:
-            function = unwrap(static_member(found))
+            function = unwrap(static_member(member))
         except (ImportError, AttributeError, KeyError, ValueError):
             return None
-        return found if getattr(function, "__code__", None) is code else None
+        return member if getattr(function, "__code__", None) is code else None
 
 
-def static_member(place: FunctionPlace) -> Any:
+def static_member(path: FunctionPath) -> Any:
     """Returns what stands at a place, with no descriptor run. Raises `AttributeError` or `KeyError` where none does."""
-    found: Any = importlib.import_module(place.module)
-    for part in place.name.split("."):
-        found = found.__dict__[part] if isinstance(found, type) else getattr(found, part)
-    return found
+    member: Any = importlib.import_module(path.module)
+    for part in path.name.split("."):
+        member = member.__dict__[part] if isinstance(member, type) else getattr(member, part)
+    return member
 
 
 def unwrap(member: Any) -> Any:
@@ -123,29 +123,29 @@ def unwrap(member: Any) -> Any:
     raise ValueError("wrapped too often")
 
 
-def kind_of_member(place: FunctionPlace) -> str:
+def kind_of_member(path: FunctionPath) -> str:
     """Returns how a function is bound: `function`, `method`, `classmethod`, `staticmethod`, `property` or
     `cached_property`."""
-    member = static_member(place)
+    member = static_member(path)
     if isinstance(member, (property, classmethod, staticmethod)):
         return type(member).__name__
     if type(member).__name__ == "cached_property":
         return "cached_property"
-    return "method" if "." in place.name else "function"
+    return "method" if "." in path.name else "function"
 
 
 def is_wrapper(frame: Any) -> bool:
     """Returns True for a method of an object that stands for a function, as a dispatching decorator's does."""
     code = frame.f_code
     first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount and code.co_varnames else None
-    held = getattr(first, "__dict__", None)
-    return isinstance(held, dict) and callable(first) and bool({"orig_func", "__wrapped__"} & held.keys())
+    attributes = getattr(first, "__dict__", None)
+    return isinstance(attributes, dict) and callable(first) and bool({"orig_func", "__wrapped__"} & attributes.keys())
 
 
 def find_functions(wanted: Callable[[CodeType], bool]) -> list[FunctionType]:
     """Returns every function in memory whose code is wanted, in the order of files and lines."""
-    found = [thing for thing in gc.get_objects() if type(thing) is FunctionType and wanted(thing.__code__)]
-    return sorted(found, key=lambda f: (f.__code__.co_filename, f.__code__.co_firstlineno, f.__qualname__))
+    member = [thing for thing in gc.get_objects() if type(thing) is FunctionType and wanted(thing.__code__)]
+    return sorted(member, key=lambda f: (f.__code__.co_filename, f.__code__.co_firstlineno, f.__qualname__))
 
 
 def replace_body(function: FunctionType, hook: Callable[[FunctionType, tuple[Any, ...], dict[str, Any]], Any]) -> None:

@@ -3,7 +3,7 @@
     splice_proof.py REQUEST REPLY
 
 The tests are collected once on the unrepaired package, as the judge has it; each version of the worker's package then
-gets a forked child of the judge. A measurement for whoever makes tasks: nothing keeps the two sides apart here.
+gets a forked child of the judge. This is a measurement for making tasks: the two sides are not isolated here.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Proof:
 
     def __init__(self, batch: dict[str, Any], job: dict[str, Any], aside: Path) -> None:
         self._batch, self._job, self._aside = batch, job, aside
-        self._told: list[dict[str, Any]] = []
+        self._messages: list[dict[str, Any]] = []
         self._roots = [WORKER_TREE + path for path in batch["paths"]]
         self._descriptors = os.pipe()
         self._template: Any = None
@@ -125,24 +125,24 @@ class Proof:
         self._template = WorkerTemplate(self._job["splice"], self._roots, files)
         forked_tests.prepare(self._batch)
         sys.dont_write_bytecode = True
-        plugin = splice_plugin.SplicePlugin(self._job["splice"], self._descriptors, self._tell)
+        plugin = splice_plugin.SplicePlugin(self._job["splice"], self._descriptors, self._add_message)
         loop, recorder = TestLoop(self._run_versions), forked_tests.Recorder(self._job)
         options = forked_tests.options(self._batch, self._job)
         pytest.main([*options, *self._job["tests"]], plugins=[OnlyTests(self._job["only"]), plugin, recorder, loop])
         self._template.close()
-        unspliced = [told["text"] for told in self._told if told["kind"] == "unspliced"]
+        unspliced = [message["text"] for message in self._messages if message["kind"] == "unspliced"]
         return {"id": self._job["id"], "problems": [*recorder.problems, *unspliced], **loop.result}
 
-    def _tell(self, kind: str, **fields: Any) -> None:
-        self._told.append({"kind": kind, **fields})
+    def _add_message(self, kind: str, **fields: Any) -> None:
+        self._messages.append({"kind": kind, **fields})
 
     def _run_versions(self, session: Any) -> dict[str, Any]:
-        items = [told for told in self._told if told["kind"] == "item"]
+        items = [message for message in self._messages if message["kind"] == "item"]
         collected = [{name: item[name] for name in ("id", "marks", "parameters")} for item in items]
         found = {}
         for serial, version in enumerate(self._job["versions"]):
             with self._worker(version["write"], serial) as pipes:
-                work = partial(self._judge, session, pipes)
+                work = partial(self._run_version, session, pipes)
                 found[version["name"]] = forked_tests.in_child(self._batch, self._job, self._aside, work)
         return {"ended": "done", "collected": collected, "versions": found}
 
@@ -167,21 +167,23 @@ class Proof:
                 yield calls, answers
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def _judge(self, session: Any, pipes: tuple[str, str]) -> dict[str, Any]:
+    def _run_version(self, session: Any, pipes: tuple[str, str]) -> dict[str, Any]:
         """Runs the tests in this process, which must end afterwards."""
         writes, reads = os.open(pipes[0], os.O_WRONLY), os.open(pipes[1], os.O_RDONLY)
         for at, known in enumerate(self._descriptors):
             os.dup2((reads, writes)[at], known)
             os.set_blocking(known, False)
-        self._told.clear()
-        outcomes = run_items(session, list(session.items), _nothing, _nothing)
-        calls = {told["id"]: told["count"] for told in self._told if told["kind"] == "calls"}
-        refused = sorted({(told["id"], told["why"]) for told in self._told if told["kind"] == "refusal"})
-        texts = sorted({told["text"][:200] for told in self._told if told["kind"] == "refusal"})[:20]
+        self._messages.clear()
+        outcomes = run_items(session, list(session.items), _do_nothing, _do_nothing)
+        calls = {message["id"]: message["count"] for message in self._messages if message["kind"] == "calls"}
+        refused = sorted(
+            {(message["id"], message["why"]) for message in self._messages if message["kind"] == "refusal"}
+        )
+        texts = sorted({message["text"][:200] for message in self._messages if message["kind"] == "refusal"})[:20]
         return {"tests": outcomes, "calls": calls, "refused": refused, "texts": texts}
 
 
-def _nothing(_test: str) -> None:
+def _do_nothing(_test: str) -> None:
     pass
 
 

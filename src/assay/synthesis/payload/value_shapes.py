@@ -1,6 +1,6 @@
-"""Describes values without running their code: fingerprints that show a change, and the kinds of things they hold.
+"""Describes values without running their code: fingerprints that change with the value, and the types it contains.
 
-Nothing here calls a method of a value but those of exact builtin types. Bounded in depth and in the number of parts.
+Only methods of exact builtin types are called. Depth and number of parts are limited.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_DEPTH = 200
 
 
 class TooLarge(Exception):
-    """Raised where a value has more parts, or lies deeper, than is looked at."""
+    """The value exceeds the maximum number of parts or depth."""
 
 
 def fields_of(value: Any) -> dict[str, Any]:
@@ -39,22 +39,22 @@ def fields_of(value: Any) -> dict[str, Any]:
 
     A name that the class answers itself (a method, a property, a cached property) is left out.
     """
-    kind, found = type(value), {}
+    kind, fields = type(value), {}
     stored = inspect.getattr_static(value, "__dict__", None)
     if isinstance(stored, (dict, types.GetSetDescriptorType)):
         with contextlib.suppress(AttributeError):
-            found.update(object.__getattribute__(value, "__dict__"))
+            fields.update(object.__getattribute__(value, "__dict__"))
     for base in kind.__mro__:
         for name, member in base.__dict__.items():
             if isinstance(member, types.MemberDescriptorType) and name not in ("__dict__", "__weakref__"):
                 try:
-                    found.setdefault(name, member.__get__(value, kind))
+                    fields.setdefault(name, member.__get__(value, kind))
                 except AttributeError:
                     continue
-    return {name: part for name, part in found.items() if isinstance(name, str) and not _computed(kind, name)}
+    return {name: part for name, part in fields.items() if isinstance(name, str) and not _is_computed(kind, name)}
 
 
-def _computed(kind: type, name: str) -> bool:
+def _is_computed(kind: type, name: str) -> bool:
     member = inspect.getattr_static(kind, name, None)
     if isinstance(member, types.MemberDescriptorType):
         return False
@@ -84,7 +84,7 @@ def fingerprint(value: Any) -> str:
 
 
 def inner_parts(value: Any) -> Iterator[Any]:
-    """Yields what a container or instance holds, in an order that does not hang on addresses."""
+    """Yields the parts of a container or instance, in an order that does not depend on addresses."""
     kind = type(value)
     if kind is dict:
         for name, part in dict.items(value):
@@ -125,23 +125,23 @@ class Shapes:
         self.opaque: set[str] = set()
 
     def add(self, value: Any) -> None:
-        """Looks at a value and all that it holds."""
+        """Adds a value and all its parts."""
         self.types.add(type_name(type(value)))
-        seen: set[int] = set()
+        visited: set[int] = set()
         pending = [(0, value)]
         while pending:
             depth, part = pending.pop()
-            if type(part) in PLAIN or id(part) in seen:
+            if type(part) in PLAIN or id(part) in visited:
                 continue
-            seen.add(id(part))
-            if len(seen) > MOST_PARTS or depth > MOST_DEPTH:
+            visited.add(id(part))
+            if len(visited) > MOST_PARTS or depth > MOST_DEPTH:
                 self.opaque.add("too large")
                 return
-            if self._note(part):
+            if self._add_part(part):
                 pending += [(depth + 1, inner) for inner in inner_parts(part)]
 
-    def _note(self, part: Any) -> bool:
-        """Notes one part; True where what it holds is to be looked at."""
+    def _add_part(self, part: Any) -> bool:
+        """Adds one part; returns True if its own parts have to be added too."""
         kind = type(part)
         if kind in CONTAINERS:
             return True
@@ -166,7 +166,7 @@ class Shapes:
             self.opaque.add(type_name(kind))
         return False
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Returns all of it, sorted, as a reply holds it."""
         return {
             "types": sorted(self.types),
