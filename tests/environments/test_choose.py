@@ -4,11 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from assay.environments.workspace.trial import probe_backend
 
 from assay.environments.interface import Snapshot, Workspace, WorkspaceSpec
-from assay.environments.workspace.choose import BackendReport, choose_backend, preferred, survey
+from assay.environments.workspace.choose import BackendReport, choose_backend, choose_preferred, probe_all_backends
 from assay.environments.workspace.process import ProcessBackend
-from assay.environments.workspace.trial import try_backend
 from assay.errors import EnvironmentFailure, UserError
 from assay.records import LimitHold
 
@@ -55,7 +55,7 @@ async def test_unknown_backend_is_refused(cache: Path) -> None:
 
 
 async def test_survey_tells_of_each(nothing_installed: None, cache: Path) -> None:
-    reports = {report.name: report for report in await survey(cache)}
+    reports = {report.name: report for report in await probe_all_backends(cache)}
     assert list(reports) == ["namespaces", "bubblewrap", "podman", "docker", "process"]
     assert not reports["docker"].works
     assert "docker is not installed" in str(reports["docker"])
@@ -79,15 +79,15 @@ def test_report_reads_as_sentences() -> None:
 
 
 async def test_every_backend_that_cannot_be_used_says_what_to_do(nothing_installed: None, cache: Path) -> None:
-    reports = await survey(cache)
+    reports = await probe_all_backends(cache)
     for report in reports:
         assert report.works or report.advice or "install" in (report.reason or ""), report.name
-    assert preferred(reports) in (None, "namespaces")
+    assert choose_preferred(reports) in (None, "namespaces")
 
 
 async def test_a_backend_without_isolation_fails_the_trial_of_isolation() -> None:
     backend = ProcessBackend()
-    trial = await try_backend(backend)
+    trial = await probe_backend(backend)
     await backend.close()
     assert trial.problem is None
     assert trial.held["commands run"]
@@ -104,5 +104,5 @@ class Breaking(ProcessBackend):
 
 
 async def test_a_backend_that_cannot_open_is_a_problem_and_no_exception() -> None:
-    trial = await try_backend(Breaking())
+    trial = await probe_backend(Breaking())
     assert trial.problem == "the kernel said no"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from assay.environments.workspace._context import ignore_rules, is_ignored
-from assay.environments.workspace._layers import Layers, extract
-from assay.environments.workspace.images import BuildOptions, build_image, import_root, task_image
+from assay.environments.workspace._layers import LayerStack, extract
+from assay.environments.workspace.images import BuildOptions, build_image, build_task_image, import_root
 from assay.errors import UserError
 
 pytestmark = pytest.mark.quick
@@ -157,9 +157,9 @@ async def test_other_bases_need_a_map_and_are_noted(folder: Path, options: Build
     image = await build_image(folder, mapped)
     assert image.digest == "host-tools"
     assert "python:3.12-slim was mapped to scratch" in image.notes[0]
-    assert await task_image({"docker_image": "python:3.12-slim"}, None, mapped)
+    assert await build_task_image({"docker_image": "python:3.12-slim"}, None, mapped)
     with pytest.raises(UserError, match="leads outside the task"):
-        await task_image({"folder": "../.."}, folder, options)
+        await build_task_image({"folder": "../.."}, folder, options)
 
 
 async def test_imported_root_is_a_base(folder: Path, options: BuildOptions, tmp_path: Path) -> None:
@@ -239,6 +239,6 @@ def test_removed_and_replaced_paths_are_not_found(tmp_path: Path) -> None:
         os.setxattr(high / "b", "user.overlay.opaque", b"y")
     except OSError as exc:
         pytest.skip(f"no marks of removed files here: {exc}")
-    layers = Layers((low, high))
+    layers = LayerStack((low, high))
     assert [layers.find(name) is None for name in ("a", "a/x", "b", "b/x", "c")] == [True, True, False, True, False]
     assert layers.children("") == ["b", "c"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from assay.environments.interface import Workspace, WorkspaceSpec
-from assay.environments.workspace._limits import capacity_of, shares_of
+from assay.environments.workspace._limits import limit_shares, sandbox_capacity
 from assay.environments.workspace.namespaces import NamespacesBackend
 
 from .conftest import NOBODY
@@ -128,7 +128,7 @@ async def test_open_waits_while_the_sum_is_spent() -> None:
 )
 def test_shares_and_capacity(limit: int, sandboxes: int, share: int, capacity: int) -> None:
     counted = {"inotify_instances": limit}
-    shares = shares_of(counted, sandboxes)
-    assert (shares, capacity_of(counted, shares)) == ({"inotify_instances": share}, capacity)
+    shares = limit_shares(counted, sandboxes)
+    assert (shares, sandbox_capacity(counted, shares)) == ({"inotify_instances": share}, capacity)
     none: dict[str, Any] = {}
-    assert capacity_of(none, shares_of(none, sandboxes)) is None
+    assert sandbox_capacity(none, limit_shares(none, sandboxes)) is None

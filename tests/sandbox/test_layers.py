@@ -38,7 +38,7 @@ async def test_layers_reach_system_folders_and_stay_read_only_there(
 
 
 async def test_many_images_in_a_row(backend: NamespacesBackend, shared: Path, tier: str) -> None:
-    backend.most_kept = 2
+    backend.max_cached = 2
     sources = [layer(shared / f"{i}", {"workspace/a": f"{i}"}) for i in range(6)]
     give(shared, tier)
     images = [Image(layers=(source,), digest=source) for source in sources]

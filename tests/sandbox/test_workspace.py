@@ -147,7 +147,7 @@ async def test_a_fork_is_apart(box: Workspace) -> None:
 
 
 async def test_many_snapshots_in_a_row(box: Workspace, backend: NamespacesBackend) -> None:
-    backend.most_sealed = 3
+    backend.max_sealed_layers = 3
     for index in range(8):
         await box.exec(f"echo {index} > f{index}; rm -f f{index - 3}; mkfifo p{index}")
         snapshot = await box.snapshot()

@@ -54,7 +54,7 @@ def test_the_version_of_a_release_has_its_changed_functions_alone(tmp_path: Path
 
 def test_what_is_no_other_release_is_refused(tmp_path: Path, tree: SourceTree) -> None:
     other = write(tmp_path / "volumes-1.0", {"volumes/__init__.py": ""})
-    with pytest.raises(UserError, match="is no release of areas"):
+    with pytest.raises(UserError, match="not a release of areas"):
         load_releases((other,), tree)
     with pytest.raises(UserError, match="no file or folder"):
         load_releases(("pytest",), tree)

@@ -19,16 +19,16 @@ def doctor(as_json: JsonOption = False) -> None:
 
       assay doctor --json
     """
-    from assay.environments.workspace.choose import preferred, survey
+    from assay.environments.workspace.choose import choose_preferred, probe_all_backends
 
-    reports = asyncio.run(survey())
+    reports = asyncio.run(probe_all_backends())
     if as_json:
         emit_json({"backends": reports})
         return
     out = console()
     for report in reports:
         out.print(plain(str(report)))
-    used = preferred(reports)
+    used = choose_preferred(reports)
     out.print(
         f"A run uses {used} unless --backend names another."
         if used

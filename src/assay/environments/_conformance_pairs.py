@@ -8,16 +8,14 @@ import os
 from assay.environments.capabilities import DescribesSeparation
 from assay.environments.interface import Backend, PipedExec, Workspace, WorkspaceSpec
 
-__all__ = ["OpenedBox", "expect", "facts_tell_two_sandboxes_apart", "two_sandboxes_are_joined_by_pipes"]
 
-
-def expect(holds: object, what: str, seen: object = "") -> None:
+def expect(condition: object, claim: str, actual: object = "") -> None:
     """Raises `AssertionError` with what was seen, unless the property holds."""
-    if not holds:
-        raise AssertionError(f"{what}; seen: {seen!r}" if seen != "" else what)
+    if not condition:
+        raise AssertionError(f"{claim}; seen: {actual!r}" if actual != "" else claim)
 
 
-class OpenedBox:
+class OpenedWorkspace:
     """A workspace for a `with` block."""
 
     def __init__(self, backend: Backend, spec: WorkspaceSpec) -> None:
@@ -33,7 +31,7 @@ class OpenedBox:
 
 async def facts_tell_two_sandboxes_apart(backend: Backend, spec: WorkspaceSpec) -> None:
     """A backend that isolates describes how: complete lists, and namespaces that no other sandbox of it has."""
-    async with OpenedBox(backend, spec) as first, OpenedBox(backend, spec) as second:
+    async with OpenedWorkspace(backend, spec) as first, OpenedWorkspace(backend, spec) as second:
         if not (isinstance(first, DescribesSeparation) and isinstance(second, DescribesSeparation)):
             return
         one, two = await first.facts(), await second.facts()
@@ -47,7 +45,7 @@ async def facts_tell_two_sandboxes_apart(backend: Backend, spec: WorkspaceSpec) 
 
 async def two_sandboxes_are_joined_by_pipes(backend: Backend, spec: WorkspaceSpec) -> None:
     """What one command writes is what another, in a second sandbox, reads, both ways at once."""
-    async with OpenedBox(backend, spec) as asking, OpenedBox(backend, spec) as answering:
+    async with OpenedWorkspace(backend, spec) as asking, OpenedWorkspace(backend, spec) as answering:
         if not (isinstance(asking, PipedExec) and isinstance(answering, PipedExec)):
             return
         (there_out, there_in), (back_out, back_in) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
@@ -58,9 +56,11 @@ async def two_sandboxes_are_joined_by_pipes(backend: Backend, spec: WorkspaceSpe
             answer = answering.exec_piped(
                 ["/bin/sh", "-c", "read line; echo $line-pong; exit 7"], there_out, back_in, timeout_s=20
             )
-            asked, answered = await asyncio.gather(ask, answer)
+            request_result, answer_result = await asyncio.gather(ask, answer)
         finally:
             for fd in (there_out, there_in, back_out, back_in):
                 os.close(fd)
-        expect(asked.stderr == "ping-pong\n" and asked.stdout == "", "the answer arrives", asked)
-        expect(answered.exit_code == 7, "the exit code is that of the command", answered)
+        expect(
+            request_result.stderr == "ping-pong\n" and request_result.stdout == "", "the answer arrives", request_result
+        )
+        expect(answer_result.exit_code == 7, "the exit code is that of the command", answer_result)

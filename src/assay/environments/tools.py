@@ -78,82 +78,86 @@ class WorkspaceTools:
             return _error(f"there is no tool {name!r}; the tools are {', '.join(self._tools)}")
         kind, act = self._tools[name]
         try:
-            given = msgspec.convert(arguments, type=kind)
+            parsed = msgspec.convert(arguments, type=kind)
         except msgspec.ValidationError as exc:
             return _error(f"wrong arguments for {name}: {exc}; it takes {', '.join(kind.__struct_fields__)}")
         try:
-            return await act(given)
+            return await act(parsed)
         except (OSError, ValueError) as exc:
-            return _error(_reason(exc))
+            return _error(_describe_error(exc))
 
     async def digest(self) -> str | None:
         return await self._workspace.digest()
 
-    async def _shell(self, given: _Shell) -> Observation:
-        result = await self._workspace.exec(given.command, timeout_s=given.timeout_s, spill=self._spill)
-        return _observed(result)
+    async def _shell(self, arguments: _Shell) -> Observation:
+        result = await self._workspace.exec(arguments.command, timeout_s=arguments.timeout_s, spill=self._spill)
+        return _to_observation(result)
 
-    async def _read(self, given: _Read) -> Observation:
-        path = self._absolute(given.path)
-        lines = _lines(await self._text(path))
-        if given.start > max(len(lines), 1):
-            return _error(f"{path} has {len(lines)} lines; line {given.start} is beyond its end")
-        shown: list[str] = []
+    async def _read(self, arguments: _Read) -> Observation:
+        path = self._absolute(arguments.path)
+        lines = _split_lines(await self._read_text(path))
+        if arguments.start > max(len(lines), 1):
+            return _error(f"{path} has {len(lines)} lines; line {arguments.start} is beyond its end")
+        status: list[str] = []
         size = 0
-        for number, line in enumerate(lines[given.start - 1 : given.start - 1 + given.lines], given.start):
+        for number, line in enumerate(
+            lines[arguments.start - 1 : arguments.start - 1 + arguments.lines], arguments.start
+        ):
             text = f"{number:6}\t{line}"
             size += len(text) + 1
-            if size > _MAX_SHOWN and shown:
+            if size > _MAX_SHOWN and status:
                 break
-            shown.append(text[:_MAX_SHOWN])
-        rest = len(lines) - (given.start - 1) - len(shown)
+            status.append(text[:_MAX_SHOWN])
+        rest = len(lines) - (arguments.start - 1) - len(status)
         if rest:
-            shown.append(f"... {rest} more lines; read on with start={given.start + len(shown)}")
-        return Observation("\n".join(shown))
+            status.append(f"... {rest} more lines; read on with start={arguments.start + len(status)}")
+        return Observation("\n".join(status))
 
-    async def _edit(self, given: _Edit) -> Observation:
-        path = self._absolute(given.path)
-        if not given.old:
-            return await self._create(path, given.new)
-        text = await self._text(path)
-        count = text.count(given.old)
+    async def _edit(self, arguments: _Edit) -> Observation:
+        path = self._absolute(arguments.path)
+        if not arguments.old:
+            return await self._create(path, arguments.new)
+        text = await self._read_text(path)
+        count = text.count(arguments.old)
         if count == 0:
-            return _error(_absent(path, text, given.old))
+            return _error(_explain_absence(path, text, arguments.old))
         if count > 1:
-            places = ", ".join(str(n) for n in _line_numbers(text, given.old)[:10])
+            places = ", ".join(str(n) for n in _line_numbers(text, arguments.old)[:10])
             return _error(
                 f"the text stands {count} times in {path}, at lines {places}: nothing was changed; "
                 "give more of the lines around it, so that it is found once"
             )
-        if given.old == given.new:
+        if arguments.old == arguments.new:
             return _error(f"old and new are the same: {path} was left as it is")
-        line = _line_numbers(text, given.old)[0]
-        await self._workspace.write(path, text.replace(given.old, given.new).encode(), mode=await self._mode(path))
+        line = _line_numbers(text, arguments.old)[0]
+        await self._workspace.write(
+            path, text.replace(arguments.old, arguments.new).encode(), mode=await self._read_mode(path)
+        )
         return Observation(f"replaced the text at line {line} of {path}")
 
     async def _create(self, path: str, new: str) -> Observation:
         try:
-            held = await self._workspace.read(path, limit=_MAX_FILE)
+            content = await self._workspace.read(path, limit=_MAX_FILE)
         except FileNotFoundError:
-            held = b""
-        if held:
+            content = b""
+        if content:
             return _error(f"{path} exists and is not empty: give the old text that is to be replaced")
         await self._workspace.write(path, new.encode())
         return Observation(f"made {path}")
 
-    async def _text(self, path: str) -> str:
+    async def _read_text(self, path: str) -> str:
         data = await self._workspace.read(path, limit=_MAX_FILE)
         try:
             return data.decode()
         except UnicodeDecodeError as exc:
             raise ValueError(f"{path} is no UTF-8 text (byte {exc.start}); use shell for it") from exc
 
-    async def _mode(self, path: str) -> int:
+    async def _read_mode(self, path: str) -> int:
         """The file's permission bits, so that an edited script can still be run."""
-        near = posixpath.relpath(path, self._workspace.spec.workdir)
-        shown = await self._workspace.exec(["stat", "-L", "-c", "%a", "--", near], timeout_s=10)
-        text = shown.stdout.strip()
-        return int(text, 8) & 0o777 if shown.exit_code == 0 and text and set(text) <= set("01234567") else 0o644
+        closest = posixpath.relpath(path, self._workspace.spec.workdir)
+        status = await self._workspace.exec(["stat", "-L", "-c", "%a", "--", closest], timeout_s=10)
+        text = status.stdout.strip()
+        return int(text, 8) & 0o777 if status.exit_code == 0 and text and set(text) <= set("01234567") else 0o644
 
     def _absolute(self, path: str) -> str:
         if not path or "\0" in path:
@@ -165,7 +169,7 @@ def _error(message: str) -> Observation:
     return Observation(message, error=True)
 
 
-def _reason(exc: OSError | ValueError) -> str:
+def _describe_error(exc: OSError | ValueError) -> str:
     if isinstance(exc, FileNotFoundError):
         return f"no such file: {exc}"
     if isinstance(exc, IsADirectoryError):
@@ -173,46 +177,46 @@ def _reason(exc: OSError | ValueError) -> str:
     return f"not permitted: {exc}" if isinstance(exc, PermissionError) else str(exc)
 
 
-def _observed(result: ExecResult) -> Observation:
+def _to_observation(result: ExecResult) -> Observation:
     complete = not result.output_limited
     return Observation(
         result.stdout,
         exit_code=result.exit_code,
         stderr=result.stderr,
-        truncated=_truncation(result.stdout_digest, result.stdout_bytes, complete=complete),
-        stderr_truncated=_truncation(result.stderr_digest, result.stderr_bytes, complete=complete),
+        truncated=_make_truncation(result.stdout_digest, result.stdout_bytes, complete=complete),
+        stderr_truncated=_make_truncation(result.stderr_digest, result.stderr_bytes, complete=complete),
         timed_out=result.timed_out,
         duration_s=result.duration_s,
     )
 
 
-def _truncation(digest: str | None, length: int, *, complete: bool) -> Truncation | None:
+def _make_truncation(digest: str | None, length: int, *, complete: bool) -> Truncation | None:
     return None if digest is None else Truncation(length, digest, complete)
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """As `sed` and editors count them: form feeds and the like end no line."""
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def _line_numbers(text: str, wanted: str) -> list[int]:
-    found, at = [], text.find(wanted)
+def _line_numbers(text: str, needle: str) -> list[int]:
+    numbers, at = [], text.find(needle)
     while at >= 0:
-        found.append(text.count("\n", 0, at) + 1)
-        at = text.find(wanted, at + len(wanted))
-    return found
+        numbers.append(text.count("\n", 0, at) + 1)
+        at = text.find(needle, at + len(needle))
+    return numbers
 
 
-def _absent(path: str, text: str, old: str) -> str:
+def _explain_absence(path: str, text: str, old: str) -> str:
     """Why a text was not found: most often its white space, or a line that differs a little."""
-    lines, first = _lines(text), old.strip("\n").partition("\n")[0]
+    lines, first = _split_lines(text), old.strip("\n").partition("\n")[0]
     alike = [n for n, line in enumerate(lines, 1) if first.strip() and line.strip() == first.strip()]
     if alike:
         return (
             f"the text is not in {path}: its first line stands at line {alike[0]}, but the white space or a later "
             "line differs; read the file again and copy the text exactly"
         )
-    near = difflib.get_close_matches(first, lines[:20_000], n=1, cutoff=0.7)
-    hint = f"; the nearest line is {lines.index(near[0]) + 1}: {near[0][:200]!r}" if near else ""
+    closest = difflib.get_close_matches(first, lines[:20_000], n=1, cutoff=0.7)
+    hint = f"; the nearest line is {lines.index(closest[0]) + 1}: {closest[0][:200]!r}" if closest else ""
     return f"the text is not in {path} ({len(lines)} lines){hint}; nothing was changed"

@@ -38,7 +38,7 @@ UNUSED = ("cacheprovider", "unraisableexception", "threadexception", "faulthandl
 PYTEST_OPTIONS += [part for name in UNUSED for part in ("-p", f"no:{name}")]
 
 
-class Recorder:
+class OutcomeRecorder:
     """The pytest plugin that notes outcomes, and per test the lines that it ran."""
 
     def __init__(self, job: dict[str, Any], tracer: Any = None, cover: Sequence[str] = ()) -> None:
@@ -48,8 +48,8 @@ class Recorder:
         self.drew: set[str] = set()
         self._random = random.getstate()
         self._more_s = float(job.get("more_cpu_s", 0.0))
-        self._first = frozenset(job.get("give_up_on", ()))
-        self._open = set(self._first)
+        self._decisive = frozenset(job.get("give_up_on", ()))
+        self._pending = set(self._decisive)
         self._tracer = tracer
         self._started = 0.0
         self._cover = tuple(cover)
@@ -64,8 +64,8 @@ class Recorder:
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """The tests that decide whether to go on come first."""
-        if self._first:
-            items.sort(key=lambda item: item.nodeid not in self._first)
+        if self._decisive:
+            items.sort(key=lambda item: item.nodeid not in self._decisive)
 
     def pytest_collectreport(self, report: Any) -> None:
         """Notes what could not be collected."""
@@ -90,48 +90,48 @@ class Recorder:
 
     def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
         """Notes an outcome; the worst of set-up, call, parts and tear-down counts."""
-        known = self.tests.setdefault(item.nodeid, ["passed", 0.0, "", "", 0])
-        if call.excinfo is None or known[0] in ("failed", "error"):
+        record = self.tests.setdefault(item.nodeid, ["passed", 0.0, "", "", 0])
+        if call.excinfo is None or record[0] in ("failed", "error"):
             return
         if call.excinfo.errisinstance(pytest.skip.Exception):
-            known[0] = "skipped"
+            record[0] = "skipped"
             return
         expected = "xfail" in item.keywords and call.when == "call"
         if expected or call.excinfo.errisinstance(pytest.xfail.Exception):
-            known[0] = "skipped"
+            record[0] = "skipped"
             return
-        known[0] = "failed" if call.when == "call" else "error"
-        known[2:5] = [call.excinfo.typename, str(call.excinfo.value)[:MAX_MESSAGE], _line_in(call.excinfo, item)]
+        record[0] = "failed" if call.when == "call" else "error"
+        record[2:5] = [call.excinfo.typename, str(call.excinfo.value)[:MAX_MESSAGE], _line_in_file(call.excinfo, item)]
         inside = [(str(e.path), e.lineno + 1) for e in call.excinfo.traceback if str(e.path).startswith(self._cover)]
-        known[5:] = [list(reversed(inside))[:MOST_FRAMES]]
+        record[5:] = [list(reversed(inside))[:MOST_FRAMES]]
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Parts of a test (subtests) are reported apart: a failed one makes its test failed."""
-        known = self.tests.setdefault(report.nodeid, ["passed", 0.0, "", "", 0])
-        if report.failed and known[0] not in ("failed", "error"):
-            known[0] = "failed"
+        record = self.tests.setdefault(report.nodeid, ["passed", 0.0, "", "", 0])
+        if report.failed and record[0] not in ("failed", "error"):
+            record[0] = "failed"
             crash = getattr(report.longrepr, "reprcrash", None)
             kind, _, text = (crash.message if crash is not None else str(report.longrepr)).partition(":")
-            known[2:5] = [kind.strip()[:80], text.strip()[:MAX_MESSAGE], crash.lineno if crash is not None else 0]
+            record[2:5] = [kind.strip()[:80], text.strip()[:MAX_MESSAGE], crash.lineno if crash is not None else 0]
 
     def pytest_runtest_teardown(self, item: Any) -> None:
         """Gives up when all the tests that were to gain have failed."""
-        if self._open and self.tests.get(item.nodeid, [""])[0] in ("failed", "error"):
-            self._open.discard(item.nodeid)
-            if not self._open:
+        if self._pending and self.tests.get(item.nodeid, [""])[0] in ("failed", "error"):
+            self._pending.discard(item.nodeid)
+            if not self._pending:
                 item.session.shouldstop = "nothing was gained"
-        elif item.nodeid in self._open:
-            self._open.clear()
-            left = signal.getitimer(signal.ITIMER_PROF)[0]
-            signal.setitimer(signal.ITIMER_PROF, left + self._more_s)
+        elif item.nodeid in self._pending:
+            self._pending.clear()
+            remaining = signal.getitimer(signal.ITIMER_PROF)[0]
+            signal.setitimer(signal.ITIMER_PROF, remaining + self._more_s)
 
     def result(self, exit_code: int, cpu_s: float) -> dict[str, Any]:
         """All of it, as a reply holds it."""
-        found = {"id": self._id, "ended": "done", "exit_code": exit_code, "tests": self.tests}
-        return found | {"drew": sorted(self.drew), "problems": self.problems[:20], "cpu_s": round(cpu_s, 3)}
+        result = {"id": self._id, "ended": "done", "exit_code": exit_code, "tests": self.tests}
+        return result | {"drew": sorted(self.drew), "problems": self.problems[:20], "cpu_s": round(cpu_s, 3)}
 
 
-def _line_in(excinfo: Any, item: Any) -> int:
+def _line_in_file(excinfo: Any, item: Any) -> int:
     path = str(item.path)
     lines = [entry.lineno + 1 for entry in excinfo.traceback if str(entry.path) == path]
     return int(lines[0]) if lines else 0
@@ -142,7 +142,7 @@ def run_job(batch: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     prepare(batch)
     sys.dont_write_bytecode = sys.dont_write_bytecode or bool(job.get("write"))
     tracer = LineTracer(batch.get("cover", [])) if job.get("measure") else None
-    recorder = Recorder(job, tracer, batch.get("cover", ()))
+    recorder = OutcomeRecorder(job, tracer, batch.get("cover", ()))
     started = time.process_time()
     code = pytest.main([*options(batch, job), *job["tests"]], plugins=[recorder])
     result = recorder.result(int(code), time.process_time() - started)
@@ -153,12 +153,12 @@ def run_job(batch: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
 
 def prepare(batch: dict[str, Any]) -> None:
     """Sets the process up for tests. Failures are not made into pages of traceback that nobody reads."""
-    nodes.Node._repr_failure_py = _brief  # type: ignore[assignment,method-assign]
+    nodes.Node._repr_failure_py = _format_failure  # type: ignore[assignment,method-assign]
     random.seed(batch.get("seed", 0))
     sys.path[:0] = batch.get("paths", [])
 
 
-def _brief(node: Any, excinfo: Any, style: Any = None) -> str:  # noqa: ARG001 - the signature that it stands in for
+def _format_failure(node: Any, excinfo: Any, style: Any = None) -> str:  # noqa: ARG001 - the signature that it stands in for
     return f"{excinfo.typename}: {excinfo.value}"
 
 
@@ -195,7 +195,7 @@ class WarmLoop:
         if not all(live.replace(path, text) for path, text in job.get("write", {}).items()):
             return {"id": job["id"], "ended": "cold"}
         random.seed(self._batch.get("seed", 0))
-        recorder = Recorder(job)
+        recorder = OutcomeRecorder(job)
         session.config.pluginmanager.register(recorder)
         items = list(session.items)
         recorder.pytest_collection_modifyitems(items)
@@ -212,50 +212,50 @@ class LiveFunctions:
     """The functions that were made from some files, and the means to give them the code of another text."""
 
     def __init__(self, paths: set[str]) -> None:
-        self._found: dict[tuple[str, str, int], list[Any]] = {}
-        self._old: dict[str, CodeType] = {}
+        self._functions: dict[tuple[str, str, int], list[Any]] = {}
+        self._original: dict[str, CodeType] = {}
         for path in paths:
             with contextlib.suppress(OSError, SyntaxError, ValueError):
-                self._old[path] = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+                self._original[path] = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
         for thing in gc.get_objects():
             if type(thing) is FunctionType and thing.__code__.co_filename in paths:
-                self._found.setdefault(_place(thing.__code__), []).append(thing)
+                self._functions.setdefault(_code_key(thing.__code__), []).append(thing)
 
     def replace(self, path: str, text: str) -> bool:
         """Whether every function that differs now runs the new code; False leaves some as they were."""
         try:
             new = compile(text.encode(), path, "exec", dont_inherit=True)
-            pairs = list(_differing(self._old[path], new))
+            pairs = list(_find_differences(self._original[path], new))
             for old, code in pairs:
-                for function in self._found[_place(old)]:
+                for function in self._functions[_code_key(old)]:
                     function.__code__ = code
         except (KeyError, SyntaxError, ValueError, RecursionError, MemoryError):
             return False
         return True
 
 
-def _place(code: CodeType) -> tuple[str, str, int]:
+def _code_key(code: CodeType) -> tuple[str, str, int]:
     return code.co_filename, code.co_qualname, code.co_firstlineno
 
 
-def _differing(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+def _find_differences(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
     """The functions whose code differs; `ValueError` where anything else differs."""
     if old == new:
         return
-    if _place(old) != _place(new):
+    if _code_key(old) != _code_key(new):
         raise ValueError("functions were moved")
     if old.co_flags & inspect.CO_NEWLOCALS and old.co_flags & inspect.CO_OPTIMIZED:
         if not old.co_name.startswith("<"):
             yield old, new
-    elif (old.co_code, old.co_names, _values(old)) != (new.co_code, new.co_names, _values(new)):
+    elif (old.co_code, old.co_names, _constant_values(old)) != (new.co_code, new.co_names, _constant_values(new)):
         raise ValueError("code outside functions differs")
     inner = [c for c in old.co_consts if isinstance(c, CodeType)], [c for c in new.co_consts if isinstance(c, CodeType)]
     for one, two in zip(*inner, strict=False):
-        if not (old.co_flags & inspect.CO_OPTIMIZED) or _place(one) == _place(two):
-            yield from _differing(one, two)
+        if not (old.co_flags & inspect.CO_OPTIMIZED) or _code_key(one) == _code_key(two):
+            yield from _find_differences(one, two)
 
 
-def _values(code: CodeType) -> list[tuple[str, str]]:
+def _constant_values(code: CodeType) -> list[tuple[str, str]]:
     return [(type(c).__name__, repr(c)) for c in code.co_consts if not isinstance(c, CodeType)]
 
 
@@ -275,27 +275,27 @@ class LineTracer:
     def __init__(self, folders: list[str]) -> None:
         self.covered: dict[str, dict[str, list[int]]] = {}
         self._folders = tuple(folder.rstrip("/") + "/" for folder in folders)
-        self._wanted: dict[Any, bool] = {}
-        self._seen: dict[Any, set[int]] = {}
-        self._left: dict[Any, int] = {}
+        self._traced: dict[Any, bool] = {}
+        self._lines: dict[Any, set[int]] = {}
+        self._patience: dict[Any, int] = {}
         self._quiet = 0
         self._count = 0
         self.calls: dict[str, int] = {}
 
     def begin(self) -> None:
         """Starts a test's own record."""
-        self._seen, self._left, self._quiet, self._count = {}, {}, 0, 0
+        self._lines, self._patience, self._quiet, self._count = {}, {}, 0, 0
         sys.settrace(self._call)
 
     def end(self, name: str) -> None:
         """Closes it."""
         sys.settrace(None)
         self.calls[name] = self._count
-        found = self.covered.setdefault(name, {})
-        for code, lines in self._seen.items():
-            found.setdefault(code.co_filename, []).extend(lines)
-        for path, numbers in found.items():
-            found[path] = sorted(set(numbers))
+        result = self.covered.setdefault(name, {})
+        for code, lines in self._lines.items():
+            result.setdefault(code.co_filename, []).extend(lines)
+        for path, numbers in result.items():
+            result[path] = sorted(set(numbers))
 
     def _call(self, frame: Any, event: str, argument: Any) -> Any:
         code = frame.f_code
@@ -305,35 +305,35 @@ class LineTracer:
             if self._count >= self.COUNTED:
                 sys.settrace(None)
             return None
-        wanted = self._wanted.get(code)
-        if wanted is None:
-            wanted = self._wanted[code] = code.co_filename.startswith(self._folders) and code.co_name != "<module>"
-        if not wanted:
+        is_traced = self._traced.get(code)
+        if is_traced is None:
+            is_traced = self._traced[code] = code.co_filename.startswith(self._folders) and code.co_name != "<module>"
+        if not is_traced:
             return None
-        left = self._left.get(code)
-        if left is None:
-            self._seen[code], self._left[code] = set(), self.PATIENCE
-        elif left <= 0:
+        remaining = self._patience.get(code)
+        if remaining is None:
+            self._lines[code], self._patience[code] = set(), self.PATIENCE
+        elif remaining <= 0:
             return None
         return self._line
 
     def _line(self, frame: Any, event: str, argument: Any) -> Any:
         if event == "line":
             code = frame.f_code
-            seen = self._seen.get(code)
-            if seen is None or self._left[code] <= 0:
+            lines = self._lines.get(code)
+            if lines is None or self._patience[code] <= 0:
                 frame.f_trace_lines = False
-            elif frame.f_lineno in seen:
-                self._left[code] -= 1
+            elif frame.f_lineno in lines:
+                self._patience[code] -= 1
             else:
-                seen.add(frame.f_lineno)
-                self._left[code] = self.PATIENCE
+                lines.add(frame.f_lineno)
+                self._patience[code] = self.PATIENCE
                 self._quiet = 0
         return self._line
 
 
 @contextlib.contextmanager
-def written(texts: dict[str, str | None], serial: int) -> Iterator[None]:
+def replaced_files(texts: dict[str, str | None], serial: int) -> Iterator[None]:
     """Files have other texts inside the block. Each version has its own time, so that no stale byte code fits it."""
     before: dict[Path, tuple[bytes, os.stat_result] | None] = {}
     try:
@@ -359,12 +359,12 @@ def written(texts: dict[str, str | None], serial: int) -> Iterator[None]:
 Work = Callable[[], dict[str, Any]]
 
 
-def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Work) -> dict[str, Any]:
+def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, callback: Work) -> dict[str, Any]:
     """Forks, does the work there, and reads what it wrote; a child that takes too long is killed with its group."""
     reply.unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
-        _be_child(batch, job, reply, work)
+        _run_child(batch, job, reply, callback)
     limit = float(job.get("cpu_s", 30.0))
     # CPU seconds decide; the wall only ends what waits for ever, or one seed would keep other tasks on a busy machine.
     ended = _wait(child, limit * 8 + 30)
@@ -376,7 +376,7 @@ def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Work
         return {"id": job["id"], "ended": ended}
 
 
-def _be_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Work) -> None:
+def _run_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, callback: Work) -> None:
     try:
         os.setpgid(0, 0)
         limit = float(job.get("cpu_s", 30.0))
@@ -388,7 +388,7 @@ def _be_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Wor
             os.dup2(nowhere, descriptor)
         os.chdir(batch["root"])
         aside = reply.with_suffix(".part")
-        aside.write_text(json.dumps(work()), encoding="utf-8")
+        aside.write_text(json.dumps(callback()), encoding="utf-8")
         aside.rename(reply)
     finally:
         os._exit(0)
@@ -452,13 +452,13 @@ def main(request: str, reply: str) -> None:
         for serial, job in enumerate(batch["jobs"]):
             result = warm.get(job["id"])
             if result is None:
-                with written(job.get("write", {}), serial):
+                with replaced_files(job.get("write", {}), serial):
                     result = in_child(batch, job, aside, partial(run_job, batch, job))
             file.write(json.dumps(result) + "\n")
             file.flush()
-            told = [test[0] for test in (result.get("tests") or {}).values()]
-            bad = sum(outcome in ("failed", "error") for outcome in told)
-            sys.stdout.write(f"{job['id']}: {result['ended']}, {bad} of {len(told)} tests failed\n")
+            outcomes = [test[0] for test in (result.get("tests") or {}).values()]
+            bad = sum(outcome in ("failed", "error") for outcome in outcomes)
+            sys.stdout.write(f"{job['id']}: {result['ended']}, {bad} of {len(outcomes)} tests failed\n")
             sys.stdout.flush()
             if batch.get("stop_when_green") and is_green(result):
                 break
@@ -473,20 +473,22 @@ def is_green(result: dict[str, Any]) -> bool:
 
 def run_warm(batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
     """The results of the jobs that could be run on one collection, by id."""
-    found, first = aside.with_suffix(".warm"), batch["jobs"][0]
+    results_file, first = aside.with_suffix(".warm"), batch["jobs"][0]
 
     def work() -> dict[str, Any]:
         prepare(batch)
-        with found.open("w", encoding="utf-8") as file:
+        with results_file.open("w", encoding="utf-8") as file:
             loop = WarmLoop(batch, aside, lambda result: print(json.dumps(result), file=file, flush=True))
-            pytest.main([*options(batch, first), *first["tests"]], plugins=[loop, Recorder(first | {"give_up_on": []})])
+            pytest.main(
+                [*options(batch, first), *first["tests"]], plugins=[loop, OutcomeRecorder(first | {"give_up_on": []})]
+            )
         return {}
 
     wall = {"id": "", "cpu_s": sum(float(job.get("cpu_s", 30.0)) for job in batch["jobs"])}
     in_child(batch, wall, aside.with_suffix(".session"), work)
     results: dict[str, dict[str, Any]] = {}
     with contextlib.suppress(OSError, ValueError):  # the session may have been ended in the middle of a line
-        for line in found.read_text(encoding="utf-8").splitlines():
+        for line in results_file.read_text(encoding="utf-8").splitlines():
             result = json.loads(line)
             if result["ended"] != "cold":
                 results[result["id"]] = result

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from assay.environments.workspace.launcher.protocol import receive, send
 from assay.errors import EnvironmentFailure
 
-__all__ = ["Answer", "Channel"]
-
 
 class Answer(NamedTuple):
     """A message and the descriptors that came with it, which the caller now owns."""
@@ -40,12 +38,12 @@ class Channel:
         what: What is at the other end, for messages.
     """
 
-    def __init__(self, sock: socket.socket, what: str) -> None:
+    def __init__(self, sock: socket.socket, peer: str) -> None:
         self._sock = sock
-        self._what = what
+        self._peer = peer
         self._next = 0
         self._open: dict[int, asyncio.Future[Answer]] = {}
-        self._first: asyncio.Future[Answer] | None = None
+        self._greeting: asyncio.Future[Answer] | None = None
         self._on_end: list[Callable[[], None]] = []
         self.ended = False
         self._loop = asyncio.get_running_loop()
@@ -54,18 +52,18 @@ class Channel:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 512 * 1024)
         self._loop.add_reader(sock.fileno(), self._read)
 
-    async def first(self, timeout_s: float) -> Answer:
+    async def receive_greeting(self, timeout_s: float) -> Answer:
         """The one message that carries no id: the greeting. Raises `EnvironmentFailure` when it does not come."""
-        self._first = self._loop.create_future()
+        self._greeting = self._loop.create_future()
         try:
-            return await asyncio.wait_for(self._first, timeout_s)
+            return await asyncio.wait_for(self._greeting, timeout_s)
         except TimeoutError as exc:
-            raise EnvironmentFailure(f"{self._what} did not start within {timeout_s:g} s") from exc
+            raise EnvironmentFailure(f"{self._peer} did not start within {timeout_s:g} s") from exc
 
     def post(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> asyncio.Future[Answer]:
         """Sends a request; the future gives its answer. Raises `OSError` when it is too large to send."""
         if self.ended:
-            raise EnvironmentFailure(f"{self._what} is gone")
+            raise EnvironmentFailure(f"{self._peer} is gone")
         self._next += 1
         future = self._loop.create_future()
         self._open[self._next] = future
@@ -73,13 +71,13 @@ class Channel:
             send(self._sock, {**message, "id": self._next}, fds)
         except BlockingIOError as exc:
             del self._open[self._next]
-            raise EnvironmentFailure(f"{self._what} does not read its messages") from exc
+            raise EnvironmentFailure(f"{self._peer} does not read its messages") from exc
         except OSError as exc:
             del self._open[self._next]
             if exc.errno == 90:
                 raise
             self._finish()
-            raise EnvironmentFailure(f"{self._what} is gone") from exc
+            raise EnvironmentFailure(f"{self._peer} is gone") from exc
         return future
 
     @property
@@ -94,7 +92,7 @@ class Channel:
             answer = await asyncio.wait_for(future, timeout_s)
         except TimeoutError as exc:
             raise EnvironmentFailure(
-                f"{self._what} did not answer {message.get('op')!r} within {timeout_s:g} s"
+                f"{self._peer} did not answer {message.get('op')!r} within {timeout_s:g} s"
             ) from exc
         if "errno" in answer.body or "error" in answer.body:
             answer.close()
@@ -125,11 +123,11 @@ class Channel:
 
     def _deliver(self, answer: Answer) -> None:
         number = answer.body.get("id")
-        waiting = self._open.pop(number, None) if isinstance(number, int) else self._first
-        if waiting is None or waiting.done():
+        future = self._open.pop(number, None) if isinstance(number, int) else self._greeting
+        if future is None or future.done():
             answer.close()
         else:
-            waiting.set_result(answer)
+            future.set_result(answer)
 
     def _finish(self) -> None:
         if self.ended:
@@ -137,8 +135,8 @@ class Channel:
         self.ended = True
         self._loop.remove_reader(self._sock.fileno())
         self._sock.close()
-        text = f"{self._what} is gone"
-        for future in (*self._open.values(), *([self._first] if self._first else [])):
+        text = f"{self._peer} is gone"
+        for future in (*self._open.values(), *([self._greeting] if self._greeting else [])):
             if not future.done():
                 future.set_exception(EnvironmentFailure(text))
                 future.exception()  # nobody may be waiting any more

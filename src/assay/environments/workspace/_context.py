@@ -13,8 +13,6 @@ from pathlib import Path
 
 from assay.environments.workspace import _layers
 
-__all__ = ["Context", "ignore_rules", "is_ignored"]
-
 Rule = tuple[bool, re.Pattern[str]]
 
 
@@ -37,20 +35,20 @@ class Context:
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
         if ".." in parts:
             raise ValueError(f"{pattern} leads outside the folder")
-        found = [self._folder]
+        matches = [self._folder]
         for part in parts:
-            found = [inner for outer in found for inner in _named(outer, part)]
-        kept = [path for path in found if not self._is_hidden(path)]
-        if not kept:
-            reason = "is left out by .dockerignore" if found else "is not in the folder"
+            matches = [inner for outer in matches for inner in _match_names(outer, part)]
+        visible = [path for path in matches if not self._is_hidden(path)]
+        if not visible:
+            reason = "is left out by .dockerignore" if matches else "is not in the folder"
             raise ValueError(f"{pattern} {reason}")
-        return [self._filtered(self._real(path, pattern), work) for path in kept]
+        return [self._copy_visible(self._resolve_inside(path, pattern), work) for path in visible]
 
     def _is_hidden(self, path: Path) -> bool:
         name = path.relative_to(self._folder).as_posix()
         return name != "." and not path.is_dir() and is_ignored(name, self._rules)
 
-    def _real(self, path: Path, pattern: str) -> Path:
+    def _resolve_inside(self, path: Path, pattern: str) -> Path:
         real = path.resolve()
         if self._folder not in (real, *real.parents):
             raise ValueError(f"{pattern} is a link that leads outside the folder")
@@ -58,7 +56,7 @@ class Context:
             raise ValueError(f"{pattern} is a link to nothing")
         return real
 
-    def _filtered(self, path: Path, work: Path) -> Path:
+    def _copy_visible(self, path: Path, work: Path) -> Path:
         """The path itself, or a copy of the folder without what is ignored."""
         if not path.is_dir() or not self._rules:
             return path
@@ -85,7 +83,7 @@ def _make_parents(source: Path, copy: Path, inner: str) -> None:
             _copy_folder(source / parent, copy / parent)
 
 
-def _named(folder: Path, part: str) -> list[Path]:
+def _match_names(folder: Path, part: str) -> list[Path]:
     if not any(char in part for char in "*?["):
         return [folder / part] if (folder / part).exists() or (folder / part).is_symlink() else []
     if not folder.is_dir():
@@ -100,14 +98,14 @@ def ignore_rules(text: str) -> list[Rule]:
         pattern = line.strip()
         if not pattern or pattern.startswith("#"):
             continue
-        kept = pattern.startswith("!")
+        visible = pattern.startswith("!")
         parts = [part for part in pattern.removeprefix("!").strip().split("/") if part not in ("", ".")]
         if parts:
-            rules.append((not kept, re.compile(_expression(parts))))
+            rules.append((not visible, re.compile(_translate_parts(parts))))
     return rules
 
 
-def _expression(parts: list[str]) -> str:
+def _translate_parts(parts: list[str]) -> str:
     out = ""
     for index, part in enumerate(parts):
         last = index == len(parts) - 1
@@ -122,7 +120,7 @@ def _expression(parts: list[str]) -> str:
 def is_ignored(name: str, rules: list[Rule]) -> bool:
     """Whether a path relative to the context is left out."""
     ignored = False
-    for hides, expression in rules:
+    for is_hidden, expression in rules:
         if expression.match(name):
-            ignored = hides
+            ignored = is_hidden
     return ignored

@@ -17,19 +17,6 @@ from assay.environments.workspace.launcher.syscalls import RESOLVE_BENEATH, RESO
 from assay.errors import StateLimitError
 from assay.records import DIGEST_PREFIX, digest_bytes
 
-__all__ = [
-    "Entry",
-    "HashCache",
-    "Opener",
-    "Reader",
-    "describe",
-    "is_opaque",
-    "is_whiteout",
-    "name_of",
-    "open_below",
-    "text_of",
-]
-
 Opener = Callable[[str], int]
 """Opens a path below one tree for reading, where the caller's own rights do not suffice."""
 RACY_NS = 50_000_000
@@ -39,7 +26,7 @@ _CHUNK = 1 << 20
 _ESCAPE = "\ufffd"
 
 
-class Entry(NamedTuple):
+class PathEntry(NamedTuple):
     """What counts of a path. Times and owners do not."""
 
     type: Literal["file", "directory", "symlink", "other"]
@@ -48,7 +35,7 @@ class Entry(NamedTuple):
     digest: str | None = None
 
 
-def text_of(name: str) -> str:
+def encode_name(name: str) -> str:
     """A file name as text that UTF-8 can hold: each byte that it cannot, as U+FFFD and two hexadecimal digits."""
     if name.isascii():
         return name
@@ -56,14 +43,14 @@ def text_of(name: str) -> str:
     return re.sub("[\udc80-\udcff]", lambda match: f"{_ESCAPE}{ord(match[0]) - 0xDC00:02x}", escaped)
 
 
-def name_of(text: str) -> str:
-    """The inverse of `text_of`, as the file system functions take it."""
+def decode_name(text: str) -> str:
+    """The inverse of `encode_name`, as the file system functions take it."""
     if _ESCAPE not in text:
         return text
-    raw = re.sub(
+    encoded = re.sub(
         rb"\xef\xbf\xbd([0-9a-f]{2})", lambda match: bytes([int(match[1], 16)]), text.encode("utf-8", "surrogateescape")
     )
-    return os.fsdecode(raw)
+    return os.fsdecode(encoded)
 
 
 def is_whiteout(status: os.stat_result) -> bool:
@@ -101,22 +88,22 @@ class HashCache:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], tuple[int, int, int, str, bool]] = {}
+        self._digests: dict[tuple[int, int], tuple[int, int, int, str, bool]] = {}
 
     def digest(self, fd: int, *, settled: bool) -> str:
         """The content address of an open regular file."""
         status = os.fstat(fd)
         key = (status.st_dev, status.st_ino)
         stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        known = self._known.get(key)
-        if known is not None and known[:3] == stamp and (known[4] or not settled):
-            return known[3]
+        cached = self._digests.get(key)
+        if cached is not None and cached[:3] == stamp and (cached[4] or not settled):
+            return cached[3]
         started = time.time_ns()
         value = _hash(fd)
         if started - max(status.st_ctime_ns, status.st_mtime_ns) > RACY_NS:
-            if len(self._known) >= MOST_CACHED:
-                self._known.clear()
-            self._known[key] = (*stamp, value, settled)
+            if len(self._digests) >= MOST_CACHED:
+                self._digests.clear()
+            self._digests[key] = (*stamp, value, settled)
         return value
 
 
@@ -129,7 +116,7 @@ def _hash(fd: int) -> str:
     return DIGEST_PREFIX + hasher.hexdigest()
 
 
-class Reader:
+class TreeReader:
     """How the contents of one tree are read.
 
     Args:
@@ -144,17 +131,17 @@ class Reader:
         self.cache = cache
         self.settled = settled
         self.budget = ScanBudget()
-        self._holes = 0
+        self._hole_bytes = 0
 
     def allow_holes(self, size: int) -> bool:
         """Whether a file with that many bytes of holes may still be read whole; if so, they are counted."""
-        if size and self._holes + size > MOST_HOLES:
+        if size and self._hole_bytes + size > MOST_HOLES:
             return False
-        self._holes += size
+        self._hole_bytes += size
         return True
 
 
-def _holes(status: os.stat_result) -> int:
+def _hole_bytes(status: os.stat_result) -> int:
     """Bytes of a file that were never written."""
     return max(0, status.st_size - status.st_blocks * 512)
 
@@ -163,42 +150,42 @@ def _hash_written(fd: int) -> str:
     """A digest of what was written of a file and where, for one that is mostly holes."""
     from blake3 import blake3  # late: importing this module costs nothing
 
-    hasher, place, end = blake3(), 0, os.fstat(fd).st_size
+    hasher, position, end = blake3(), 0, os.fstat(fd).st_size
     hasher.update(b"sparse %d" % end)
-    while place < end:
+    while position < end:
         try:
-            start = os.lseek(fd, place, os.SEEK_DATA)
+            start = os.lseek(fd, position, os.SEEK_DATA)
         except OSError:
             break
-        place = os.lseek(fd, start, os.SEEK_HOLE)
+        position = os.lseek(fd, start, os.SEEK_HOLE)
         os.lseek(fd, start, os.SEEK_SET)
         hasher.update(b"at %d" % start)
-        while start < place and (chunk := os.read(fd, min(_CHUNK, place - start))):
+        while start < position and (chunk := os.read(fd, min(_CHUNK, position - start))):
             hasher.update(chunk)
             start += len(chunk)
     return DIGEST_PREFIX + hasher.hexdigest()
 
 
-def describe(
-    folder: int, name: str, status: os.stat_result, reader: Reader, fallback: Opener | None = None
-) -> Entry | None:
+def describe_entry(
+    folder: int, name: str, status: os.stat_result, reader: TreeReader, fallback: Opener | None = None
+) -> PathEntry | None:
     """What `name` in an open folder is; None when it went away meanwhile."""
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISDIR(status.st_mode):
-        return Entry("directory", mode)
+        return PathEntry("directory", mode)
     if stat.S_ISLNK(status.st_mode):
         target = os.fsencode(os.readlink(name, dir_fd=folder))
-        return Entry("symlink", None, len(target), digest_bytes(target))
+        return PathEntry("symlink", None, len(target), digest_bytes(target))
     if not stat.S_ISREG(status.st_mode):
-        return Entry("other", mode)
+        return PathEntry("other", mode)
     try:
         fd = open_below(folder, name, os.O_RDONLY, fallback)
     except FileNotFoundError:
         return None
     try:
-        if not reader.allow_holes(_holes(status)):
-            return Entry("other", mode, status.st_size, _hash_written(fd))
-        return Entry("file", mode, status.st_size, reader.cache.digest(fd, settled=reader.settled))
+        if not reader.allow_holes(_hole_bytes(status)):
+            return PathEntry("other", mode, status.st_size, _hash_written(fd))
+        return PathEntry("file", mode, status.st_size, reader.cache.digest(fd, settled=reader.settled))
     finally:
         os.close(fd)
 

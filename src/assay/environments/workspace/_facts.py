@@ -16,8 +16,6 @@ import msgspec
 
 from assay.records import IdMap, IsolationName, MountFact, SandboxFacts
 
-__all__ = ["FactsFromHost", "descriptor_kind", "sandbox_facts"]
-
 _LAYERS = re.compile(r"(?:^|,)(lowerdir|upperdir)\+?=([^,]*)")
 
 
@@ -53,41 +51,41 @@ def descriptor_kind(fd: int) -> str:
     return next((name for holds, name in kinds if holds(mode)), "device")
 
 
-def sandbox_facts(observed: Any, known: FactsFromHost) -> SandboxFacts:
+def sandbox_facts(observed: Any, host: FactsFromHost) -> SandboxFacts:
     """Joins both halves; an overlay whose layers are not those that were asked for is not observed."""
     try:
-        seen = msgspec.convert(observed, _Observed)
+        observed_facts = msgspec.convert(observed, _Observed)
     except msgspec.ValidationError:
-        seen = _Observed()
-    layers, writable = _root_layers(seen) if not known.layers else (known.layers, known.writable)
+        observed_facts = _Observed()
+    layers, writable = _root_layers(observed_facts) if not host.layers else (host.layers, host.writable)
     return SandboxFacts(
-        tier=known.tier,
-        namespaces=seen.namespaces,
-        uid_map=tuple(IdMap(*row) for row in seen.uid_map),
-        gid_map=tuple(IdMap(*row) for row in seen.gid_map),
-        uid=seen.uid,
-        gid=seen.gid,
-        image=known.image,
+        tier=host.tier,
+        namespaces=observed_facts.namespaces,
+        uid_map=tuple(IdMap(*row) for row in observed_facts.uid_map),
+        gid_map=tuple(IdMap(*row) for row in observed_facts.gid_map),
+        uid=observed_facts.uid,
+        gid=observed_facts.gid,
+        image=host.image,
         layers=layers,
         layer_total=len(layers),
-        state_layers=known.state_layers,
-        state_total=len(known.state_layers),
-        writable=writable if writable == known.writable else None,
-        mounts=tuple(MountFact(*row[:6]) for row in seen.mounts),
-        mount_total=seen.mount_total,
-        descriptors=seen.descriptors or (),
-        descriptor_total=None if seen.descriptors is None else len(seen.descriptors),
-        handed_over=dict(known.handed_over),
-        handed_total=known.handed_over.total(),
+        state_layers=host.state_layers,
+        state_total=len(host.state_layers),
+        writable=writable if writable == host.writable else None,
+        mounts=tuple(MountFact(*row[:6]) for row in observed_facts.mounts),
+        mount_total=observed_facts.mount_total,
+        descriptors=observed_facts.descriptors or (),
+        descriptor_total=None if observed_facts.descriptors is None else len(observed_facts.descriptors),
+        handed_over=dict(host.handed_over),
+        handed_total=host.handed_over.total(),
     )
 
 
-def _root_layers(seen: _Observed) -> tuple[tuple[str, ...], str | None]:
+def _root_layers(observed_facts: _Observed) -> tuple[tuple[str, ...], str | None]:
     """Returns the lower layers and the writable layer of the overlay at `/`, as the kernel lists them."""
-    options = [row[6] for row in seen.mounts if row[0] == "/" and row[1] == "overlay"]
+    options = [row[6] for row in observed_facts.mounts if row[0] == "/" and row[1] == "overlay"]
     if len(options) != 1:
         return (), None
     parts = _LAYERS.findall(options[0])
-    lower = tuple(place for name, value in parts if name == "lowerdir" for place in value.split(":"))
+    lower = tuple(path for name, value in parts if name == "lowerdir" for path in value.split(":"))
     upper = next((value.removesuffix("/u") for name, value in parts if name == "upperdir"), None)
-    return tuple(place.removesuffix("/u") for place in lower), upper
+    return tuple(path.removesuffix("/u") for path in lower), upper

@@ -19,39 +19,37 @@ from assay.environments.workspace import _folders
 from assay.environments.workspace._entries import HashCache
 from assay.environments.workspace._facts import FactsFromHost, sandbox_facts
 from assay.environments.workspace._guest import Guest
-from assay.environments.workspace._layers import Layers
-from assay.environments.workspace._watch import Watch
-from assay.environments.workspace.archive import BlobReader, Packed, pack_layers
+from assay.environments.workspace._layers import LayerStack
+from assay.environments.workspace._watch import Watchdog
+from assay.environments.workspace.archive import BlobReader, PackedLayers, pack_layers
 from assay.environments.workspace.launcher.base import SYSTEM, write_skeleton
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.environments.workspace.state import changes_between, state_digest
 from assay.errors import EnvironmentFailure
 from assay.records import Isolation, LoadFacts, SandboxFacts
 
-__all__ = ["FolderBackend", "FolderWorkspace"]
-
 PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-FOREIGN = 101_000
+SANDBOX_UID = 101_000
 """As root: the ordinary user id that owns the folders and runs everything in them."""
 
 
 class FolderBackend:
-    """The shared half of a backend; subclasses give `start`, `isolation`, and what differs in `covered` and `map`."""
+    """The shared half of a backend; subclasses give `start`, `isolation`, and what differs in `excluded_paths` and `map_path`."""
 
     name = "folder"
     needs_system = True
     """Whether a template holds the skeleton of a root file system."""
 
     def __init__(self, *, scratch: Path | None = None) -> None:
-        self._scratch_in = scratch
+        self._scratch_parent = scratch
         self._scratch: Path | None = None
         self._numbers = itertools.count()
         self._cache = HashCache()
         self._templates: dict[tuple[str, tuple[str, ...]], _folders.Template] = {}
-        self._making = asyncio.Lock()
-        self._sealed: dict[str, int] = {}
+        self._template_lock = asyncio.Lock()
+        self._snapshots: dict[str, int] = {}
         self._open: set[FolderWorkspace] = set()
-        self.owner = FOREIGN if os.geteuid() == 0 and self.needs_system else None
+        self.owner = SANDBOX_UID if os.geteuid() == 0 and self.needs_system else None
 
     # What a backend says
 
@@ -66,11 +64,11 @@ class FolderBackend:
         """What is claimed for a workspace."""
         raise NotImplementedError
 
-    def covered(self, spec: WorkspaceSpec) -> frozenset[str]:
+    def excluded_paths(self, spec: WorkspaceSpec) -> frozenset[str]:
         """Paths that are no part of a workspace's state."""
         return frozenset({*(mount.target.rstrip("/") for mount in spec.mounts), *spec.tmpfs, *spec.masks})
 
-    def map(self, folder: Path, spec: WorkspaceSpec, path: str, *, write: bool = False) -> str:
+    def map_path(self, folder: Path, spec: WorkspaceSpec, path: str, *, write: bool = False) -> str:
         """A path of the workspace as the exec server must be told it."""
         del folder, spec, write
         return path
@@ -83,33 +81,33 @@ class FolderBackend:
         basic = {"PATH": PATH, "HOME": home, "USER": name, "LOGNAME": name, "LANG": "C.UTF-8", "TERM": "dumb"}
         return {**basic, **spec.image.env, **spec.env}
 
-    def words(self, folder: Path, spec: WorkspaceSpec, command: str | Sequence[str]) -> str | Sequence[str]:
+    def map_command(self, folder: Path, spec: WorkspaceSpec, command: str | Sequence[str]) -> str | Sequence[str]:
         """A command as the exec server must be told it."""
         del folder, spec
         return command
 
     # Backend
 
-    def place(self, kind: str) -> Path:
+    def new_path(self, kind: str) -> Path:
         """A new path in this backend's private folder."""
         if self._scratch is None:
-            self._scratch = _folders.private_folder(self.name, self._scratch_in)
+            self._scratch = _folders.private_folder(self.name, self._scratch_parent)
         return self._scratch / f"{kind}{next(self._numbers)}"
 
     async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> FolderWorkspace:
-        if state is not None and state.layers and state.layers[0] not in self._sealed:
+        if state is not None and state.layers and state.layers[0] not in self._snapshots:
             raise EnvironmentFailure("that snapshot was released, or is another backend's")
         await self.check()
         image = state.image if state is not None else spec.image
         try:
             template = await self.template(image)
             source = Path(state.layers[0]) if state is not None and state.layers else template.folder
-            folder = self.place("w")
+            folder = self.new_path("w")
             await asyncio.to_thread(_folders.copy_folder, source, folder)
-            made = await asyncio.to_thread(self._prepare, folder, spec)
+            made_folders = await asyncio.to_thread(self._prepare, folder, spec)
         except (OSError, ValueError) as exc:
             raise EnvironmentFailure(f"the workspace's folder could not be made: {exc}") from exc
-        tree = _folders.FolderTree(folder, template, self.covered(spec), made)
+        tree = _folders.FolderTree(folder, template, self.excluded_paths(spec), made_folders)
         workspace = FolderWorkspace(self, spec, tree, state or Snapshot("", image))
         self._open.add(workspace)
         try:
@@ -123,14 +121,14 @@ class FolderBackend:
     async def template(self, image: Image) -> _folders.Template:
         """The merged folder of an image, made at the first need."""
         key = (image.digest, image.layers)
-        async with self._making:
+        async with self._template_lock:
             if key not in self._templates:
-                folder = self.place("i")
-                await asyncio.to_thread(self._merge, folder, image)
+                folder = self.new_path("i")
+                await asyncio.to_thread(self._merge_image, folder, image)
                 self._templates[key] = await asyncio.to_thread(_folders.Template, folder, self._cache)
         return self._templates[key]
 
-    def _merge(self, folder: Path, image: Image) -> None:
+    def _merge_image(self, folder: Path, image: Image) -> None:
         folder.mkdir(mode=0o755)
         if self.needs_system and not image.root:
             write_skeleton(str(folder), "/")
@@ -140,10 +138,10 @@ class FolderBackend:
             _folders.merge_layer(folder, Path(layer))
         self.check_template(folder, image)
         if self.owner is not None:
-            _folders.give(folder, self.owner)
+            _folders.change_owner(folder, self.owner)
         if self.needs_system and not image.root:
             # Read-only in every sandbox, so kept once and not copied with each.
-            (folder / "etc").rename(_folders.etc_of(folder))
+            (folder / "etc").rename(_folders.etc_folder(folder))
             (folder / "etc").mkdir()
 
     def check_template(self, folder: Path, image: Image) -> None:
@@ -151,26 +149,26 @@ class FolderBackend:
 
     def _prepare(self, folder: Path, spec: WorkspaceSpec) -> frozenset[str]:
         """Makes working folder and mount points; returns which folders were made for it."""
-        made: list[str] = []
+        made_folders: list[str] = []
         targets = [(spec.workdir, True), *((path, True) for path in spec.tmpfs)]
         targets += [(mount.target, Path(mount.source).is_dir()) for mount in spec.mounts]
         for target, is_folder in targets:
-            made += _make_point(folder, target, is_folder=is_folder, owner=self.owner)
-        return frozenset(made)
+            made_folders += _make_mount_point(folder, target, is_folder=is_folder, owner=self.owner)
+        return frozenset(made_folders)
 
-    def masked(self, folder: Path, spec: WorkspaceSpec) -> list[tuple[str, bool]]:
+    def find_masks(self, folder: Path, spec: WorkspaceSpec) -> list[tuple[str, bool]]:
         """The masks that cover something, and whether it is a folder; links are followed inside alone."""
-        found = []
+        masks = []
         for path in spec.masks:
             system = not spec.image.root and path.split("/")[1] in SYSTEM and not path.startswith("/etc/")
-            place = Path(path) if system else Layers((folder,)).resolve(path).host
-            if place is not None and place.exists():
-                found.append((path, place.is_dir()))
-        return found
+            new_path = Path(path) if system else LayerStack((folder,)).resolve(path).host
+            if new_path is not None and new_path.exists():
+                masks.append((path, new_path.is_dir()))
+        return masks
 
     async def release(self, snapshot: Snapshot) -> None:
         for layer in snapshot.layers:
-            top = self._sealed.pop(layer, None)
+            top = self._snapshots.pop(layer, None)
             if top is not None:
                 os.close(top)
                 await asyncio.to_thread(_folders.remove_folder, Path(layer))
@@ -178,89 +176,91 @@ class FolderBackend:
     async def close(self) -> None:
         for workspace in list(self._open):
             await workspace.close()
-        for top in self._sealed.values():
+        for top in self._snapshots.values():
             os.close(top)
         for template in self._templates.values():
             template.close()
-        self._sealed.clear()
+        self._snapshots.clear()
         self._templates.clear()
         if self._scratch is not None:
             await asyncio.to_thread(_folders.remove_folder, self._scratch)
             self._scratch = None
 
-    async def pack(self, snapshot: Snapshot) -> Packed:
-        return pack_layers([self._sealed[layer] for layer in snapshot.layers], snapshot.changes)
+    async def pack(self, snapshot: Snapshot) -> PackedLayers:
+        return pack_layers([self._snapshots[layer] for layer in snapshot.layers], snapshot.changes)
 
     async def unpack(
         self, manifest: Iterable[Change], read_blob: BlobReader, *, image: Image | None = None
     ) -> Snapshot:
         changes, base = tuple(manifest), image or Image()
         template = await self.template(base)
-        folder = self.place("s")
+        folder = self.new_path("s")
         await asyncio.to_thread(_folders.copy_folder, template.folder, folder)
         await asyncio.to_thread(_folders.apply_changes, folder, changes, read_blob)
         if self.owner is not None:
-            await asyncio.to_thread(_folders.give, folder, self.owner)
-        return self.sealed(folder, base, changes)
+            await asyncio.to_thread(_folders.change_owner, folder, self.owner)
+        return self.add_snapshot(folder, base, changes)
 
-    def sealed(self, folder: Path, image: Image, changes: tuple[Change, ...]) -> Snapshot:
+    def add_snapshot(self, folder: Path, image: Image, changes: tuple[Change, ...]) -> Snapshot:
         """Takes over a finished folder as a snapshot."""
-        self._sealed[str(folder)] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._snapshots[str(folder)] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         return Snapshot(state_digest(image.digest, changes), image, (str(folder),), self.name, changes)
 
-    def forget(self, workspace: FolderWorkspace) -> None:
+    def remove_workspace(self, workspace: FolderWorkspace) -> None:
         """A workspace has closed."""
         self._open.discard(workspace)
 
 
-def _make_point(root: Path, target: str, *, is_folder: bool, owner: int | None) -> list[str]:
+def _make_mount_point(root: Path, target: str, *, is_folder: bool, owner: int | None) -> list[str]:
     """A place for a mount, below real folders alone: a link or file in the way of one is replaced."""
-    made, path = [], root
+    made_folders, path = [], root
     parts = [part for part in target.split("/") if part]
     if not target.startswith("/") or ".." in parts:
         raise ValueError(f"{target!r} is no absolute path without '..'")
     for index, part in enumerate(parts):
         path = path / part
-        wanted = is_folder or index < len(parts) - 1
-        if path.is_symlink() or (path.exists() and path.is_dir() != wanted):
+        needs_folder = is_folder or index < len(parts) - 1
+        if path.is_symlink() or (path.exists() and path.is_dir() != needs_folder):
             path.unlink()
         if not path.exists():
-            path.mkdir() if wanted else path.touch()
+            path.mkdir() if needs_folder else path.touch()
             if owner is not None:
                 os.chown(path, owner, owner, follow_symlinks=False)
-            made.append("/" + "/".join(parts[: index + 1]))
-    return made
+            made_folders.append("/" + "/".join(parts[: index + 1]))
+    return made_folders
 
 
 class FolderWorkspace:
     """See `interface.Workspace`. Made by `FolderBackend.open`."""
 
-    def __init__(self, backend: FolderBackend, spec: WorkspaceSpec, tree: _folders.FolderTree, on: Snapshot) -> None:
+    def __init__(
+        self, backend: FolderBackend, spec: WorkspaceSpec, tree: _folders.FolderTree, opened_on: Snapshot
+    ) -> None:
         self.spec = spec
         self.isolation = backend.isolation(spec)
-        self._backend, self._tree, self._on = backend, tree, on
+        self._backend, self._tree, self._opened_on = backend, tree, opened_on
         self._guest: Guest | None = None
         self._closed = False
-        self._changing = asyncio.Lock()
-        self._watch = Watch(self, tree.folder, spec.limits)
+        self._state_lock = asyncio.Lock()
+        self._watchdog = Watchdog(self, tree.folder, spec.limits)
 
     async def start(self) -> None:
         """Starts the exec server."""
         folder = self._tree.folder
         self._guest = await self._backend.start(folder, self.spec, self._tree.template)
-        workdir = self._backend.map(folder, self.spec, self.spec.workdir)
+        workdir = self._backend.map_path(folder, self.spec, self.spec.workdir)
         env = self._backend.environment(folder, self.spec)
         defaults = ExecDefaults(env, workdir, self.spec.limits.output_mib)
-        self._guest.session.configure(defaults, self._watch.killed_by)
+        self._guest.session.configure(defaults, self._watchdog.killed_by)
 
-    def live(self) -> InitSession:
+    def require_session(self) -> InitSession:
         """The conversation; raises `EnvironmentFailure` once closed."""
         if self._closed or self._guest is None:
             raise EnvironmentFailure("the workspace is closed")
         return self._guest.session
 
-    def _map(self, path: str, *, write: bool = False) -> str:
-        return self._backend.map(self._tree.folder, self.spec, path, write=write)
+    def _map_path(self, path: str, *, write: bool = False) -> str:
+        return self._backend.map_path(self._tree.folder, self.spec, path, write=write)
 
     async def exec(
         self,
@@ -273,11 +273,11 @@ class FolderWorkspace:
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        session = self.live()
-        self._watch.wake()
+        session = self.require_session()
+        self._watchdog.start()
         return await session.exec(
-            self._backend.words(self._tree.folder, self.spec, command),
-            cwd=self._map(cwd) if cwd else None,
+            self._backend.map_command(self._tree.folder, self.spec, command),
+            cwd=self._map_path(cwd) if cwd else None,
             env=env,
             stdin=stdin,
             timeout_s=timeout_s,
@@ -297,85 +297,87 @@ class FolderWorkspace:
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
-        session = self.live()
-        self._watch.wake()
-        words = self._backend.words(self._tree.folder, self.spec, command)
-        place = self._map(cwd) if cwd else None
+        session = self.require_session()
+        self._watchdog.start()
+        map_command = self._backend.map_command(self._tree.folder, self.spec, command)
+        new_path = self._map_path(cwd) if cwd else None
         return await session.exec_piped(
-            words, stdin, stdout, cwd=place, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
+            map_command, stdin, stdout, cwd=new_path, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
         )
 
     async def facts(self) -> SandboxFacts:
         """See `capabilities.DescribesSeparation.facts`. The world is a copy, so no layer is another sandbox's."""
-        session, folder = self.live(), str(self._tree.folder)
-        state = (folder,) if self._on.layers else ()
-        known = FactsFromHost(self.isolation.name, self._on.image.digest, (folder,), state, folder, session.handed_over)
-        return sandbox_facts(self._guest.facts if self._guest is not None else None, known)
+        session, folder = self.require_session(), str(self._tree.folder)
+        state = (folder,) if self._opened_on.layers else ()
+        host_facts = FactsFromHost(
+            self.isolation.name, self._opened_on.image.digest, (folder,), state, folder, session.handed_over
+        )
+        return sandbox_facts(self._guest.facts if self._guest is not None else None, host_facts)
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
-        return await self.live().processes()
+        return await self.require_session().processes()
 
     async def orphans(self) -> int:
-        return await self.live().orphans()
+        return await self.require_session().orphans()
 
     async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
-        await self.live().observe_loads([self._map(path) for path in paths], self._map(tree))
+        await self.require_session().observe_loads([self._map_path(path) for path in paths], self._map_path(tree))
 
     async def loads(self) -> LoadFacts:
-        return await self.live().loads()
+        return await self.require_session().loads()
 
     async def kill_all(self) -> None:
-        await self.live().kill_all()
+        await self.require_session().kill_all()
 
     async def listen(self, port: int = 0) -> socket.socket:
-        return await self.live().listen(port)
+        return await self.require_session().listen(port)
 
     async def listen_local(self, path: str) -> socket.socket:
-        return await self.live().listen_local(self._map(path, write=True))
+        return await self.require_session().listen_local(self._map_path(path, write=True))
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        self._watch.stop()
-        self._backend.forget(self)
+        self._watchdog.stop()
+        self._backend.remove_workspace(self)
         if self._guest is not None:
             with contextlib.suppress(EnvironmentFailure, OSError):
                 await self._guest.session.kill_all()
-            await self._guest.end()
+            await self._guest.stop()
         await asyncio.to_thread(_folders.remove_folder, self._tree.folder)
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
-        return await self.live().read(self._map(path), limit=limit)
+        return await self.require_session().read(self._map_path(path), limit=limit)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        await self.live().write(self._map(path, write=True), data, mode=mode)
+        await self.require_session().write(self._map_path(path, write=True), data, mode=mode)
 
     async def upload(self, source: Path, target: str) -> None:
-        await self.live().upload(source, self._map(target, write=True))
+        await self.require_session().upload(source, self._map_path(target, write=True))
 
     async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        await self.live().download(self._map(source), target, limit=limit)
+        await self.require_session().download(self._map_path(source), target, limit=limit)
 
     async def _changes(self) -> tuple[Change, ...]:
         return await asyncio.to_thread(self._tree.changes)
 
     async def digest(self) -> str:
-        self.live()
-        return state_digest(self._on.image.digest, await self._changes())
+        self.require_session()
+        return state_digest(self._opened_on.image.digest, await self._changes())
 
     async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
-        self.live()
-        base = (self._on if since is None else since).changes
+        self.require_session()
+        base = (self._opened_on if since is None else since).changes
         return changes_between(self._tree.template.view, base, await self._changes())
 
     async def snapshot(self) -> Snapshot:
-        async with self._changing:
-            await self.live().kill_all()
+        async with self._state_lock:
+            await self.require_session().kill_all()
             changes = await self._changes()
-            folder = self._backend.place("s")
+            folder = self._backend.new_path("s")
             await asyncio.to_thread(_folders.copy_folder, self._tree.folder, folder)
-            return self._backend.sealed(folder, self._on.image, changes)
+            return self._backend.add_snapshot(folder, self._opened_on.image, changes)
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> FolderWorkspace:
         snapshot = await self.snapshot()

@@ -19,34 +19,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from assay.environments.interface import Change
-from assay.environments.workspace._entries import Entry, HashCache, is_opaque, is_whiteout, name_of
+from assay.environments.workspace._entries import HashCache, PathEntry, decode_name, is_opaque, is_whiteout
 from assay.environments.workspace.state import StackedImage, compare_entries, scan_folder
-
-__all__ = [
-    "FolderTree",
-    "Template",
-    "apply_changes",
-    "copy_folder",
-    "etc_of",
-    "give",
-    "merge_layer",
-    "private_folder",
-    "remove_folder",
-]
 
 _PRIVATE = re.compile(r"-(\d+)-(\d*)-[^-]*$")
 
 
 def private_folder(name: str, parent: Path | None) -> Path:
     """A new folder of this process; those that killed processes left behind are removed."""
-    place = parent or Path(tempfile.gettempdir())
-    for path in place.glob(f"assay-{name}-*"):
+    folder = parent or Path(tempfile.gettempdir())
+    for path in folder.glob(f"assay-{name}-*"):
         match = _PRIVATE.search(path.name)
         if match and not path.is_symlink() and start_time(int(match[1])) != match[2]:
             remove_folder(path)
-    made = Path(tempfile.mkdtemp(prefix=f"assay-{name}-{os.getpid()}-{start_time(os.getpid())}-", dir=place))
-    made.chmod(0o711)
-    return made
+    created = Path(tempfile.mkdtemp(prefix=f"assay-{name}-{os.getpid()}-{start_time(os.getpid())}-", dir=folder))
+    created.chmod(0o711)
+    return created
 
 
 def start_time(pid: int) -> str:
@@ -64,14 +52,14 @@ class Template:
         self.folder = folder
         self._top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.view = StackedImage([self._top], cache)
-        self.entries: dict[str, Entry] = scan_folder(self._top, cache)
+        self.entries: dict[str, PathEntry] = scan_folder(self._top, cache)
 
     def close(self) -> None:
         """Closes what it holds open; the folder stays."""
         os.close(self._top)
 
 
-def etc_of(template: Path) -> Path:
+def etc_folder(template: Path) -> Path:
     """Where the read-only /etc of a template is kept."""
     return template.with_name(template.name + "-etc")
 
@@ -86,10 +74,10 @@ class FolderTree:
         made: Folders that the platform made in it.
     """
 
-    def __init__(self, folder: Path, template: Template, hidden: frozenset[str], made: frozenset[str]) -> None:
+    def __init__(self, folder: Path, template: Template, hidden: frozenset[str], created: frozenset[str]) -> None:
         self.folder = folder
         self.template = template
-        self._hidden, self._made = hidden, made
+        self._hidden, self._platform_folders = hidden, created
         self._cache = HashCache()
 
     def changes(self) -> tuple[Change, ...]:
@@ -99,9 +87,11 @@ class FolderTree:
             now = scan_folder(top, self._cache, hidden=self._hidden)
         finally:
             os.close(top)
-        return tuple(change for change in compare_entries(self._before(), now) if not self._is_made(change))
+        return tuple(
+            change for change in compare_entries(self._image_entries(), now) if not self._is_platform_folder(change)
+        )
 
-    def _before(self) -> dict[str, Entry]:
+    def _image_entries(self) -> dict[str, PathEntry]:
         entries = self.template.entries
         if not self._hidden:
             return entries
@@ -110,16 +100,16 @@ class FolderTree:
     def _is_hidden(self, path: str) -> bool:
         return any(path == hidden or path.startswith(hidden + "/") for hidden in self._hidden)
 
-    def _is_made(self, change: Change) -> bool:
-        return change.kind == "added" and change.type == "directory" and change.path in self._made
+    def _is_platform_folder(self, change: Change) -> bool:
+        return change.kind == "added" and change.type == "directory" and change.path in self._platform_folders
 
 
 def copy_folder(source: Path, target: Path) -> None:
     """An exact copy (modes, links, owners), sharing blocks where the file system can. `target` is absent."""
     command = ["cp", "-a", "--reflink=auto", "--", str(source), str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(f"{source.name} could not be copied: {done.stderr.strip()[-300:]}")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise OSError(f"{source.name} could not be copied: {result.stderr.strip()[-300:]}")
 
 
 def remove_folder(folder: Path) -> None:
@@ -147,25 +137,25 @@ def merge_layer(root: Path, layer: Path) -> None:
             source, target = Path(parent) / name, inside / name
             status = source.lstat()
             if is_whiteout(status):
-                _remove(target)
+                _remove_path(target)
             elif not stat.S_ISDIR(status.st_mode):
-                _remove(target)
+                _remove_path(target)
                 shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _merge_folder(target: Path, source: Path) -> None:
     top = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        hides = is_opaque(top)
+        is_opaque_folder = is_opaque(top)
     finally:
         os.close(top)
-    if hides or target.is_symlink() or not target.is_dir():
-        _remove(target)
+    if is_opaque_folder or target.is_symlink() or not target.is_dir():
+        _remove_path(target)
     target.mkdir(exist_ok=True)
     target.chmod(stat.S_IMODE(source.stat().st_mode))
 
 
-def _remove(target: Path) -> None:
+def _remove_path(target: Path) -> None:
     if target.is_dir() and not target.is_symlink():
         shutil.rmtree(target)
     else:
@@ -178,14 +168,14 @@ def apply_changes(root: Path, changes: Iterable[Change], read_blob: Callable[[st
 
     modes: list[tuple[Path, int]] = []
     for change in sorted(changes, key=lambda item: item.path):
-        path = _checked(root, change)
+        path = _resolve_change(root, change)
         if change.kind == "removed" or (change.type != "directory" and change.kind == "changed"):
-            _remove(path)
+            _remove_path(path)
         if change.kind == "removed" or change.type == "other":
             continue
         if change.type == "directory":
             if path.is_symlink() or not path.is_dir():
-                _remove(path)
+                _remove_path(path)
                 path.mkdir()
             modes.append((path, change.mode or 0o755))
             continue
@@ -201,9 +191,9 @@ def apply_changes(root: Path, changes: Iterable[Change], read_blob: Callable[[st
         path.chmod(mode & 0o1777)
 
 
-def _checked(root: Path, change: Change) -> Path:
+def _resolve_change(root: Path, change: Change) -> Path:
     """The host path of a change; refuses what leaves the folder, also through a link."""
-    parts = name_of(change.path).split("/")
+    parts = decode_name(change.path).split("/")
     if parts[0] != "" or {"", ".", ".."} & set(parts[1:]):
         raise ValueError(f"a manifest path that is not below the root: {change.path!r}")
     path = root
@@ -214,7 +204,7 @@ def _checked(root: Path, change: Change) -> Path:
     return path / parts[-1]
 
 
-def give(root: Path, owner: int) -> None:
+def change_owner(root: Path, owner: int) -> None:
     """Makes `owner` the owner of a whole folder."""
     os.chown(root, owner, owner, follow_symlinks=False)
     for parent, folders, files in os.walk(root):

@@ -17,8 +17,6 @@ from typing import NamedTuple
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.errors import EnvironmentFailure
 
-__all__ = ["LAUNCHER", "Guest", "layer_python", "server_arguments", "start_guest"]
-
 LAUNCHER = Path(__file__).with_name("launcher")
 START_S = 30.0
 _BOOT = """
@@ -51,21 +49,21 @@ class Guest(NamedTuple):
     """A running exec server and how to end all of it."""
 
     session: InitSession
-    end: Callable[[], Awaitable[None]]
+    stop: Callable[[], Awaitable[None]]
     facts: object = None
     """Facts that the server told of its sandbox before it served."""
 
 
-def server_arguments(folder: str, rlimits: dict[str, int], *, filtered: bool, **where: int | str) -> list[str]:
+def server_arguments(folder: str, rlimits: dict[str, int], *, filtered: bool, **connection: int | str) -> list[str]:
     """What a Python (standard library only, 3.11+) is given to be the server; `folder` holds `launcher`."""
-    given = {"rlimits": rlimits, "filtered": filtered, **where}
-    return ["-I", "-S", "-c", _BOOT, folder, json.dumps(given)]
+    options = {"rlimits": rlimits, "filtered": filtered, **connection}
+    return ["-I", "-S", "-c", _BOOT, folder, json.dumps(options)]
 
 
-def layer_python(place: str) -> list[str]:
-    """Starts the Python of a tool layer seen at `place`, without a shell or a library of what is around it."""
-    loader = [f"{place}/lib/ld.so", "--library-path", f"{place}/lib", "--argv0", f"{place}/host/python3"]
-    return [*loader, f"{place}/bin/python3"]
+def layer_python(path: str) -> list[str]:
+    """Starts the Python of a tool layer seen at `path`, without a shell or a library of what is around it."""
+    loader = [f"{path}/lib/ld.so", "--library-path", f"{path}/lib", "--argv0", f"{path}/host/python3"]
+    return [*loader, f"{path}/bin/python3"]
 
 
 async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, str]) -> Guest:
@@ -91,29 +89,29 @@ async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, st
         raise
     session = InitSession(ours, ExecDefaults({}, "/"))
     try:
-        ready = await session.channel.first(START_S)
+        ready = await session.channel.receive_greeting(START_S)
     except EnvironmentFailure as exc:
         session.close()
-        said = await _ended(process)
-        raise EnvironmentFailure(f"the sandbox could not be started: {said or exc}") from exc
+        output = await _wait_for_exit(process)
+        raise EnvironmentFailure(f"the sandbox could not be started: {output or exc}") from exc
     except BaseException:  # cancelled: what was started must not outlive us
         session.close()
-        await asyncio.shield(_ended(process))
+        await asyncio.shield(_wait_for_exit(process))
         raise
 
-    async def end() -> None:
+    async def stop() -> None:
         session.close()
-        await _ended(process)
+        await _wait_for_exit(process)
 
-    return Guest(session, end, ready.body.get("facts"))
+    return Guest(session, stop, ready.body.get("facts"))
 
 
-async def _ended(process: asyncio.subprocess.Process) -> str:
+async def _wait_for_exit(process: asyncio.subprocess.Process) -> str:
     """Waits for the end, killing what does not end by itself; returns what it said."""
     try:
-        _, said = await asyncio.wait_for(process.communicate(), 15.0)
+        _, output = await asyncio.wait_for(process.communicate(), 15.0)
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        _, said = await process.communicate()
-    return said.decode(errors="replace").strip()[-500:]
+        _, output = await process.communicate()
+    return output.decode(errors="replace").strip()[-500:]

@@ -25,8 +25,6 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["Interpreter", "copy_interpreter", "describe", "own_libraries", "probe"]
-
 HOME = "/opt/assay"
 _LEFT_OUT = {"test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data", "__pycache__"}
 _LEFT_OUT |= {"site-packages", "dist-packages"}
@@ -86,31 +84,31 @@ def copy_interpreter(source: Interpreter, target: Path, patchelf: Path) -> None:
     library = _copy_standard_library(source, target)
     _patch(patchelf, binary, "$ORIGIN/../lib", f"{HOME}/lib/ld.so")
     _write_host_starter(target, source.minor)
-    _hide_host_paths(source, library)
+    _replace_host_paths(source, library)
 
 
 def own_libraries(target: Path, source: Interpreter, patchelf: Path) -> tuple[str, ...]:
     """Copies every shared library that an ELF file under `target` needs into `target/lib`; returns their names."""
     loader = _loader(source, patchelf)
     search = f"{source.libdir}:{Path(source.prefix) / 'lib'}"
-    wanted: dict[str, Path] = {}
+    libraries: dict[str, Path] = {}
     for path in _elf_files([target]):
-        wanted.update(_needed(path, loader, search, target))
+        libraries.update(_needed_libraries(path, loader, search, target))
     for name in _EXTRA_LIBRARIES:
-        found = next((d / name for d in _library_folders(wanted.values()) if (d / name).exists()), None)
+        found = next((d / name for d in _library_folders(libraries.values()) if (d / name).exists()), None)
         if found is not None:
-            wanted[name] = found
-            wanted |= _needed(found, loader, search, target)
-    own = target / "lib"
-    for name, path in wanted.items():
-        if not (own / name).exists() and not name.startswith("ld-linux"):
-            shutil.copyfile(path, own / name)
-            (own / name).chmod(0o755)
-    for path in _elf_files([own]):
+            libraries[name] = found
+            libraries |= _needed_libraries(found, loader, search, target)
+    target_folder = target / "lib"
+    for name, path in libraries.items():
+        if not (target_folder / name).exists() and not name.startswith("ld-linux"):
+            shutil.copyfile(path, target_folder / name)
+            (target_folder / name).chmod(0o755)
+    for path in _elf_files([target_folder]):
         if "site-packages" not in path.parts and path.name != "ld.so" and _has_run_path(patchelf, path):
-            depth = len(path.parent.relative_to(own).parts)
+            depth = len(path.parent.relative_to(target_folder).parts)
             _patch(patchelf, path, "/".join(["$ORIGIN", *[".."] * depth]))
-    return tuple(sorted(wanted))
+    return tuple(sorted(libraries))
 
 
 def _loader(source: Interpreter, patchelf: Path) -> Path:
@@ -134,21 +132,23 @@ def _copy_loader(loader: Path, target: Path) -> None:
 
 def _copy_standard_library(source: Interpreter, target: Path) -> Path:
     stdlib, platform = Path(source.stdlib), Path(source.platstdlib)
-    inside = target / stdlib.relative_to(source.prefix)
-    shutil.copytree(stdlib, inside, ignore=_ignore, symlinks=False, ignore_dangling_symlinks=True)
+    library = target / stdlib.relative_to(source.prefix)
+    shutil.copytree(stdlib, library, ignore=_names_to_ignore, symlinks=False, ignore_dangling_symlinks=True)
     if platform != stdlib:
-        shutil.copytree(platform, target / platform.relative_to(source.prefix), ignore=_ignore, dirs_exist_ok=True)
+        shutil.copytree(
+            platform, target / platform.relative_to(source.prefix), ignore=_names_to_ignore, dirs_exist_ok=True
+        )
     packages = target / "lib" / f"python{source.minor}" / "site-packages"
     packages.mkdir(parents=True)
     # Distributions that patch `site` look for `dist-packages` instead.
     (packages.parent / "dist-packages").symlink_to("site-packages")
-    for path in inside.rglob("*"):
+    for path in library.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.suffix == ".so" else 0o644)
-    return inside
+    return library
 
 
-def _ignore(_folder: str, names: list[str]) -> set[str]:
+def _names_to_ignore(_folder: str, names: list[str]) -> set[str]:
     ignored = {n for n in names if n in _LEFT_OUT or n.startswith(_LEFT_OUT_MODULES) or n in _LEFT_OUT_FILES}
     return ignored | {n for n in names if n.startswith("config-") or n.endswith((".pyc", ".a", ".exe"))}
 
@@ -165,7 +165,7 @@ def _write_host_starter(target: Path, minor: str) -> None:
     (starter.parent / "python").symlink_to("python3")
 
 
-def _hide_host_paths(source: Interpreter, library: Path) -> None:
+def _replace_host_paths(source: Interpreter, library: Path) -> None:
     """Build-time paths in the interpreter's configuration name the host's folders; the copy lives elsewhere."""
     if source.prefix in ("/usr", "/usr/local"):
         return
@@ -182,8 +182,8 @@ def _patch(patchelf: Path, path: Path, run_path: str, loader: str | None = None)
 
 
 def _has_run_path(patchelf: Path, path: Path) -> bool:
-    shown = subprocess.run([patchelf, "--print-rpath", path], capture_output=True, text=True)
-    return bool(shown.stdout.strip())
+    result = subprocess.run([patchelf, "--print-rpath", path], capture_output=True, text=True)
+    return bool(result.stdout.strip())
 
 
 def _elf_files(folders: Iterable[Path]) -> Iterator[Path]:
@@ -200,7 +200,7 @@ def _is_elf(path: Path) -> bool:
         return file.read(4) == b"\x7fELF"
 
 
-def _needed(path: Path, loader: Path, search: str, target: Path) -> dict[str, Path]:
+def _needed_libraries(path: Path, loader: Path, search: str, target: Path) -> dict[str, Path]:
     """What the host's loader would load for `path`, but for files that are in the layer already."""
     out = subprocess.run(
         [loader, "--list", path], capture_output=True, text=True, env={"LD_LIBRARY_PATH": search}, timeout=60
@@ -218,7 +218,7 @@ def _library_folders(paths: Iterable[Path]) -> list[Path]:
     return sorted({p.parent for p in paths})
 
 
-def describe(source: Interpreter) -> dict[str, str]:
+def describe_interpreter(source: Interpreter) -> dict[str, str]:
     """What of an interpreter decides the copy: its version, and its files' sizes and times."""
     binary, library = Path(source.binary).stat(), (Path(source.stdlib) / "os.py").stat()
     return {

@@ -17,12 +17,10 @@ from typing import Any, NamedTuple
 from assay.environments.workspace._channel import Answer, Channel
 from assay.errors import EnvironmentFailure, HostFailure
 
-__all__ = ["Launcher", "LauncherFacts", "gone"]
-
 _FOLDER = Path(__file__).parent
 _BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from launcher.__main__ import main; main()"
 START_S = 30.0
-_OF_THE_HOST = frozenset({
+_HOST_ERRORS = frozenset({
     errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EIO, errno.EROFS,
 })  # fmt: skip
 """What the launcher meets when the machine itself has no room left."""
@@ -69,7 +67,7 @@ def _remove(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-async def gone(pidfd: int, timeout_s: float) -> bool:
+async def has_exited(pidfd: int, timeout_s: float) -> bool:
     """Waits until the process behind a pidfd has ended; False when it has not in time."""
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
@@ -120,7 +118,7 @@ class Launcher:
             theirs.close()
         channel = Channel(ours, "the sandbox launcher")
         try:
-            greeting = _greeting(await channel.first(START_S))
+            greeting = _require_greeting(await channel.receive_greeting(START_S))
         except BaseException:
             channel.close()
             _remove(scratch)
@@ -129,7 +127,7 @@ class Launcher:
         return cls(pid, channel, scratch, greeting)
 
     @property
-    def gone(self) -> bool:
+    def has_exited(self) -> bool:
         """Whether it has died, and can make nothing any more."""
         return self._channel.ended
 
@@ -146,7 +144,7 @@ class Launcher:
             raise HostFailure(str(exc)) from exc
         except OSError as exc:
             text = f"the sandbox launcher could not {message['op']}: {exc.strerror or exc}"
-            failure = HostFailure if exc.errno in _OF_THE_HOST else EnvironmentFailure
+            failure = HostFailure if exc.errno in _HOST_ERRORS else EnvironmentFailure
             raise failure(text) from exc
 
     async def close(self) -> None:
@@ -158,7 +156,7 @@ class Launcher:
         if pid > 0:
             pidfd = os.pidfd_open(pid)
             try:
-                if not await gone(pidfd, 20.0):
+                if not await has_exited(pidfd, 20.0):
                     os.kill(pid, 9)
             finally:
                 os.close(pidfd)
@@ -167,7 +165,7 @@ class Launcher:
         await asyncio.to_thread(_remove, self._scratch)
 
 
-def _greeting(answer: Answer) -> Answer:
+def _require_greeting(answer: Answer) -> Answer:
     if "hello" not in answer.body:
         raise EnvironmentFailure(f"this machine does not let us make sandboxes: {answer.body.get('error')}")
     return answer

@@ -19,26 +19,13 @@ from typing import IO, NamedTuple
 import msgspec
 from blake3 import blake3
 
-__all__ = [
-    "MAX_BYTES",
-    "MAX_FILES",
-    "LayerWriter",
-    "Layers",
-    "Place",
-    "Source",
-    "content_digest",
-    "extract",
-    "install",
-    "walk",
-]
-
 MAX_FILES = 500_000
 MAX_BYTES = 16 * 1024**3
 _MAX_LINKS = 40
 _FOLDER_MODES = {"tmp": 0o1777, "var/tmp": 0o1777}
 
 
-class Place(NamedTuple):
+class ResolvedPath(NamedTuple):
     """Where a path leads: its name without links, relative to the root, and the host file that is there, if any."""
 
     path: str
@@ -52,7 +39,7 @@ class Source(NamedTuple):
     host: Path
 
 
-class Layers:
+class LayerStack:
     """A stack of layers, the lowest first, with the links of the base that no layer holds."""
 
     def __init__(self, folders: tuple[Path, ...], links: dict[str, str] | None = None) -> None:
@@ -62,29 +49,29 @@ class Layers:
     def find(self, path: str) -> Path | None:
         """The topmost host file for a path whose parents are no links; None where it is absent or removed."""
         parts = path.split("/") if path else []
-        lowest, found = 0, None
+        lowest, topmost = 0, None
         for count in range(len(parts) + 1):
-            found, lowest = self._topmost("/".join(parts[:count]), lowest)
-            if found is None:
+            topmost, lowest = self._topmost("/".join(parts[:count]), lowest)
+            if topmost is None:
                 return None
-        return found
+        return topmost
 
     def _topmost(self, partial: str, lowest: int) -> tuple[Path | None, int]:
         """The topmost host file for a path, and the lowest layer that still counts for what is below it."""
-        found = None
+        topmost = None
         for index in range(len(self.folders) - 1, lowest - 1, -1):
             host = self.folders[index] / partial
             mode = _mode(host)
             if mode is None:
                 continue
             if stat.S_ISCHR(mode):
-                return found, index + 1
-            found = found or host
+                return topmost, index + 1
+            topmost = topmost or host
             if not stat.S_ISDIR(mode) or _is_opaque(host):
-                return found, index
-        return found, lowest
+                return topmost, index
+        return topmost, lowest
 
-    def resolve(self, path: str) -> Place:
+    def resolve(self, path: str) -> ResolvedPath:
         """Follows every link of an absolute path, also the last, as the sandbox would. Raises `ValueError`."""
         todo = [p for p in reversed(path.split("/")) if p not in ("", ".")]
         done: list[str] = []
@@ -104,8 +91,8 @@ class Layers:
                 raise ValueError(f"{path}: too many links")
             done = [] if target.startswith("/") else done
             todo += [p for p in reversed(target.split("/")) if p not in ("", ".")]
-        found = "/".join(done)
-        return Place(found, self.find(found) if self.folders else None)
+        resolved = "/".join(done)
+        return ResolvedPath(resolved, self.find(resolved) if self.folders else None)
 
     def _link(self, name: str) -> str | None:
         host = self.find(name) if self.folders else None
@@ -163,32 +150,32 @@ def walk(host: Path) -> Iterator[Source]:
                 pending.append(Source(f"{source.path}/{name}" if source.path else name, source.host / name))
 
 
-def install(layer: Path, below: Layers, source: Path, path: str, mode: int | None = None) -> None:
+def install(layer: Path, below: LayerStack, source: Path, path: str, mode: int | None = None) -> None:
     """Puts one file, link or (empty) folder into a layer at a path whose parents are no links.
 
     Parents keep the mode that they have below. A folder that is there already keeps its mode, too.
     """
-    _parents(layer, below, path)
+    _make_parents(layer, below, path)
     target = layer / path
     status = source.lstat()
-    present = _mode(target)
+    existing = _mode(target)
     if stat.S_ISDIR(status.st_mode):
-        if present is None or not stat.S_ISDIR(present):
-            _drop(target)
+        if existing is None or not stat.S_ISDIR(existing):
+            _remove(target)
             target.mkdir()
-            target.chmod(mode or _plain(below.mode(path) if below.find(path) else status.st_mode))
+            target.chmod(mode or _permission_bits(below.mode(path) if below.find(path) else status.st_mode))
         return
-    if present is not None and stat.S_ISDIR(present):
+    if existing is not None and stat.S_ISDIR(existing):
         raise ValueError(f"/{path} is a folder")
-    _drop(target)
+    _remove(target)
     if stat.S_ISLNK(status.st_mode):
         target.symlink_to(source.readlink())
         return
     shutil.copyfile(source, target, follow_symlinks=False)
-    target.chmod(mode or _plain(status.st_mode))
+    target.chmod(mode or _permission_bits(status.st_mode))
 
 
-def _parents(layer: Path, below: Layers, path: str) -> None:
+def _make_parents(layer: Path, below: LayerStack, path: str) -> None:
     parts = path.split("/")[:-1]
     for count in range(1, len(parts) + 1):
         partial = "/".join(parts[:count])
@@ -197,12 +184,12 @@ def _parents(layer: Path, below: Layers, path: str) -> None:
             (layer / partial).chmod(below.mode(partial))
 
 
-def _plain(mode: int) -> int:
+def _permission_bits(mode: int) -> int:
     """Permission bits without set-user-id and set-group-id; the sticky bit of shared folders stays."""
     return stat.S_IMODE(mode) & 0o1777
 
 
-def _drop(target: Path) -> None:
+def _remove(target: Path) -> None:
     if _mode(target) is not None:
         shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink()
 
@@ -210,39 +197,39 @@ def _drop(target: Path) -> None:
 class LayerWriter:
     """Writes a layer from a list of changes: paths are relative to the root, and no parent of one is a link."""
 
-    def __init__(self, layer: Path, below: Layers) -> None:
+    def __init__(self, layer: Path, below: LayerStack) -> None:
         self._layer, self._below = layer, below
         self._modes: dict[Path, int] = {}
 
-    def _at(self, path: str) -> Path:
-        _parents(self._layer, self._below, path)
+    def _make_parents_of(self, path: str) -> Path:
+        _make_parents(self._layer, self._below, path)
         return self._layer / path
 
     def remove(self, path: str) -> None:
         """Marks a path of the layers below as gone."""
-        os.mknod(self._at(path), stat.S_IFCHR, 0)
+        os.mknod(self._make_parents_of(path), stat.S_IFCHR, 0)
 
     def folder(self, path: str, mode: int) -> None:
         """A folder; its mode is set when all is written."""
-        place = self._at(path)
-        place.mkdir(exist_ok=True)
-        self._modes[place] = _plain(mode)
+        target = self._make_parents_of(path)
+        target.mkdir(exist_ok=True)
+        self._modes[target] = _permission_bits(mode)
 
     def link(self, path: str, target: str) -> None:
         """A symbolic link."""
-        self._at(path).symlink_to(target)
+        self._make_parents_of(path).symlink_to(target)
 
     def file(self, path: str, data: IO[bytes], mode: int) -> None:
         """A file."""
-        place = self._at(path)
-        with place.open("xb") as out:
+        target = self._make_parents_of(path)
+        with target.open("xb") as out:
             shutil.copyfileobj(data, out)
-        place.chmod(_plain(mode))
+        target.chmod(_permission_bits(mode))
 
     def finish(self) -> None:
         """Sets the modes of folders, the deepest first."""
-        for place, mode in sorted(self._modes.items(), reverse=True):
-            place.chmod(mode)
+        for target, mode in sorted(self._modes.items(), reverse=True):
+            target.chmod(mode)
 
 
 def extract(archive: Path, target: Path) -> tuple[str, ...]:
@@ -268,35 +255,35 @@ def extract(archive: Path, target: Path) -> tuple[str, ...]:
 
 
 def _unpack(file: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> bool:
-    name = _inside(member.name)
+    name = _require_inside(member.name)
     if not name:
         return True
-    place = _real_parent(target, name)
+    destination = _real_parent(target, name)
     if member.isdir():
-        if _mode(place) is None or not stat.S_ISDIR(place.lstat().st_mode):
-            _drop(place)
-            place.mkdir()
-        place.chmod(_plain(member.mode) | 0o700)
+        if _mode(destination) is None or not stat.S_ISDIR(destination.lstat().st_mode):
+            _remove(destination)
+            destination.mkdir()
+        destination.chmod(_permission_bits(member.mode) | 0o700)
         return True
     if not (member.isreg() or member.issym() or member.islnk()):
         return False
-    _drop(place)
+    _remove(destination)
     if member.issym():
-        place.symlink_to(member.linkname)
+        destination.symlink_to(member.linkname)
     elif member.islnk():
-        origin = _real_parent(target, _inside(member.linkname))
+        origin = _real_parent(target, _require_inside(member.linkname))
         if not stat.S_ISREG(_mode(origin) or 0):
             raise ValueError(f"{member.name[:200]} links to {member.linkname[:200]}, which is no file of the archive")
-        shutil.copy(origin, place, follow_symlinks=False)
+        shutil.copy(origin, destination, follow_symlinks=False)
     else:
         data = file.extractfile(member)
-        with place.open("xb") as out:
+        with destination.open("xb") as out:
             shutil.copyfileobj(data, out)  # type: ignore[arg-type]
-        place.chmod(_plain(member.mode) | 0o400)
+        destination.chmod(_permission_bits(member.mode) | 0o400)
     return True
 
 
-def _inside(name: str) -> str:
+def _require_inside(name: str) -> str:
     clean = posixpath.normpath("/" + name).lstrip("/")
     if "\0" in name or ".." in name.split("/"):
         raise ValueError(f"the archive's member {name[:200]!r} leads outside")
@@ -306,10 +293,10 @@ def _inside(name: str) -> str:
 def _real_parent(target: Path, name: str) -> Path:
     """The host path for a member; its parents are made, and links among them are followed inside `target` only."""
     head, _, last = name.rpartition("/")
-    place = Layers((target,)).resolve("/" + head)
-    folder = target / place.path
+    parent = LayerStack((target,)).resolve("/" + head)
+    folder = target / parent.path
     current = target
-    for part in place.path.split("/") if place.path else []:
+    for part in parent.path.split("/") if parent.path else []:
         current = current / part
         mode = _mode(current)
         if mode is None:

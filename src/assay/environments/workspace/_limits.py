@@ -10,8 +10,6 @@ from assay.environments.interface import ResourceLimits, WorkspaceSpec
 from assay.environments.workspace._launch import LauncherFacts
 from assay.records import Hold, Isolation, LimitHold
 
-__all__ = ["MIB", "Budget", "budget_for", "capacity_of", "isolation_of", "rlimits_of", "shares_of"]
-
 MIB = 1024 * 1024
 WATCHDOG_S = 0.2
 _WHOLE_ROOT = "whole-root image: its agent may change system programs, which a verifier in a fork would then run"
@@ -39,7 +37,7 @@ def memory_available() -> int:
     return 0
 
 
-def budget_for(limits: ResourceLimits, facts: LauncherFacts, *, prefer_disk: bool) -> Budget:
+def choose_budget(limits: ResourceLimits, facts: LauncherFacts, *, prefer_disk: bool) -> Budget:
     """Chooses the strongest way that this machine has for each limit."""
     memory = limits.memory_mib * MIB if limits.memory_mib is not None else None
     grouped = "memory" in facts.controllers
@@ -54,9 +52,9 @@ def budget_for(limits: ResourceLimits, facts: LauncherFacts, *, prefer_disk: boo
     )
 
 
-def rlimits_of(limits: ResourceLimits, budget: Budget) -> dict[str, int]:
+def process_limits(limits: ResourceLimits, budget: Budget) -> dict[str, int]:
     """Resource limits of every process in the sandbox. NPROC counts within its own user namespace."""
-    given = {
+    limits_by_name = {
         "NPROC": limits.processes + 1 if limits.processes is not None else None,
         "NOFILE": limits.open_files,
         "FSIZE": limits.file_mib * MIB if limits.file_mib is not None else None,
@@ -65,10 +63,10 @@ def rlimits_of(limits: ResourceLimits, budget: Budget) -> dict[str, int]:
         "MEMLOCK": 64 * 1024,
         "MSGQUEUE": 819_200,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in limits_by_name.items() if value is not None}
 
 
-def shares_of(counted: dict[str, int], sandboxes: int) -> dict[str, int]:
+def limit_shares(counted: dict[str, int], sandboxes: int) -> dict[str, int]:
     """Returns what one of so many sandboxes may have of each counted limit: its part of a quarter, and one at least.
 
     A sandbox holds one namespace of each kind, and its filter lets it make no more.
@@ -78,37 +76,37 @@ def shares_of(counted: dict[str, int], sandboxes: int) -> dict[str, int]:
     }
 
 
-def capacity_of(counted: dict[str, int], shares: dict[str, int]) -> int | None:
+def sandbox_capacity(counted: dict[str, int], shares: dict[str, int]) -> int | None:
     """Returns how many sandboxes three quarters of the host's limits suffice for; None: as many as one likes."""
     return min((max(1, (limit - limit // 4) // shares[name]) for name, limit in counted.items()), default=None)
 
 
-def isolation_of(spec: WorkspaceSpec, budget: Budget, facts: LauncherFacts) -> Isolation:
+def describe_isolation(spec: WorkspaceSpec, budget: Budget, facts: LauncherFacts) -> Isolation:
     """The record of what is held, and by what."""
     limits = spec.limits
-    watch = f"watchdog {WATCHDOG_S * 1000:.0f} ms"
+    watchdog = f"watchdog {WATCHDOG_S * 1000:.0f} ms"
     rows: list[LimitHold] = []
 
-    def row(name: str, value: float | None, unit: str, hold: Hold, by: str) -> None:
+    def add_row(name: str, value: float | None, unit: str, hold: Hold, by: str) -> None:
         if value is not None:
             rows.append(LimitHold(name, hold, float(value), unit, by))
 
     group = f"cgroup v{facts.cgroup}"
     if budget.memory_group is not None:
-        row("memory", limits.memory_mib, "MiB", "hard", group)
+        add_row("memory", limits.memory_mib, "MiB", "hard", group)
     else:
-        row("memory", limits.memory_mib, "MiB", "soft", f"{watch}; RLIMIT_DATA for each process")
-    row("processes", limits.processes, "", "hard", "RLIMIT_NPROC in its user namespace")
-    row("cpu", limits.cpus, "cores", "hard" if budget.cpus else "none", group if budget.cpus else "")
+        add_row("memory", limits.memory_mib, "MiB", "soft", f"{watchdog}; RLIMIT_DATA for each process")
+    add_row("processes", limits.processes, "", "hard", "RLIMIT_NPROC in its user namespace")
+    add_row("cpu", limits.cpus, "cores", "hard" if budget.cpus else "none", group if budget.cpus else "")
     if budget.disk is not None:
-        row("disk", limits.disk_mib, "MiB", "hard", "tmpfs size and inodes")
+        add_row("disk", limits.disk_mib, "MiB", "hard", "tmpfs size and inodes")
     else:
-        row("disk", limits.disk_mib, "MiB", "soft", watch)
-    row("tmp", limits.tmp_mib, "MiB", "hard", "tmpfs size and inodes")
-    row("file_size", limits.file_mib, "MiB", "hard", "RLIMIT_FSIZE")
-    row("open_files", limits.open_files, "", "hard", "RLIMIT_NOFILE")
+        add_row("disk", limits.disk_mib, "MiB", "soft", watchdog)
+    add_row("tmp", limits.tmp_mib, "MiB", "hard", "tmpfs size and inodes")
+    add_row("file_size", limits.file_mib, "MiB", "hard", "RLIMIT_FSIZE")
+    add_row("open_files", limits.open_files, "", "hard", "RLIMIT_NOFILE")
     rows.append(LimitHold("wall_time", "hard", None, "s", "given with each exec; everything is killed"))
-    row("output", limits.output_mib, "MiB", "hard", "the reader stops the command")
+    add_row("output", limits.output_mib, "MiB", "hard", "the reader stops the command")
     return Isolation(
         name="namespaces",
         limits=tuple(rows),

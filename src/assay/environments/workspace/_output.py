@@ -16,8 +16,6 @@ from pathlib import Path
 from assay.environments.interface import SpillTarget
 from assay.errors import HostFailure
 
-__all__ = ["Output", "write_all"]
-
 CHUNK = 64 * 1024
 
 
@@ -37,7 +35,7 @@ class Output:
         grown: Called with the number of new bytes; it may stop the command.
     """
 
-    def __init__(self, show_bytes: int, *, spill: bool, grown: Callable[[int], None]) -> None:
+    def __init__(self, show_bytes: int, *, spill: bool, on_bytes: Callable[[int], None]) -> None:
         read, self.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(read, False)
         self._read = read
@@ -48,9 +46,9 @@ class Output:
         self._spill = spill
         self._file: FileIO | None = None
         self._path = ""
-        self._unkept: OSError | None = None
+        self._spill_error: OSError | None = None
         """Why the whole could not be kept."""
-        self._grown = grown
+        self._on_bytes = on_bytes
         self.total = 0
         self._open = True
         self._loop = asyncio.get_running_loop()
@@ -68,26 +66,26 @@ class Output:
         except BlockingIOError:
             return
         if data:
-            self._take(data)
+            self._append(data)
         else:
             self.stop()
 
-    def _take(self, data: bytes) -> None:
+    def _append(self, data: bytes) -> None:
         size = len(data)
         self.total += size
-        if self._spill and self._unkept is None and (self._file is not None or self.total > self._show):
-            self._keep(data)
-        room = self._half - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
+        if self._spill and self._spill_error is None and (self._file is not None or self.total > self._show):
+            self._write_spill(data)
+        missing = self._half - len(self._head)
+        if missing > 0:
+            self._head += data[:missing]
+            data = data[missing:]
         self._tail += data
         if len(self._tail) > 2 * self._show + CHUNK or (self._file is not None and len(self._tail) > self._show):
-            keep = self._half if self.total > self._show else self._show
-            del self._tail[:-keep]
-        self._grown(size)
+            tail_size = self._half if self.total > self._show else self._show
+            del self._tail[:-tail_size]
+        self._on_bytes(size)
 
-    def _keep(self, data: bytes) -> None:
+    def _write_spill(self, data: bytes) -> None:
         """Writes to the file; where the host's disk is full the command goes on, and `store` says it."""
         try:
             if self._file is None:
@@ -96,7 +94,7 @@ class Output:
                 write_all(self._file.fileno(), self._head + self._tail)
             write_all(self._file.fileno(), data)
         except OSError as exc:
-            self._unkept = exc
+            self._spill_error = exc
 
     def pause(self) -> None:
         """Reads no more for now: the writer blocks, and memory stays bounded while it is being killed."""
@@ -107,13 +105,13 @@ class Output:
         """Takes what is in the pipe now, at most its capacity, and stops."""
         while self._open:
             ready = fcntl.ioctl(self._read, termios.FIONREAD, b"\0\0\0\0")
-            (waiting,) = struct.unpack("i", ready)
-            if waiting <= 0:
+            (available,) = struct.unpack("i", ready)
+            if available <= 0:
                 break
-            data = os.read(self._read, min(waiting, 1 << 20))
+            data = os.read(self._read, min(available, 1 << 20))
             if not data:
                 break
-            self._take(data)
+            self._append(data)
             break
         self.stop()
 
@@ -130,9 +128,9 @@ class Output:
         if self.total <= self._show:
             return (self._head + self._tail).decode(errors="replace")
         tail = self._tail[-self._half :]
-        cut = self.total - len(self._head) - len(tail)
+        omitted = self.total - len(self._head) - len(tail)
         head = self._head.decode(errors="replace")
-        return f"{head}\n... {cut} bytes cut ...\n{tail.decode(errors='replace')}"
+        return f"{head}\n... {omitted} bytes cut ...\n{tail.decode(errors='replace')}"
 
     def store(self, target: SpillTarget | None) -> str | None:
         """Hands the whole over, if there is more than is shown; returns its content address.
@@ -144,11 +142,11 @@ class Output:
         try:
             if self._file is not None:
                 self._file.close()
-            if target is not None and self._unkept is not None:
-                place = Path(tempfile.gettempdir())
+            if target is not None and self._spill_error is not None:
+                folder = Path(tempfile.gettempdir())
                 raise HostFailure(
-                    f"a command's output could not be kept whole in {place}: {self._unkept}; free space there"
-                ) from self._unkept
+                    f"a command's output could not be kept whole in {folder}: {self._spill_error}; free space there"
+                ) from self._spill_error
             return target.put_file(path) if target is not None and self._file is not None else None
         finally:
             if self._file is not None:

@@ -19,12 +19,10 @@ from blake3 import blake3
 
 from assay.environments.interface import Backend, Change, Image, ResourceLimits, Snapshot, WorkspaceSpec
 from assay.environments.workspace import _layers
-from assay.environments.workspace._entries import name_of
-from assay.environments.workspace.archive import Packed
+from assay.environments.workspace._entries import decode_name
+from assay.environments.workspace.archive import PackedLayers
 from assay.environments.workspace.dockerfile import Instruction
 from assay.environments.workspace.toolchain import ToolLayer
-
-__all__ = ["BuildOptions", "Command", "execute", "keep_layer"]
 
 _LIMITS = ResourceLimits(
     memory_mib=4096, processes=1024, disk_mib=8192, tmp_mib=1024, file_mib=4096, open_files=4096, output_mib=256
@@ -50,13 +48,13 @@ class BuildOptions(msgspec.Struct, frozen=True):
 
 
 @runtime_checkable
-class _Packing(Backend, Protocol):
+class _PackingBackend(Backend, Protocol):
     """A backend that gives away the bytes of a state."""
 
-    async def pack(self, snapshot: Snapshot) -> Packed: ...
+    async def pack(self, snapshot: Snapshot) -> PackedLayers: ...
 
 
-class Command(msgspec.Struct, frozen=True):
+class BuildCommand(msgspec.Struct, frozen=True):
     """A RUN and where it runs."""
 
     instruction: Instruction
@@ -69,40 +67,42 @@ class Command(msgspec.Struct, frozen=True):
     @property
     def recipe(self) -> str:
         """Everything that decides what comes of it."""
-        tools, made = self.options.toolchain, self.instruction
-        what = [_FORMAT, self.image.digest, made.text, made.words, [(d.word, d.text) for d in made.heredocs]]
-        what += [self.workdir, sorted(self.env.items()), self.shell, self.options.allow_network]
-        return blake3(msgspec.json.encode([*what, tools.digest if tools else None])).hexdigest()[:32]
+        tools, layers = self.options.toolchain, self.instruction
+        inputs = [_FORMAT, self.image.digest, layers.text, layers.words, [(d.word, d.text) for d in layers.heredocs]]
+        inputs += [self.workdir, sorted(self.env.items()), self.shell, self.options.allow_network]
+        return blake3(msgspec.json.encode([*inputs, tools.digest if tools else None])).hexdigest()[:32]
 
 
-async def execute(command: Command, backend: Backend | None, work: Path) -> list[Path]:
+async def execute(command: BuildCommand, backend: Backend | None, work: Path) -> list[Path]:
     """The layers that a RUN makes; found in the cache, or made in a sandbox. Raises `ValueError` when it fails."""
     images = command.options.cache / "images"
-    known = _known(images, command.recipe)
-    if known is not None:
-        return known
-    argv, script = _argv(command)
-    packing = backend if isinstance(backend, _Packing) else None
+    cached = _find_cached(images, command.recipe)
+    if cached is not None:
+        return cached
+    argv, script = _command_words(command)
+    packing = backend if isinstance(backend, _PackingBackend) else None
     if packing is None:
         raise ValueError("it needs a sandbox whose state can be kept, and none was given")
-    workspace = await packing.open(_spec(command))
+    workspace = await packing.open(_build_spec(command))
     try:
         if script is not None:
             await workspace.write(_SCRIPT, script.encode(), mode=0o755)
         result = await workspace.exec(argv, timeout_s=command.options.timeout_s, show_bytes=8192)
         if result.exit_code != 0:
-            raise ValueError(_failure(command, result.exit_code, result.stdout + result.stderr, result.killed_by))
+            raise ValueError(
+                _describe_failure(command, result.exit_code, result.stdout + result.stderr, result.killed_by)
+            )
         snapshot = await workspace.snapshot()
         try:
             packed = await packing.pack(snapshot)
-            return await asyncio.to_thread(_keep, images, packed, command, work)
+            return await asyncio.to_thread(_store_changes, images, packed, command, work)
         finally:
             await packing.release(snapshot)
     finally:
         await workspace.close()
 
 
-def _spec(command: Command) -> WorkspaceSpec:
+def _build_spec(command: BuildCommand) -> WorkspaceSpec:
     tools = command.options.toolchain
     return WorkspaceSpec(
         image=command.image,
@@ -115,7 +115,7 @@ def _spec(command: Command) -> WorkspaceSpec:
     )
 
 
-def _argv(command: Command) -> tuple[list[str], str | None]:
+def _command_words(command: BuildCommand) -> tuple[list[str], str | None]:
     """The words to run, and a script to be put in place before."""
     instruction = command.instruction
     for flag, value in instruction.flags:
@@ -132,13 +132,13 @@ def _argv(command: Command) -> tuple[list[str], str | None]:
     return ([_SCRIPT], script) if script.startswith("#!") else ([*command.shell, script], None)
 
 
-def _failure(command: Command, code: int, output: str, killed_by: str | None) -> str:
+def _describe_failure(command: BuildCommand, code: int, output: str, killed_by: str | None) -> str:
     reason = f"was stopped ({killed_by})" if killed_by else f"ended with {code}"
     hint = "" if command.options.allow_network else "\n(a build has no network unless it is given --allow-network)"
     return f"the command {reason}:\n{output[-3000:]}{hint}"
 
 
-def _known(images: Path, recipe: str) -> list[Path] | None:
+def _find_cached(images: Path, recipe: str) -> list[Path] | None:
     try:
         names = msgspec.json.decode((images / "runs" / f"{recipe}.json").read_bytes(), type=list[str])
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -147,41 +147,41 @@ def _known(images: Path, recipe: str) -> list[Path] | None:
     return layers if len(layers) == len(names) and all(layer.is_dir() for layer in layers) else None
 
 
-def _keep(images: Path, packed: Packed, command: Command, work: Path) -> list[Path]:
+def _store_changes(images: Path, packed: PackedLayers, command: BuildCommand, work: Path) -> list[Path]:
     """Writes what a RUN changed, file by file, as one layer of the cache. Devices and pipes are left out."""
     layer = Path(tempfile.mkdtemp(dir=work))
     layer.chmod(0o755)
-    below = _layers.Layers(tuple(Path(folder) for folder in command.image.layers))
-    kept = _layers.LayerWriter(layer, below)
+    below = _layers.LayerStack(tuple(Path(folder) for folder in command.image.layers))
+    writer = _layers.LayerWriter(layer, below)
     for change in packed.manifest:
         if change.kind == "removed":
-            kept.remove(_name(change))
+            writer.remove(_relative_path(change))
         elif change.type == "directory":
-            kept.folder(_name(change), change.mode or 0o755)
+            writer.folder(_relative_path(change), change.mode or 0o755)
     for change, handle in packed.files():
         if change.type == "symlink":
-            kept.link(_name(change), os.fsdecode(handle.read()))
+            writer.link(_relative_path(change), os.fsdecode(handle.read()))
         else:
-            kept.file(_name(change), handle, change.mode or 0o644)
-    kept.finish()
-    made = [keep_layer(layer, images)] if packed.manifest else []
+            writer.file(_relative_path(change), handle, change.mode or 0o644)
+    writer.finish()
+    layers = [store_layer(layer, images)] if packed.manifest else []
     runs = images / "runs"
     runs.mkdir(exist_ok=True)
     # Two tasks of one program may have the same command at work: a name of the process alone would be shared.
-    aside = runs / f".{command.recipe}.{os.getpid()}.{secrets.token_hex(4)}"
-    aside.write_bytes(msgspec.json.encode([layer.name for layer in made]))
-    aside.rename(runs / f"{command.recipe}.json")
-    return made
+    temporary = runs / f".{command.recipe}.{os.getpid()}.{secrets.token_hex(4)}"
+    temporary.write_bytes(msgspec.json.encode([layer.name for layer in layers]))
+    temporary.rename(runs / f"{command.recipe}.json")
+    return layers
 
 
-def _name(change: Change) -> str:
-    path = name_of(change.path)
+def _relative_path(change: Change) -> str:
+    path = decode_name(change.path)
     if not path.startswith("/") or {"", ".", ".."} & set(path[1:].split("/")):
         raise ValueError(f"a change at {change.path!r}")
     return path[1:]
 
 
-def keep_layer(layer: Path, images: Path) -> Path:
+def store_layer(layer: Path, images: Path) -> Path:
     """Moves a finished layer to its content address; a layer that is there already is the same one."""
     final = images / _layers.content_digest(layer)
     if not final.exists():

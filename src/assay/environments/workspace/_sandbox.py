@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from assay.environments.interface import Change, ExecResult, Image, ProcessInfo, Snapshot, SpillTarget, WorkspaceSpec
 from assay.environments.workspace._entries import Opener, open_below
 from assay.environments.workspace._facts import FactsFromHost, sandbox_facts
-from assay.environments.workspace._launch import Launcher, gone
+from assay.environments.workspace._launch import Launcher, has_exited
 from assay.environments.workspace._limits import WATCHDOG_S, Budget
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.environments.workspace.state import OverlayState, StackedImage, changes_between, state_digest
@@ -31,19 +31,17 @@ from assay.records import Isolation, LoadFacts, SandboxFacts
 if TYPE_CHECKING:
     from assay.environments.workspace.namespaces import NamespacesBackend
 
-__all__ = ["Layers", "NamespacesWorkspace", "Sandbox", "SandboxRequest", "start_sandbox"]
-
 START_S, END_S = 30.0, 15.0
 PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class Layers(NamedTuple):
+class SandboxLayers(NamedTuple):
     """What a sandbox stands on."""
 
     image: Image
     sealed: tuple[str, ...]
     """Highest first."""
-    image_places: tuple[str, ...]
+    image_paths: tuple[str, ...]
     """Highest first."""
     view: StackedImage
 
@@ -62,7 +60,7 @@ class Sandbox:
     def __init__(self, launcher: Launcher, session: InitSession, body: dict[str, Any], fds: list[int]) -> None:
         self.session = session
         self.upper, self._pidfd = fds
-        self.place: str = body["place"]
+        self.layer_path: str = body["place"]
         self.pid: int = body["pid"]
         self.made = frozenset(str(path) for path in body.get("made", ()))
         self.facts = body.get("facts")
@@ -95,9 +93,9 @@ class Sandbox:
             return
         pidfd, self._pidfd = self._pidfd, -1
         try:
-            if not await gone(pidfd, END_S):
+            if not await has_exited(pidfd, END_S):
                 await self._launcher.ask({"op": "kill", "pid": self.pid})
-                if not await gone(pidfd, END_S):
+                if not await has_exited(pidfd, END_S):
                     raise EnvironmentFailure(f"sandbox process {self.pid} cannot be killed")
         finally:
             os.close(pidfd)
@@ -107,22 +105,22 @@ class Sandbox:
 
 async def start_sandbox(launcher: Launcher, request: SandboxRequest) -> Sandbox:
     """Makes a sandbox and waits until it serves. Cancelled, it leaves nothing."""
-    starting = asyncio.get_running_loop().create_task(_start(launcher, request))
+    task = asyncio.get_running_loop().create_task(_start(launcher, request))
     try:
-        return await asyncio.shield(starting)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
         with contextlib.suppress(EnvironmentFailure):
-            sandbox = await starting
+            sandbox = await task
             await sandbox.end()
             os.close(sandbox.upper)
-            await launcher.ask({"op": "drop", "places": [sandbox.place]})
+            await launcher.ask({"op": "drop", "places": [sandbox.layer_path]})
         raise
 
 
 async def _start(launcher: Launcher, request: SandboxRequest) -> Sandbox:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     session = InitSession(ours, ExecDefaults({}, "/"))
-    ready = asyncio.ensure_future(session.channel.first(START_S))
+    ready = asyncio.ensure_future(session.channel.receive_greeting(START_S))
     await asyncio.sleep(0)
     try:
         answer = await launcher.ask(request.message, (theirs.fileno(),))
@@ -133,7 +131,7 @@ async def _start(launcher: Launcher, request: SandboxRequest) -> Sandbox:
     finally:
         theirs.close()
     try:
-        first = _readiness((await ready).body)
+        first = _require_ready((await ready).body)
     except EnvironmentFailure:
         session.close()
         answer.close()
@@ -143,7 +141,7 @@ async def _start(launcher: Launcher, request: SandboxRequest) -> Sandbox:
     return Sandbox(launcher, session, {**answer.body, **first}, answer.fds)
 
 
-def _readiness(body: dict[str, Any]) -> dict[str, Any]:
+def _require_ready(body: dict[str, Any]) -> dict[str, Any]:
     if not body.get("ready"):
         raise EnvironmentFailure(f"the sandbox could not be set up: {str(body.get('error'))[:500]}")
     return body
@@ -153,43 +151,43 @@ class NamespacesWorkspace:
     """See `interface.Workspace`. Made by `NamespacesBackend.open`."""
 
     def __init__(
-        self, backend: NamespacesBackend, spec: WorkspaceSpec, layers: Layers, before: Snapshot | None
+        self, backend: NamespacesBackend, spec: WorkspaceSpec, layers: SandboxLayers, before: Snapshot | None
     ) -> None:
         self.spec = spec
         self._backend = backend
         self._layers = layers
-        self._opened_on = before.changes if before is not None else ()
-        self._before = {change.path: change for change in self._opened_on}
+        self._start_changes = before.changes if before is not None else ()
+        self._sealed_changes = {change.path: change for change in self._start_changes}
         self._closed = False
-        self._asleep = False
+        self._is_sealed = False
         """A snapshot has sealed the sandbox's layer, and nothing has asked for the next one above yet."""
         self._closing: asyncio.Task[None] | None = None
-        self._changing = asyncio.Lock()
-        self._watchdog: asyncio.Task[None] | None = None
-        self._hit: str | None = None
+        self._state_lock = asyncio.Lock()
+        self._watchdog_task: asyncio.Task[None] | None = None
+        self._limit_hit: str | None = None
 
-    async def start(self, place: str | None = None) -> None:
-        """Starts a sandbox over the present layers, with a new writable layer or the one at `place`."""
-        launcher = self._home = await self._backend.launcher()
+    async def start(self, layer_path: str | None = None) -> None:
+        """Starts a sandbox over the present layers, with a new writable layer or the one at `layer_path`."""
+        launcher = self._current_launcher = await self._backend.launcher()
         request = await self._backend.request_for(self.spec, self._layers)
-        request.message["place"] = place
-        give_back = await self._backend.reserve()
+        request.message["place"] = layer_path
+        release_slot = await self._backend.reserve()
         try:
             sandbox = await start_sandbox(launcher, request)
         except BaseException:
-            give_back()
+            release_slot()
             raise
-        sandbox.on_end = give_back
+        sandbox.on_end = release_slot
         self.isolation = request.isolation
         self._budget = request.budget
-        self._sandbox, self._session, self._asleep = sandbox, sandbox.session, False
+        self._sandbox, self._session, self._is_sealed = sandbox, sandbox.session, False
         defaults = ExecDefaults(self._environment(), self.spec.workdir, self.spec.limits.output_mib)
         self._session.configure(defaults, self._killed_by)
         covered = [mount.target for mount in self.spec.mounts] + list(self.spec.tmpfs)
-        self._state = OverlayState(self._layers.view, self._before, sandbox.upper)
+        self._state = OverlayState(self._layers.view, self._sealed_changes, sandbox.upper)
         self._state.hidden = frozenset(path.rstrip("/") for path in covered)
         self._state.made = sandbox.made
-        self._state.fallback = _peek(launcher, sandbox.place)
+        self._state.fallback = _make_opener(launcher, sandbox.layer_path)
 
     def _environment(self) -> dict[str, str]:
         agent = self.spec.user == "agent"
@@ -198,32 +196,32 @@ class NamespacesWorkspace:
         return {**basic, **self._layers.image.env, **self.spec.env}
 
     @property
-    def sealed_places(self) -> tuple[str, ...]:
+    def sealed_paths(self) -> tuple[str, ...]:
         """The sealed layers that it stands on."""
         return self._layers.sealed
 
     @property
-    def image_places(self) -> tuple[str, ...]:
+    def image_paths(self) -> tuple[str, ...]:
         """The image's layers that it stands on."""
-        return self._layers.image_places
+        return self._layers.image_paths
 
-    def _live(self) -> InitSession:
+    def _require_session(self) -> InitSession:
         if self._closed:
             raise EnvironmentFailure("the workspace is closed")
-        if self._home.gone:
+        if self._current_launcher.has_exited:
             raise HostFailure("the sandbox launcher is gone, and what the sandbox stood on with it")
         return self._session
 
-    async def _awake(self) -> InitSession:
+    async def _ensure_running(self) -> InitSession:
         """The session of a sandbox that runs. Many a state is sealed and never used again: it takes this to start."""
-        if self._asleep:
-            async with self._changing:
-                await self._start_again()
-        return self._live()
+        if self._is_sealed:
+            async with self._state_lock:
+                await self._start_if_sealed()
+        return self._require_session()
 
-    async def _start_again(self) -> None:
-        if self._asleep and not self._closed:
-            self._live()
+    async def _start_if_sealed(self) -> None:
+        if self._is_sealed and not self._closed:
+            self._require_session()
             await self.start()
 
     # Session
@@ -239,15 +237,15 @@ class NamespacesWorkspace:
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        session = await self._awake()
-        self._watch()
+        session = await self._ensure_running()
+        self._start_watchdog()
         started = time.monotonic()
         try:
             return await session.exec(
                 command, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, show_bytes=show_bytes, spill=spill
             )
         except EnvironmentFailure:
-            if not await self._revived(session):
+            if not await self._restart_after_oom(session):
                 raise
             note = "the sandbox ran out of memory, init included; it was started again on the same files\n"
             return ExecResult(-signal.SIGKILL, "", note, time.monotonic() - started, killed_by="memory")
@@ -264,8 +262,8 @@ class NamespacesWorkspace:
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
-        session = await self._awake()
-        self._watch()
+        session = await self._ensure_running()
+        self._start_watchdog()
         return await session.exec_piped(
             command, stdin, stdout, cwd=cwd, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
         )
@@ -274,123 +272,123 @@ class NamespacesWorkspace:
         return self._sandbox.pid
 
     async def facts(self) -> SandboxFacts:
-        session = await self._awake()
+        session = await self._ensure_running()
         layers, image = self._layers.sealed, self._layers.image.digest
-        known = FactsFromHost("namespaces", image, (), layers, self._sandbox.place, session.handed_over)
-        return sandbox_facts(self._sandbox.facts, known)
+        host_facts = FactsFromHost("namespaces", image, (), layers, self._sandbox.layer_path, session.handed_over)
+        return sandbox_facts(self._sandbox.facts, host_facts)
 
-    async def _revived(self, session: InitSession) -> bool:
+    async def _restart_after_oom(self, session: InitSession) -> bool:
         """Whether the sandbox died of its memory limit, and goes on now: a command's doing, not the machine's."""
-        async with self._changing:
-            if self._closed or self._asleep or self._home.gone or not session.channel.ended:
+        async with self._state_lock:
+            if self._closed or self._is_sealed or self._current_launcher.has_exited or not session.channel.ended:
                 return False
             if session is not self._session:
                 return True
-            dead = self._sandbox
-            await dead.end()
+            previous = self._sandbox
+            await previous.end()
             launcher = await self._backend.launcher()
-            fate = await launcher.ask({"op": "fate", "pid": dead.pid})
+            fate = await launcher.ask({"op": "fate", "pid": previous.pid})
             if not fate.body.get("ooms"):
                 return False
-            await self.start(dead.place)
-            os.close(dead.upper)
+            await self.start(previous.layer_path)
+            os.close(previous.upper)
             return True
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
-        session = self._live()
-        return () if self._asleep else await session.processes()
+        session = self._require_session()
+        return () if self._is_sealed else await session.processes()
 
     async def orphans(self) -> int:
-        return await (await self._awake()).orphans()
+        return await (await self._ensure_running()).orphans()
 
     async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
-        await (await self._awake()).observe_loads(paths, tree)
+        await (await self._ensure_running()).observe_loads(paths, tree)
 
     async def loads(self) -> LoadFacts:
-        return await (await self._awake()).loads()
+        return await (await self._ensure_running()).loads()
 
     async def memory_bytes(self) -> int:
-        session = self._live()
-        return 0 if self._asleep else await session.memory_bytes()
+        session = self._require_session()
+        return 0 if self._is_sealed else await session.memory_bytes()
 
     async def kill_all(self) -> None:
-        session = self._live()
-        if not self._asleep:
+        session = self._require_session()
+        if not self._is_sealed:
             await session.kill_all()
 
     async def listen(self, port: int = 0) -> socket.socket:
-        return await (await self._awake()).listen(port)
+        return await (await self._ensure_running()).listen(port)
 
     async def listen_local(self, path: str) -> socket.socket:
-        return await (await self._awake()).listen_local(path)
+        return await (await self._ensure_running()).listen_local(path)
 
     async def close(self) -> None:
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._release())
+            self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
 
-    async def _release(self) -> None:
-        async with self._changing:
+    async def _close(self) -> None:
+        async with self._state_lock:
             self._closed = True
-        if self._watchdog is not None:
-            self._watchdog.cancel()
-        self._backend.forget(self)
-        if not self._asleep:  # else its layer is a snapshot's
+        if self._watchdog_task is not None:
+            self._watchdog_task.cancel()
+        self._backend.remove_workspace(self)
+        if not self._is_sealed:  # else its layer is a snapshot's
             try:
                 await self._sandbox.end()
             finally:
                 os.close(self._sandbox.upper)
-            if not self._home.gone:
-                await self._home.ask({"op": "drop", "places": [self._sandbox.place]})
-        await self._backend.drop_unused()
+            if not self._current_launcher.has_exited:
+                await self._current_launcher.ask({"op": "drop", "places": [self._sandbox.layer_path]})
+        await self._backend.drop_unused_layers()
 
     # Files
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
-        return await (await self._awake()).read(path, limit=limit)
+        return await (await self._ensure_running()).read(path, limit=limit)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        await (await self._awake()).write(path, data, mode=mode)
+        await (await self._ensure_running()).write(path, data, mode=mode)
 
     async def upload(self, source: Path, target: str) -> None:
-        await (await self._awake()).upload(source, target)
+        await (await self._ensure_running()).upload(source, target)
 
     async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        await (await self._awake()).download(source, target, limit=limit)
+        await (await self._ensure_running()).download(source, target, limit=limit)
 
     # State
 
     async def _changes(self) -> tuple[Change, ...]:
-        if self._asleep:
-            return tuple(self._before.values())
+        if self._is_sealed:
+            return tuple(self._sealed_changes.values())
         settled = await self._session.is_quiet()
         return await asyncio.to_thread(self._state.changes, settled=settled)
 
     async def digest(self) -> str:
-        self._live()
+        self._require_session()
         return state_digest(self._layers.image.digest, await self._changes())
 
     async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
-        self._live()
-        base = self._opened_on if since is None else since.changes
+        self._require_session()
+        base = self._start_changes if since is None else since.changes
         return changes_between(self._layers.view, base, await self._changes())
 
     async def snapshot(self) -> Snapshot:
         """See `interface.State.snapshot`. Cancelled, it is finished all the same: half a snapshot is no sandbox."""
-        return await asyncio.shield(asyncio.get_running_loop().create_task(self._seal_and_go_on()))
+        return await asyncio.shield(asyncio.get_running_loop().create_task(self._seal()))
 
-    async def _seal_and_go_on(self) -> Snapshot:
-        async with self._changing:
-            self._live()
-            await self._start_again()
+    async def _seal(self) -> Snapshot:
+        async with self._state_lock:
+            self._require_session()
+            await self._start_if_sealed()
             await self._sandbox.end()
             changes = await asyncio.to_thread(self._state.changes, settled=True)
             snapshot = self._backend.seal(self._sandbox, self._layers, changes)
-            if len(snapshot.layers) > self._backend.most_sealed:
+            if len(snapshot.layers) > self._backend.max_sealed_layers:
                 snapshot = await self._backend.squash(snapshot)
             self._layers = self._layers._replace(sealed=tuple(reversed(snapshot.layers)))
-            self._before = {change.path: change for change in changes}
-            self._asleep = True
+            self._sealed_changes = {change.path: change for change in changes}
+            self._is_sealed = True
             return snapshot
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> NamespacesWorkspace:
@@ -403,28 +401,28 @@ class NamespacesWorkspace:
     # Limits that the kernel does not hold
 
     def _killed_by(self, signal_number: int) -> str | None:
-        if self._hit is not None:
-            hit, self._hit = self._hit, None
-            return hit
+        if self._limit_hit is not None:
+            limit, self._limit_hit = self._limit_hit, None
+            return limit
         if signal_number == signal.SIGKILL and self._sandbox.memory_killed():
             return "memory"
         return "disk" if signal_number == signal.SIGXFSZ else None
 
-    def _watch(self) -> None:
+    def _start_watchdog(self) -> None:
         if not self._session.running:
-            self._hit = None
-        needed = self._budget.memory_watch is not None or self._budget.disk_watch is not None
-        if needed and (self._watchdog is None or self._watchdog.done()):
-            self._watchdog = asyncio.get_running_loop().create_task(self._keep_watch())
+            self._limit_hit = None
+        is_needed = self._budget.memory_watch is not None or self._budget.disk_watch is not None
+        if is_needed and (self._watchdog_task is None or self._watchdog_task.done()):
+            self._watchdog_task = asyncio.get_running_loop().create_task(self._run_watchdog())
 
-    async def _keep_watch(self) -> None:
+    async def _run_watchdog(self) -> None:
         """Kills everything when a soft limit is met; ends when nothing runs any more."""
         idle = 0
         while idle < 2:
             await asyncio.sleep(WATCHDOG_S)
             with contextlib.suppress(EnvironmentFailure, OSError):
-                self._hit = await self._over_limit() or self._hit
-                if self._hit is not None:
+                self._limit_hit = await self._over_limit() or self._limit_hit
+                if self._limit_hit is not None:
                     await self._session.kill_all()
                 busy = self._session.running or await self._session.processes()
                 idle = 0 if busy else idle + 1
@@ -440,12 +438,12 @@ class NamespacesWorkspace:
         return None
 
 
-def _peek(launcher: Launcher, place: str) -> Opener:
+def _make_opener(launcher: Launcher, layer_path: str) -> Opener:
     """Opens a path of a writable layer through the launcher, from a thread: it may where an ordinary host user not."""
     loop = asyncio.get_running_loop()
 
     def open_path(path: str) -> int:
-        request = launcher.ask({"op": "peek", "place": place, "path": path})
+        request = launcher.ask({"op": "peek", "place": layer_path, "path": path})
         try:
             return asyncio.run_coroutine_threadsafe(request, loop).result(30).fds[0]
         except EnvironmentFailure as exc:

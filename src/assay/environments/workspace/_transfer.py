@@ -14,8 +14,6 @@ from pathlib import Path
 
 from assay.environments.workspace.launcher import frames
 
-__all__ = ["receive_path", "send_path"]
-
 
 def _check_links(top: Path) -> None:
     """Raises `ValueError` for a link below `top` that leads outside of it."""
@@ -62,14 +60,14 @@ def receive_path(fd: int, target: Path, most_bytes: int) -> None:
     parent = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with open(fd, "rb", buffering=frames.CHUNK) as stream:
-            frames.receive_tree(stream, parent, real.name, most_bytes=most_bytes, keep_link=_stays_inside)
+            frames.receive_tree(stream, parent, real.name, most_bytes=most_bytes, keep_link=_is_inside)
     finally:
         os.close(parent)
 
 
-def _stays_inside(path: str, target: str) -> bool:
+def _is_inside(path: str, target: str) -> bool:
     """Whether a link at the relative `path` with this target stays inside the tree that it is part of."""
     if not path or target.startswith("/"):
         return False
-    place = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    return place != ".." and not place.startswith("../")
+    resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    return resolved != ".." and not resolved.startswith("../")

@@ -13,18 +13,18 @@ from io import BytesIO
 from typing import BinaryIO, NamedTuple
 
 from assay.environments.interface import Change
-from assay.environments.workspace._entries import name_of, open_below
+from assay.environments.workspace._entries import decode_name, open_below
 from assay.environments.workspace.launcher import frames
 from assay.environments.workspace.launcher.syscalls import set_file_user
 from assay.environments.workspace.state import StackedImage
 from assay.records import digest_bytes
 
-__all__ = ["BlobReader", "Packed", "pack_layers", "write_layer"]
+__all__ = ["BlobReader", "PackedLayers", "pack_layers", "write_layer"]
 
 BlobReader = Callable[[str], bytes]
 
 
-class Packed(NamedTuple):
+class PackedLayers(NamedTuple):
     """A state to be stored."""
 
     manifest: tuple[Change, ...]
@@ -48,7 +48,7 @@ class Packed(NamedTuple):
         raise KeyError(digest)
 
     def _open(self, change: Change) -> BinaryIO:
-        path = name_of(change.path).lstrip("/")
+        path = decode_name(change.path).lstrip("/")
         folder, _, name = path.rpartition("/")
         for top in self.tops:
             try:
@@ -68,9 +68,9 @@ class Packed(NamedTuple):
         raise ValueError(problem)
 
 
-def pack_layers(tops: Sequence[int], changes: Iterable[Change]) -> Packed:
+def pack_layers(tops: Sequence[int], changes: Iterable[Change]) -> PackedLayers:
     """A snapshot's manifest with access to its bytes."""
-    return Packed(tuple(changes), tuple(tops))
+    return PackedLayers(tuple(changes), tuple(tops))
 
 
 def write_layer(top: int, changes: Iterable[Change], read_blob: BlobReader, image: StackedImage, owner: int) -> None:
@@ -97,7 +97,7 @@ def write_layer(top: int, changes: Iterable[Change], read_blob: BlobReader, imag
 def _write_entries(top: int, changes: Iterable[Change], read_blob: BlobReader, image: StackedImage, owner: int) -> None:
     modes: list[tuple[str, int]] = []
     for change in sorted(changes, key=lambda item: item.path):
-        path = name_of(change.path).lstrip("/")
+        path = decode_name(change.path).lstrip("/")
         if not path or not change.path.startswith("/") or not frames.safe_path(path):
             problem = f"a manifest path that is not below the root: {change.path!r}"
             raise ValueError(problem)
@@ -106,7 +106,7 @@ def _write_entries(top: int, changes: Iterable[Change], read_blob: BlobReader, i
         try:
             name = path.rpartition("/")[2]
             _write_entry(parent, name, change, read_blob)
-            _own(parent, name, change, owner)
+            _set_owner(parent, name, change, owner)
         finally:
             os.close(parent)
         if change.type == "directory" and change.kind != "removed":
@@ -117,7 +117,7 @@ def _write_entries(top: int, changes: Iterable[Change], read_blob: BlobReader, i
         os.close(parent)
 
 
-def _own(parent: int, name: str, change: Change, owner: int) -> None:
+def _set_owner(parent: int, name: str, change: Change, owner: int) -> None:
     if change.kind != "removed" and owner != os.geteuid():
         os.chown(name, owner, owner, dir_fd=parent, follow_symlinks=False)
         if change.type == "file":
@@ -149,11 +149,11 @@ def _repeat_parents(top: int, path: str, image: StackedImage, owner: int) -> Non
     """Makes the folders above `path` that the image has, as the image has them."""
     current, layers = "", image.all
     for part in path.split("/")[:-1]:
-        opened = image.folders(current, layers)
+        folders = image.folders(current, layers)
         try:
-            found = image.find(opened, part)
+            found = image.find(folders, part)
         finally:
-            for _, folder in opened:
+            for _, folder in folders:
                 os.close(folder)
         parent = frames.open_parent(top, f"{current}/{part}" if current else part)
         try:

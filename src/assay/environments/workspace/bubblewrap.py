@@ -20,10 +20,10 @@ import sys
 from pathlib import Path
 
 from assay.environments.interface import Image, WorkspaceSpec
-from assay.environments.workspace._folder_backend import FOREIGN, FolderBackend
-from assay.environments.workspace._folders import Template, etc_of
+from assay.environments.workspace._folder_backend import SANDBOX_UID, FolderBackend
+from assay.environments.workspace._folder_limits import MIB, folder_limits, folder_rlimits
+from assay.environments.workspace._folders import Template, etc_folder
 from assay.environments.workspace._guest import LAUNCHER, Guest, layer_python, server_arguments, start_guest
-from assay.environments.workspace._held import MIB, folder_limits, folder_rlimits
 from assay.environments.workspace.launcher.base import SYSTEM
 from assay.environments.workspace.toolchain import HOME, ToolLayer
 from assay.errors import EnvironmentFailure
@@ -91,21 +91,21 @@ class BubblewrapBackend(FolderBackend):
         sources += [(str(LAUNCHER), f"{_PLACE}/launcher")]
         sources += [(str(Path(mount.source).resolve(strict=True)), mount.target) for mount in spec.mounts]
         if not spec.image.root:
-            sources = [(str(etc_of(template.folder)), "/etc"), *sources]
+            sources = [(str(etc_folder(template.folder)), "/etc"), *sources]
         sources.insert(0, (str(folder), "/"))
 
-        last = [*self._masks(folder, spec), "--chdir", "/", "--"]
+        final_arguments = [*self._masks(folder, spec), "--chdir", "/", "--"]
 
         def command(fd: int) -> list[str]:
             server = [*python, *server_arguments(_PLACE, rlimits, filtered=True, fd=fd)]
             if self.owner is None:
-                return [program, *self._arguments(spec, sources), *last, *server]
-            place = self.place("m")
-            place.mkdir()
-            moved = [(f"{place}/{number}", target) for number, (_, target) in enumerate(sources)]
-            given = json.dumps([self.owner, str(place), [source for source, _ in sources]])
-            arguments = [program, *self._arguments(spec, moved), *last, *server]
-            return [sys.executable, "-I", "-S", "-c", _DROP, str(LAUNCHER.parent), given, *arguments]
+                return [program, *self._bubblewrap_arguments(spec, sources), *final_arguments, *server]
+            new_path = self.new_path("m")
+            new_path.mkdir()
+            moved_sources = [(f"{new_path}/{number}", target) for number, (_, target) in enumerate(sources)]
+            options = json.dumps([self.owner, str(new_path), [source for source, _ in sources]])
+            arguments = [program, *self._bubblewrap_arguments(spec, moved_sources), *final_arguments, *server]
+            return [sys.executable, "-I", "-S", "-c", _DROP, str(LAUNCHER.parent), options, *arguments]
 
         return await start_guest(command, {"PATH": "/usr/bin:/bin"})
 
@@ -120,44 +120,49 @@ class BubblewrapBackend(FolderBackend):
             )
         return ["/usr/bin/python3"], []
 
-    def _arguments(self, spec: WorkspaceSpec, sources: list[tuple[str, str]]) -> list[str]:
+    def _bubblewrap_arguments(self, spec: WorkspaceSpec, sources: list[tuple[str, str]]) -> list[str]:
         """What bubblewrap is told; mounts in this order, each over those before."""
-        spaces = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+        namespaces = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
         user = "1000" if spec.user == "agent" else "0"
-        told = [*spaces, *(["--unshare-net"] if spec.network == "none" else []), "--die-with-parent", "--new-session"]
-        told += ["--as-pid-1", "--cap-drop", "ALL", "--hostname", spec.hostname, "--uid", user, "--gid", user]
-        told += ["--bind", sources[0][0], "/"]
+        arguments = [
+            *namespaces,
+            *(["--unshare-net"] if spec.network == "none" else []),
+            "--die-with-parent",
+            "--new-session",
+        ]
+        arguments += ["--as-pid-1", "--cap-drop", "ALL", "--hostname", spec.hostname, "--uid", user, "--gid", user]
+        arguments += ["--bind", sources[0][0], "/"]
         if not spec.image.root:
-            told += self._system()
-        told += ["--dev", "/dev", "--proc", "/proc"]
+            arguments += self._system()
+        arguments += ["--dev", "/dev", "--proc", "/proc"]
         size = ["--size", str(spec.limits.tmp_mib * MIB)] if spec.limits.tmp_mib is not None else []
-        for place, mode in (("/tmp", "1777"), ("/dev/shm", "1777"), *((path, "0755") for path in spec.tmpfs)):
-            told += ["--perms", mode, *size, "--tmpfs", place]
+        for new_path, mode in (("/tmp", "1777"), ("/dev/shm", "1777"), *((path, "0755") for path in spec.tmpfs)):
+            arguments += ["--perms", mode, *size, "--tmpfs", new_path]
         for source, target in sources[1:]:
-            told += ["--ro-bind", source, target]
-        told += ["--remount-ro", "/dev"]
+            arguments += ["--ro-bind", source, target]
+        arguments += ["--remount-ro", "/dev"]
         if spec.user == "verifier":  # no process can then write another's memory, though both have one user
-            told += ["--remount-ro", "/proc"]
-        return told
+            arguments += ["--remount-ro", "/proc"]
+        return arguments
 
     def _system(self) -> list[str]:
-        places = [Path("/", name) for name in SYSTEM if name != "etc"]
-        shown = [str(place) for place in places if place.is_dir() and not place.is_symlink()]
-        return [word for place in shown for word in ("--ro-bind", place, place)]
+        roots = [Path("/", name) for name in SYSTEM if name != "etc"]
+        folders = [str(new_path) for new_path in roots if new_path.is_dir() and not new_path.is_symlink()]
+        return [word for new_path in folders for word in ("--ro-bind", new_path, new_path)]
 
     def _masks(self, folder: Path, spec: WorkspaceSpec) -> list[str]:
         """Only what is there can be covered; bubblewrap would make the rest, or fail to."""
-        told = []
-        for path, is_folder in self.masked(folder, spec):
+        arguments = []
+        for path, is_folder in self.find_masks(folder, spec):
             if is_folder:
-                told += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
+                arguments += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
             else:
-                told += ["--ro-bind", "/dev/null", path]
-        return told
+                arguments += ["--ro-bind", "/dev/null", path]
+        return arguments
 
-    def covered(self, spec: WorkspaceSpec) -> frozenset[str]:
+    def excluded_paths(self, spec: WorkspaceSpec) -> frozenset[str]:
         system = () if spec.image.root else (f"/{name}" for name in SYSTEM)
-        return super().covered(spec) | {"/dev", "/proc", "/tmp", *system}
+        return super().excluded_paths(spec) | {"/dev", "/proc", "/tmp", *system}
 
     def check_template(self, folder: Path, image: Image) -> None:
         if image.root:
@@ -169,7 +174,7 @@ class BubblewrapBackend(FolderBackend):
 
     def isolation(self, spec: WorkspaceSpec) -> Isolation:
         network = "none" if spec.network == "none" else "host"
-        note = f"commands ran as user {FOREIGN if self.owner else os.geteuid()} of the host, without rights"
+        note = f"commands ran as user {SANDBOX_UID if self.owner else os.geteuid()} of the host, without rights"
         return Isolation(
             "bubblewrap", folder_limits(spec.limits), network=network, users="same", notes=(note, *spec.notes)
         )

@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 
 from assay.environments.interface import Backend
+from assay.environments.workspace.backend_probe import ProbeResult, probe_backend
 from assay.environments.workspace.toolchain import ToolLayer, find_layer
-from assay.environments.workspace.trial import Trial, try_backend
 from assay.errors import UserError
 from assay.records import LimitHold
 from assay.settings import Settings
 
-__all__ = ["BackendReport", "choose_backend", "preferred", "survey"]
+__all__ = ["BackendReport", "choose_backend", "choose_preferred", "probe_all_backends"]
 
 _ORDER = ("namespaces", "bubblewrap")
 _ENGINES = ("podman", "docker")
@@ -55,9 +55,9 @@ class BackendReport(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """What was found, what it means, and what to do: a line each."""
-        lines = [self._head()]
+        lines = [self._summary()]
         if self.works:
-            for hold, meaning in _HOLDS.items():
+            for hold, meaning in _LIMIT_STRENGTHS.items():
                 named = [limit.name.replace("_", " ") for limit in self.limits if limit.hold == hold]
                 if named:
                     lines.append(f"  {meaning}: {', '.join(named)}.")
@@ -65,7 +65,7 @@ class BackendReport(msgspec.Struct, frozen=True):
                 lines.append(f"  {_USERS['separate' if self.users == 'separate' else 'same']}")
         return "\n".join([*lines, *(f"  {text}" for text in self.advice)])
 
-    def _head(self) -> str:
+    def _summary(self) -> str:
         if self.name == "process":
             return (
                 "process: no isolation at all: a task or an agent can do whatever you can. For those that you trust "
@@ -75,13 +75,13 @@ class BackendReport(msgspec.Struct, frozen=True):
             count = len(self.properties)
             return f"{self.name}: works. {count} {_PROPERTIES[count == 1]} tried in a live sandbox, and all held."
         if self.reason is not None:
-            return f"{self.name}: cannot be used. Opening one said: {_sentence(self.reason)}"
-        failed = "; ".join(name for name, held in self.properties.items() if not held)
-        return f"{self.name}: must not be used. In a live sandbox this did not hold: {_sentence(failed)}"
+            return f"{self.name}: cannot be used. Opening one said: {_end_sentence(self.reason)}"
+        failed = "; ".join(name for name, passed in self.properties.items() if not passed)
+        return f"{self.name}: must not be used. In a live sandbox this did not hold: {_end_sentence(failed)}"
 
 
 _PROPERTIES = {True: "property was", False: "properties were"}
-_HOLDS = {
+_LIMIT_STRENGTHS = {
     "hard": "Limits that the kernel holds, so that nothing passes them",
     "soft": "Limits that a watchdog holds: they can be passed for up to a second, then it ends the offender",
     "none": "Limits that nothing holds here, and records say so",
@@ -93,13 +93,13 @@ _USERS = {
 }
 
 
-def _sentence(text: str) -> str:
+def _end_sentence(text: str) -> str:
     """Text that ends as a sentence does."""
     bare = text.strip()
     return bare if bare.endswith((".", "?", "!")) else f"{bare}."
 
 
-def preferred(reports: Sequence[BackendReport]) -> str | None:
+def choose_preferred(reports: Sequence[BackendReport]) -> str | None:
     """Which of the backends that were tried a run uses when none is named; None where it has none."""
     working = {report.name for report in reports if report.works}
     return next((name for name in _ORDER if name in working), None)
@@ -125,52 +125,54 @@ async def choose_backend(
                 f"the backend {name!r} isolates nothing: tasks and agents could do whatever you can. "
                 "Add --allow-unsafe if you trust them, or leave out --backend"
             )
-        return await _opened("process", cache)
+        return await _open_and_probe("process", cache)
     reports = []
     for candidate in _ORDER if name is None else (name,):
-        backend, report = await _opened(candidate, cache, sandboxes)
+        backend, report = await _open_and_probe(candidate, cache, sandboxes)
         if report.works:
             return backend, report
         await backend.close()
         reports.append(report)
     if name is None and allow_unsafe:
-        return await _opened("process", cache)
-    raise UserError(_none_works(name, reports))
+        return await _open_and_probe("process", cache)
+    raise UserError(_no_backend_message(name, reports))
 
 
-async def survey(cache: Path | None = None) -> tuple[BackendReport, ...]:
+async def probe_all_backends(cache: Path | None = None) -> tuple[BackendReport, ...]:
     """Tries every backend of this package."""
     reports = []
     for name in _ALL:
-        backend, report = await _opened(name, cache)
+        backend, report = await _open_and_probe(name, cache)
         await backend.close()
         reports.append(report)
     return tuple(reports)
 
 
-def _none_works(name: str | None, reports: list[BackendReport]) -> str:
-    told = "\n".join(str(report) for report in reports)
+def _no_backend_message(name: str | None, reports: list[BackendReport]) -> str:
+    reports_text = "\n".join(str(report) for report in reports)
     if name is not None:
-        return f"the backend {name!r} does not work here.\n{told}\nLeave out --backend for the best one that does."
+        return (
+            f"the backend {name!r} does not work here.\n{reports_text}\nLeave out --backend for the best one that does."
+        )
     return (
-        f"no sandbox works here.\n{told}\n"
+        f"no sandbox works here.\n{reports_text}\n"
         "Other ways: --backend podman or --backend docker where such an engine runs; or, for trusted tasks alone, "
         "--backend process --allow-unsafe (no isolation). `assay doctor` shows all."
     )
 
 
-async def _opened(name: str, cache: Path | None, sandboxes: int = 16) -> tuple[Backend, BackendReport]:
+async def _open_and_probe(name: str, cache: Path | None, sandboxes: int = 16) -> tuple[Backend, BackendReport]:
     backend = _open_backend(name, cache or Settings.from_environment().cache, sandboxes)
-    trial = await try_backend(backend, isolated=name != "process")
-    works = trial.problem is None and (name == "process" or all(trial.held.values()))
+    probe = await probe_backend(backend, isolated=name != "process")
+    works = probe.problem is None and (name == "process" or all(probe.passed.values()))
     report = BackendReport(
         name=name,
         works=works,
-        reason=trial.problem,
-        properties=trial.held,
-        limits=trial.isolation.limits if trial.isolation is not None else (),
-        users=trial.isolation.users if trial.isolation is not None else "same",
-        advice=_advice(name, trial),
+        reason=probe.problem,
+        properties=probe.passed,
+        limits=probe.isolation.limits if probe.isolation is not None else (),
+        users=probe.isolation.users if probe.isolation is not None else "same",
+        advice=_advice(name, probe),
     )
     return backend, report
 
@@ -181,59 +183,59 @@ def _open_backend(name: str, cache: Path, sandboxes: int) -> Backend:
     from assay.environments.workspace.namespaces import NamespacesBackend
     from assay.environments.workspace.process import ProcessBackend
 
-    makers: dict[str, Callable[[], Backend]] = {
+    factories: dict[str, Callable[[], Backend]] = {
         "namespaces": lambda: NamespacesBackend(sandboxes=sandboxes),
-        "bubblewrap": lambda: BubblewrapBackend(toolchain=_layer(cache)),
-        "podman": lambda: PodmanBackend(toolchain=_layer(cache)),
-        "docker": lambda: DockerBackend(toolchain=_layer(cache)),
+        "bubblewrap": lambda: BubblewrapBackend(toolchain=_find_tool_layer(cache)),
+        "podman": lambda: PodmanBackend(toolchain=_find_tool_layer(cache)),
+        "docker": lambda: DockerBackend(toolchain=_find_tool_layer(cache)),
         "process": ProcessBackend,
     }
-    if name in makers:
-        return makers[name]()
+    if name in factories:
+        return factories[name]()
     from assay.plugins import load
 
-    made = load("environments", name)()
-    if not isinstance(made, Backend):
-        raise UserError(f"the environment {name!r} is no sandbox backend; the backends are {', '.join(makers)}")
-    return made
+    backend = load("environments", name)()
+    if not isinstance(backend, Backend):
+        raise UserError(f"the environment {name!r} is no sandbox backend; the backends are {', '.join(factories)}")
+    return backend
 
 
-def _layer(cache: Path) -> ToolLayer | None:
+def _find_tool_layer(cache: Path) -> ToolLayer | None:
     try:
         return find_layer(cache)
     except UserError:
         return None
 
 
-def _advice(name: str, trial: Trial) -> tuple[str, ...]:
-    found = []
-    if trial.problem is not None and name in _ORDER:
+def _advice(name: str, probe: ProbeResult) -> tuple[str, ...]:
+    advice = []
+    if probe.problem is not None and name in _ORDER:
         for setting, (value, remedy) in _SETTINGS.items():
-            if _setting(setting) == value:
-                found.append(
+            if _read_setting(setting) == value:
+                advice.append(
                     f"The kernel setting {setting.replace('/', '.')} is {value}, which forbids it to this user. "
                     f"To change that: {remedy}."
                 )
-    if trial.problem is not None and name in _ENGINES:
-        found.append(
+    if probe.problem is not None and name in _ENGINES:
+        advice.append(
             f"To use it, install {name} and make `{name} info` work for this user. It is not needed where namespaces "
             "or bubblewrap works."
         )
-    elif trial.problem is None and not all(trial.held.values()) and name != "process":
-        found.append("Use another sandbox: what did not hold here is what keeps an agent from you.")
-    limits = trial.isolation.limits if trial.isolation is not None else ()
+    elif probe.problem is None and not all(probe.passed.values()) and name != "process":
+        advice.append("Use another sandbox: what did not hold here is what keeps an agent from you.")
+    limits = probe.isolation.limits if probe.isolation is not None else ()
     soft = [limit.name for limit in limits if limit.hold == "soft"]
     if name == "namespaces" and "memory" in soft and os.geteuid() != 0:
-        found.append(
+        advice.append(
             "To have the kernel hold memory, start Assay under a delegated cgroup: "
             "systemd-run --user --scope -p Delegate=yes assay ..."
         )
     if name == "namespaces" and "disk" in soft:
-        found.append("To have the kernel hold disk, use Linux 6.6 or newer, or give tasks a smaller storage limit.")
-    return tuple(found)
+        advice.append("To have the kernel hold disk, use Linux 6.6 or newer, or give tasks a smaller storage limit.")
+    return tuple(advice)
 
 
-def _setting(name: str) -> str | None:
+def _read_setting(name: str) -> str | None:
     try:
         return Path("/proc/sys", name).read_text(encoding="utf-8").strip()
     except OSError:

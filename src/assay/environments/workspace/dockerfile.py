@@ -80,12 +80,12 @@ def parse(text: str, file: str = "Dockerfile") -> Dockerfile:
     if len(text) > MAX_BYTES:
         _refuse(file, 1, f"longer than {MAX_BYTES} characters")
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    escape, notes = _directives(lines, file)
+    escape, notes = _parse_directives(lines, file)
     arguments: list[Instruction] = []
     stages: list[Stage] = []
-    for instruction in _instructions(lines, escape, file):
+    for instruction in _parse_instructions(lines, escape, file):
         if instruction.name == "FROM":
-            stages.append(_stage(instruction, stages, file))
+            stages.append(_parse_stage(instruction, stages, file))
         elif not stages and instruction.name == "ARG":
             arguments.append(instruction)
         elif not stages:
@@ -94,24 +94,24 @@ def parse(text: str, file: str = "Dockerfile") -> Dockerfile:
             last = stages[-1]
             stages[-1] = msgspec.structs.replace(last, instructions=(*last.instructions, instruction))
         else:
-            notes += _aside(instruction, file)
+            notes += _note_ignored(instruction, file)
     if not stages:
         _refuse(file, len(lines), "no FROM: start with `FROM scratch` for the host's tools")
     return Dockerfile(file, tuple(stages), tuple(arguments), tuple(notes), escape)
 
 
-def _refuse(file: str, line: int, what: str) -> NoReturn:
-    raise UserError(f"{file}:{line}: {what}")
+def _refuse(file: str, line: int, problem: str) -> NoReturn:
+    raise UserError(f"{file}:{line}: {problem}")
 
 
-def _directives(lines: list[str], file: str) -> tuple[str, list[str]]:
-    escape, notes, seen = "\\", [], set()
+def _parse_directives(lines: list[str], file: str) -> tuple[str, list[str]]:
+    escape, notes, names = "\\", [], set()
     for number, line in enumerate(lines, 1):
-        found = _DIRECTIVE.match(line)
-        if found is None or found[1].lower() in seen:
+        match = _DIRECTIVE.match(line)
+        if match is None or match[1].lower() in names:
             break
-        name, value = found[1].lower(), found[2]
-        seen.add(name)
+        name, value = match[1].lower(), match[2]
+        names.add(name)
         if name == "escape":
             if value not in ("\\", "`"):
                 _refuse(file, number, f"escape={value}: the escape character is a backslash or a backtick")
@@ -123,39 +123,39 @@ def _directives(lines: list[str], file: str) -> tuple[str, list[str]]:
     return escape, notes
 
 
-def _instructions(lines: list[str], escape: str, file: str) -> list[Instruction]:
-    found, at = [], 0
-    while at < len(lines):
-        if not lines[at].strip() or lines[at].lstrip().startswith("#"):
-            at += 1
+def _parse_instructions(lines: list[str], escape: str, file: str) -> list[Instruction]:
+    match, position = [], 0
+    while position < len(lines):
+        if not lines[position].strip() or lines[position].lstrip().startswith("#"):
+            position += 1
             continue
-        start = at
-        logical, at = _logical_line(lines, at, escape)
+        start = position
+        logical, position = _logical_line(lines, position, escape)
         name, _, rest = logical.strip().partition(" ")
         name, rest = (name, rest) if "\t" not in name else (name.split("\t", 1)[0], logical.strip().split("\t", 1)[1])
         upper = name.upper()
         if upper not in _BUILD | _NOTED | _SILENT | {"FROM"}:
-            _refuse(file, start + 1, _unknown(upper))
+            _refuse(file, start + 1, _describe_unknown(upper))
         documents: tuple[Heredoc, ...] = ()
         if upper in ("RUN", "COPY", "ADD"):
-            documents, at = _documents(rest, lines, at, file)
-        found.append(_instruction(upper, rest.strip(), start + 1, documents))
-    return found
+            documents, position = _read_heredocs(rest, lines, position, file)
+        match.append(_parse_instruction(upper, rest.strip(), start + 1, documents))
+    return match
 
 
-def _unknown(name: str) -> str:
+def _describe_unknown(name: str) -> str:
     if name == "ONBUILD":
         return "ONBUILD is not supported: write its instruction where it is to run"
-    shown = name[:40] if name.isprintable() else "this"
-    return f"{shown!r} is no instruction that can be built here; supported are FROM, {', '.join(sorted(_BUILD))}"
+    name_text = name[:40] if name.isprintable() else "this"
+    return f"{name_text!r} is no instruction that can be built here; supported are FROM, {', '.join(sorted(_BUILD))}"
 
 
-def _logical_line(lines: list[str], at: int, escape: str) -> tuple[str, int]:
+def _logical_line(lines: list[str], position: int, escape: str) -> tuple[str, int]:
     """Joins continued lines; comment lines and empty lines between them are no part of it."""
     parts: list[str] = []
-    while at < len(lines):
-        line = lines[at]
-        at += 1
+    while position < len(lines):
+        line = lines[position]
+        position += 1
         if parts and (not line.strip() or line.lstrip().startswith("#")):
             continue
         stripped = line.rstrip(" \t")
@@ -164,31 +164,31 @@ def _logical_line(lines: list[str], at: int, escape: str) -> tuple[str, int]:
             continue
         parts.append(line)
         break
-    return "".join(parts), at
+    return "".join(parts), position
 
 
-def _documents(text: str, lines: list[str], at: int, file: str) -> tuple[tuple[Heredoc, ...], int]:
+def _read_heredocs(text: str, lines: list[str], position: int, file: str) -> tuple[tuple[Heredoc, ...], int]:
     documents = []
-    for found in [] if text.lstrip().startswith("[") else _HERE.finditer(text):
-        body, opened = [], at
+    for match in [] if text.lstrip().startswith("[") else _HERE.finditer(text):
+        body, opened = [], position
         while True:
-            if at >= len(lines):
-                _refuse(file, opened, f"the here-document {found['word']} does not end")
-            line = lines[at].lstrip("\t") if found["dash"] else lines[at]
-            at += 1
-            if line == found["word"]:
+            if position >= len(lines):
+                _refuse(file, opened, f"the here-document {match['word']} does not end")
+            line = lines[position].lstrip("\t") if match["dash"] else lines[position]
+            position += 1
+            if line == match["word"]:
                 break
             body.append(line + "\n")
-        documents.append(Heredoc(found["word"], "".join(body), bool(found["quote"])))
-    return tuple(documents), at
+        documents.append(Heredoc(match["word"], "".join(body), bool(match["quote"])))
+    return tuple(documents), position
 
 
-def _instruction(name: str, text: str, line: int, documents: tuple[Heredoc, ...]) -> Instruction:
+def _parse_instruction(name: str, text: str, line: int, documents: tuple[Heredoc, ...]) -> Instruction:
     flags = []
     if name in ("COPY", "ADD", "RUN", "FROM", "HEALTHCHECK"):
-        while found := _FLAG.match(text):
-            flags.append((found[1], found[2] or ""))
-            text = text[found.end() :].lstrip()
+        while match := _FLAG.match(text):
+            flags.append((match[1], match[2] or ""))
+            text = text[match.end() :].lstrip()
     words = _json_words(text) if name in ("RUN", "COPY", "ADD", "SHELL") else None
     return Instruction(name, text, line, words, tuple(flags), documents)
 
@@ -204,7 +204,7 @@ def _json_words(text: str) -> tuple[str, ...] | None:
     return tuple(value) if isinstance(value, list) and all(isinstance(word, str) for word in value) else None
 
 
-def _stage(instruction: Instruction, earlier: list[Stage], file: str) -> Stage:
+def _parse_stage(instruction: Instruction, earlier: list[Stage], file: str) -> Stage:
     words = instruction.text.split()
     name = None
     if len(words) == 3 and words[1].upper() == "AS":
@@ -218,7 +218,7 @@ def _stage(instruction: Instruction, earlier: list[Stage], file: str) -> Stage:
     return Stage(words[0], instruction.line, name)
 
 
-def _aside(instruction: Instruction, file: str) -> list[str]:
+def _note_ignored(instruction: Instruction, file: str) -> list[str]:
     if instruction.name not in _NOTED:
         return []
     return [f"{file}:{instruction.line}: {instruction.name} has no effect: commands are given one by one"]
@@ -226,12 +226,12 @@ def _aside(instruction: Instruction, file: str) -> list[str]:
 
 def split_words(text: str, escape: str = "\\") -> list[str]:
     """Splits at white space outside quotes; quotes and escapes are kept, for `expand` to take off."""
-    words, current, quote, at = [], "", "", 0
-    while at < len(text):
-        char = text[at]
-        if char == escape and quote != "'" and at + 1 < len(text):
-            current += text[at : at + 2]
-            at += 2
+    words, current, quote, position = [], "", "", 0
+    while position < len(text):
+        char = text[position]
+        if char == escape and quote != "'" and position + 1 < len(text):
+            current += text[position : position + 2]
+            position += 2
             continue
         if char in "\"'" and quote in ("", char):
             quote = "" if quote else char
@@ -241,7 +241,7 @@ def split_words(text: str, escape: str = "\\") -> list[str]:
             current = ""
         else:
             current += char
-        at += 1
+        position += 1
     if quote:
         raise ValueError(f"the quote {quote} is not closed")
     return [*words, current] if current else words
@@ -252,32 +252,34 @@ def expand(word: str, variables: Mapping[str, str], escape: str = "\\", *, quote
 
     Without `quotes` (in a here-document) they are ordinary characters, and an escape guards a `$` or itself alone.
     """
-    out, quote, at = "", "", 0
+    out, quote, position = "", "", 0
     marks = "\"'" if quotes else ""
-    while at < len(word):
-        char = word[at]
-        if char == escape and quote != "'" and at + 1 < len(word):
-            following = word[at + 1]
-            kept = (quote == '"' and following not in f'"${escape}') or (not quotes and following not in f"${escape}")
-            out += (escape if kept else "") + following
-            at += 2
+    while position < len(word):
+        char = word[position]
+        if char == escape and quote != "'" and position + 1 < len(word):
+            following = word[position + 1]
+            is_kept = (quote == '"' and following not in f'"${escape}') or (
+                not quotes and following not in f"${escape}"
+            )
+            out += (escape if is_kept else "") + following
+            position += 2
         elif char in marks and quote in ("", char):
             quote = "" if quote else char
-            at += 1
+            position += 1
         elif char == "$" and quote != "'":
-            found = _VARIABLE.match(word, at)
-            if found is None and word.startswith("${", at):
-                raise ValueError(f"{word[at : at + 30]!r} is no form of a variable that is supported")
-            out += _value(found, variables) if found else "$"
-            at = found.end() if found else at + 1
+            match = _VARIABLE.match(word, position)
+            if match is None and word.startswith("${", position):
+                raise ValueError(f"{word[position : position + 30]!r} is no form of a variable that is supported")
+            out += _expand_variable(match, variables) if match else "$"
+            position = match.end() if match else position + 1
         else:
             out += char
-            at += 1
+            position += 1
     return out
 
 
-def _value(found: re.Match[str], variables: Mapping[str, str]) -> str:
-    name, form, other = found[1] or found[2], found[3], found[4]
+def _expand_variable(match: re.Match[str], variables: Mapping[str, str]) -> str:
+    name, form, other = match[1] or match[2], match[3], match[4]
     value = variables.get(name)
     if form is None:
         return value or ""

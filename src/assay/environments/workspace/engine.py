@@ -29,9 +29,9 @@ from blake3 import blake3
 
 from assay.environments.interface import Image, WorkspaceSpec
 from assay.environments.workspace._folder_backend import FolderBackend
-from assay.environments.workspace._folders import Template, etc_of
+from assay.environments.workspace._folder_limits import folder_limits, folder_rlimits
+from assay.environments.workspace._folders import Template, etc_folder
 from assay.environments.workspace._guest import LAUNCHER, START_S, Guest, layer_python, server_arguments
-from assay.environments.workspace._held import folder_limits, folder_rlimits
 from assay.environments.workspace.images import import_root
 from assay.environments.workspace.launcher.base import SYSTEM
 from assay.environments.workspace.session import ExecDefaults, InitSession
@@ -43,12 +43,12 @@ __all__ = ["DockerBackend", "PodmanBackend"]
 
 _OWN = "/.assay"
 _ENGINE_S = 120.0
-_FILLED = ("hostname", "hosts", "resolv.conf")
+_ENGINE_FILES = ("hostname", "hosts", "resolv.conf")
 """In /etc: the engine mounts its own over them."""
-_MADE_ANEW = ("dev", "proc", "sys", "tmp")
+_FRESH_FOLDERS = ("dev", "proc", "sys", "tmp")
 
 
-class _Config(msgspec.Struct, frozen=True):
+class _ImageConfig(msgspec.Struct, frozen=True):
     """What of an image's configuration counts."""
 
     env: tuple[str, ...] | None = msgspec.field(default=None, name="Env")
@@ -68,7 +68,7 @@ class _EngineBackend(FolderBackend):
     def __init__(self, *, toolchain: ToolLayer | None = None, scratch: Path | None = None) -> None:
         super().__init__(scratch=scratch)
         self._toolchain = toolchain
-        self._answers = False
+        self._is_available = False
         self._images: set[str] = set()
         self._importing = asyncio.Lock()
 
@@ -78,42 +78,42 @@ class _EngineBackend(FolderBackend):
 
     async def check(self) -> None:
         """See `FolderBackend.check`: the client must be there, and its engine must answer."""
-        if self._answers:
+        if self._is_available:
             return
         if shutil.which(self.name) is None:
             raise EnvironmentFailure(f"{self.name} is not installed")
         await self._engine("image", "ls", "-q")
-        self._answers = True
+        self._is_available = True
 
     async def start(self, folder: Path, spec: WorkspaceSpec, template: Template) -> Guest:
-        image = await self._layout(folder)
-        meeting = self.place("k")
-        meeting.mkdir()
-        meeting.chmod(0o711)
+        image = await self._layout_image(folder)
+        socket_folder = self.new_path("k")
+        socket_folder.mkdir()
+        socket_folder.chmod(0o711)
         name = f"assay-{secrets.token_hex(8)}"
-        with _listening(meeting / "s") as listener:
-            arguments = self._arguments(name, spec, folder, template)
+        with _listening(socket_folder / "s") as listener:
+            arguments = self._run_arguments(name, spec, folder, template)
             server = server_arguments(_OWN, self._rlimits(spec), filtered=True, connect=f"{_OWN}/socket/s")
-            own = ["-v", f"{meeting}:{_OWN}/socket", image, *layer_python(f"{_OWN}/python"), *server]
+            own = ["-v", f"{socket_folder}:{_OWN}/socket", image, *layer_python(f"{_OWN}/python"), *server]
             try:
                 await self._engine("run", "-d", *arguments, *own)
-                session, facts = await self._met(listener)
+                session, facts = await self._accept_server(listener)
             except EnvironmentFailure as exc:
-                said = await self._said(name)
+                output = await self._read_logs(name)
                 await self._remove(name)
-                raise EnvironmentFailure(f"the container did not start: {said or exc}") from exc
+                raise EnvironmentFailure(f"the container did not start: {output or exc}") from exc
             except BaseException:  # cancelled: the container would outlive us
                 await asyncio.shield(self._remove(name))
                 raise
-        (meeting / "s").unlink()
+        (socket_folder / "s").unlink()
 
-        async def end() -> None:
+        async def stop() -> None:
             session.close()
             await self._remove(name)
 
-        return Guest(session, end, facts)
+        return Guest(session, stop, facts)
 
-    async def _met(self, listener: socket.socket) -> tuple[InitSession, object]:
+    async def _accept_server(self, listener: socket.socket) -> tuple[InitSession, object]:
         """The first that connects is the exec server, which nothing can precede; then nobody else may."""
         try:
             ours, _ = await asyncio.wait_for(asyncio.get_running_loop().sock_accept(listener), START_S)
@@ -121,7 +121,7 @@ class _EngineBackend(FolderBackend):
             raise EnvironmentFailure(f"it did not connect within {START_S:.0f} s") from exc
         session = InitSession(ours, ExecDefaults({}, "/"))
         try:
-            ready = await session.channel.first(START_S)
+            ready = await session.channel.receive_greeting(START_S)
         except BaseException:
             session.close()
             raise
@@ -132,26 +132,26 @@ class _EngineBackend(FolderBackend):
         limits = folder_rlimits(spec.limits)
         return {name: value for name, value in limits.items() if name not in ("NPROC", "DATA")}
 
-    def _arguments(self, name: str, spec: WorkspaceSpec, folder: Path, template: Template) -> list[str]:
+    def _run_arguments(self, name: str, spec: WorkspaceSpec, folder: Path, template: Template) -> list[str]:
         limits = spec.limits
-        told = ["--name", name, "--network", spec.network, "--hostname", spec.hostname, "--workdir", "/"]
+        arguments = ["--name", name, "--network", spec.network, "--hostname", spec.hostname, "--workdir", "/"]
         if spec.network == "host":
-            told = ["--name", name, "--network", "host", "--workdir", "/"]
-        told += ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", *self._user()]
+            arguments = ["--name", name, "--network", "host", "--workdir", "/"]
+        arguments += ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", *self._user()]
         if limits.memory_mib is not None:
-            told += ["--memory", f"{limits.memory_mib}m", "--memory-swap", f"{limits.memory_mib}m"]
+            arguments += ["--memory", f"{limits.memory_mib}m", "--memory-swap", f"{limits.memory_mib}m"]
         if limits.processes is not None:
-            told += ["--pids-limit", str(limits.processes + 1)]
+            arguments += ["--pids-limit", str(limits.processes + 1)]
         if limits.cpus is not None:
-            told += ["--cpus", str(limits.cpus)]
+            arguments += ["--cpus", str(limits.cpus)]
         size = f",size={limits.tmp_mib}m" if limits.tmp_mib is not None else ""
-        told += ["--shm-size", f"{limits.tmp_mib or 64}m"]
+        arguments += ["--shm-size", f"{limits.tmp_mib or 64}m"]
         for path in ("/tmp", *spec.tmpfs):
             if path != "/tmp":
                 # runc gives a tmpfs the mode of the folder that it covers, whatever it was told.
                 Path(f"{folder}{path}").chmod(0o1777)
-            told += ["--tmpfs", f"{path}:rw,nosuid,nodev,mode=1777{size}"]
-        return [*told, *self.engine_options(), *self._mounts(spec, folder, template)]
+            arguments += ["--tmpfs", f"{path}:rw,nosuid,nodev,mode=1777{size}"]
+        return [*arguments, *self.engine_options(), *self._mounts(spec, folder, template)]
 
     def _user(self) -> list[str]:
         user = self.owner if self.owner is not None else os.geteuid()
@@ -159,15 +159,15 @@ class _EngineBackend(FolderBackend):
 
     def _mounts(self, spec: WorkspaceSpec, folder: Path, template: Template) -> list[str]:
         pairs: list[tuple[str, str, str]] = []
-        covered = {*spec.tmpfs, *(mount.target for mount in spec.mounts)}
+        excluded_paths = {*spec.tmpfs, *(mount.target for mount in spec.mounts)}
         for entry in sorted(folder.iterdir()):
-            shown = spec.image.root or entry.name not in SYSTEM
-            shown = shown and f"/{entry.name}" not in covered and entry.name not in _MADE_ANEW
-            if entry.is_dir() and not entry.is_symlink() and shown:
+            is_visible = spec.image.root or entry.name not in SYSTEM
+            is_visible = is_visible and f"/{entry.name}" not in excluded_paths and entry.name not in _FRESH_FOLDERS
+            if entry.is_dir() and not entry.is_symlink() and is_visible:
                 pairs.append((str(entry), f"/{entry.name}", "rw"))
         if not spec.image.root:
-            pairs.append((str(etc_of(template.folder)), "/etc", "ro"))
-            pairs += [(str(place), str(place), "ro") for place in _system_folders()]
+            pairs.append((str(etc_folder(template.folder)), "/etc", "ro"))
+            pairs += [(str(new_path), str(new_path), "ro") for new_path in _system_folders()]
         layer = self._toolchain.path if self._toolchain is not None else None
         layer = layer or next((mount.source for mount in spec.mounts if mount.target == HOME), None)
         if layer is None:
@@ -176,16 +176,16 @@ class _EngineBackend(FolderBackend):
             )
         pairs += [(str(LAUNCHER), f"{_OWN}/launcher", "ro"), (layer, f"{_OWN}/python", "ro")]
         pairs += [(str(Path(m.source).resolve(strict=True)), m.target, "ro") for m in spec.mounts]
-        told = [word for source, target, mode in pairs for word in ("-v", f"{source}:{target}:{mode}")]
-        for path, is_folder in self.masked(folder, spec):
-            told += ["-v", f"{self._blank() if is_folder else '/dev/null'}:{path}:ro"]
-        return told
+        arguments = [word for source, target, mode in pairs for word in ("-v", f"{source}:{target}:{mode}")]
+        for path, is_folder in self.find_masks(folder, spec):
+            arguments += ["-v", f"{self._empty_folder() if is_folder else '/dev/null'}:{path}:ro"]
+        return arguments
 
-    def _blank(self) -> Path:
+    def _empty_folder(self) -> Path:
         """An empty folder to cover others with."""
-        blank = self.place("z")
-        blank.mkdir(mode=0o755)
-        return blank
+        folder = self.new_path("z")
+        folder.mkdir(mode=0o755)
+        return folder
 
     async def export_image(self, image: str, cache: Path, *, pull: bool = False) -> str:
         """Imports an image that this engine has as a root file system of the same name; returns its content address.
@@ -195,19 +195,19 @@ class _EngineBackend(FolderBackend):
         await self.check()
         if pull:
             await self._engine("pull", "-q", image)
-        shown = await self._engine("image", "inspect", "--format", "{{json .Config}}", image)
-        config = msgspec.json.decode(shown or "null", type=_Config | None) or _Config()
-        archive = self.place("e")
-        made = await self._engine("create", "--network", "none", image, "/bin/true")
+        is_visible = await self._engine("image", "inspect", "--format", "{{json .Config}}", image)
+        config = msgspec.json.decode(is_visible or "null", type=_ImageConfig | None) or _ImageConfig()
+        archive = self.new_path("e")
+        container = await self._engine("create", "--network", "none", image, "/bin/true")
         try:
-            await self._engine("export", "-o", str(archive), (made or "").split()[-1])
+            await self._engine("export", "-o", str(archive), (container or "").split()[-1])
             env = dict(pair.split("=", 1) for pair in config.env or () if "=" in pair)
             return await asyncio.to_thread(import_root, image, archive, cache, env=env, workdir=config.workdir or "/")
         finally:
-            await self._remove((made or "").split()[-1])
+            await self._remove((container or "").split()[-1])
             archive.unlink(missing_ok=True)
 
-    async def _layout(self, folder: Path) -> str:
+    async def _layout_image(self, folder: Path) -> str:
         """An image that has nothing but the top of the tree: folders to mount on, and links."""
         entries = sorted((e.name, str(e.readlink()) if e.is_symlink() else None) for e in folder.iterdir())
         tag = f"assay-layout:{blake3(msgspec.json.encode([2, entries])).hexdigest()[:24]}"
@@ -218,7 +218,7 @@ class _EngineBackend(FolderBackend):
                 self._images.add(tag)
         return tag
 
-    async def _said(self, name: str) -> str:
+    async def _read_logs(self, name: str) -> str:
         return (await self._engine("logs", name, check=False) or "")[-500:]
 
     async def _remove(self, name: str) -> None:
@@ -236,12 +236,12 @@ class _EngineBackend(FolderBackend):
             cwd=self._scratch or tempfile.gettempdir(),  # its monitor leaves a file where it ran out of memory
         )
         try:
-            said, _ = await asyncio.wait_for(process.communicate(stdin), _ENGINE_S)
+            output, _ = await asyncio.wait_for(process.communicate(stdin), _ENGINE_S)
         except TimeoutError as exc:
             process.kill()
             await process.wait()
             raise EnvironmentFailure(f"`{self.name} {arguments[0]}` did not end within {_ENGINE_S:.0f} s") from exc
-        text = said.decode(errors="replace").strip()
+        text = output.decode(errors="replace").strip()
         if process.returncode:
             if not check:
                 return None
@@ -249,17 +249,17 @@ class _EngineBackend(FolderBackend):
             raise EnvironmentFailure(f"`{self.name} {verb}` failed: {text[-500:]}")
         return text
 
-    def covered(self, spec: WorkspaceSpec) -> frozenset[str]:
+    def excluded_paths(self, spec: WorkspaceSpec) -> frozenset[str]:
         system: Sequence[str] = () if spec.image.root else [f"/{name}" for name in SYSTEM]
         own = {"/tmp", "/dev", "/proc", "/sys", _OWN, "/run/.containerenv", "/run/secrets"}
-        return super().covered(spec) | own | {f"/etc/{name}" for name in _FILLED} | {*system}
+        return super().excluded_paths(spec) | own | {f"/etc/{name}" for name in _ENGINE_FILES} | {*system}
 
     def check_template(self, folder: Path, image: Image) -> None:
-        for name in _FILLED:
-            place = folder / "etc" / name
-            if not place.is_symlink() and not place.exists():
-                place.parent.mkdir(exist_ok=True)
-                place.touch()
+        for name in _ENGINE_FILES:
+            new_path = folder / "etc" / name
+            if not new_path.is_symlink() and not new_path.exists():
+                new_path.parent.mkdir(exist_ok=True)
+                new_path.touch()
         for layer in () if image.root else image.layers:
             for name in SYSTEM:
                 if Path(layer, name).is_dir() and name != "etc":
@@ -283,10 +283,10 @@ class PodmanBackend(_EngineBackend):
 
     def engine_options(self) -> list[str]:
         # Named limits, because the default raises them, which a root without CAP_SYS_RESOURCE may not.
-        told = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]
+        arguments = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]
         if self.owner is None:
-            told += ["--userns", "keep-id"]
-        return told
+            arguments += ["--userns", "keep-id"]
+        return arguments
 
     async def _engine(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> str | None:
         # crun refuses a cgroup tree that is half version 1 and half version 2; runc does not.
@@ -302,8 +302,8 @@ class DockerBackend(_EngineBackend):
 
 
 def _system_folders() -> list[Path]:
-    places = [Path("/", name) for name in SYSTEM if name != "etc"]
-    return [place for place in places if place.is_dir() and not place.is_symlink()]
+    roots = [Path("/", name) for name in SYSTEM if name != "etc"]
+    return [new_path for new_path in roots if new_path.is_dir() and not new_path.is_symlink()]
 
 
 @contextlib.contextmanager
@@ -320,7 +320,7 @@ def _layout_archive(entries: list[tuple[str, str | None]]) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         own = [(f"{_OWN[1:]}{inner}", None) for inner in ("", "/launcher", "/python", "/socket")]
-        for name, target in [*entries, *own, *((name, None) for name in _MADE_ANEW)]:
+        for name, target in [*entries, *own, *((name, None) for name in _FRESH_FOLDERS)]:
             info = tarfile.TarInfo(name)
             info.type, info.mode = (tarfile.SYMTYPE, 0o777) if target is not None else (tarfile.DIRTYPE, 0o755)
             info.linkname = target or ""

@@ -29,7 +29,7 @@ from assay.environments.workspace._run import BuildOptions
 from assay.environments.workspace.dockerfile import Dockerfile, Stage, expand, parse, split_words
 from assay.errors import UserError
 
-__all__ = ["BuildOptions", "build_image", "import_root", "task_image"]
+__all__ = ["BuildOptions", "build_image", "build_task_image", "import_root"]
 
 HOST_TOOLS = ("scratch", "host-tools")
 
@@ -56,8 +56,8 @@ async def build_image(folder: Path, options: BuildOptions, *, backend: Backend |
     with tempfile.TemporaryDirectory(dir=options.cache / "images", prefix=".making-") as work:
         built: dict[str, StageBuilder] = {}
         for index, stage in enumerate(file.stages):
-            builder = _begin(file, stage, built, options)
-            builder.context, builder.work, builder.earlier = folder, Path(work), dict(built)
+            builder = _start_stage(file, stage, built, options)
+            builder.context, builder.work, builder.earlier_stages = folder, Path(work), dict(built)
             await builder.run(stage, backend)
             built[str(index)] = builder
             if stage.name:
@@ -66,7 +66,7 @@ async def build_image(folder: Path, options: BuildOptions, *, backend: Backend |
         return last.image(file.notes)
 
 
-async def task_image(
+async def build_task_image(
     parameters: Mapping[str, object], task: Path | None, options: BuildOptions, *, backend: Backend | None = None
 ) -> Image:
     """The image that a task's environment parameters ask for: its folder's Dockerfile, a mapped name, or the tools.
@@ -80,18 +80,18 @@ async def task_image(
     Raises:
         UserError: The folder is missing or leads outside the task, or the named image is not mapped.
     """
-    folder, named = parameters.get("folder"), parameters.get("docker_image")
+    folder, image_name = parameters.get("folder"), parameters.get("docker_image")
     if isinstance(folder, str) and task is not None:
-        place = (task / folder).resolve()
-        if task.resolve() not in (place, *place.parents):
+        context = (task / folder).resolve()
+        if task.resolve() not in (context, *context.parents):
             raise UserError(f"environment: folder {folder!r} leads outside the task")
-        if (place / "Dockerfile").exists():
-            return await build_image(place, options, backend=backend)
-        if not isinstance(named, str) and place.is_dir() and any(place.iterdir()):
+        if (context / "Dockerfile").exists():
+            return await build_image(context, options, backend=backend)
+        if not isinstance(image_name, str) and context.is_dir() and any(context.iterdir()):
             raise UserError(f"{folder}: there is no Dockerfile; compose files are not supported here")
-    if not isinstance(named, str):
+    if not isinstance(image_name, str):
         return Image()
-    builder = _on_base(named, "docker_image", options)
+    builder = _start_from_base(image_name, "docker_image", options)
     return builder.image(())
 
 
@@ -151,73 +151,75 @@ def import_root(
 
 
 def _copy_root(source: Path, root: Path) -> None:
-    below = _layers.Layers(())
-    for entry in _walk_plain(source):
+    below = _layers.LayerStack(())
+    for entry in _walk_regular(source):
         if entry.path:
             _layers.install(root, below, entry.host, entry.path)
 
 
-def _walk_plain(source: Path) -> list[_layers.Source]:
+def _walk_regular(source: Path) -> list[_layers.Source]:
     """Everything but devices, pipes and sockets, parents first."""
-    kept = [_layers.Source("", source)]
+    entries = [_layers.Source("", source)]
     for parent, folders, files in os.walk(source):
         for name in (*folders, *files):
             host = Path(parent) / name
             if host.is_symlink() or host.is_file() or host.is_dir():
-                kept.append(_layers.Source(host.relative_to(source).as_posix(), host))
-    if len(kept) > _layers.MAX_FILES:
+                entries.append(_layers.Source(host.relative_to(source).as_posix(), host))
+    if len(entries) > _layers.MAX_FILES:
         raise ValueError(f"more than {_layers.MAX_FILES} files")
-    return kept
+    return entries
 
 
 def _root_record(images: Path, name: str) -> Path:
     return images / "roots" / f"{blake3(name.encode()).hexdigest()[:32]}.json"
 
 
-def _begin(file: Dockerfile, stage: Stage, built: Mapping[str, StageBuilder], options: BuildOptions) -> StageBuilder:
+def _start_stage(
+    file: Dockerfile, stage: Stage, built: Mapping[str, StageBuilder], options: BuildOptions
+) -> StageBuilder:
     where = f"{file.file}:{stage.line}"
     try:
-        given = _global_arguments(file, options)
-        base = expand(stage.base, given, file.escape)
+        arguments = _global_arguments(file, options)
+        base = expand(stage.base, arguments, file.escape)
     except ValueError as exc:
         raise UserError(f"{where}: {exc}") from exc
     if not base:
         raise UserError(
             f"{where}: FROM {stage.base} names nothing: give the variable a value with ARG or as a build argument"
         )
-    earlier = built.get(base.lower())
-    builder = earlier.fork() if earlier is not None else _on_base(base, where, options)
-    builder.file, builder.escape, builder.given = file.file, file.escape, given
+    earlier_stage = built.get(base.lower())
+    builder = earlier_stage.fork() if earlier_stage is not None else _start_from_base(base, where, options)
+    builder.file, builder.escape, builder.global_arguments = file.file, file.escape, arguments
     return builder
 
 
 def _global_arguments(file: Dockerfile, options: BuildOptions) -> dict[str, str]:
-    given: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     for argument in file.arguments:
         for word in split_words(argument.text, file.escape):
             name, has_default, default = word.partition("=")
             if name in options.args:
-                given[name] = options.args[name]
+                arguments[name] = options.args[name]
             elif has_default:
-                given[name] = expand(default, given, file.escape)
-    return given
+                arguments[name] = expand(default, arguments, file.escape)
+    return arguments
 
 
-def _on_base(base: str, where: str, options: BuildOptions) -> StageBuilder:
-    mapped = _mapped(base, options)
-    wanted = mapped if mapped is not None else base
-    notes = (f"{where}: {base} was mapped to {wanted}",) if mapped is not None and mapped != base else ()
-    if wanted in HOST_TOOLS:
+def _start_from_base(base: str, where: str, options: BuildOptions) -> StageBuilder:
+    mapped = _map_base(base, options)
+    name = mapped if mapped is not None else base
+    notes = (f"{where}: {base} was mapped to {name}",) if mapped is not None and mapped != base else ()
+    if name in HOST_TOOLS:
         return StageBuilder(options, notes=list(notes))
     images = options.cache / "images"
     try:
-        record = msgspec.json.decode(_root_record(images, wanted).read_bytes(), type=_Root)
+        record = msgspec.json.decode(_root_record(images, name).read_bytes(), type=_Root)
         root = images / record.digest
         if not root.is_dir():
             raise FileNotFoundError(root)
     except (OSError, msgspec.MsgspecError) as exc:
         raise UserError(
-            f"{where}: there is no base {wanted!r} here, and no engine to pull it: map it with `--base {base}=scratch` "
+            f"{where}: there is no base {name!r} here, and no engine to pull it: map it with `--base {base}=scratch` "
             f"(the host's tools), or import a root file system under that name"
         ) from exc
     builder = StageBuilder(options, layers=[root], root=True, notes=list(notes))
@@ -225,7 +227,7 @@ def _on_base(base: str, where: str, options: BuildOptions) -> StageBuilder:
     return builder
 
 
-def _mapped(base: str, options: BuildOptions) -> str | None:
+def _map_base(base: str, options: BuildOptions) -> str | None:
     untagged = base.partition("@")[0]
     if ":" in untagged.rpartition("/")[2]:
         untagged = untagged.rpartition(":")[0]

@@ -20,9 +20,15 @@ from typing import Literal
 
 from assay.environments.interface import Change, Image, Snapshot, WorkspaceSpec
 from assay.environments.workspace._launch import Launcher
-from assay.environments.workspace._limits import budget_for, capacity_of, isolation_of, rlimits_of, shares_of
-from assay.environments.workspace._sandbox import Layers, NamespacesWorkspace, Sandbox, SandboxRequest
-from assay.environments.workspace.archive import BlobReader, Packed, pack_layers, write_layer
+from assay.environments.workspace._limits import (
+    choose_budget,
+    describe_isolation,
+    limit_shares,
+    process_limits,
+    sandbox_capacity,
+)
+from assay.environments.workspace._sandbox import NamespacesWorkspace, Sandbox, SandboxLayers, SandboxRequest
+from assay.environments.workspace.archive import BlobReader, PackedLayers, pack_layers, write_layer
 from assay.environments.workspace.state import HashCache, StackedImage, state_digest
 from assay.errors import EnvironmentFailure, HostFailure, boundary
 
@@ -32,7 +38,7 @@ INODES_A_MIB = 256
 SLOT_WAIT_S = 600.0
 
 
-def _release_nothing() -> None:
+def _no_release() -> None:
     return
 
 
@@ -49,10 +55,10 @@ class NamespacesBackend:
     """
 
     name = "namespaces"
-    most_sealed = 40
+    max_sealed_layers = 40
     """Sealed layers under one workspace; at more they are written into one. A mount takes about 130."""
 
-    most_kept = 128
+    max_cached = 128
     """Image layers, and mounts, that stay ready for the next sandbox."""
 
     def __init__(
@@ -70,10 +76,10 @@ class NamespacesBackend:
         self._scratch = scratch
         self._launcher: Launcher | None = None
         self._dead: list[Launcher] = []
-        self._left_open: list[int] = []
-        self._starting = asyncio.Lock()
-        self._layering = asyncio.Lock()
-        self._mounting = asyncio.Lock()
+        self._orphaned_descriptors: list[int] = []
+        self._launcher_lock = asyncio.Lock()
+        self._layer_lock = asyncio.Lock()
+        self._mount_lock = asyncio.Lock()
         self._unpacking = 0
         self._cache = HashCache()
         self._images: dict[str, tuple[str, int]] = {}
@@ -84,37 +90,37 @@ class NamespacesBackend:
 
     async def launcher(self) -> Launcher:
         """The launcher, started at the first need, and anew where it was killed."""
-        async with self._starting:
-            if self._launcher is not None and self._launcher.gone:
-                self._mourn(self._launcher)
+        async with self._launcher_lock:
+            if self._launcher is not None and self._launcher.has_exited:
+                self._discard_launcher(self._launcher)
             if self._launcher is None:
                 self._launcher = await Launcher.start(self._run_as, self._scratch, len(self._dead))
                 counted = self._launcher.facts.counted
-                self._shares = shares_of(counted, self._sandboxes)
-                capacity = capacity_of(counted, self._shares)
+                self._shares = limit_shares(counted, self._sandboxes)
+                capacity = sandbox_capacity(counted, self._shares)
                 self._slots = None if capacity is None else asyncio.Semaphore(capacity)
             return self._launcher
 
-    def _mourn(self, launcher: Launcher) -> None:
+    def _discard_launcher(self, launcher: Launcher) -> None:
         """With a launcher go all layers and mounts of it. Descriptors stay open: somebody may be reading yet."""
         self._dead.append(launcher)
-        self._left_open += [*self._sealed.values(), *(top for _, top in self._images.values())]
-        for held in (self._sealed, self._images, self._mounts, self._snapshots):
-            held.clear()
+        self._orphaned_descriptors += [*self._sealed.values(), *(top for _, top in self._images.values())]
+        for table in (self._sealed, self._images, self._mounts, self._snapshots):
+            table.clear()
         self._launcher = None
 
     async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> NamespacesWorkspace:
         image = state.image if state is not None else spec.image
         sealed = state.layers if state is not None else ()
-        if missing := [place for place in sealed if place not in self._sealed]:
+        if missing := [layer_path for layer_path in sealed if layer_path not in self._sealed]:
             raise HostFailure(f"the state's layers {missing} are not, or no longer, this backend's")
-        async with self._layering:
+        async with self._layer_lock:
             with boundary(EnvironmentFailure, "the image"):
-                layers = await self._layers(image, sealed)
+                layers = await self._open_layers(image, sealed)
             workspace = NamespacesWorkspace(self, spec, layers, state)
             self._open.add(workspace)
             if not self._unpacking:
-                await self._forget_old()
+                await self._evict_unused()
         try:
             with boundary(EnvironmentFailure, "the sandbox"):
                 await workspace.start()
@@ -131,7 +137,7 @@ class NamespacesBackend:
         """
         slots = self._slots
         if slots is None:
-            return _release_nothing
+            return _no_release
         try:
             await asyncio.wait_for(slots.acquire(), SLOT_WAIT_S)
         except TimeoutError as exc:
@@ -140,19 +146,19 @@ class NamespacesBackend:
             ) from exc
         return slots.release
 
-    async def _layers(self, image: Image, sealed: tuple[str, ...]) -> Layers:
+    async def _open_layers(self, image: Image, sealed: tuple[str, ...]) -> SandboxLayers:
         launcher = await self.launcher()
-        places, tops = [], []
+        paths, tops = [], []
         for source in reversed(image.layers):
-            place, top = await self._image_layer(source)
-            places.append(place)
+            layer_path, top = await self._image_layer(source)
+            paths.append(layer_path)
             tops.append(top)
         if not image.root:
             tops.append(launcher.skeleton)
-        return Layers(image, tuple(reversed(sealed)), tuple(places), StackedImage(tops, self._cache))
+        return SandboxLayers(image, tuple(reversed(sealed)), tuple(paths), StackedImage(tops, self._cache))
 
     async def _image_layer(self, source: str) -> tuple[str, int]:
-        key, real = _identity(source)
+        key, real = _source_identity(source)
         if key not in self._images:
             launcher = await self.launcher()
             answer = await launcher.ask({"op": "layer", "source": real, "kind": "layer"})
@@ -161,8 +167,8 @@ class NamespacesBackend:
         return self._images[key]
 
     async def _mount(self, source: str) -> str:
-        key, real = _identity(source)
-        async with self._mounting:  # many sandboxes ask for one mount at once
+        key, real = _source_identity(source)
+        async with self._mount_lock:  # many sandboxes ask for one mount at once
             if key not in self._mounts:
                 launcher = await self.launcher()
                 answer = await launcher.ask({"op": "layer", "source": real, "kind": "mount"})
@@ -170,29 +176,29 @@ class NamespacesBackend:
             self._mounts[key] = self._mounts.pop(key)
             return self._mounts[key]
 
-    async def _forget_old(self) -> None:
+    async def _evict_unused(self) -> None:
         """Lets go of layers and mounts that were not used for long: each costs every later sandbox a little."""
-        used = {place for workspace in self._open for place in workspace.image_places}
-        spare = [key for key, (place, _) in self._images.items() if place not in used][: -self.most_kept]
-        places = []
-        for key in spare:
-            place, top = self._images.pop(key)
+        used = {layer_path for workspace in self._open for layer_path in workspace.image_paths}
+        unused = [key for key, (layer_path, _) in self._images.items() if layer_path not in used][: -self.max_cached]
+        paths = []
+        for key in unused:
+            layer_path, top = self._images.pop(key)
             os.close(top)
-            places.append(place)
-        places += [self._mounts.pop(key) for key in list(self._mounts)[: -self.most_kept]]
-        if places and self._launcher is not None:
-            await self._launcher.ask({"op": "forget", "places": places})
+            paths.append(layer_path)
+        paths += [self._mounts.pop(key) for key in list(self._mounts)[: -self.max_cached]]
+        if paths and self._launcher is not None:
+            await self._launcher.ask({"op": "forget", "places": paths})
 
-    async def request_for(self, spec: WorkspaceSpec, layers: Layers) -> SandboxRequest:
+    async def request_for(self, spec: WorkspaceSpec, layers: SandboxLayers) -> SandboxRequest:
         """Everything that the launcher must know to make one sandbox."""
         launcher = await self.launcher()
         prefer_disk = self._writable == "disk"
-        budget = budget_for(spec.limits, launcher.facts, prefer_disk=prefer_disk)
+        budget = choose_budget(spec.limits, launcher.facts, prefer_disk=prefer_disk)
         home = "/home/agent" if spec.user == "agent" else "/root"
         message = {
             "op": "open",
-            "lowers": [*(f"{place}/u" for place in layers.sealed), *layers.image_places],
-            "image": list(layers.image_places),
+            "lowers": [*(f"{layer_path}/u" for layer_path in layers.sealed), *layers.image_paths],
+            "image": list(layers.image_paths),
             "whole_root": layers.image.root,
             "place": None,
             "size": budget.disk,
@@ -205,31 +211,31 @@ class NamespacesBackend:
             "user": spec.user,
             "network": spec.network,
             "hostname": spec.hostname,
-            "rlimits": rlimits_of(spec.limits, budget),
+            "rlimits": process_limits(spec.limits, budget),
             "counts": self._shares,
             "memory": budget.memory_group,
             "cpus": budget.cpus,
         }
-        return SandboxRequest(message, budget, isolation_of(spec, budget, launcher.facts))
+        return SandboxRequest(message, budget, describe_isolation(spec, budget, launcher.facts))
 
-    def seal(self, sandbox: Sandbox, layers: Layers, changes: tuple[Change, ...]) -> Snapshot:
+    def seal(self, sandbox: Sandbox, layers: SandboxLayers, changes: tuple[Change, ...]) -> Snapshot:
         """Takes over an ended sandbox's writable layer as a layer of a new snapshot."""
-        self._sealed[sandbox.place] = sandbox.upper
-        return self.snapshot_of(layers.image, (*reversed(layers.sealed), sandbox.place), changes)
+        self._sealed[sandbox.layer_path] = sandbox.upper
+        return self.add_snapshot(layers.image, (*reversed(layers.sealed), sandbox.layer_path), changes)
 
-    def snapshot_of(self, image: Image, sealed: tuple[str, ...], changes: Iterable[Change]) -> Snapshot:
+    def add_snapshot(self, image: Image, sealed: tuple[str, ...], changes: Iterable[Change]) -> Snapshot:
         """Names a state made of sealed layers (lowest first)."""
-        kept = tuple(changes)
+        ordered = tuple(changes)
         self._snapshots.add(sealed)
-        return Snapshot(state_digest(image.digest, kept), image, sealed, self.name, kept)
+        return Snapshot(state_digest(image.digest, ordered), image, sealed, self.name, ordered)
 
-    async def pack(self, snapshot: Snapshot) -> Packed:
+    async def pack(self, snapshot: Snapshot) -> PackedLayers:
         """The state as a manifest and the bytes that it names, to be kept outside of this backend.
 
         `for change, handle in packed.files()` gives each file and link once with an open binary handle, valid until
         the next step. The snapshot must not be released meanwhile.
         """
-        tops = [self._sealed[place] for place in reversed(snapshot.layers)]
+        tops = [self._sealed[layer_path] for layer_path in reversed(snapshot.layers)]
         return pack_layers(tops, snapshot.changes)
 
     async def unpack(
@@ -253,12 +259,14 @@ class NamespacesBackend:
     async def _unpack(
         self, launcher: Launcher, changes: tuple[Change, ...], read_blob: BlobReader, image: Image
     ) -> Snapshot:
-        async with self._layering:
-            layers = await self._layers(image, ())
+        async with self._layer_lock:
+            layers = await self._open_layers(image, ())
         size = sum(change.size or 0 for change in changes)
         pages = sum((change.size or 0) // 4096 + 1 for change in changes)
-        room = max(size, pages * 4096) + (1 << 20) if launcher.facts.tmpfs_layers and self._writable != "disk" else None
-        message = {"op": "upper", "size": room, "inodes": len(changes) * 8 + 4096}
+        size_limit = (
+            max(size, pages * 4096) + (1 << 20) if launcher.facts.tmpfs_layers and self._writable != "disk" else None
+        )
+        message = {"op": "upper", "size": size_limit, "inodes": len(changes) * 8 + 4096}
         answer = await launcher.ask(message)
         owner = launcher.facts.owner
         try:
@@ -268,32 +276,32 @@ class NamespacesBackend:
             await launcher.ask({"op": "drop", "places": [answer.body["place"]]})
             raise
         self._sealed[answer.body["place"]] = answer.fds[0]
-        return self.snapshot_of(layers.image, (answer.body["place"],), changes)
+        return self.add_snapshot(layers.image, (answer.body["place"],), changes)
 
     async def squash(self, snapshot: Snapshot) -> Snapshot:
         """The same state in one sealed layer, in place of many."""
         packed = await self.pack(snapshot)
-        whole = await self.unpack(packed.manifest, packed.read, image=snapshot.image)
+        squashed = await self.unpack(packed.manifest, packed.read, image=snapshot.image)
         await self.release(snapshot)
-        return whole
+        return squashed
 
     async def release(self, snapshot: Snapshot) -> None:
         """See `interface.Backend.release`. Layers that an open workspace stands on go when it closes."""
         self._snapshots.discard(snapshot.layers)
-        await self.drop_unused()
+        await self.drop_unused_layers()
 
-    async def drop_unused(self) -> None:
+    async def drop_unused_layers(self) -> None:
         """Drops sealed layers that no snapshot and no open workspace names."""
-        used = {place for layers in self._snapshots for place in layers}
-        used |= {place for workspace in self._open for place in workspace.sealed_places}
-        unused = [place for place in self._sealed if place not in used]
-        if not unused or self._launcher is None or self._launcher.gone:
+        used = {layer_path for layers in self._snapshots for layer_path in layers}
+        used |= {layer_path for workspace in self._open for layer_path in workspace.sealed_paths}
+        unused = [layer_path for layer_path in self._sealed if layer_path not in used]
+        if not unused or self._launcher is None or self._launcher.has_exited:
             return
-        for place in unused:
-            os.close(self._sealed.pop(place))
+        for layer_path in unused:
+            os.close(self._sealed.pop(layer_path))
         await self._launcher.ask({"op": "drop", "places": unused})
 
-    def forget(self, workspace: NamespacesWorkspace) -> None:
+    def remove_workspace(self, workspace: NamespacesWorkspace) -> None:
         """A workspace has closed."""
         self._open.discard(workspace)
 
@@ -301,9 +309,9 @@ class NamespacesBackend:
         for workspace in list(self._open):
             await workspace.close()
         self._snapshots.clear()
-        for top in (*self._sealed.values(), *(top for _, top in self._images.values()), *self._left_open):
+        for top in (*self._sealed.values(), *(top for _, top in self._images.values()), *self._orphaned_descriptors):
             os.close(top)
-        self._left_open.clear()
+        self._orphaned_descriptors.clear()
         self._sealed.clear()
         self._images.clear()
         self._mounts.clear()
@@ -313,7 +321,7 @@ class NamespacesBackend:
             await launcher.close()
 
 
-def _identity(source: str) -> tuple[str, str]:
+def _source_identity(source: str) -> tuple[str, str]:
     """A key that changes when another file or folder takes the place of this one; and the real path."""
     real = Path(source).resolve(strict=True)
     status = real.stat()

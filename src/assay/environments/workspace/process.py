@@ -50,9 +50,9 @@ class ProcessBackend(FolderBackend):
         if spec.limits.open_files is not None:
             limits["NOFILE"] = spec.limits.open_files
         for target in spec.tmpfs:
-            place = Path(self.map(folder, spec, target))
-            remove_folder(place)
-            place.mkdir(parents=True)
+            new_path = Path(self.map_path(folder, spec, target))
+            remove_folder(new_path)
+            new_path.mkdir(parents=True)
         python = getattr(sys, "_base_executable", None) or sys.executable
 
         def command(fd: int) -> list[str]:
@@ -70,15 +70,15 @@ class ProcessBackend(FolderBackend):
             LimitHold("file_size", "hard", limits.file_mib, "MiB", "RLIMIT_FSIZE"),
             LimitHold("open_files", "hard", limits.open_files, "", "RLIMIT_NOFILE"),
         ]
-        kept = [row for row in rows if row.value is not None]
-        kept += [
+        limit_rows = [row for row in rows if row.value is not None]
+        limit_rows += [
             LimitHold("wall_time", "soft", None, "s", "all descendants are killed"),
             LimitHold("output", "hard", limits.output_mib, "MiB", "the reader stops the command"),
         ]
         note = "no isolation: commands could do whatever the user could"
-        return Isolation("none", tuple(kept), network="host", users="same", notes=(note, *spec.notes))
+        return Isolation("none", tuple(limit_rows), network="host", users="same", notes=(note, *spec.notes))
 
-    def map(self, folder: Path, spec: WorkspaceSpec, path: str, *, write: bool = False) -> str:
+    def map_path(self, folder: Path, spec: WorkspaceSpec, path: str, *, write: bool = False) -> str:
         clean = posixpath.normpath(posixpath.join(spec.workdir, path))
         for mount in spec.mounts:
             if clean == mount.target or clean.startswith(mount.target.rstrip("/") + "/"):
@@ -89,24 +89,24 @@ class ProcessBackend(FolderBackend):
 
     def environment(self, folder: Path, spec: WorkspaceSpec) -> dict[str, str]:
         env = super().environment(folder, spec)
-        mapped = [self._programs(folder, spec, place) for place in env["PATH"].split(":")]
+        search_path = [self._programs_folder(folder, spec, new_path) for new_path in env["PATH"].split(":")]
         own = {"ASSAY_ROOT": str(folder), "HOME": f"{folder}/home/agent", "TMPDIR": f"{folder}/tmp"}
-        return {**env, **own, "PATH": ":".join(mapped)}
+        return {**env, **own, "PATH": ":".join(search_path)}
 
-    def _programs(self, folder: Path, spec: WorkspaceSpec, place: str) -> str:
+    def _programs_folder(self, folder: Path, spec: WorkspaceSpec, new_path: str) -> str:
         for mount in spec.mounts:
-            if place.startswith(mount.target.rstrip("/") + "/"):
-                in_place = Path(mount.source) / "host"
-                return str(in_place) if in_place.is_dir() else self.map(folder, spec, place)
-        return place
+            if new_path.startswith(mount.target.rstrip("/") + "/"):
+                host_programs = Path(mount.source) / "host"
+                return str(host_programs) if host_programs.is_dir() else self.map_path(folder, spec, new_path)
+        return new_path
 
-    def words(self, folder: Path, spec: WorkspaceSpec, command: str | Sequence[str]) -> str | Sequence[str]:
+    def map_command(self, folder: Path, spec: WorkspaceSpec, command: str | Sequence[str]) -> str | Sequence[str]:
         """A program that is named by its path in a mount is found where the mount comes from."""
         if isinstance(command, str) or not command or not command[0].startswith("/"):
             return command
         head, name = posixpath.split(command[0])
-        place = self._programs(folder, spec, head)
-        return command if place == head else [f"{place}/{name}", *command[1:]]
+        new_path = self._programs_folder(folder, spec, head)
+        return command if new_path == head else [f"{new_path}/{name}", *command[1:]]
 
     def check_template(self, folder: Path, image: Image) -> None:
         if image.root:

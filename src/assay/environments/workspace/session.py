@@ -21,14 +21,14 @@ import msgspec
 
 from assay.environments.interface import ExecResult, ProcessInfo, SpillTarget
 from assay.environments.workspace._channel import Answer, Channel
-from assay.environments.workspace._entries import name_of
+from assay.environments.workspace._entries import decode_name
 from assay.environments.workspace._facts import descriptor_kind
 from assay.environments.workspace._output import Output, write_all
 from assay.environments.workspace._transfer import receive_path, send_path
 from assay.errors import EnvironmentFailure
 from assay.records import LoadFacts
 
-__all__ = ["ExecDefaults", "InitSession", "answered"]
+__all__ = ["ExecDefaults", "InitSession", "require_answer"]
 
 STDIN_BYTES = 16 * 1024 * 1024
 KILL_S, STREAM_S = 15.0, 60.0
@@ -82,9 +82,9 @@ class InitSession:
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        source = _stdin(stdin)
+        source = _open_stdin(stdin)
         try:
-            return await self._run(command, (source, None, None), cwd, env, _Keep(timeout_s, show_bytes, spill))
+            return await self._run(command, (source, None, None), cwd, env, _ExecOptions(timeout_s, show_bytes, spill))
         finally:
             os.close(source)
 
@@ -102,7 +102,7 @@ class InitSession:
     ) -> ExecResult:
         pipes = (stdin, stdout, stderr)
         self.handed_over.update(descriptor_kind(fd) for fd in pipes if fd is not None)
-        return await self._run(command, pipes, cwd, env, _Keep(timeout_s, show_bytes, None))
+        return await self._run(command, pipes, cwd, env, _ExecOptions(timeout_s, show_bytes, None))
 
     async def _run(
         self,
@@ -110,7 +110,7 @@ class InitSession:
         pipes: tuple[int, int | None, int | None],
         cwd: str | None,
         env: Mapping[str, str] | None,
-        keep: _Keep,
+        options: _ExecOptions,
     ) -> ExecResult:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         if not argv or any("\0" in part for part in argv):
@@ -122,15 +122,15 @@ class InitSession:
             "cwd": cwd or self._defaults.workdir,
             "env": {**self._defaults.env, **(env or {})},
         }
-        call = _Call(self, keep.show_bytes, keep.spill, self._defaults.output_mib * 1024 * 1024)
+        call = _RunningExec(self, options.show_bytes, options.spill, self._defaults.output_mib * 1024 * 1024)
         self.running += 1
         try:
-            return await call.run(request, pipes, keep.timeout_s)
+            return await call.run(request, pipes, options.timeout_s)
         finally:
             self.running -= 1
             call.close()
 
-    def limit_that_killed(self, signal_number: int) -> str | None:
+    def find_killing_limit(self, signal_number: int) -> str | None:
         """Which limit ended a command that died of a signal, where known."""
         return self._killed_by(signal_number)
 
@@ -138,7 +138,7 @@ class InitSession:
         try:
             answer = await self.channel.ask({"op": "open", "path": path})
         except OSError as exc:
-            _raise_for(exc, path)
+            _raise_contract_error(exc, path)
         with os.fdopen(answer.fds[0], "rb") as handle:
             data = await asyncio.to_thread(handle.read, limit + 1)
         if len(data) > limit:
@@ -150,7 +150,7 @@ class InitSession:
         try:
             answer = await self.channel.ask({"op": "open", "path": path, "write": True, "mode": mode})
         except OSError as exc:
-            _raise_for(exc, path)
+            _raise_contract_error(exc, path)
         with os.fdopen(answer.fds[0], "wb", buffering=0) as handle:
             await asyncio.to_thread(write_all, handle.fileno(), data)
 
@@ -159,19 +159,19 @@ class InitSession:
         await self._stream(target, read, write, write=True, work=lambda: send_path(source, write))
 
     async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        most = self._defaults.download_bytes if limit is None else min(limit, self._defaults.download_bytes)
+        output_limit = self._defaults.download_bytes if limit is None else min(limit, self._defaults.download_bytes)
         read, write = os.pipe2(os.O_CLOEXEC)
-        await self._stream(source, write, read, write=False, work=lambda: receive_path(read, target, most))
+        await self._stream(source, write, read, write=False, work=lambda: receive_path(read, target, output_limit))
 
-    async def _stream(self, path: str, given: int, own: int, *, write: bool, work: Callable[[], None]) -> None:
-        """Runs the other half of a tree's move in a thread; `given` goes to the sandbox, `work` owns `own`."""
+    async def _stream(self, path: str, peer_end: int, own_end: int, *, write: bool, work: Callable[[], None]) -> None:
+        """Runs the other half of a tree's move in a thread; `peer_end` goes to the sandbox, `work` owns `own_end`."""
         try:
-            future = self.channel.post({"op": "stream", "path": path, "write": write}, (given,))
+            future = self.channel.post({"op": "stream", "path": path, "write": write}, (peer_end,))
         except (OSError, EnvironmentFailure):
-            os.close(own)
+            os.close(own_end)
             raise
         finally:
-            os.close(given)
+            os.close(peer_end)
         try:
             await asyncio.to_thread(work)
         except BrokenPipeError:
@@ -179,7 +179,7 @@ class InitSession:
         except EOFError as exc:
             problem = f"the copy of {path} ended early"
             raise OSError(5, problem) from exc
-        answer = await answered(future, STREAM_S)
+        answer = await require_answer(future, STREAM_S)
         number = answer.body.get("exit", answer.body.get("errno", 5))
         if number:
             code = abs(int(number))
@@ -202,10 +202,10 @@ class InitSession:
 
     async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
         self._paths_left_out = max(0, len(paths) - MOST_OBSERVED)
-        names = [name_of(path) for path in paths[:MOST_OBSERVED]]
+        names = [decode_name(path) for path in paths[:MOST_OBSERVED]]
         for start in range(0, max(1, len(names)), OBSERVED_AT_A_TIME):
-            some = names[start : start + OBSERVED_AT_A_TIME]
-            await self.channel.ask({"op": "observe", "tree": tree, "paths": some})
+            batch = names[start : start + OBSERVED_AT_A_TIME]
+            await self.channel.ask({"op": "observe", "tree": tree, "paths": batch})
 
     async def loads(self) -> LoadFacts:
         answer = await self.channel.ask({"op": "observed"})
@@ -263,7 +263,7 @@ class InitSession:
         self.channel.close()
 
 
-class _Keep(NamedTuple):
+class _ExecOptions(NamedTuple):
     """How long a command may run, and what is kept of its output."""
 
     timeout_s: float | None
@@ -271,21 +271,21 @@ class _Keep(NamedTuple):
     spill: SpillTarget | None
 
 
-class _Call:
+class _RunningExec:
     """One exec under way."""
 
-    def __init__(self, session: InitSession, show_bytes: int, spill: SpillTarget | None, most: int) -> None:
+    def __init__(self, session: InitSession, show_bytes: int, spill: SpillTarget | None, output_limit: int) -> None:
         self._session = session
         self._spill = spill
-        self._left = most
+        self._remaining = output_limit
         self._limited = asyncio.Event()
-        kept = spill is not None
-        self._out = Output(show_bytes, spill=kept, grown=self._grown)
-        self._err = Output(show_bytes, spill=kept, grown=self._grown)
+        is_spilled = spill is not None
+        self._out = Output(show_bytes, spill=is_spilled, on_bytes=self._on_bytes)
+        self._err = Output(show_bytes, spill=is_spilled, on_bytes=self._on_bytes)
 
-    def _grown(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
+    def _on_bytes(self, size: int) -> None:
+        self._remaining -= size
+        if self._remaining < 0:
             self._limited.set()
             self._out.pause()
             self._err.pause()
@@ -306,39 +306,39 @@ class _Call:
             self._err.close_write_end()
         number = self._session.channel.last_id
         reason = await self._wait(future, number, timeout_s)
-        answer = await answered(future, KILL_S)
+        answer = await require_answer(future, KILL_S)
         duration = time.monotonic() - started
         self._out.drain()
         self._err.drain()
         body = answer.body
         if "exit" not in body:
             number = int(body.get("errno", 5))
-            text = f"cannot run {_name(request)}: {body.get('error')}\n"
+            text = f"cannot run {_program_name(request)}: {body.get('error')}\n"
             return ExecResult(127 if number == 2 else 126, "", text[:2000], duration)
         result = self._result(int(body["exit"]), reason, duration)
-        return msgspec.structs.replace(result, cpu_s=_seconds(body.get("cpu_s")))
+        return msgspec.structs.replace(result, cpu_s=_parse_seconds(body.get("cpu_s")))
 
     async def _wait(self, future: asyncio.Future[Answer], number: int, timeout_s: float | None) -> str | None:
         """Waits for the end, the time limit or too much output; in the last two kills. Returns which."""
-        if timeout_s is None and self._left > 1 << 40:
+        if timeout_s is None and self._remaining > 1 << 40:
             await asyncio.shield(future)
             return None
-        flood = asyncio.ensure_future(self._limited.wait())
-        waiting: set[asyncio.Future[Any]] = {future, flood}
+        limited = asyncio.ensure_future(self._limited.wait())
+        pending: set[asyncio.Future[Any]] = {future, limited}
         try:
-            done, _ = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(pending, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            flood.cancel()
+            limited.cancel()
         if future in done:
             return None
         await self._session.end_command(number)
-        return "output" if flood in done else "timeout"
+        return "output" if limited in done else "timeout"
 
     def _result(self, code: int, reason: str | None, duration: float) -> ExecResult:
         dead_of_signal = code < 0 or code > 128
         killed_by = reason
         if reason is None and dead_of_signal:
-            killed_by = self._session.limit_that_killed(-code if code < 0 else code - 128)
+            killed_by = self._session.find_killing_limit(-code if code < 0 else code - 128)
         out, err = self._out, self._err
         return ExecResult(
             exit_code=code,
@@ -359,7 +359,7 @@ class _Call:
         self._err.discard()
 
 
-async def answered(future: asyncio.Future[Answer], timeout_s: float) -> Answer:
+async def require_answer(future: asyncio.Future[Answer], timeout_s: float) -> Answer:
     """The answer that must come now. Raises `EnvironmentFailure` where it does not: the sandbox is stuck."""
     try:
         return await asyncio.wait_for(future, timeout_s)
@@ -368,17 +368,17 @@ async def answered(future: asyncio.Future[Answer], timeout_s: float) -> Answer:
         raise EnvironmentFailure(problem) from exc
 
 
-def _seconds(told: object) -> float | None:
+def _parse_seconds(value: object) -> float | None:
     """An amount of time that a sandbox tells, where it can be one."""
-    return float(told) if isinstance(told, int | float) and 0 <= told < 1e9 else None
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else None
 
 
-def _name(request: dict[str, Any]) -> str:
+def _program_name(request: dict[str, Any]) -> str:
     argv = request["argv"]
     return repr(argv[0])[:200] if isinstance(argv, list) else "?"
 
 
-def _stdin(data: bytes) -> int:
+def _open_stdin(data: bytes) -> int:
     """A descriptor to read `data` from."""
     if not data:
         return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
@@ -393,7 +393,7 @@ def _stdin(data: bytes) -> int:
         os.close(fd)
 
 
-def _raise_for(exc: OSError, path: str) -> NoReturn:
+def _raise_contract_error(exc: OSError, path: str) -> NoReturn:
     if exc.errno == 22:
         problem = f"{path} is not a regular file"
         raise ValueError(problem) from exc

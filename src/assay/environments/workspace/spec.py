@@ -61,23 +61,23 @@ class WorkspaceParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 def workspace_parameters(parameters: dict[str, Any]) -> WorkspaceParameters:
     """Reads and checks the parameters; a null is an absent key. Raises `UserError` that names the key."""
-    known = WorkspaceParameters.__struct_fields__
-    unknown = sorted(set(parameters) - set(known))
+    fields = WorkspaceParameters.__struct_fields__
+    unknown = sorted(set(parameters) - set(fields))
     if unknown:
-        raise UserError(f"environment: unknown key {unknown[0]!r}; the keys are {', '.join(known)}")
+        raise UserError(f"environment: unknown key {unknown[0]!r}; the keys are {', '.join(fields)}")
     try:
-        given = msgspec.convert({k: v for k, v in parameters.items() if v is not None}, type=WorkspaceParameters)
+        checked = msgspec.convert({k: v for k, v in parameters.items() if v is not None}, type=WorkspaceParameters)
     except msgspec.ValidationError as exc:
         raise UserError(f"environment: {exc}") from exc
-    for path in (*given.masks, *([given.workdir] if given.workdir else [])):
+    for path in (*checked.masks, *([checked.workdir] if checked.workdir else [])):
         if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
             raise UserError(f"environment: {path!r} must be an absolute path inside the sandbox, without '..'")
-    for name, value in given.env.items():
+    for name, value in checked.env.items():
         if not name or "=" in name or "\0" in name + value or "${" in value:
             raise UserError(
                 f"environment: env {name!r} is no plain name and value (a template must be resolved before)"
             )
-    return given
+    return checked
 
 
 def workspace_spec(
@@ -102,48 +102,50 @@ def workspace_spec(
     Raises:
         UserError: A parameter is wrong, the network is not allowed, or the tool layer lacks a package.
     """
-    given = workspace_parameters(parameters)
-    network = _network(given, allow_network=allow_network, accept_whole_network=accept_whole_network)
-    widened = given.network_mode == "allowlist" and network == "host"
-    _check_packages(given, toolchain)
+    checked = workspace_parameters(parameters)
+    network = _choose_network(checked, allow_network=allow_network, accept_whole_network=accept_whole_network)
+    is_widened = checked.network_mode == "allowlist" and network == "host"
+    _check_packages(checked, toolchain)
     return WorkspaceSpec(
         image=image,
-        workdir=posixpath.normpath(given.workdir or image.workdir),
-        env=environment(image, given.env, tools=toolchain is not None),
-        limits=_limits(given),
+        workdir=posixpath.normpath(checked.workdir or image.workdir),
+        env=environment(image, checked.env, tools=toolchain is not None),
+        limits=_resource_limits(checked),
         network=network,
         user=user,
         mounts=(toolchain.mount(),) if toolchain is not None else (),
-        masks=given.masks,
-        notes=(_NOTE_LIST,) if widened else (),
+        masks=checked.masks,
+        notes=(_NOTE_LIST,) if is_widened else (),
     )
 
 
-def _network(given: WorkspaceParameters, *, allow_network: bool, accept_whole_network: bool) -> Literal["none", "host"]:
-    listed = given.network_mode == "allowlist"
-    if given.network_mode == "no-network" or (listed and not given.allowed_hosts):
+def _choose_network(
+    checked: WorkspaceParameters, *, allow_network: bool, accept_whole_network: bool
+) -> Literal["none", "host"]:
+    is_allowlist = checked.network_mode == "allowlist"
+    if checked.network_mode == "no-network" or (is_allowlist and not checked.allowed_hosts):
         return "none"
-    if allow_network and (accept_whole_network or not listed):
+    if allow_network and (accept_whole_network or not is_allowlist):
         return "host"
-    asked = f"some hosts alone ({', '.join(given.allowed_hosts)[:200]})" if listed else "the public network"
-    why = "a local sandbox has the whole network or none" if listed else "nobody allowed it"
-    flags = "--allow-network --accept-whole-network" if listed else "--allow-network"
+    requested = f"some hosts alone ({', '.join(checked.allowed_hosts)[:200]})" if is_allowlist else "the public network"
+    reason = "a local sandbox has the whole network or none" if is_allowlist else "nobody allowed it"
+    flags = "--allow-network --accept-whole-network" if is_allowlist else "--allow-network"
     raise UserError(
-        f'environment: network_mode = "{given.network_mode}": the task asks for {asked}, and {why}: give {flags} to '
+        f'environment: network_mode = "{checked.network_mode}": the task asks for {requested}, and {reason}: give {flags} to '
         'run it with the whole network, or set network_mode = "no-network" in the task'
     )
 
 
-def _check_packages(given: WorkspaceParameters, toolchain: ToolLayer | None) -> None:
-    held = set(toolchain.packages) if toolchain is not None else set()
-    missing = [pin for pin in given.layers if _spelt(pin) not in held]
+def _check_packages(checked: WorkspaceParameters, toolchain: ToolLayer | None) -> None:
+    installed = set(toolchain.packages) if toolchain is not None else set()
+    missing = [pin for pin in checked.layers if _normalise_pin(pin) not in installed]
     if missing:
         raise UserError(
             f"environment: the tool layer lacks {', '.join(missing)}: run `assay setup` with this task's folder"
         )
 
 
-def _spelt(pin: str) -> str:
+def _normalise_pin(pin: str) -> str:
     """A pin with its name as the tool layer lists it."""
     from packaging.utils import canonicalize_name
 
@@ -161,14 +163,14 @@ def environment(image: Image, added: dict[str, str], *, tools: bool) -> dict[str
     return {**env, "PATH": path}
 
 
-def _limits(given: WorkspaceParameters) -> ResourceLimits:
-    asked = {
-        "memory_mib": given.memory_mb,
-        "processes": given.processes,
-        "cpus": given.cpus,
-        "disk_mib": given.storage_mb,
-        "tmp_mib": given.tmp_mb,
-        "file_mib": given.file_mb,
-        "open_files": given.open_files,
+def _resource_limits(checked: WorkspaceParameters) -> ResourceLimits:
+    requested = {
+        "memory_mib": checked.memory_mb,
+        "processes": checked.processes,
+        "cpus": checked.cpus,
+        "disk_mib": checked.storage_mb,
+        "tmp_mib": checked.tmp_mb,
+        "file_mib": checked.file_mb,
+        "open_files": checked.open_files,
     }
-    return msgspec.structs.replace(ResourceLimits(), **{k: v for k, v in asked.items() if v is not None})
+    return msgspec.structs.replace(ResourceLimits(), **{k: v for k, v in requested.items() if v is not None})

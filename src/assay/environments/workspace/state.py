@@ -16,15 +16,15 @@ from typing import NamedTuple
 
 from assay.environments.interface import Change
 from assay.environments.workspace._entries import (
-    Entry,
     HashCache,
     Opener,
-    Reader,
-    describe,
+    PathEntry,
+    TreeReader,
+    describe_entry,
+    encode_name,
     is_opaque,
     is_whiteout,
     open_below,
-    text_of,
 )
 from assay.records import digest_record
 
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
-Lookup = Callable[[str], Entry | None]
+Lookup = Callable[[str], PathEntry | None]
 
 
 def state_digest(image_digest: str, changes: Iterable[Change]) -> str:
@@ -48,7 +48,7 @@ def state_digest(image_digest: str, changes: Iterable[Change]) -> str:
     return digest_record({"image": image_digest, "changes": ordered})
 
 
-def change_of(path: str, now: Entry | None, before: Entry | None) -> Change | None:
+def change_of(path: str, now: PathEntry | None, before: PathEntry | None) -> Change | None:
     """The change from `before` to `now` at a path; None when there is none."""
     if now == before:
         return None
@@ -58,7 +58,7 @@ def change_of(path: str, now: Entry | None, before: Entry | None) -> Change | No
     return Change(path, "added" if before is None else "changed", now.type, now.mode, now.size, now.digest)
 
 
-class _Found(NamedTuple):
+class _LayerEntry(NamedTuple):
     """A name in stacked layers: which folder has it, what it is, and which layers go on below it."""
 
     folder: int
@@ -83,9 +83,9 @@ class StackedImage:
         """Opens `path` in each of the named layers; the caller closes them."""
         return [(layer, open_below(self._tops[layer], path, _FOLDER)) for layer in layers]
 
-    def find(self, opened: list[tuple[int, int]], name: str) -> _Found | None:
+    def find(self, opened: list[tuple[int, int]], name: str) -> _LayerEntry | None:
         """Looks a name up in opened folders of one path."""
-        hit: tuple[int, os.stat_result] | None = None
+        top: tuple[int, os.stat_result] | None = None
         below: list[int] = []
         for layer, folder in opened:
             try:
@@ -94,18 +94,18 @@ class StackedImage:
                 continue
             if is_whiteout(status):
                 break
-            hit = hit or (folder, status)
+            top = top or (folder, status)
             if not stat.S_ISDIR(status.st_mode):
                 break
             below.append(layer)
-            if self._opaque(folder, name):
+            if self._is_opaque_name(folder, name):
                 break
-        if hit is None:
+        if top is None:
             return None
-        return _Found(*hit, tuple(below) if stat.S_ISDIR(hit[1].st_mode) else ())
+        return _LayerEntry(*top, tuple(below) if stat.S_ISDIR(top[1].st_mode) else ())
 
     @staticmethod
-    def _opaque(folder: int, name: str) -> bool:
+    def _is_opaque_name(folder: int, name: str) -> bool:
         inner = os.open(name, _FOLDER | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         try:
             return is_opaque(inner)
@@ -114,25 +114,25 @@ class StackedImage:
 
     def names(self, opened: list[tuple[int, int]]) -> set[str]:
         """Every name that is visible in opened folders of one path."""
-        seen = {name for _, folder in opened for name in os.listdir(folder)}  # noqa: PTH208, an open folder
-        return {name for name in seen if self.find(opened, name) is not None}
+        names = {name for _, folder in opened for name in os.listdir(folder)}  # noqa: PTH208, an open folder
+        return {name for name in names if self.find(opened, name) is not None}
 
-    def entry(self, opened: list[tuple[int, int]], name: str) -> tuple[Entry | None, tuple[int, ...]]:
+    def entry(self, opened: list[tuple[int, int]], name: str) -> tuple[PathEntry | None, tuple[int, ...]]:
         """What a name is in the image, and the layers that go on below it."""
-        found = self.find(opened, name)
-        if found is None:
+        result = self.find(opened, name)
+        if result is None:
             return None, ()
-        return describe(found.folder, name, found.status, Reader(self.cache)), found.layers
+        return describe_entry(result.folder, name, result.status, TreeReader(self.cache)), result.layers
 
-    def walk(self, path: str) -> Iterator[tuple[str, Entry]]:
+    def walk(self, path: str) -> Iterator[tuple[str, PathEntry]]:
         """`path` (no leading slash) and everything below it, if the image has it."""
         layers, parent = self.all, ""
         for part in path.split("/")[:-1]:
             _, layers = self._entry_at(parent, part, layers)
             parent = f"{parent}/{part}" if parent else part
-        todo = [(path, layers)]
-        while todo:
-            current, layers = todo.pop()
+        pending = [(path, layers)]
+        while pending:
+            current, layers = pending.pop()
             folder, _, name = current.rpartition("/")
             entry, below = self._entry_at(folder, name, layers)
             if entry is None:
@@ -140,18 +140,18 @@ class StackedImage:
             yield current, entry
             if below:
                 opened = self.folders(current, below)
-                todo += [(f"{current}/{child}", below) for child in self.names(opened)]
-                _close(opened)
+                pending += [(f"{current}/{child}", below) for child in self.names(opened)]
+                _close_folders(opened)
 
-    def _entry_at(self, folder: str, name: str, layers: tuple[int, ...]) -> tuple[Entry | None, tuple[int, ...]]:
+    def _entry_at(self, folder: str, name: str, layers: tuple[int, ...]) -> tuple[PathEntry | None, tuple[int, ...]]:
         opened = self.folders(folder, layers)
         try:
             return self.entry(opened, name)
         finally:
-            _close(opened)
+            _close_folders(opened)
 
 
-def _names_in(folder: int, path: str, reader: Reader) -> list[str]:
+def _list_names(folder: int, path: str, reader: TreeReader) -> list[str]:
     """Names in an open folder, sorted, each charged to the reader's budget before the next one is read."""
     names = []
     with os.scandir(folder) as entries:
@@ -161,7 +161,7 @@ def _names_in(folder: int, path: str, reader: Reader) -> list[str]:
     return sorted(names)
 
 
-def _close(opened: list[tuple[int, int]]) -> None:
+def _close_folders(opened: list[tuple[int, int]]) -> None:
     for _, folder in opened:
         os.close(folder)
 
@@ -172,7 +172,7 @@ class _Visit(NamedTuple):
     path: str
     upper: int
     opened: list[tuple[int, int]]
-    reader: Reader
+    reader: TreeReader
 
 
 class OverlayState:
@@ -206,10 +206,10 @@ class OverlayState:
         """
         decided: dict[str, Change | None] = {}
         cleared: set[str] = set()
-        reader = Reader(self._image.cache, settled=settled)
-        todo: list[tuple[str, tuple[int, ...]]] = [("", self._image.all)]
-        while todo:
-            path, layers = todo.pop()
+        reader = TreeReader(self._image.cache, settled=settled)
+        pending: list[tuple[str, tuple[int, ...]]] = [("", self._image.all)]
+        while pending:
+            path, layers = pending.pop()
             try:
                 upper = open_below(self._upper, path, _FOLDER, self.fallback)
             except (FileNotFoundError, NotADirectoryError):
@@ -217,21 +217,23 @@ class OverlayState:
             except OSError as exc:
                 if exc.errno != errno.ENAMETOOLONG:
                     raise
-                shown = "/" + text_of(path)  # deeper than any path can say: the folder counts, not what is in it
+                shown = "/" + encode_name(path)  # deeper than any path can say: the folder counts, not what is in it
                 decided[shown] = Change(path=shown, kind="added", type="other")
                 continue
             opened = self._image.folders(path, layers)
             try:
-                todo += self._folder(_Visit(path, upper, opened, reader), decided, cleared)
+                pending += self._compare_folder(_Visit(path, upper, opened, reader), decided, cleared)
             finally:
                 os.close(upper)
-                _close(opened)
-        kept = {path: change for path, change in self._before.items() if self._still(path, decided, cleared)}
-        kept.update({path: change for path, change in decided.items() if change is not None})
-        return tuple(kept[path] for path in sorted(kept))
+                _close_folders(opened)
+        changes = {
+            path: change for path, change in self._before.items() if self._is_still_valid(path, decided, cleared)
+        }
+        changes.update({path: change for path, change in decided.items() if change is not None})
+        return tuple(changes[path] for path in sorted(changes))
 
     @staticmethod
-    def _still(path: str, decided: Mapping[str, object], cleared: set[str]) -> bool:
+    def _is_still_valid(path: str, decided: Mapping[str, object], cleared: set[str]) -> bool:
         if path in decided:
             return False
         while cleared and len(path) > 1:
@@ -240,16 +242,16 @@ class OverlayState:
                 return False
         return True
 
-    def _folder(
+    def _compare_folder(
         self, visit: _Visit, decided: dict[str, Change | None], cleared: set[str]
     ) -> list[tuple[str, tuple[int, ...]]]:
         """Judges one folder of the writable layer; returns the folders below it."""
         path, upper, opened, reader = visit
-        names = _names_in(upper, path, reader)
+        names = _list_names(upper, path, reader)
         below = []
         for name in names:
             inner = f"{path}/{name}" if path else name
-            shown = "/" + text_of(inner)
+            shown = "/" + encode_name(inner)
             if shown in self.hidden:
                 continue
             try:
@@ -261,7 +263,7 @@ class OverlayState:
                 cleared.add(shown)
                 decided[shown] = change_of(shown, None, base)
                 continue
-            entry = describe(upper, name, status, reader, self._opener(inner))
+            entry = describe_entry(upper, name, status, reader, self._opener(inner))
             is_folder = stat.S_ISDIR(status.st_mode)
             if not (is_folder and shown in self.made):
                 decided[shown] = change_of(shown, entry, base)
@@ -270,16 +272,16 @@ class OverlayState:
                 continue
             below.append((inner, layers))
         if path and is_opaque(upper):
-            cleared.add("/" + text_of(path))
-            self._missing(path, set(names), opened, decided)
+            cleared.add("/" + encode_name(path))
+            self._add_removed(path, set(names), opened, decided)
         return below[::-1]
 
-    def _missing(
+    def _add_removed(
         self, path: str, present: set[str], opened: list[tuple[int, int]], decided: dict[str, Change | None]
     ) -> None:
         """In a folder that hides the image's: what the image has and the folder has not is removed."""
         for name in self._image.names(opened) - present:
-            shown = "/" + text_of(f"{path}/{name}")
+            shown = "/" + encode_name(f"{path}/{name}")
             base, _ = self._image.entry(opened, name)
             decided[shown] = change_of(shown, None, base)
 
@@ -292,86 +294,86 @@ def changes_between(image: StackedImage, since: Iterable[Change], now: Iterable[
     """What changed from one state to another, both given as changes against the same image."""
     old = {change.path: change for change in since}
     new = {change.path: change for change in now}
-    found: dict[str, Change] = {}
+    result: dict[str, Change] = {}
     for path in old.keys() | new.keys():
         before, after = old.get(path), new.get(path)
         if before == after:
             continue
         if after is not None:
-            found[path] = _against(after, before)
+            result[path] = _rebase_change(after, before)
         elif before is not None:
-            found.update(_reverted(image, before, new))
-    return tuple(found[path] for path in sorted(found))
+            result.update(_revert_change(image, before, new))
+    return tuple(result[path] for path in sorted(result))
 
 
-def _against(after: Change, before: Change | None) -> Change:
+def _rebase_change(after: Change, before: Change | None) -> Change:
     """`after` as it is seen from a state in which the path was `before` (None: as in the image)."""
     if after.kind == "removed":
         return after
-    gone_before = before is not None and before.kind == "removed"
-    new_here = gone_before or (before is None and after.kind == "added")
-    kind = "added" if new_here else "changed"
+    was_removed = before is not None and before.kind == "removed"
+    is_new = was_removed or (before is None and after.kind == "added")
+    kind = "added" if is_new else "changed"
     return Change(after.path, kind, after.type, after.mode, after.size, after.digest)  # type: ignore[arg-type]
 
 
-def _reverted(image: StackedImage, before: Change, new: Mapping[str, Change]) -> dict[str, Change]:
+def _revert_change(image: StackedImage, before: Change, new: Mapping[str, Change]) -> dict[str, Change]:
     """A path that is again as the image has it."""
     if before.kind == "added":
         return {before.path: Change(path=before.path, kind="removed", type=before.type)}
-    found = {}
+    result = {}
     for inner, entry in image.walk(before.path.lstrip("/")):
-        path = "/" + text_of(inner)
+        path = "/" + encode_name(inner)
         if path == before.path and before.kind == "changed":
             return {path: Change(path, "changed", entry.type, entry.mode, entry.size, entry.digest)}
         if path not in new:
-            found[path] = Change(path, "added", entry.type, entry.mode, entry.size, entry.digest)
-    return found
+            result[path] = Change(path, "added", entry.type, entry.mode, entry.size, entry.digest)
+    return result
 
 
-def scan_folder(top: int, cache: HashCache, *, hidden: frozenset[str] = frozenset()) -> dict[str, Entry]:
+def scan_folder(top: int, cache: HashCache, *, hidden: frozenset[str] = frozenset()) -> dict[str, PathEntry]:
     """Every path below an open plain folder, `/`-rooted there. Blocking; cost of a full walk, hashes cached.
 
     Raises:
         StateLimitError: There are more than a state may hold.
     """
-    found: dict[str, Entry] = {}
-    reader = Reader(cache)
-    todo = [""]
-    while todo:
-        path = todo.pop()
+    result: dict[str, PathEntry] = {}
+    reader = TreeReader(cache)
+    pending = [""]
+    while pending:
+        path = pending.pop()
         try:
             folder = open_below(top, path, _FOLDER)
         except OSError:
             continue
         try:
-            for name in _names_in(folder, path, reader):
+            for name in _list_names(folder, path, reader):
                 inner = f"{path}/{name}" if path else name
-                shown = "/" + text_of(inner)
+                shown = "/" + encode_name(inner)
                 if shown in hidden:
                     continue
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                entry = describe(folder, name, status, reader)
+                entry = describe_entry(folder, name, status, reader)
                 if entry is not None:
-                    found[shown] = entry
+                    result[shown] = entry
                 if stat.S_ISDIR(status.st_mode):
-                    todo.append(inner)
+                    pending.append(inner)
         finally:
             os.close(folder)
-    return found
+    return result
 
 
-def compare_entries(before: Mapping[str, Entry], now: Mapping[str, Entry]) -> tuple[Change, ...]:
+def compare_entries(before: Mapping[str, PathEntry], now: Mapping[str, PathEntry]) -> tuple[Change, ...]:
     """Changes between two scans, as an overlay would tell them: of what is removed, the topmost path alone."""
-    found = {}
+    result = {}
     for path in before.keys() | now.keys():
         change = change_of(path, now.get(path), before.get(path))
         parent = path.rpartition("/")[0]
         covered = change is not None and change.kind == "removed" and parent in before and _is_not_folder(parent, now)
         if change is not None and not covered:
-            found[path] = change
-    return tuple(found[path] for path in sorted(found))
+            result[path] = change
+    return tuple(result[path] for path in sorted(result))
 
 
-def _is_not_folder(path: str, entries: Mapping[str, Entry]) -> bool:
+def _is_not_folder(path: str, entries: Mapping[str, PathEntry]) -> bool:
     entry = entries.get(path)
     return entry is None or entry.type != "directory"

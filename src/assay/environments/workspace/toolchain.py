@@ -83,7 +83,7 @@ def find_layer(
 ) -> ToolLayer:
     """The layer made earlier by `ensure_toolchain` with the same arguments; `UserError` where there is none."""
     recipe = _recipe(_interpreter.probe(python), packages, masked)
-    layer = _stored(cache, recipe)
+    layer = _find_stored(cache, recipe)
     if layer is None:
         wanted = ", ".join(recipe.packages) or "no further packages"
         raise UserError(
@@ -111,32 +111,34 @@ def ensure_toolchain(
     """
     source = _interpreter.probe(python)
     recipe = _recipe(source, packages, masked)
-    layer = _stored(cache, recipe)
+    layer = _find_stored(cache, recipe)
     if layer is not None:
         return layer
     tools = cache / "tools"
     tools.mkdir(parents=True, exist_ok=True)
-    with _only_maker(tools, recipe.digest):
-        layer = _stored(cache, recipe)
+    with _build_lock(tools, recipe.digest):
+        layer = _find_stored(cache, recipe)
         if layer is not None:
             return layer
         with tempfile.TemporaryDirectory(dir=tools, prefix=".making-") as work:
-            return _keep(tools, recipe, _make(Path(work), source, recipe))
+            return _store_layer(tools, recipe, _build_layer(Path(work), source, recipe))
 
 
 def _recipe(source: _interpreter.Interpreter, packages: Sequence[str], masked: Sequence[str]) -> _Recipe:
     for pin in packages:
         if not _PIN.match(pin):
             raise UserError(f"{pin!r} is not a pinned requirement: write it as name==version, one package each")
-    hidden = tuple(sorted({_canonical(name) for name in masked}))
-    own = {name for name in _locked() if name not in _BUILD_ONLY}
-    if own & set(hidden):
-        raise UserError(f"{', '.join(sorted(own & set(hidden)))} cannot be masked: the tool layer itself runs on it")
+    masked_names = tuple(sorted({_canonical(name) for name in masked}))
+    own = {name for name in _read_lock() if name not in _BUILD_ONLY}
+    if own & set(masked_names):
+        raise UserError(
+            f"{', '.join(sorted(own & set(masked_names)))} cannot be masked: the tool layer itself runs on it"
+        )
     lock = blake3(LOCK.read_bytes()).hexdigest()
-    return _Recipe(_FORMAT, lock, _interpreter.describe(source), tuple(sorted(set(packages))), hidden)
+    return _Recipe(_FORMAT, lock, _interpreter.describe_interpreter(source), tuple(sorted(set(packages))), masked_names)
 
 
-def _stored(cache: Path, recipe: _Recipe) -> ToolLayer | None:
+def _find_stored(cache: Path, recipe: _Recipe) -> ToolLayer | None:
     """The layer that a recipe led to, where it still stands. Paths are computed, so that a cache can be moved."""
     try:
         layer = msgspec.json.decode(
@@ -149,13 +151,13 @@ def _stored(cache: Path, recipe: _Recipe) -> ToolLayer | None:
 
 
 @contextlib.contextmanager
-def _only_maker(tools: Path, name: str) -> Iterator[None]:
+def _build_lock(tools: Path, name: str) -> Iterator[None]:
     with (tools / f".{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _make(work: Path, source: _interpreter.Interpreter, recipe: _Recipe) -> ToolLayer:
+def _build_layer(work: Path, source: _interpreter.Interpreter, recipe: _Recipe) -> ToolLayer:
     root, own, theirs = work / "layer", work / "own", work / "theirs"
     root.mkdir(mode=0o755)
     pins = {_canonical(pin.partition("==")[0].partition("[")[0]) for pin in recipe.packages}
@@ -172,25 +174,27 @@ def _make(work: Path, source: _interpreter.Interpreter, recipe: _Recipe) -> Tool
         _uninstall(packages, name)
     shutil.rmtree(packages / "bin", ignore_errors=True)
     _interpreter.own_libraries(root, source, patchelf)
-    _write_scripts(root, packages)
-    _settle_modes(root)
+    _write_commands(root, packages)
+    _normalise_modes(root)
     digest = _tree_digest(root)
     _compile(root, source.minor)
-    held = tuple(sorted(f"{_canonical(d.name)}=={d.version}" for d in metadata.distributions(path=[str(packages)])))
-    return ToolLayer(str(root), digest, source.version, held)
+    packages_in_layer = tuple(
+        sorted(f"{_canonical(d.name)}=={d.version}" for d in metadata.distributions(path=[str(packages)]))
+    )
+    return ToolLayer(str(root), digest, source.version, packages_in_layer)
 
 
-def _keep(tools: Path, recipe: _Recipe, made: ToolLayer) -> ToolLayer:
+def _store_layer(tools: Path, recipe: _Recipe, built: ToolLayer) -> ToolLayer:
     """Renames the finished layer to its content address, then writes the line that finds it."""
-    final = tools / made.digest
+    final = tools / built.digest
     if not final.exists():
-        Path(made.path).rename(final)
-    layer = msgspec.structs.replace(made, path=str(final.absolute()))
+        Path(built.path).rename(final)
+    layer = msgspec.structs.replace(built, path=str(final.absolute()))
     recipes = tools / "recipes"
     recipes.mkdir(exist_ok=True)
-    aside = recipes / f".{recipe.digest}.{os.getpid()}.{secrets.token_hex(4)}"
-    aside.write_bytes(msgspec.json.encode(layer))
-    aside.rename(recipes / f"{recipe.digest}.json")
+    temporary = recipes / f".{recipe.digest}.{os.getpid()}.{secrets.token_hex(4)}"
+    temporary.write_bytes(msgspec.json.encode(layer))
+    temporary.rename(recipes / f"{recipe.digest}.json")
     return layer
 
 
@@ -198,7 +202,7 @@ def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _locked() -> dict[str, str]:
+def _read_lock() -> dict[str, str]:
     """Name to the lines of its requirement, hashes included, of the lock file."""
     blocks = re.split(r"\n(?=[a-z0-9])", LOCK.read_text(encoding="utf-8"))
     return {_canonical(block.partition("==")[0]): block for block in blocks if not block.startswith("#")}
@@ -206,14 +210,14 @@ def _locked() -> dict[str, str]:
 
 def _install_own(work: Path, target: Path, replaced: set[str]) -> None:
     requirements = work / "own.txt"
-    kept = [text for name, text in _locked().items() if name not in replaced]
-    requirements.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    requirements_text = [text for name, text in _read_lock().items() if name not in replaced]
+    requirements.write_text("\n".join(requirements_text) + "\n", encoding="utf-8")
     _pip(work, target, ["--require-hashes", "--no-deps", "-r", str(requirements)])
 
 
 def _install_theirs(work: Path, target: Path, packages: Sequence[str], pins: set[str]) -> None:
     constraints = work / "constraints.txt"
-    own = {name: text.partition("\\")[0].strip() for name, text in _locked().items() if name not in pins}
+    own = {name: text.partition("\\")[0].strip() for name, text in _read_lock().items() if name not in pins}
     constraints.write_text("\n".join(own.values()) + "\n", encoding="utf-8")
     _pip(work, target, ["-c", str(constraints), *packages])
 
@@ -226,9 +230,9 @@ def _pip(work: Path, target: Path, arguments: Sequence[str]) -> None:
     ]
     result = subprocess.run(command, capture_output=True, text=True, cwd=work)
     if result.returncode:
-        told = "\n".join(line for line in result.stderr.splitlines() if line.startswith("ERROR"))[-2000:]
+        errors = "\n".join(line for line in result.stderr.splitlines() if line.startswith("ERROR"))[-2000:]
         raise UserError(
-            f"the tool layer's packages could not be installed:\n{told or result.stderr[-2000:]}\n"
+            f"the tool layer's packages could not be installed:\n{errors or result.stderr[-2000:]}\n"
             "Only wheels are taken. Is the package index in reach, and does that version have a wheel?"
         )
 
@@ -237,21 +241,21 @@ def _pip_program(work: Path) -> list[str]:
     """A pip that runs: this environment's, or one in a throw-away environment of the same interpreter."""
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode == 0:
         return [sys.executable, "-m", "pip"]
-    place = work / "pip"
-    made = subprocess.run([sys.executable, "-m", "venv", str(place)], capture_output=True, text=True)
-    if made.returncode:
+    environment = work / "pip"
+    built = subprocess.run([sys.executable, "-m", "venv", str(environment)], capture_output=True, text=True)
+    if built.returncode:
         raise UserError(
-            f"no pip: install pip, or the venv module of this Python ({made.stdout[-300:]}{made.stderr[-300:]})"
+            f"no pip: install pip, or the venv module of this Python ({built.stdout[-300:]}{built.stderr[-300:]})"
         )
-    return [str(place / "bin" / "python"), "-m", "pip"]
+    return [str(environment / "bin" / "python"), "-m", "pip"]
 
 
 def _uninstall(packages: Path, name: str) -> None:
     """Removes a distribution's files, as its own record lists them; no record entry can lead outside."""
-    for found in metadata.distributions(path=[str(packages)]):
-        if _canonical(found.name) != name:
+    for distribution in metadata.distributions(path=[str(packages)]):
+        if _canonical(distribution.name) != name:
             continue
-        for file in found.files or ():
+        for file in distribution.files or ():
             path = Path(os.path.normpath(packages / str(file)))
             if packages in path.parents and (path.is_file() or path.is_symlink()):
                 path.unlink()
@@ -267,7 +271,7 @@ def _drop_empty(folder: Path) -> None:
             path.rmdir()
 
 
-def _write_scripts(root: Path, packages: Path) -> None:
+def _write_commands(root: Path, packages: Path) -> None:
     """The commands that the layer's packages declare (`pytest`, `coverage`, ...), started by the layer's Python."""
     for distribution in metadata.distributions(path=[str(packages)]):
         for entry in distribution.entry_points.select(group="console_scripts"):
@@ -277,15 +281,15 @@ def _write_scripts(root: Path, packages: Path) -> None:
                 text = _SCRIPT.format(python=PYTHON, module=entry.module, first=first, attribute=entry.attr)
                 path.write_text(text, encoding="utf-8")
                 path.chmod(0o755)
-                in_place = root / "host" / entry.name
-                in_place.write_text(_IN_PLACE, encoding="utf-8")
-                in_place.chmod(0o755)
+                host_command = root / "host" / entry.name
+                host_command.write_text(_IN_PLACE, encoding="utf-8")
+                host_command.chmod(0o755)
     # coverage's start-up hook would let an environment variable of the sandbox start code in every interpreter.
     for hook in packages.glob("*coverage*.pth"):
         hook.unlink()
 
 
-def _settle_modes(root: Path) -> None:
+def _normalise_modes(root: Path) -> None:
     root.chmod(0o755)
     for path in root.rglob("*"):
         if path.is_symlink():

@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any
 
 from assay.environments.interface import Backend, WorkspaceSpec
-from assay.environments.workspace.images import BuildOptions, task_image
+from assay.environments.workspace.images import BuildOptions, build_task_image
 from assay.environments.workspace.spec import WorkspaceParameters, workspace_spec
 from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.errors import UserError
@@ -84,7 +84,7 @@ class Preparer:
             allow_network=self._config.allow_network,
             timeout_s=float(parameters.get("build_timeout_s") or 600.0),
         )
-        image = await task_image(parameters, loaded.folder, options, backend=self.backend)
+        image = await build_task_image(parameters, loaded.folder, options, backend=self.backend)
         known = {k: v for k, v in parameters.items() if k in WorkspaceParameters.__struct_fields__}
         known["layers"] = layers
         return workspace_spec(

@@ -109,7 +109,7 @@ def run_items(
     session: Any, items: list[Any], begin: Callable[[str], None], end: Callable[[str], None]
 ) -> dict[str, str]:
     """Runs tests one after another in this process; returns their outcomes."""
-    recorder = forked_tests.Recorder({"id": "", "tests": []})
+    recorder = forked_tests.OutcomeRecorder({"id": "", "tests": []})
     session.config.pluginmanager.register(recorder)
     for index, item in enumerate(items):
         following = items[index + 1] if index + 1 < len(items) else None
@@ -123,7 +123,7 @@ def in_session(batch: dict[str, Any], job: dict[str, Any], work: Callable[[Any],
     """Collects the job's tests in this process, which must end afterwards, and does the work on them."""
     forked_tests.prepare(batch)
     sys.dont_write_bytecode = True
-    recorder, loop = forked_tests.Recorder(job), TestLoop(work)
+    recorder, loop = forked_tests.OutcomeRecorder(job), TestLoop(work)
     pytest.main([*forked_tests.options(batch, job), *job["tests"]], plugins=[recorder, loop])
     return {"id": job["id"], "problems": recorder.problems, **loop.result}
 
@@ -196,7 +196,7 @@ def main(request: str, reply: str) -> None:
         forked_tests.preload(batch, aside)
     with Path(reply).open("w", encoding="utf-8") as file:
         for serial, job in enumerate(batch["jobs"]):
-            with forked_tests.written(job.get("write", {}), serial):
+            with forked_tests.replaced_files(job.get("write", {}), serial):
                 trace = Trace(batch, job, aside)
                 wide = {**job, "cpu_s": 3 * job["cpu_s"]}
                 result = forked_tests.in_child(batch, wide, aside, partial(in_session, batch, job, trace.run))

@@ -172,7 +172,7 @@ def main(request: str, reply: str) -> None:
     with Path(reply).open("w", encoding="utf-8") as file:
         for serial, job in enumerate(batch["jobs"]):
             count = len(job["answers"]) + len(job["edits"]) * len(job["edit_answers"])
-            with forked_tests.written(job.get("write", {}), serial):
+            with forked_tests.replaced_files(job.get("write", {}), serial):
                 wide = {**job, "cpu_s": (1 + count) * job["cpu_s"]}
                 work = partial(in_session, batch, job, FalseAnswerRuns(batch, job, aside).run)
                 result = forked_tests.in_child(batch, wide, aside, work)

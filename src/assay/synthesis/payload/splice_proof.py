@@ -126,7 +126,7 @@ class Proof:
         forked_tests.prepare(self._batch)
         sys.dont_write_bytecode = True
         plugin = splice_plugin.SplicePlugin(self._job["splice"], self._descriptors, self._add_message)
-        loop, recorder = TestLoop(self._run_versions), forked_tests.Recorder(self._job)
+        loop, recorder = TestLoop(self._run_versions), forked_tests.OutcomeRecorder(self._job)
         options = forked_tests.options(self._batch, self._job)
         pytest.main([*options, *self._job["tests"]], plugins=[OnlyTests(self._job["only"]), plugin, recorder, loop])
         self._template.close()
@@ -158,7 +158,7 @@ class Proof:
             finally:
                 self._template.stop()
             return
-        with forked_tests.written({WORKER_TREE + path: text for path, text in write.items()}, serial):
+        with forked_tests.replaced_files({WORKER_TREE + path: text for path, text in write.items()}, serial):
             modules = sorted({module for module, _ in self._job["splice"]["entries"]})
             arguments = [self._job["splice"]["package"], json.dumps(self._roots), json.dumps(modules)]
             worker = [sys.executable, "-I", "-B", splice_worker.__file__, *arguments]
@@ -196,7 +196,7 @@ def main(request: str, reply: str) -> None:
     with Path(reply).open("w", encoding="utf-8") as file:
         for serial, job in enumerate(batch["jobs"]):
             base = {WORKER_TREE + path: text for path, text in job["base"].items()}
-            with forked_tests.written(base, serial), forked_tests.written(job["write"], serial):
+            with forked_tests.replaced_files(base, serial), forked_tests.replaced_files(job["write"], serial):
                 wide = {**job, "cpu_s": (1 + len(job["versions"])) * job["cpu_s"]}
                 proof = Proof(batch, job, aside.with_suffix(f".{serial}.version"))
                 result = forked_tests.in_child(batch, wide, aside, proof.run)

@@ -21,7 +21,7 @@ from .boxes import AGENT, FIRST_ID, IDS, ROOT, Boxes, take_root
 from .protocol import receive, send
 
 
-class Launcher:
+class LauncherServer:
     """Answers requests until the host is gone."""
 
     def __init__(self, host: socket.socket, boxes: Boxes) -> None:
@@ -55,13 +55,13 @@ class Launcher:
             self._answer(message, fds)
 
     def _answer(self, message: dict[str, Any], fds: list[int]) -> None:
-        given: tuple[int, ...] = ()
+        returned_fds: tuple[int, ...] = ()
         try:
-            answer, given = getattr(self, "_do_" + message["op"])(message, fds)
+            answer, returned_fds = getattr(self, "_do_" + message["op"])(message, fds)
         except OSError as exc:
             answer = {"error": str(exc), "errno": exc.errno}
-        send(self._host, {**answer, "id": message["id"]}, given)
-        for fd in (*given, *fds):
+        send(self._host, {**answer, "id": message["id"]}, returned_fds)
+        for fd in (*returned_fds, *fds):
             os.close(fd)
 
     def _do_layer(self, message: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
@@ -75,14 +75,16 @@ class Launcher:
         return {"place": place}, (os.open(place + "/u", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC),)
 
     def _do_open(self, message: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
-        kept = message["place"]
-        place = kept or self._boxes.upper(message["size"], message["inodes"], AGENT if message["whole_root"] else ROOT)
+        existing = message["place"]
+        place = existing or self._boxes.upper(
+            message["size"], message["inodes"], AGENT if message["whole_root"] else ROOT
+        )
         control = socket.socket(fileno=os.dup(fds[0]))
         try:
             with control:
                 box = self._boxes.open({**message, "upper": place}, control)
         except OSError:
-            if not kept:
+            if not existing:
                 self._boxes.drop_upper(place)
             raise
         oom = box.group.oom_file if box.group is not None else None
@@ -174,6 +176,6 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
-    launcher = Launcher(host, boxes)
+    launcher = LauncherServer(host, boxes)
     launcher.greet()
     launcher.serve()

@@ -34,20 +34,20 @@ class AgentFiles:
         self._paths: set[bytes] = set()
         self._names = {b"", b".", b".."}
         """Last parts of `_paths`, and those that a path can lose when it is made absolute."""
-        self._room = MOST_NAME_BYTES
+        self._remaining_bytes = MOST_NAME_BYTES
         self._files: set[_Identity] = set()
         self._pipes: set[_Identity] = set()
-        self._fed: set[int] = set()
+        self._fed_threads: set[int] = set()
         """Threads whose input is such a pipe and that may execute a program yet."""
 
     def add_path(self, path: bytes) -> None:
         """Adds a name, which counts whatever file it comes to stand for."""
         if path in self._paths:
             return
-        if len(self._paths) >= MOST_NAMES or len(path) > self._room:
+        if len(self._paths) >= MOST_NAMES or len(path) > self._remaining_bytes:
             self._fail("too many names of the agent's files")
             return
-        self._room -= len(path)
+        self._remaining_bytes -= len(path)
         self._paths.add(path)
         self._names.add(path.rpartition(b"/")[2])
 
@@ -94,9 +94,9 @@ class AgentFiles:
 
     def begins_with_input(self, tid: int) -> bool:
         """Returns whether this is the first open of a program that takes its own program from such a pipe."""
-        if tid not in self._fed:
+        if tid not in self._fed_threads:
             return False
-        self._fed.discard(tid)
+        self._fed_threads.discard(tid)
         return self.takes_program_from_input(tid)
 
     def takes_program_from_input(self, tid: int) -> bool:
@@ -137,10 +137,10 @@ class AgentFiles:
         return reached
 
     def _await_program(self, tids: list[int]) -> None:
-        if len(self._fed) + len(tids) > MOST_NAMES:
+        if len(self._fed_threads) + len(tids) > MOST_NAMES:
             self._fail("too many processes take bytes of the agent's from pipes")
         else:
-            self._fed.update(tids)
+            self._fed_threads.update(tids)
 
     def _add_open_files(self, pid: int, names: tuple[bytes, ...] | None) -> list[_Identity]:
         """Adds the files behind a process's descriptors and returns its output pipes."""

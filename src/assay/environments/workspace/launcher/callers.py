@@ -21,7 +21,7 @@ class Process(NamedTuple):
     start: bytes
 
 
-class Memory:
+class CallerMemory:
     """Reads arguments out of the memory of who called; that of the last caller stays open."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 def _text(field: str) -> str:
     """Decodes the octal escapes of mountinfo."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), field)
+    return _ESCAPED.sub(lambda kinds: chr(int(kinds[1], 8)), field)
 
 
 def _mount(line: str) -> list[Any]:
@@ -45,14 +45,14 @@ def _id_map(name: str) -> list[list[int]]:
 def _descriptors(control: int, oom: int) -> list[str]:
     """Names the open descriptors: those that a first process has, or the kind of any other."""
     known = {control: "control", oom: "oom_score"}
-    found = []
+    kinds = []
     for name in sorted(os.listdir("/proc/self/fd"), key=int):
         try:
             target = os.readlink(f"/proc/self/fd/{name}")
         except FileNotFoundError:
             continue  # the descriptor by which the folder was listed
-        found.append(known.get(int(name)) or ("null" if target == "/dev/null" else target.partition(":")[0]))
-    return found
+        kinds.append(known.get(int(name)) or ("null" if target == "/dev/null" else target.partition(":")[0]))
+    return kinds
 
 
 def collect(control: int, oom: int = -1) -> dict[str, Any]:

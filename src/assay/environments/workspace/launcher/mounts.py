@@ -109,7 +109,7 @@ def _mask(tree: _Tree, path: str, blank: str) -> None:
     os.close(place)
 
 
-def _given(plan: Plan, tree: _Tree) -> None:
+def _mount_requested(plan: Plan, tree: _Tree) -> None:
     """The caller's mounts, owned folders and fresh folders."""
     for source, target in plan.mounts:
         is_folder = os.path.isdir(source)
@@ -143,7 +143,7 @@ def build(plan: Plan) -> list[str]:
     _scratch(tree, "/tmp", plan.tmp_bytes, "1777", plan.root)
     sys_.mount("proc", tree.point("/proc"), "proc", _PLAIN | sys_.MS_NOEXEC)
     mount_views.hide_in_proc(f"{NEW_ROOT}/proc")
-    _given(plan, tree)
+    _mount_requested(plan, tree)
     for path in plan.masks:
         _mask(tree, path, "/blank")
     os.close(tree.root)

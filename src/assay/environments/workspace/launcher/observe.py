@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from .agent_files import AgentFiles
 from .callers import (
-    Memory,
+    CallerMemory,
     Process,
     absolute_path,
     name_from_here,
@@ -81,8 +81,8 @@ class Observer:
 
     def __init__(self, tree: str) -> None:
         self._tree = os.fsencode(tree).rstrip(b"/") + b"/"
-        self._began = time.time()
-        self._memory = Memory()
+        self._started = time.time()
+        self._memory = CallerMemory()
         self._buffer = bytearray(_CALL.size)
         self._files = AgentFiles(self.fail)
         self._image_readers = digest_readers()
@@ -131,7 +131,7 @@ class Observer:
         self.calls += 1
         try:
             if call in _CALLS:
-                self._look(tid, _CALLS[call], arguments)
+                self._inspect_call(tid, _CALLS[call], arguments)
         except (OSError, ValueError, LookupError) as exc:
             if os.path.exists(f"/proc/{tid}"):
                 self.fail(f"a call could not be read: {exc}")
@@ -147,13 +147,13 @@ class Observer:
             "tainted": self._processes, "tainted_total": self._process_total,
         }  # fmt: skip
 
-    def _look(self, tid: int, call: _Call, arguments: list[int]) -> None:
+    def _inspect_call(self, tid: int, call: _Call, arguments: list[int]) -> None:
         mode = os.O_RDONLY if call.flags is None else arguments[call.flags] & os.O_ACCMODE
         if mode != os.O_RDONLY:
             self._note_writing(tid, call, arguments)
         if mode == os.O_WRONLY:
             return
-        text = self._begin(tid) if call.kind == "exec" else None
+        text = self._take_first_program(tid) if call.kind == "exec" else None
         text = self._memory.read_text(tid, arguments[call.path]) if text is None else text
         if call.kind == "exec":
             self._memory.forget()
@@ -190,7 +190,7 @@ class Observer:
             text = self._memory.read_text(tid, arguments[call.path])
             self._note_inputs(self._files.add_written(tid, folder, text))
 
-    def _begin(self, tid: int) -> bytes | None:
+    def _take_first_program(self, tid: int) -> bytes | None:
         """Returns the program of a command that begins: what it is called with is still in this process's memory,
         which is not readable."""
         program = self._commands.get(tid)
@@ -222,15 +222,15 @@ class Observer:
         if role != "reader":
             self._taint(process, role, kind)
         self._counts[role] = self._counts.get(role, 0) + 1
-        shown = (role, kind, os.fsdecode(program), os.fsdecode(path))
-        if shown in self._loads or len(self._loads) > MOST_LOADS:
+        key = (role, kind, os.fsdecode(program), os.fsdecode(path))
+        if key in self._loads or len(self._loads) > MOST_LOADS:
             return
         if mark not in self._digests:
             self._digests[mark] = digest_program(process.pid)
-        load: dict[str, Any] = dict(zip(("role", "call", "program", "path"), shown, strict=True))
-        self._loads[shown] = {**load, "digest": self._digests[mark], "pid": process.pid}
-        if role == "reader" and shown[2] in self._image_readers:
-            self._readers[shown[2]] = self._image_readers[shown[2]]
+        load: dict[str, Any] = dict(zip(("role", "call", "program", "path"), key, strict=True))
+        self._loads[key] = {**load, "digest": self._digests[mark], "pid": process.pid}
+        if role == "reader" and key[2] in self._image_readers:
+            self._readers[key[2]] = self._image_readers[key[2]]
 
     def _role(self, process: Process, kind: str, path: bytes) -> str:
         """Returns the role of a process that descends from no tainted one."""
@@ -254,26 +254,26 @@ class Observer:
             real = os.path.realpath(absolute_path(pid, None, words[named]))
         except OSError:
             return False
-        lies_there = (real + b"/").startswith(self._tree) and status.st_ctime < self._began
+        lies_there = (real + b"/").startswith(self._tree) and status.st_ctime < self._started
         return lies_there or self._files.has_file((status.st_dev, status.st_ino))
 
     def _inherit(self, process: Process) -> str | None:
         """Returns the role that a process has by its own taint or by descent; None for neither."""
         if not self._process_total:
             return None
-        line = [process]
-        while len(line) <= MOST_ANCESTORS:
-            one = line[-1]
+        ancestry = [process]
+        while len(ancestry) <= MOST_ANCESTORS:
+            one = ancestry[-1]
             start, role = self._tainted.get(one.pid, (b"", ""))
             if start == one.start:
-                for descendant in line[:-1]:
+                for descendant in ancestry[:-1]:
                     self._taint(descendant, role, "descent")
                 return role
             if one.pid in self._commands:
                 return None
             if one.parent in (0, 1, os.getpid()):
                 break
-            line.append(read_process(one.parent))
+            ancestry.append(read_process(one.parent))
         return "judge"  # of an orphan it cannot be told where it came from
 
     def _taint(self, process: Process, role: str, by: str) -> None:

@@ -26,21 +26,21 @@ def _stat(pid: int) -> tuple[str, str, int] | None:
 def others() -> dict[int, tuple[str, str, int]]:
     """Every process but this one: all in our PID namespace, or all our descendants when it is not our own."""
     own = os.getpid()
-    found = {}
+    processes = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != own:
             status = _stat(int(name))
             if status is not None:
-                found[int(name)] = status
+                processes[int(name)] = status
     if own == 1:
-        return found
+        return processes
     family = {own}
-    grew = True
-    while grew:
-        more = {pid for pid, (_, _, parent) in found.items() if parent in family} - family
-        family |= more
-        grew = bool(more)
-    return {pid: status for pid, status in found.items() if pid in family}
+    changed = True
+    while changed:
+        added = {pid for pid, (_, _, parent) in processes.items() if parent in family} - family
+        family |= added
+        changed = bool(added)
+    return {pid: status for pid, status in processes.items() if pid in family}
 
 
 def table() -> list[dict[str, Any]]:
@@ -56,23 +56,23 @@ def table() -> list[dict[str, Any]]:
     return rows
 
 
-def _unmapped(pid: int, seen: set[tuple[int, int]], left: int) -> tuple[int, int]:
+def _unmapped(pid: int, counted: set[tuple[int, int]], remaining: int) -> tuple[int, int]:
     """Bytes of memory files that a process holds open and nobody has counted; and how many descriptors are left."""
     total = 0
     try:
-        names = os.listdir(f"/proc/{pid}/fd")[:left]
+        names = os.listdir(f"/proc/{pid}/fd")[:remaining]
     except OSError:
-        return 0, left
+        return 0, remaining
     for name in names:
         try:
             if os.readlink(f"/proc/{pid}/fd/{name}").startswith("/memfd:"):
                 status = os.stat(f"/proc/{pid}/fd/{name}")
-                if (status.st_dev, status.st_ino) not in seen:
-                    seen.add((status.st_dev, status.st_ino))
+                if (status.st_dev, status.st_ino) not in counted:
+                    counted.add((status.st_dev, status.st_ino))
                     total += status.st_blocks * 512
         except OSError:
             continue
-    return total, left - len(names)
+    return total, remaining - len(names)
 
 
 def memory() -> int:
@@ -80,11 +80,11 @@ def memory() -> int:
 
     Shared memory counts once for each process. A process that hides its descriptors hides its memory files.
     """
-    total, left = 0, MOST_DESCRIPTORS
-    seen: set[tuple[int, int]] = set()
+    total, remaining = 0, MOST_DESCRIPTORS
+    counted: set[tuple[int, int]] = set()
     for pid in others():
-        held, left = _unmapped(pid, seen, left)
-        total += held
+        file_bytes, remaining = _unmapped(pid, counted, remaining)
+        total += file_bytes
         try:
             with open(f"/proc/{pid}/statm", "rb") as handle:
                 total += int(handle.read().split()[1]) * PAGE
@@ -105,14 +105,14 @@ def kill_since(before: frozenset[int], spared: frozenset[int], passes: int = 200
     apart makes everything be killed. Returns how many are left.
     """
     for _ in range(passes):
-        found = others()
-        kept = (before | spared) & found.keys()
-        grew = True
-        while grew:
-            more = {pid for pid, (_, _, parent) in found.items() if parent in kept} - kept
-            kept |= more
-            grew = bool(more)
-        victims = [pid for pid, (_, state, _) in found.items() if pid not in kept and state not in "ZX"]
+        processes = others()
+        spared_pids = (before | spared) & processes.keys()
+        changed = True
+        while changed:
+            added = {pid for pid, (_, _, parent) in processes.items() if parent in spared_pids} - spared_pids
+            spared_pids |= added
+            changed = bool(added)
+        victims = [pid for pid, (_, state, _) in processes.items() if pid not in spared_pids and state not in "ZX"]
         if not victims:
             return 0
         for pid in victims:

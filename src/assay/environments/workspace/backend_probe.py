@@ -17,9 +17,9 @@ from assay.environments.interface import Backend, ResourceLimits, Workspace, Wor
 from assay.errors import EnvironmentFailure
 from assay.records import Isolation
 
-__all__ = ["Trial", "try_backend"]
+__all__ = ["ProbeResult", "probe_backend"]
 
-TRIAL_S = 60.0
+PROBE_S = 60.0
 _PROCESSES = 24
 _LIMITS = ResourceLimits(memory_mib=512, processes=_PROCESSES, disk_mib=64, tmp_mib=32, file_mib=32, cpus=1.0)
 # Each must fail inside. `{host_file}` is a file that only the host has.
@@ -35,61 +35,61 @@ _MUST_FAIL = {
 }
 
 
-class Trial(NamedTuple):
+class ProbeResult(NamedTuple):
     """What a trial found. `problem` is set where no sandbox could be opened or used."""
 
-    held: dict[str, bool]
+    passed: dict[str, bool]
     isolation: Isolation | None
     problem: str | None = None
 
 
-async def try_backend(backend: Backend, *, isolated: bool = True) -> Trial:
+async def probe_backend(backend: Backend, *, isolated: bool = True) -> ProbeResult:
     """Opens a sandbox and tries it; never raises for what is wrong with the sandbox.
 
     Args:
         backend: Stays open.
         isolated: Whether it promises isolation; without, only its working is tried.
     """
-    held: dict[str, bool] = {}
+    passed: dict[str, bool] = {}
     try:
-        async with asyncio.timeout(TRIAL_S):
+        async with asyncio.timeout(PROBE_S):
             workspace = await backend.open(WorkspaceSpec(limits=_LIMITS))
             try:
-                held |= await _works(workspace)
+                passed |= await _check_commands(workspace)
                 if isolated:
-                    held |= await _isolates(workspace)
+                    passed |= await _check_isolation(workspace)
             finally:
                 await workspace.close()
     except (EnvironmentFailure, OSError, ValueError) as exc:
-        return Trial(held, None, _short(exc))
+        return ProbeResult(passed, None, _shorten(exc))
     except TimeoutError:
-        return Trial(held, None, f"the trial did not end within {TRIAL_S:.0f} s")
-    return Trial(held, workspace.isolation)
+        return ProbeResult(passed, None, f"the trial did not end within {PROBE_S:.0f} s")
+    return ProbeResult(passed, workspace.isolation)
 
 
-def _short(exc: Exception) -> str:
+def _shorten(exc: Exception) -> str:
     return " ".join(str(exc).split())[:400] or type(exc).__name__
 
 
-async def _works(workspace: Workspace) -> dict[str, bool]:
+async def _check_commands(workspace: Workspace) -> dict[str, bool]:
     answer = await workspace.exec("echo $((6 * 7)); echo e >&2; mkdir -p d/e; echo 1 > d/a", timeout_s=20)
-    held = {"commands run": (answer.stdout, answer.stderr, answer.exit_code) == ("42\n", "e\n", 0)}
-    late = await workspace.exec("(setsid sleep 61 &); sleep 62", timeout_s=0.2)
-    left = await workspace.processes()
-    held["a timeout kills what detached, too"] = late.timed_out and left == ()
+    passed = {"commands run": (answer.stdout, answer.stderr, answer.exit_code) == ("42\n", "e\n", 0)}
+    timed_out = await workspace.exec("(setsid sleep 61 &); sleep 62", timeout_s=0.2)
+    remaining = await workspace.processes()
+    passed["a timeout kills what detached, too"] = timed_out.timed_out and remaining == ()
     fork = await workspace.fork()
     try:
-        again = await fork.exec("rm -rf d && mkdir d && ls d && cat ../workspace/d/a", timeout_s=20)
-        held["removed folders stay removed"] = again.stdout == "" and again.exit_code != 0
-        kept = await workspace.exec("cat d/a", timeout_s=20)
-        held["forks are independent"] = kept.stdout == "1\n" and await fork.digest() != await workspace.digest()
+        fork_result = await fork.exec("rm -rf d && mkdir d && ls d && cat ../workspace/d/a", timeout_s=20)
+        passed["removed folders stay removed"] = fork_result.stdout == "" and fork_result.exit_code != 0
+        original = await workspace.exec("cat d/a", timeout_s=20)
+        passed["forks are independent"] = original.stdout == "1\n" and await fork.digest() != await workspace.digest()
     finally:
         await fork.close()
-    return held
+    return passed
 
 
-async def _isolates(workspace: Workspace) -> dict[str, bool]:
-    held = {}
+async def _check_isolation(workspace: Workspace) -> dict[str, bool]:
+    passed = {}
     with (
         tempfile.NamedTemporaryFile(prefix="assay-trial-") as host_file,
         socket.create_server(("127.0.0.1", 0)) as host,
@@ -99,14 +99,14 @@ async def _isolates(workspace: Workspace) -> dict[str, bool]:
         process = await asyncio.create_subprocess_exec("sleep", f"60.{token}")
         for name, attack in _MUST_FAIL.items():
             script = attack.format(host_file=host_file.name, token=token)
-            held[name] = (await workspace.exec(script, timeout_s=20)).exit_code != 0
+            passed[name] = (await workspace.exec(script, timeout_s=20)).exit_code != 0
         process.kill()
         await process.wait()
         port = f":{host.getsockname()[1]:04X} "
-        seen = await workspace.exec("cat /proc/net/tcp", timeout_s=20)
-        held["the host's network is hidden"] = port not in seen.stdout
+        connections = await workspace.exec("cat /proc/net/tcp", timeout_s=20)
+        passed["the host's network is hidden"] = port not in connections.stdout
     await workspace.exec(f"i=0; while [ $i -lt {2 * _PROCESSES} ]; do sleep 63 & i=$((i+1)); done", timeout_s=20)
-    held["the number of processes is limited"] = len(await workspace.processes()) <= _PROCESSES
+    passed["the number of processes is limited"] = len(await workspace.processes()) <= _PROCESSES
     await workspace.kill_all()
-    held["everything can be killed"] = await workspace.processes() == ()
-    return held
+    passed["everything can be killed"] = await workspace.processes() == ()
+    return passed

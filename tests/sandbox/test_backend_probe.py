@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from assay.environments.workspace.trial import probe_backend
+
 from assay.environments.interface import Snapshot, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.process import ProcessBackend
-from assay.environments.workspace.trial import try_backend
 from assay.errors import EnvironmentFailure
 
 
@@ -15,20 +16,20 @@ class Closed(NamespacesBackend):
 
 
 async def test_every_property_holds(backend: NamespacesBackend) -> None:
-    found = await try_backend(backend)
+    found = await probe_backend(backend)
     assert found.problem is None
     assert [name for name, held in found.held.items() if not held] == []
     assert len(found.held) >= 15
 
 
 async def test_a_sandbox_that_does_not_open_is_a_finding() -> None:
-    found = await try_backend(Closed())
+    found = await probe_backend(Closed())
     assert "the kernel said no" in (found.problem or "")
 
 
 async def test_a_backend_without_isolation_is_found_out() -> None:
     backend = ProcessBackend()
-    found = await try_backend(backend)
+    found = await probe_backend(backend)
     await backend.close()
     broken = {name for name, held in found.held.items() if not held}
     assert {"the host's processes are hidden", "the host's network is hidden", "the host's files are hidden"} <= broken

@@ -6,14 +6,12 @@ from assay.environments.interface import ResourceLimits
 from assay.environments.workspace._watch import DISK_EVERY, WATCH_S
 from assay.records import LimitHold
 
-__all__ = ["MIB", "folder_limits", "folder_rlimits"]
-
 MIB = 1024 * 1024
 
 
 def folder_rlimits(limits: ResourceLimits) -> dict[str, int]:
     """Limits of every process; NPROC counts within the sandbox's own user namespace."""
-    given = {
+    limits_by_name = {
         "NPROC": limits.processes + 1 if limits.processes is not None else None,
         "NOFILE": limits.open_files,
         "FSIZE": limits.file_mib * MIB if limits.file_mib is not None else None,
@@ -21,14 +19,14 @@ def folder_rlimits(limits: ResourceLimits) -> dict[str, int]:
         "CORE": 0,
         "MEMLOCK": 64 * 1024,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in limits_by_name.items() if value is not None}
 
 
 def folder_limits(limits: ResourceLimits) -> tuple[LimitHold, ...]:
     """What the record says of each."""
-    watch = f"watchdog {WATCH_S * 1000:.0f} ms"
+    watchdog = f"watchdog {WATCH_S * 1000:.0f} ms"
     rows = [
-        LimitHold("memory", "soft", limits.memory_mib, "MiB", f"{watch}; RLIMIT_DATA for each process"),
+        LimitHold("memory", "soft", limits.memory_mib, "MiB", f"{watchdog}; RLIMIT_DATA for each process"),
         LimitHold("processes", "hard", limits.processes, "", "RLIMIT_NPROC in its user namespace"),
         LimitHold("cpu", "none", limits.cpus, "cores"),
         LimitHold("disk", "soft", limits.disk_mib, "MiB", f"watchdog {DISK_EVERY * WATCH_S * 1000:.0f} ms"),
@@ -36,6 +34,6 @@ def folder_limits(limits: ResourceLimits) -> tuple[LimitHold, ...]:
         LimitHold("file_size", "hard", limits.file_mib, "MiB", "RLIMIT_FSIZE"),
         LimitHold("open_files", "hard", limits.open_files, "", "RLIMIT_NOFILE"),
     ]
-    kept = tuple(row for row in rows if row.value is not None)
+    reported = tuple(add_row for add_row in rows if add_row.value is not None)
     wall = LimitHold("wall_time", "hard", None, "s", "given with each exec; all processes are killed")
-    return (*kept, wall, LimitHold("output", "hard", limits.output_mib, "MiB", "the reader stops the command"))
+    return (*reported, wall, LimitHold("output", "hard", limits.output_mib, "MiB", "the reader stops the command"))
