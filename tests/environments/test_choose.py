@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from assay.environments.workspace.trial import probe_backend
 
 from assay.environments.interface import Snapshot, Workspace, WorkspaceSpec
+from assay.environments.workspace.backend_probe import probe_backend
 from assay.environments.workspace.choose import BackendReport, choose_backend, choose_preferred, probe_all_backends
 from assay.environments.workspace.process import ProcessBackend
 from assay.errors import EnvironmentFailure, UserError
@@ -27,7 +27,7 @@ async def test_no_isolation_needs_its_flag(name: str, cache: Path) -> None:
     backend, report = await choose_backend(name, allow_unsafe=True, cache=cache)
     await backend.close()
     assert backend.name == "process"
-    assert "no isolation at all" in str(report)
+    assert "no isolation" in str(report)
 
 
 async def test_best_that_works_is_chosen_without_a_name(cache: Path) -> None:
@@ -66,10 +66,10 @@ def test_report_reads_as_sentences() -> None:
     report = BackendReport("bubblewrap", True, None, {"a": True}, limits, "same", ("Do this.",))
     assert str(report).splitlines() == [
         "bubblewrap: works. 1 property was tried in a live sandbox, and all held.",
-        "  Limits that the kernel holds, so that nothing passes them: processes.",
-        "  Limits that a watchdog holds: they can be passed for up to a second, then it ends the offender: memory.",
-        "  The verifier is the same user as the agent: it judges a copy in which nothing of the agent is alive, but "
-        "permissions do not part them.",
+        "  Limits enforced by the kernel: processes.",
+        "  Limits enforced by a watchdog, which ends a process within a second after it exceeds one: memory.",
+        "  The verifier is the same user as the agent: it judges a copy without live processes of the agent, but "
+        "permissions do not separate them.",
         "  Do this.",
     ]
     broken = BackendReport("bubblewrap", False, None, {"a": True, "b": False})
@@ -87,14 +87,14 @@ async def test_every_backend_that_cannot_be_used_says_what_to_do(nothing_install
 
 async def test_a_backend_without_isolation_fails_the_trial_of_isolation() -> None:
     backend = ProcessBackend()
-    trial = await probe_backend(backend)
+    probe = await probe_backend(backend)
     await backend.close()
-    assert trial.problem is None
-    assert trial.held["commands run"]
-    assert not trial.held["the host's files are hidden"]
-    assert not trial.held["the host's processes are hidden"]
-    assert not trial.held["the host's network is hidden"]
-    assert not trial.held["the number of processes is limited"]
+    assert probe.problem is None
+    assert probe.passed["commands run"]
+    assert not probe.passed["the host's files are hidden"]
+    assert not probe.passed["the host's processes are hidden"]
+    assert not probe.passed["the host's network is hidden"]
+    assert not probe.passed["the number of processes is limited"]
 
 
 class Breaking(ProcessBackend):
@@ -104,5 +104,5 @@ class Breaking(ProcessBackend):
 
 
 async def test_a_backend_that_cannot_open_is_a_problem_and_no_exception() -> None:
-    trial = await probe_backend(Breaking())
-    assert trial.problem == "the kernel said no"
+    probe = await probe_backend(Breaking())
+    assert probe.problem == "the kernel said no"

@@ -56,7 +56,7 @@ def test_variables_are_put_in(word: str, value: str) -> None:
 
 
 def test_nested_form_of_a_variable_is_refused() -> None:
-    with pytest.raises(ValueError, match="no form of a variable"):
+    with pytest.raises(ValueError, match="not a supported form of a variable"):
         expand("${A:-${B}}", {})
 
 
@@ -96,7 +96,7 @@ def test_what_has_no_effect_is_said() -> None:
         ("FROM scratch\nONBUILD RUN x", "Dockerfile:2: ONBUILD is not supported"),
         ("FROM scratch\n\nRUNN x", "Dockerfile:3: 'RUNN' is no instruction"),
         ("FROM a b", "Dockerfile:1: FROM takes an image"),
-        ("FROM a AS scratch", "Dockerfile:1: 'scratch' is no new name"),
+        ("FROM a AS scratch", "Dockerfile:1: 'scratch' is invalid or already used"),
         ("FROM scratch\nRUN <<EOF\nx", "Dockerfile:2: the here-document EOF does not end"),
         ("# escape=x\nFROM scratch", "Dockerfile:1: escape=x"),
     ],

@@ -75,11 +75,11 @@ async def test_files_arrive_where_an_engine_puts_them(
         ("COPY absent /app", "absent is not in the folder"),
         ("COPY out /app", "out is a link that leads outside"),
         ("COPY src/a.py run.sh /app", "end it with /"),
-        ("COPY --from=other x /app", "no earlier stage of that name"),
+        ("COPY --from=other x /app", "no earlier stage has that name"),
         ("COPY --parents x /app", "--parents is not supported"),
         ("COPY --chmod=u+x src /app", "three octal digits"),
-        ("COPY src /tmp/x", "/tmp is made anew"),
-        ("WORKDIR /proc/self", "/proc is made anew"),
+        ("COPY src /tmp/x", "/tmp is created anew"),
+        ("WORKDIR /proc/self", "/proc is created anew"),
         ("ADD https://x.org/a /app", "is not a local file"),
         ("RUN true", "Dockerfile:2: RUN: it needs a sandbox"),
         ("COPY src/a.py /app\nCOPY run.sh /app/x", "Dockerfile:3"),
@@ -173,7 +173,7 @@ async def test_imported_root_is_a_base(folder: Path, options: BuildOptions, tmp_
     image = await build_image(folder, options)
     assert image.root
     assert tree(image.layers) == {"bin": "-> usr/bin", "usr/bin/sh": "", "usr/bin/run.sh": "#!/bin/sh\n"}
-    with pytest.raises(UserError, match="no root file system"):
+    with pytest.raises(UserError, match="not a root file system"):
         import_root("no", folder, options.cache)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.environments.workspace._output import Output
-from assay.environments.workspace.session import answered
+from assay.environments.workspace.session import require_answer
 from assay.errors import EnvironmentFailure
 from assay.store import BlobStore
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.quick
 
 
 async def written(data: bytes) -> Output:
-    output = Output(10, spill=True, grown=lambda _: None)
+    output = Output(10, spill=True, on_bytes=lambda _: None)
     os.write(output.write_end, data)
     output.close_write_end()
     await asyncio.sleep(0.02)
@@ -43,4 +43,4 @@ async def test_a_full_disk_is_no_whole_output(tmp_path: Path, monkeypatch: pytes
 
 async def test_an_answer_that_does_not_come_is_the_sandboxes_failure() -> None:
     with pytest.raises(EnvironmentFailure, match="did not answer"):
-        await answered(asyncio.get_running_loop().create_future(), 0.01)
+        await require_answer(asyncio.get_running_loop().create_future(), 0.01)

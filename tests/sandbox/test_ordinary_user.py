@@ -33,7 +33,7 @@ def as_nobody(arguments: list[str], home: Path) -> subprocess.CompletedProcess[s
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="every other test already runs as an ordinary user")
 def test_the_backend_works_for_an_ordinary_user(tmp_path: Path) -> None:
-    tests = [str(HERE / name) for name in ("test_workspace.py", "test_trial.py")]
+    tests = [str(HERE / name) for name in ("test_workspace.py", "test_backend_probe.py")]
     done = as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "", *tests], Path("/tmp"))
     if done is None:
         pytest.skip("no Python here that an ordinary user may run with our packages")

@@ -1,1 +1,2 @@
-"""Where agents act: workspaces (sandboxed files and a shell). An environment reports facts; it never judges."""
+"""Environments in which agents act: sandboxed workspaces and in-process worlds. An environment reports facts and never
+judges."""

@@ -1,4 +1,4 @@
-"""Properties of two sandboxes at once, and what every property of `conformance` is written with."""
+"""Properties of two sandboxes at once, and the helpers of all properties in `conformance`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OpenedWorkspace:
 
 
 async def facts_tell_two_sandboxes_apart(backend: Backend, spec: WorkspaceSpec) -> None:
-    """A backend that isolates describes how: complete lists, and namespaces that no other sandbox of it has."""
+    """Checks that an isolating backend describes its sandboxes: complete lists, and namespaces of their own."""
     async with OpenedWorkspace(backend, spec) as first, OpenedWorkspace(backend, spec) as second:
         if not (isinstance(first, DescribesSeparation) and isinstance(second, DescribesSeparation)):
             return
@@ -44,7 +44,7 @@ async def facts_tell_two_sandboxes_apart(backend: Backend, spec: WorkspaceSpec) 
 
 
 async def two_sandboxes_are_joined_by_pipes(backend: Backend, spec: WorkspaceSpec) -> None:
-    """What one command writes is what another, in a second sandbox, reads, both ways at once."""
+    """Checks that a command in one sandbox reads what a command in another writes, in both directions at once."""
     async with OpenedWorkspace(backend, spec) as asking, OpenedWorkspace(backend, spec) as answering:
         if not (isinstance(asking, PipedExec) and isinstance(answering, PipedExec)):
             return

@@ -1,4 +1,4 @@
-"""What a workspace can do beside the contract of `interface`; each is asked for with `isinstance`."""
+"""Optional capabilities of a workspace beside the contract of `interface`, tested with `isinstance`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["CountsOrphans", "DescribesSeparation", "HasHostProcess", "ListensLoc
 
 @runtime_checkable
 class CountsOrphans(Protocol):
-    """A workspace that can say how many processes outlived whoever started them."""
+    """A workspace that counts processes that outlived their parents."""
 
     async def orphans(self) -> int:
-        """Number of processes that have ended so far and were neither a command nor waited for by their own parent.
+        """Returns the number of ended processes that were neither a command nor reaped by their own parent.
 
         Raises `EnvironmentFailure` as `Session.exec`.
         """
@@ -25,10 +25,10 @@ class CountsOrphans(Protocol):
 
 @runtime_checkable
 class DescribesSeparation(Protocol):
-    """A workspace that can say how its sandbox was made, as evidence for a grade of separation."""
+    """A workspace that describes how its sandbox was made, as evidence for a grade of separation."""
 
     async def facts(self) -> SandboxFacts:
-        """Facts about the sandbox that runs now. A fact that the tier cannot observe is left out.
+        """Returns facts about the running sandbox. A fact that the tier cannot observe is left out.
 
         Raises `EnvironmentFailure` as `Session.exec`.
         """
@@ -37,25 +37,26 @@ class DescribesSeparation(Protocol):
 
 @runtime_checkable
 class HasHostProcess(Protocol):
-    """A workspace whose processes can be told apart from the rest of the host's."""
+    """A workspace whose processes can be identified on the host."""
 
     def host_pid(self) -> int:
-        """Returns the host's number of the process that all in the sandbox descend from, also once it has ended."""
+        """Returns the host's id of the process from which all in the sandbox descend, also after its end."""
         ...
 
 
 @runtime_checkable
 class ListensLocally(Protocol):
-    """A workspace that can hand out a listener at a path inside it."""
+    """A workspace that can open a listener at a path inside it."""
 
     async def listen_local(self, path: str) -> socket.socket:
-        """A Unix SEQPACKET listener at `path` in the sandbox: its processes can ask what holds it, with descriptors.
+        """Opens a Unix SEQPACKET listener at `path` in the sandbox, to which its processes can send requests with
+        descriptors.
 
         Returns:
             The socket, non-blocking; the caller owns it and closes it.
 
         Raises:
-            OSError: The path is taken, or not to be written.
+            OSError: The path exists or is not writable.
             EnvironmentFailure: The sandbox is gone.
         """
         ...
@@ -63,13 +64,13 @@ class ListensLocally(Protocol):
 
 @runtime_checkable
 class ObservesLoads(Protocol):
-    """A workspace that can observe which files its commands open and execute. Nothing is refused by it."""
+    """A workspace that can observe which files its commands open and execute. Observation refuses no call."""
 
     async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
-        """Begins to observe every later command.
+        """Starts to observe every later command.
 
         Args:
-            paths: Files that an agent wrote. Files that are written into the sandbox meanwhile count as such too.
+            paths: Files that an agent wrote. Files written into the sandbox meanwhile count as such too.
             tree: The folder of the judged programs: an interpreter that is started on a file which lies there already
                 runs a judged program.
 
@@ -78,7 +79,7 @@ class ObservesLoads(Protocol):
         ...
 
     async def loads(self) -> LoadFacts:
-        """Ends the observation and returns its record; incomplete where the kernel gives no notification of calls.
+        """Ends the observation and returns its record; incomplete if the kernel has no notification of calls.
 
         Raises `EnvironmentFailure` as `Session.exec`.
         """

@@ -1,10 +1,10 @@
-"""What every workspace backend does: the contract of `interface`, one function a property.
+"""Conformance suite of workspace backends: the contract of `interface`, one function for each property.
 
-For tests of backends, ours and other people's: `check_backend` runs all, `PROPERTIES` lists them for parametrised
-tests. Not a test of isolation: attacks have their own tests, for a backend that claims none passes here.
+For tests of backends, built-in and third-party: `check_backend` runs all, `PROPERTIES` lists them for parametrised
+tests. Not a test of isolation: attacks have their own tests, because a backend that claims no isolation passes here.
 
 Invariant: properties use file names relative to the working directory in commands and absolute ones in calls, so that
-a backend whose sandbox is a plain folder can pass too. Each opens its own workspaces and closes them.
+a backend whose sandbox is a plain folder can pass too. Each opens and closes its own workspaces.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Property = Callable[[Backend, WorkspaceSpec], Awaitable[None]]
 
 
 class Finding(NamedTuple):
-    """What became of one property; `problem` is None where it holds."""
+    """Result of one property; `problem` is None if it holds."""
 
     name: str
     problem: str | None
@@ -42,9 +42,9 @@ class Finding(NamedTuple):
 async def check_backend(
     backend: Backend, *, spec: WorkspaceSpec | None = None, properties: Sequence[Property] | None = None
 ) -> tuple[Finding, ...]:
-    """Tries each property, with workspaces of `spec`. The backend stays open.
+    """Checks each property, with workspaces of `spec`. The backend stays open.
 
-    A property that does not hold, or whose trial raises, is a finding with a problem; nothing is raised.
+    A property that does not hold, or whose check raises, gives a finding with a problem; nothing is raised.
     """
     findings = []
     for check in PROPERTIES if properties is None else properties:
@@ -160,7 +160,7 @@ async def long_output_is_cut_in_the_middle(backend: Backend, spec: WorkspaceSpec
 
 
 class _MemorySpill:
-    """A spill target that keeps bytes."""
+    """Spill target in memory."""
 
     def __init__(self) -> None:
         self.contents: dict[str, bytes] = {}

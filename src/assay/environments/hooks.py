@@ -1,7 +1,7 @@
-"""What an in-process world may offer so that its checks can be proved sound. Each hook is a method of the world.
+"""Hooks that an in-process world may implement so that admission can prove its checks sound.
 
-A world gives the hooks that it can, as methods beside those of `World`; what it does not give is reported as not
-tested. Hooks that give calls are asked on a fresh world, whose calls they are; nothing is done to it by asking.
+Hooks are methods beside those of `World`; a missing one is reported as not
+tested. Hooks that return calls are called on a fresh world, for which the calls are meant; they must not change it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class SolvesItself(Protocol):
     """A world that knows a solution."""
 
     def oracle(self) -> Sequence[ToolCall]:
-        """Calls that solve the task, in order, from the world's first state."""
+        """Returns calls that solve the task, in order, from the initial state."""
         ...
 
 
 @runtime_checkable
 class DoesNothing(Protocol):
-    """A world that knows ways to look busy."""
+    """A world that knows calls that do no work."""
 
     def null(self) -> Mapping[str, Sequence[ToolCall]]:
-        """Name to calls that are no work: they must not pass. `nothing` is tried for every world anyway."""
+        """Returns named sequences of calls that do no work and must not pass. `nothing` is always tried."""
         ...
 
 
@@ -37,25 +37,25 @@ class Perturbs(Protocol):
     """A world that knows wrong solutions."""
 
     def perturb(self, seed: int) -> Mapping[str, Sequence[ToolCall]]:
-        """Name to calls that end somewhere else than the solution does; the same seed gives the same ones."""
+        """Returns named sequences of calls that end in another state than the solution, deterministic in the seed."""
         ...
 
 
 @runtime_checkable
 class Shortcuts(Protocol):
-    """A world that knows acts after which the task is surely not done, whatever they say of themselves."""
+    """A world that knows acts after which the task is certainly unsolved."""
 
     def shortcuts(self, seed: int) -> Mapping[str, Sequence[ToolCall]]:
-        """Name to calls after which nothing is solved: they must not pass, and one that passes is a hole. The same
-        seed gives the same ones."""
+        """Returns named sequences of calls that solve nothing and must not pass, deterministic in the seed. One that
+        passes is a hole in the check."""
         ...
 
 
 @runtime_checkable
 class Collects(Protocol):
-    """A world that can tell more of itself than its facts."""
+    """A world that can report its complete state, beyond its facts."""
 
     def collect(self) -> dict[str, Any]:
-        """All that the world became, as JSON data: two worlds that are equal in it are equal to everybody. By it a
-        wrong solution that ends where the right one does is told from one that is paid wrongly."""
+        """Returns the complete state as JSON data: worlds with equal data are indistinguishable. It separates a wrong
+        solution that reaches the right state from one that is rewarded wrongly."""
         ...

@@ -1,11 +1,11 @@
-"""What an environment is: the contract between whoever acts and whatever keeps the world.
+"""Contract of an environment: the interface between agents and the state of the world.
 
-An environment reports facts; it never judges. The contract is split by concern: `Session` runs things, `Files` moves
-bytes, `State` names and keeps what the world became. A `Workspace` is all three; a `Backend` opens workspaces.
+An environment reports facts; it never judges. The contract is split by concern: `Session` runs commands, `Files` moves
+bytes, `State` identifies and stores states. A `Workspace` is all three; a `Backend` opens workspaces.
 `assay.environments.conformance.check_backend` is the suite that every backend passes.
 
-Paths inside a workspace are POSIX, absolute. Every method raises `EnvironmentFailure` when the sandbox itself is
-broken or gone; what a command does wrong is in its result, not an exception.
+Paths inside a workspace are POSIX, absolute. Every method raises `EnvironmentFailure` if the sandbox itself is
+broken or gone; errors of a command are in its result.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 
 class ResourceLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of one sandbox; `None` means unlimited. Which of them the kernel holds is in the isolation record."""
+    """Limits of one sandbox; `None` means unlimited. The isolation record says which of them the kernel enforces."""
 
     memory_mib: int | None = 2048
     """Sum over all processes."""
@@ -61,7 +61,7 @@ class ResourceLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The largest single file."""
     open_files: int | None = 1024
     output_mib: int = 64
-    """Bytes of stdout plus stderr of one exec that are kept whole; beyond it the command is stopped."""
+    """Limit of stdout plus stderr of one exec; beyond it the command is stopped."""
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -74,8 +74,8 @@ class Mount(msgspec.Struct, frozen=True):
 class Image(msgspec.Struct, frozen=True):
     """The file system under the writable layer: host folders of layers, the lowest first.
 
-    An empty `layers` is the host-tools base alone. `digest` is the content address over base and layers.
-    `root` is True where the lowest layer is a whole root file system that replaces the host-tools base.
+    An empty `layers` is only the host-tools base. `digest` is the content address over base and layers.
+    `root` is True if the lowest layer is a whole root file system that replaces the host-tools base.
     """
 
     layers: tuple[str, ...] = ()
@@ -84,32 +84,33 @@ class Image(msgspec.Struct, frozen=True):
     workdir: str = "/workspace"
     root: bool = False
     notes: tuple[str, ...] = ()
-    """What a reader of the record must know, for example that `FROM x` was mapped to the base."""
+    """Notes for readers of the record, for example that `FROM x` was mapped to the base."""
 
 
 class WorkspaceSpec(msgspec.Struct, frozen=True):
-    """Everything that decides what a sandbox is."""
+    """Complete specification of a sandbox."""
 
     image: Image = Image()
     workdir: str = "/workspace"
     env: dict[str, str] = {}
     limits: ResourceLimits = ResourceLimits()
     network: Literal["none", "host"] = "none"
-    """`host` only where the task's policy asks for it and the caller allowed it; recorded."""
+    """`host` only if the task's policy asks for it and the caller allowed it; recorded."""
     user: Literal["agent", "verifier"] = "agent"
-    """Who runs inside. Different users where the tier can (the isolation record says)."""
+    """User inside the sandbox. The two are different host users where the tier supports it (see the isolation
+    record)."""
     mounts: tuple[Mount, ...] = ()
     masks: tuple[str, ...] = ()
-    """Paths replaced by something empty: installed copies of the package under task, for example."""
+    """Paths replaced by empty files or folders, for example installed copies of the package under task."""
     tmpfs: tuple[str, ...] = ()
-    """Folders that start empty in this sandbox, are owned by its user, and are no part of its state."""
+    """Folders that start empty in this sandbox, are owned by its user, and are not part of its state."""
     hostname: str = "assay"
     notes: tuple[str, ...] = ()
-    """What its isolation record must say beside the limits, for example that more is open than a task asks for."""
+    """Notes for its isolation record beside the limits, for example that more is open than the task asks for."""
 
 
 class ExecResult(msgspec.Struct, frozen=True):
-    """What a command did. `stdout` and `stderr` are decoded as UTF-8 with replacement and cut at `show_bytes`."""
+    """Result of a command. `stdout` and `stderr` are decoded as UTF-8 with replacement and cut at `show_bytes`."""
 
     exit_code: int
     """Negative for a signal (-9 is SIGKILL), as in `subprocess`."""
@@ -122,16 +123,16 @@ class ExecResult(msgspec.Struct, frozen=True):
     stdout_bytes: int = 0
     stderr_bytes: int = 0
     stdout_digest: str | None = None
-    """Content address of the whole in the spill target, where the text above is cut; else None."""
+    """Content address of the complete output in the spill target if the text above is cut; else None."""
     stderr_digest: str | None = None
     killed_by: str | None = None
-    """Which limit ended it, where the sandbox knows: `memory`, `disk`, `processes`, `output`, `timeout`."""
+    """Limit that ended it, if known: `memory`, `disk`, `processes`, `output` or `timeout`."""
     cpu_s: float | None = None
-    """Processor seconds of the command and of what it waited for, as the sandbox says; None where it does not."""
+    """CPU seconds of the command and of its reaped children, as reported by the sandbox; None if unknown."""
 
 
 class ProcessInfo(msgspec.Struct, frozen=True):
-    """A process alive in the sandbox, other than its own init. `command` is agent-controlled text."""
+    """A live process in the sandbox, other than its init. `command` is agent-controlled text."""
 
     pid: int
     parent: int
@@ -140,7 +141,7 @@ class ProcessInfo(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A path that differs from the state that the sandbox was opened on (or from a given snapshot)."""
+    """A path that differs from the state on which the sandbox was opened (or from a given snapshot)."""
 
     path: str
     kind: Literal["added", "changed", "removed"]
@@ -152,7 +153,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A state that can be opened again, any number of times, while its backend lives.
+    """A state that can be opened again, any number of times, while its backend is open.
 
     `digest` covers every path that differs from the image: kind, mode, size and content; not times, not owners.
     Two sandboxes of one image with the same files have the same digest, whatever order they were written in.
@@ -168,15 +169,15 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class SpillTarget(Protocol):
-    """Where large output goes whole. `store.BlobStore` is one."""
+    """Storage for complete large output, for example `store.BlobStore`."""
 
     def put_file(self, path: Path) -> str:
-        """Takes over a finished file (it may be moved away) and returns its content address."""
+        """Takes ownership of a finished file (which may be moved) and returns its content address."""
         ...
 
 
 class Session(Protocol):
-    """Runs things."""
+    """Runs commands."""
 
     spec: WorkspaceSpec
     isolation: Isolation
@@ -192,21 +193,22 @@ class Session(Protocol):
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        """Runs one command to its end; a round trip to the sandbox's own first process.
+        """Runs one command to its end, with one round trip to the sandbox's first process.
 
         Args:
             command: A string is run by `/bin/sh -c`; a sequence is run as it is, found on the sandbox's PATH.
             cwd: Working directory; default the spec's `workdir`.
-            env: Added to the sandbox's environment for this command alone.
-            stdin: What the command reads; at most 16 MiB.
+            env: Added to the sandbox's environment for this command only.
+            stdin: Standard input; at most 16 MiB.
             timeout_s: Wall seconds, after which every process of the command is killed, also those that changed
                 session or group; None for no limit. The sandbox stays usable.
-            show_bytes: How much of stdout and of stderr is returned: the first half and the last half of it, with
-                a line between that says how many bytes were cut.
-            spill: Where output beyond `show_bytes` is kept whole; without it the rest is dropped and counted.
+            show_bytes: Number of bytes of stdout and of stderr that are returned: the first half and the last half,
+            with
+                a line between that states how many bytes were cut.
+            spill: Storage for complete output beyond `show_bytes`; without it the rest is dropped and counted.
 
         Returns:
-            The result; also when the command was killed, timed out, or could not be found (127) or run (126).
+            The result; also if the command was killed, timed out, or could not be found (127) or run (126).
             The call ends when the command itself has ended; background processes that hold its output are left
             running and what they write later is not read.
 
@@ -216,47 +218,47 @@ class Session(Protocol):
         ...
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
-        """Every process in the sandbox but its init."""
+        """Returns every process in the sandbox except its init."""
         ...
 
     async def kill_all(self) -> None:
-        """Kills every process in the sandbox but its init; returns when none is left. Idempotent."""
+        """Kills every process in the sandbox except its init and waits for their end. Idempotent."""
         ...
 
     async def listen(self, port: int = 0) -> socket.socket:
-        """A TCP listener on 127.0.0.1 inside the sandbox's own network, handed out: the one way in or out.
+        """Opens a TCP listener on 127.0.0.1 inside the sandbox's own network, the only connection to it.
 
-        What connects inside to `http://127.0.0.1:PORT` is accepted by whoever holds the socket. Where the isolation
-        record says that the network is the host's, it is the host's 127.0.0.1. A snapshot may end it, because what
+        Connections inside to `http://127.0.0.1:PORT` are accepted on the returned socket. If the isolation
+        record says that the network is the host's, it is the host's 127.0.0.1. A snapshot may close it, because what
         runs afterwards may have another network: listen again.
 
         Args:
-            port: Which; 0 lets the kernel pick one, which `getsockname` says.
+            port: Port number; 0 lets the kernel choose one, which `getsockname` returns.
 
         Returns:
             The socket, non-blocking; the caller owns it and closes it.
 
         Raises:
-            OSError: The port is taken, or not to be had.
+            OSError: The port is in use or not permitted.
             EnvironmentFailure: The sandbox is gone.
         """
         ...
 
     async def close(self) -> None:
-        """Kills everything and releases all that the sandbox holds, sealed layers excepted. Idempotent."""
+        """Kills all processes and releases the sandbox's resources except sealed layers. Idempotent."""
         ...
 
 
 class Files(Protocol):
-    """Moves bytes. No path can leave the sandbox: links are resolved as the sandbox would resolve them."""
+    """Moves files. No path can leave the sandbox: links are resolved as inside the sandbox."""
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
         """Reads a regular file. Raises `FileNotFoundError`, `IsADirectoryError`, `PermissionError`, or
-        `ValueError` where the file is no regular file or longer than `limit`."""
+        `ValueError` if the file is not regular or longer than `limit`."""
         ...
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """Writes a file, making its parent folders. Raises `OSError` where the sandbox's user may not."""
+        """Writes a file and creates its parent folders. Raises `OSError` if the sandbox's user may not."""
         ...
 
     async def upload(self, source: Path, target: str) -> None:
@@ -265,29 +267,29 @@ class Files(Protocol):
         ...
 
     async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        """Copies a file or folder out. Links are written as links only where they stay inside `target`, else
-        skipped; devices and sockets are skipped. Never follows a link to a host path. Raises `ValueError` where the
-        files claim more than `limit` bytes, holes included; what came before stays at `target`."""
+        """Copies a file or folder out. Links are written as links only if they stay inside `target`, else
+        skipped; devices and sockets are skipped. Never follows a link to a host path. Raises `ValueError` if the
+        files claim more than `limit` bytes, holes included; files copied before stay at `target`."""
         ...
 
 
 class State(Protocol):
-    """Names and keeps what the world became."""
+    """Identifies and stores the state of the file system."""
 
     async def digest(self) -> str:
-        """The state's digest (see `Snapshot`), at a cost in proportion to what changed since the last call."""
+        """Returns the state's digest (see `Snapshot`); the cost is proportional to the changes since the last call."""
         ...
 
     async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
-        """What differs from the state that it was opened on, or from `since`; sorted by path."""
+        """Returns the differences from the state on which it was opened, or from `since`; sorted by path."""
         ...
 
     async def snapshot(self) -> Snapshot:
-        """Seals the present state. Everything that runs is killed first; the workspace goes on, on top of it."""
+        """Seals the current state after killing all processes; the workspace continues on top of it."""
         ...
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
-        """Opens another workspace on a snapshot of this one, with `spec` (default: the same)."""
+        """Opens another workspace on a snapshot of this one, with `spec` (default: the same spec)."""
         ...
 
 
@@ -303,30 +305,30 @@ class Backend(Protocol):
     name: str
 
     async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> Workspace:
-        """Opens a fresh sandbox, on `state` if given. Raises `EnvironmentFailure` when it cannot."""
+        """Opens a fresh sandbox, on `state` if given. Raises `EnvironmentFailure` if it cannot."""
         ...
 
     async def release(self, snapshot: Snapshot) -> None:
-        """Drops a snapshot's sealed layers, once nobody opens it any more. Idempotent."""
+        """Deletes a snapshot's sealed layers; it cannot be opened afterwards. Idempotent."""
         ...
 
     async def close(self) -> None:
-        """Closes every workspace and drops every layer of this backend object. Idempotent."""
+        """Closes every workspace and deletes every layer of this backend object. Idempotent."""
         ...
 
 
 @runtime_checkable
 class MeasuresMemory(Protocol):
-    """A workspace that can say what it uses."""
+    """A workspace that measures its memory use."""
 
     async def memory_bytes(self) -> int:
-        """Resident bytes of everything that runs in it now. Raises `EnvironmentFailure` as `Session.exec`."""
+        """Returns the resident bytes of all its processes. Raises `EnvironmentFailure` as `Session.exec`."""
         ...
 
 
 @runtime_checkable
 class PipedExec(Protocol):
-    """A workspace that can join a command to another process: its standard input and output are the caller's."""
+    """A workspace that can connect a command's standard input and output to the caller's descriptors."""
 
     async def exec_piped(
         self,
@@ -340,10 +342,10 @@ class PipedExec(Protocol):
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
-        """Runs one command whose standard input and output are descriptors of the caller's, to its end.
+        """Runs one command to its end with descriptors of the caller as standard input and output.
 
-        Two processes in two sandboxes are joined by two pipes: the kernel bounds what is in flight, and nothing else is
-        shared. Whoever reads must bound what it takes: `ResourceLimits.output_mib` counts standard error alone.
+        Two processes in two sandboxes can be joined by two pipes: the kernel bounds the data in flight, and nothing
+        else is shared. The reader must limit what it accepts: `ResourceLimits.output_mib` counts only standard error.
 
         Args:
             command: Run as it is.
@@ -362,12 +364,13 @@ class PipedExec(Protocol):
 
 
 class PackedState(Protocol):
-    """A sealed state as what can be kept outside of its backend."""
+    """A sealed state in a form that can be stored outside its backend."""
 
     manifest: tuple[Change, ...]
 
     def files(self) -> Iterator[tuple[Change, BinaryIO]]:
-        """Each file and link once, with its bytes (a link's are its target); a handle is valid until the next."""
+        """Yields each file and link once, with its bytes (a link's are its target); a handle is valid until the
+        next."""
         ...
 
 
@@ -376,7 +379,7 @@ class PacksStates(Protocol):
     """A backend whose sealed states can be stored and rebuilt."""
 
     async def pack(self, snapshot: Snapshot) -> PackedState:
-        """The state's manifest and bytes; the snapshot must not be released meanwhile."""
+        """Returns the state's manifest and bytes; the snapshot must not be released meanwhile."""
         ...
 
     async def unpack(
@@ -395,71 +398,70 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class Tools(Protocol):
-    """The tool-calling face of an environment: what an in-process world is, and what a workspace is wrapped in."""
+    """Tool-calling interface of an environment, implemented by in-process worlds and by wrappers of workspaces."""
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools, in a stable order."""
+        """Returns the tools in a stable order."""
         ...
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
-        """Calls a tool. A wrong call is an observation with `error`, never an exception."""
+        """Calls a tool. An invalid call returns an observation with `error`, never raises."""
         ...
 
     async def digest(self) -> str | None:
-        """Digest of the world as it is now; None where it cannot be observed."""
+        """Returns the digest of the current state; None if it cannot be observed."""
         ...
 
 
 @runtime_checkable
 class World(Tools, Protocol):
-    """An in-process world: it runs no agent code, so nothing isolates it and nothing needs to.
+    """An in-process world. It runs no agent code and needs no isolation.
 
     Found by entry point `assay.environments` under the task's environment kind and built as
     `World(parameters: dict, seed: int)`; one object serves one attempt.
     """
 
     def facts(self) -> dict[str, Any]:
-        """What the world became, as plain JSON data: what checks judge and the record keeps."""
+        """Returns the final state as plain JSON data, for checks and the record."""
         ...
 
     async def close(self) -> None:
-        """Releases what it holds. Idempotent."""
+        """Releases its resources. Idempotent."""
         ...
 
 
 @runtime_checkable
 class KeepsStates(Protocol):
-    """A world whose states can be kept and gone back to: what a fork begins in."""
+    """A world whose states can be saved and restored, for forks."""
 
     def snapshot(self) -> bytes:
-        """All that the world is now, as data."""
+        """Returns the complete current state as data."""
         ...
 
     def restore(self, state: bytes) -> None:
-        """Becomes what a world of the same kind, parameters and seed was at `snapshot`. Raises `ValueError` for bytes
-        that are no snapshot of such a world."""
+        """Restores a snapshot of a world of the same kind, parameters and seed. Raises `ValueError` for other bytes."""
         ...
 
 
 @runtime_checkable
 class Episodic(Protocol):
-    """A world whose acts are paid and that may come to an end by itself. It answers what is tried after its end with
-    an error observation and stays as it is."""
+    """A world that rewards acts and may end by itself. Calls after its end return an error observation and change
+    nothing."""
 
     step: int
-    """Index of the step under way; set by whoever records, so that what was paid can be told step by step."""
+    """Index of the current step, set by the recorder, so that rewards can be attributed to steps."""
 
     @property
     def terminated(self) -> bool:
-        """Whether the world came to an end of its own, good or bad."""
+        """Returns True if the world ended by itself, successfully or not."""
         ...
 
     @property
     def truncated(self) -> bool:
-        """Whether the world was cut because the acts that it allows are used up: nothing was decided."""
+        """Returns True if the limit of acts was reached without an outcome."""
         ...
 
     def episode(self) -> dict[str, Any]:
-        """What the acts were paid, as columns of plain JSON data: `steps`, `rewards`, `progress`, `errors`, one entry
-        an act; and `terminated`, `truncated`, `reward` (the sum)."""
+        """Returns the rewards as columns of plain JSON data: `steps`, `rewards`, `progress` and `errors` with one entry
+        for each act; and `terminated`, `truncated`, `reward` (the sum)."""
         ...

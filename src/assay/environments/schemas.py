@@ -1,4 +1,4 @@
-"""The JSON Schema of a tool's arguments, from the Struct that reads them."""
+"""JSON Schema of a tool's arguments, generated from the Struct that parses them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["flat_schema"]
 
 
 def flat_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """One flat object, as model servers want it: no title, and no description, which is the tool's own."""
+    """Returns the schema as one flat object, as model servers expect it, without title and description."""
     schema = msgspec.json.schema(kind)
     flat = dict(schema["$defs"][kind.__name__])
     flat.pop("title", None)

@@ -1,9 +1,9 @@
-"""A workspace as tools for a model: `shell`, `read`, `edit`.
+"""Tools over a workspace for a model: `shell`, `read`, `edit`.
 
-Not a sandbox and not a record: it adds no isolation, and what it executes is recorded by the workspace it is given.
+Adds no isolation and records nothing itself: calls are recorded by the workspace that it wraps.
 
-Invariant: a wrong call (unknown tool, wrong arguments, missing file, text that is not there) comes back as an
-observation with `error` that says what to do; only a broken sandbox or a met limit raises.
+Invariant: an invalid call (unknown tool, wrong arguments, missing file, text not found) returns an
+observation with `error` that says what to do; only a broken sandbox or a reached limit raises.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class WorkspaceTools:
     """Implements `Tools` over a workspace.
 
     Args:
-        workspace: Where the calls act.
-        spill: Where long output of `shell` is kept whole; a workspace that records has its own.
+        workspace: Workspace in which the calls act.
+        spill: Storage for complete output of `shell`; a recording workspace has its own.
     """
 
     def __init__(self, workspace: Workspace, *, spill: SpillTarget | None = None) -> None:
@@ -153,7 +153,7 @@ class WorkspaceTools:
             raise ValueError(f"{path} is no UTF-8 text (byte {exc.start}); use shell for it") from exc
 
     async def _read_mode(self, path: str) -> int:
-        """The file's permission bits, so that an edited script can still be run."""
+        """Returns the file's permission bits, so that an edited script stays executable."""
         closest = posixpath.relpath(path, self._workspace.spec.workdir)
         status = await self._workspace.exec(["stat", "-L", "-c", "%a", "--", closest], timeout_s=10)
         text = status.stdout.strip()
@@ -195,7 +195,7 @@ def _make_truncation(digest: str | None, length: int, *, complete: bool) -> Trun
 
 
 def _split_lines(text: str) -> list[str]:
-    """As `sed` and editors count them: form feeds and the like end no line."""
+    """Splits at newlines only, as `sed` and editors do: form feeds and similar characters end no line."""
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 
@@ -209,7 +209,7 @@ def _line_numbers(text: str, needle: str) -> list[int]:
 
 
 def _explain_absence(path: str, text: str, old: str) -> str:
-    """Why a text was not found: most often its white space, or a line that differs a little."""
+    """Explains why a text was not found: usually its white space, or a line that differs slightly."""
     lines, first = _split_lines(text), old.strip("\n").partition("\n")[0]
     alike = [n for n, line in enumerate(lines, 1) if first.strip() and line.strip() == first.strip()]
     if alike:

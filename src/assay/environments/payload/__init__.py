@@ -7,4 +7,4 @@ from pathlib import Path
 __all__ = ["FORKED_TESTS"]
 
 FORKED_TESTS = Path(__file__).with_name("forked_tests.py")
-"""Runs a batch of test runs; the format is `assay.code.batches`'."""
+"""Runs a batch of test runs in the format of `assay.code.batches`."""

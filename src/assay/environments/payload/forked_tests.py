@@ -1,8 +1,8 @@
-"""Runs a batch of test runs, each in a forked child, with pytest. A program on its own: standard library and pytest.
+"""Runs a batch of test runs, each in a forked child, with pytest. A stand-alone program: standard library and pytest.
 
 Copied into a sandbox and run there as `forked_tests.py REQUEST REPLY`; the format is `batches.py`'s. Forking a process
-that has pytest and the standard library loaded already makes a run cost what its tests cost. Not for judging: the code
-under test runs in the process that reports. Invariant: after each job the files are as they were before it.
+that has pytest and the standard library loaded reduces the cost of a run to that of its tests. Not for judging: the
+code under test runs in the process that reports. Invariant: after each job the files are as they were before it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ MOST_FRAMES = 12
 PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore"]
 GONE = os.WEXITED | os.WNOHANG | os.WNOWAIT
 OVER_TIME = (signal.SIGPROF, signal.SIGXCPU)
-# Left out for their cost: each run is a process of its own, whose end needs no tidying and whose report is ours.
+# Disabled for their cost: each run is a process of its own, which needs no cleanup and has its own report.
 UNUSED = ("cacheprovider", "unraisableexception", "threadexception", "faulthandler", "junitxml", "pastebin", "stepwise")
 PYTEST_OPTIONS += [part for name in UNUSED for part in ("-p", f"no:{name}")]
 
 
 class OutcomeRecorder:
-    """The pytest plugin that notes outcomes, and per test the lines that it ran."""
+    """Pytest plugin that records outcomes, and for each test the lines that it ran."""
 
     def __init__(self, job: dict[str, Any], tracer: Any = None, cover: Sequence[str] = ()) -> None:
         self._id = job["id"]
@@ -57,18 +57,18 @@ class OutcomeRecorder:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Any) -> bool | None:
-        """Looks at no neighbour of the files asked for: pytest would weigh each of hundreds."""
+        """Skips all files that were not requested: pytest would examine hundreds."""
         if collection_path.suffix == ".py" and str(collection_path) not in self._files:
             return collection_path.name != "__init__.py" or None
         return None
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """The tests that decide whether to go on come first."""
+        """Moves the tests that decide whether to continue to the front."""
         if self._decisive:
             items.sort(key=lambda item: item.nodeid not in self._decisive)
 
     def pytest_collectreport(self, report: Any) -> None:
-        """Notes what could not be collected."""
+        """Records collection errors."""
         if report.failed:
             self.problems.append(f"{report.nodeid}: {str(report.longrepr)[-MAX_MESSAGE:]}")
 
@@ -80,7 +80,7 @@ class OutcomeRecorder:
             self._tracer.begin()
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Closes it."""
+        """Ends a test's own record."""
         if self._tracer is not None:
             self._tracer.end(nodeid)
         if random.getstate() != self._random:
@@ -89,15 +89,12 @@ class OutcomeRecorder:
             self.tests[nodeid][1] = round((time.process_time() - self._started) * 1000, 1)
 
     def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
-        """Notes an outcome; the worst of set-up, call, parts and tear-down counts."""
+        """Records an outcome; the worst of set-up, call, subtests and tear-down counts."""
         record = self.tests.setdefault(item.nodeid, ["passed", 0.0, "", "", 0])
         if call.excinfo is None or record[0] in ("failed", "error"):
             return
-        if call.excinfo.errisinstance(pytest.skip.Exception):
-            record[0] = "skipped"
-            return
         expected = "xfail" in item.keywords and call.when == "call"
-        if expected or call.excinfo.errisinstance(pytest.xfail.Exception):
+        if expected or call.excinfo.errisinstance((pytest.skip.Exception, pytest.xfail.Exception)):
             record[0] = "skipped"
             return
         record[0] = "failed" if call.when == "call" else "error"
@@ -106,7 +103,7 @@ class OutcomeRecorder:
         record[5:] = [list(reversed(inside))[:MOST_FRAMES]]
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Parts of a test (subtests) are reported apart: a failed one makes its test failed."""
+        """Marks a test as failed if one of its subtests, which are reported separately, failed."""
         record = self.tests.setdefault(report.nodeid, ["passed", 0.0, "", "", 0])
         if report.failed and record[0] not in ("failed", "error"):
             record[0] = "failed"
@@ -115,7 +112,7 @@ class OutcomeRecorder:
             record[2:5] = [kind.strip()[:80], text.strip()[:MAX_MESSAGE], crash.lineno if crash is not None else 0]
 
     def pytest_runtest_teardown(self, item: Any) -> None:
-        """Gives up when all the tests that were to gain have failed."""
+        """Stops the run when all decisive tests have failed."""
         if self._pending and self.tests.get(item.nodeid, [""])[0] in ("failed", "error"):
             self._pending.discard(item.nodeid)
             if not self._pending:
@@ -126,7 +123,7 @@ class OutcomeRecorder:
             signal.setitimer(signal.ITIMER_PROF, remaining + self._more_s)
 
     def result(self, exit_code: int, cpu_s: float) -> dict[str, Any]:
-        """All of it, as a reply holds it."""
+        """Returns the record in the format of the reply."""
         result = {"id": self._id, "ended": "done", "exit_code": exit_code, "tests": self.tests}
         return result | {"drew": sorted(self.drew), "problems": self.problems[:20], "cpu_s": round(cpu_s, 3)}
 
@@ -152,24 +149,24 @@ def run_job(batch: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare(batch: dict[str, Any]) -> None:
-    """Sets the process up for tests. Failures are not made into pages of traceback that nobody reads."""
+    """Sets up the process for tests, without long tracebacks."""
     nodes.Node._repr_failure_py = _format_failure  # type: ignore[assignment,method-assign]
     random.seed(batch.get("seed", 0))
     sys.path[:0] = batch.get("paths", [])
 
 
-def _format_failure(node: Any, excinfo: Any, style: Any = None) -> str:  # noqa: ARG001 - the signature that it stands in for
+def _format_failure(node: Any, excinfo: Any, style: Any = None) -> str:  # noqa: ARG001 - the signature that it replaces
     return f"{excinfo.typename}: {excinfo.value}"
 
 
 def options(batch: dict[str, Any], job: dict[str, Any]) -> list[str]:
-    """Pytest's options."""
+    """Returns the options for pytest."""
     plain = [] if job.get("explain") else ["--assert=plain"]
     return [*PYTEST_OPTIONS, f"--rootdir={batch['root']}", "-c", os.devnull, *plain]
 
 
 class WarmLoop:
-    """The pytest plugin that, once all tests are collected, forks a process for each job instead of running them."""
+    """Pytest plugin that forks a process for each job once all tests are collected, instead of running them."""
 
     def __init__(self, batch: dict[str, Any], aside: Path, finished: Callable[[dict[str, Any]], None]) -> None:
         self._batch = batch
@@ -178,7 +175,7 @@ class WarmLoop:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool:
-        """Runs all jobs; a job that has to be run as usual is answered with `ended: cold`, or not at all."""
+        """Runs all jobs; one that cannot run warm has the result `ended: cold`, or none."""
         if session.testsfailed or not session.items:
             return True
         live = LiveFunctions({path for job in self._batch["jobs"] for path in job.get("write", {})})
@@ -209,7 +206,7 @@ class WarmLoop:
 
 
 class LiveFunctions:
-    """The functions that were made from some files, and the means to give them the code of another text."""
+    """Functions defined in some files, whose code can be replaced by that of another text."""
 
     def __init__(self, paths: set[str]) -> None:
         self._functions: dict[tuple[str, str, int], list[Any]] = {}
@@ -222,7 +219,7 @@ class LiveFunctions:
                 self._functions.setdefault(_code_key(thing.__code__), []).append(thing)
 
     def replace(self, path: str, text: str) -> bool:
-        """Whether every function that differs now runs the new code; False leaves some as they were."""
+        """Returns True if every differing function now runs the new code; False may leave some unchanged."""
         try:
             new = compile(text.encode(), path, "exec", dont_inherit=True)
             pairs = list(_find_differences(self._original[path], new))
@@ -239,7 +236,7 @@ def _code_key(code: CodeType) -> tuple[str, str, int]:
 
 
 def _find_differences(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
-    """The functions whose code differs; `ValueError` where anything else differs."""
+    """Yields the functions whose code differs. Raises `ValueError` if anything else differs."""
     if old == new:
         return
     if _code_key(old) != _code_key(new):
@@ -260,17 +257,17 @@ def _constant_values(code: CodeType) -> list[tuple[str, str]]:
 
 
 class LineTracer:
-    """Which lines of some folders each test runs.
+    """Records the lines of some folders that each test runs.
 
-    Looking at every line for ever makes tests several times slower. So a function in which PATIENCE lines in a row
-    brought nothing new is left alone until the next test, and a test in which CALLS calls in a row brought nothing new
-    is left alone altogether: a line that runs late and rarely can be missed, the same one each time.
+    Tracing every line makes tests several times slower. So a function in which PATIENCE lines in a row
+    were not new is not traced until the next test, and a test in which CALLS calls in a row were not new
+    is not traced any more: a line that runs late and rarely can be missed, the same one each time.
     """
 
     PATIENCE = 300
     CALLS = 20_000
     COUNTED = 300_000
-    """So many calls of a test are counted; beyond them it just runs."""
+    """Maximum number of calls of a test that are counted."""
 
     def __init__(self, folders: list[str]) -> None:
         self.covered: dict[str, dict[str, list[int]]] = {}
@@ -288,7 +285,7 @@ class LineTracer:
         sys.settrace(self._call)
 
     def end(self, name: str) -> None:
-        """Closes it."""
+        """Ends a test's own record."""
         sys.settrace(None)
         self.calls[name] = self._count
         result = self.covered.setdefault(name, {})
@@ -334,7 +331,8 @@ class LineTracer:
 
 @contextlib.contextmanager
 def replaced_files(texts: dict[str, str | None], serial: int) -> Iterator[None]:
-    """Files have other texts inside the block. Each version has its own time, so that no stale byte code fits it."""
+    """Replaces the texts of files inside the block. Each version has its own time, so that no stale byte code
+    matches."""
     before: dict[Path, tuple[bytes, os.stat_result] | None] = {}
     try:
         for name, text in texts.items():
@@ -360,13 +358,14 @@ Work = Callable[[], dict[str, Any]]
 
 
 def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, callback: Work) -> dict[str, Any]:
-    """Forks, does the work there, and reads what it wrote; a child that takes too long is killed with its group."""
+    """Runs the callback in a forked child and returns its result; a child that takes too long is killed with its
+    group."""
     reply.unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
         _run_child(batch, job, reply, callback)
     limit = float(job.get("cpu_s", 30.0))
-    # CPU seconds decide; the wall only ends what waits for ever, or one seed would keep other tasks on a busy machine.
+    # CPU seconds decide; the wall time only ends what waits forever, so results do not depend on the machine's load.
     ended = _wait(child, limit * 8 + 30)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
@@ -407,7 +406,7 @@ def _wait(child: int, wall_s: float) -> str:
 def _sleep_until_gone(child: int, wall_s: float) -> None:
     try:
         handle = os.pidfd_open(child)
-    except (AttributeError, OSError):  # not this kernel, or not in this sandbox: look again and again
+    except (AttributeError, OSError):  # not supported by this kernel or sandbox: poll
         deadline = time.monotonic() + wall_s
         while time.monotonic() < deadline and os.waitid(os.P_PID, child, GONE) is None:
             time.sleep(0.005)
@@ -417,7 +416,7 @@ def _sleep_until_gone(child: int, wall_s: float) -> None:
 
 
 def preload(batch: dict[str, Any], aside: Path) -> None:
-    """Imports here what the modules under test import from the standard library; they themselves load in a child."""
+    """Imports the standard-library modules that the modules under test import; those themselves load in a child."""
     child = os.fork()
     if child == 0:
         try:
@@ -466,13 +465,13 @@ def main(request: str, reply: str) -> None:
 
 
 def is_green(result: dict[str, Any]) -> bool:
-    """Whether tests ran and none failed."""
+    """Returns True if tests ran and none failed."""
     tests = result.get("tests") or {}
     return bool(tests) and not any(test[0] in ("failed", "error") for test in tests.values())
 
 
 def run_warm(batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
-    """The results of the jobs that could be run on one collection, by id."""
+    """Returns the results of the jobs that could run on one collection, by id."""
     results_file, first = aside.with_suffix(".warm"), batch["jobs"][0]
 
     def work() -> dict[str, Any]:

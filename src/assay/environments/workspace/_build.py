@@ -1,6 +1,6 @@
-"""Builds one stage of a Dockerfile into layers; `images` decides on what it starts and what becomes of it.
+"""Builds one stage of a Dockerfile into layers; `images` chooses its base and uses the result.
 
-File instructions gather in one pending layer, sealed when a RUN or the end needs it. The invariant is that of
+File instructions write to one pending layer, which is stored before a RUN or at the end. The invariant is that of
 `images`: a layer is renamed into the cache when it is complete, under the digest of its content.
 """
 
@@ -30,7 +30,7 @@ _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 class StageBuilder:
-    """A stage as it grows."""
+    """Builder of one stage."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class StageBuilder:
         self._pending: Path | None = None
 
     def fork(self) -> StageBuilder:
-        """Another stage that starts on what this one became."""
+        """Returns another stage that starts on the result of this one."""
         other = StageBuilder(self.options, layers=list(self.layers), root=self.root, notes=list(self.notes))
         other.env, other.workdir, other.shell = dict(self.env), self.workdir, self.shell
         return other
 
     def image(self, notes: tuple[str, ...]) -> Image:
-        """The finished image."""
+        """Returns the finished image."""
         layers = tuple(str(layer.absolute()) for layer in self.layers)
         named = [[Path(layer).name for layer in layers], sorted(self.env.items()), self.workdir, self.root]
         plain = not layers and not self.env and self.workdir == "/workspace"
@@ -110,7 +110,7 @@ class StageBuilder:
         variables, added = self._all_variables(), {}
         for name, value in pairs:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name):
-                raise ValueError(f"{name!r} is no name of a variable; write NAME=value")
+                raise ValueError(f"{name!r} is not a valid variable name; write NAME=value")
             added[name] = expand(value, variables, self.escape)
         self.env.update(added)
 
@@ -144,11 +144,12 @@ class StageBuilder:
         return _layers.LayerStack(tuple(folders), None if self.root else _read_base_links())
 
     def _resolve_target(self, path: str) -> str:
-        """Where an absolute path of the image leads, relative to its root; refuses what a sandbox covers."""
+        """Returns where an absolute path of the image leads, relative to its root; refuses paths that a sandbox
+        covers."""
         destination = self._layer_stack().resolve(path).path
         covered = [hidden for hidden in _HIDDEN if destination == hidden or destination.startswith(hidden + "/")]
         if covered:
-            raise ValueError(f"{path}: /{covered[0]} is made anew in every sandbox; choose another place")
+            raise ValueError(f"{path}: /{covered[0]} is created anew in every sandbox; choose another path")
         return destination
 
     def _pending_layer(self) -> Path:
@@ -198,7 +199,7 @@ class StageBuilder:
         if stage is not None:
             earlier_stages = self.earlier_stages.get(stage.lower())
             if earlier_stages is None:
-                raise ValueError(f"--from={stage}: there is no earlier stage of that name; other images cannot be read")
+                raise ValueError(f"--from={stage}: no earlier stage has that name, and other images cannot be read")
             return [earlier_stages.copy_out(pattern, self.work) for pattern in patterns]
         context = Context(self.context)
         sources = [path for pattern in patterns for path in context.find(pattern, self.work)]
@@ -233,7 +234,7 @@ class StageBuilder:
             shutil.copy2(host, copy, follow_symlinks=False)
 
     def _install(self, source: Path, target: str, mode: int | None, *, into: bool, unpack: bool) -> None:
-        """One source of a COPY or ADD: a folder's content goes into the target, a file to it or into it."""
+        """Installs one source of a COPY or ADD: a folder's content goes into the target, a file to it or into it."""
         destination = self._resolve_target(target)
         if unpack and source.is_file() and source.name.endswith(_ARCHIVES):
             folder = Path(tempfile.mkdtemp(dir=self.work))
@@ -274,5 +275,5 @@ class StageBuilder:
 
 
 def _read_base_links() -> dict[str, str]:
-    """The links at the top of the host-tools base: `/bin` may be `usr/bin`, as on the host."""
+    """Returns the links at the top of the host-tools base: `/bin` may be `usr/bin`, as on the host."""
     return {name: str(Path("/", name).readlink()) for name in _LINKED if Path("/", name).is_symlink()}

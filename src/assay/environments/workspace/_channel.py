@@ -1,6 +1,6 @@
-"""The host's end of a message socket: many requests under way on one event loop, each answered by its id.
+"""Host end of a message socket: concurrent requests on one event loop, each answered by its id.
 
-Serves the launcher's socket and every sandbox's. Answers from a sandbox are untrusted: what does not decode or names
+Used for the launcher's socket and every sandbox's. Answers from a sandbox are untrusted: what does not decode or names
 no open request is dropped.
 """
 
@@ -18,7 +18,7 @@ from assay.errors import EnvironmentFailure
 
 
 class Answer(NamedTuple):
-    """A message and the descriptors that came with it, which the caller now owns."""
+    """A message and its descriptors, which the caller owns."""
 
     body: dict[str, Any]
     fds: list[int]
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 
 class Channel:
-    """Sends requests and gives back answers. Made and used on one running event loop.
+    """Sends requests and returns answers. Created and used on one running event loop.
 
     Args:
         sock: A connected SOCK_SEQPACKET socket; this object owns it.
@@ -53,7 +53,7 @@ class Channel:
         self._loop.add_reader(sock.fileno(), self._read)
 
     async def receive_greeting(self, timeout_s: float) -> Answer:
-        """The one message that carries no id: the greeting. Raises `EnvironmentFailure` when it does not come."""
+        """Returns the one message without an id: the greeting. Raises `EnvironmentFailure` if it does not arrive."""
         self._greeting = self._loop.create_future()
         try:
             return await asyncio.wait_for(self._greeting, timeout_s)
@@ -82,7 +82,7 @@ class Channel:
 
     @property
     def last_id(self) -> int:
-        """The id of the request that was sent last."""
+        """Returns the id of the last request."""
         return self._next
 
     async def ask(self, message: dict[str, Any], fds: tuple[int, ...] = (), timeout_s: float = 30.0) -> Answer:
@@ -101,11 +101,11 @@ class Channel:
         return answer
 
     def when_ended(self, call: Callable[[], None]) -> None:
-        """Calls back once, when the other end is gone."""
+        """Registers a callback that is called once when the peer is gone."""
         self._on_end.append(call)
 
     def close(self) -> None:
-        """Ends the conversation; the other end sees it. Idempotent."""
+        """Closes the socket, which the peer observes. Idempotent."""
         self._finish()
 
     def _read(self) -> None:
@@ -139,7 +139,7 @@ class Channel:
         for future in (*self._open.values(), *([self._greeting] if self._greeting else [])):
             if not future.done():
                 future.set_exception(EnvironmentFailure(text))
-                future.exception()  # nobody may be waiting any more
+                future.exception()  # possibly without a waiter
         self._open.clear()
         for call in self._on_end:
             call()

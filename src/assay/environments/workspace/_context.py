@@ -1,6 +1,6 @@
-"""The build context: the files that COPY and ADD may take, less what `.dockerignore` names.
+"""Build context: the files that COPY and ADD may use, without those that `.dockerignore` names.
 
-Invariant: no pattern and no link leads outside the folder, and what is ignored cannot be copied by naming it.
+Invariant: no pattern and no link leads outside the folder, and ignored files cannot be copied by name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Rule = tuple[bool, re.Pattern[str]]
 
 
 class Context:
-    """A folder to copy from."""
+    """Folder of a build context."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
@@ -25,7 +25,7 @@ class Context:
         self._rules = ignore_rules(ignore.read_text(encoding="utf-8")) if ignore.is_file() else []
 
     def find(self, pattern: str, work: Path) -> list[Path]:
-        """The files and folders that a source pattern of COPY means; folders without what is ignored.
+        """Returns the files and folders that match a source pattern of COPY; folders without ignored files.
 
         Raises:
             ValueError: Nothing matches, it is ignored, or it leads outside.
@@ -57,7 +57,7 @@ class Context:
         return real
 
     def _copy_visible(self, path: Path, work: Path) -> Path:
-        """The path itself, or a copy of the folder without what is ignored."""
+        """Returns the path itself, or a copy of the folder without ignored files."""
         if not path.is_dir() or not self._rules:
             return path
         copy = Path(tempfile.mkdtemp(dir=work)) / (path.name or "context")
@@ -92,7 +92,8 @@ def _match_names(folder: Path, part: str) -> list[Path]:
 
 
 def ignore_rules(text: str) -> list[Rule]:
-    """Reads a `.dockerignore`: one pattern a line, `!` brings back, `**` is any number of folders; the last wins."""
+    """Parses a `.dockerignore`: one pattern a line, `!` includes again, `**` is any number of folders; the last
+    wins."""
     rules: list[Rule] = []
     for line in text.splitlines():
         pattern = line.strip()
@@ -118,7 +119,7 @@ def _translate_parts(parts: list[str]) -> str:
 
 
 def is_ignored(name: str, rules: list[Rule]) -> bool:
-    """Whether a path relative to the context is left out."""
+    """Returns True if a path relative to the context is ignored."""
     ignored = False
     for is_hidden, expression in rules:
         if expression.match(name):

@@ -1,7 +1,7 @@
-"""What one path of a tree is, read without ever following a link: kind, mode, size, content address.
+"""Reads the kind, mode, size and content address of one path of a tree, without ever following a link.
 
-Used by `state` over trees that an agent shaped, so: names may be any bytes, folders may be deeper than a path can
-say, files may change or vanish while they are read, and pipes and devices are never opened.
+Used by `state` over agent-controlled trees, so: names may be any bytes, folders may be deeper than a path can
+express, files may change or vanish during reading, and pipes and devices are never opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from assay.errors import StateLimitError
 from assay.records import DIGEST_PREFIX, digest_bytes
 
 Opener = Callable[[str], int]
-"""Opens a path below one tree for reading, where the caller's own rights do not suffice."""
+"""Opens a path below one tree for reading if the caller's own permissions do not suffice."""
 RACY_NS = 50_000_000
 MOST_HOLES = 1 << 30
 MOST_CACHED = 500_000
@@ -27,7 +27,7 @@ _ESCAPE = "\ufffd"
 
 
 class PathEntry(NamedTuple):
-    """What counts of a path. Times and owners do not."""
+    """Attributes of a path that are part of the state; times and owners are not."""
 
     type: Literal["file", "directory", "symlink", "other"]
     mode: int | None = None
@@ -36,7 +36,7 @@ class PathEntry(NamedTuple):
 
 
 def encode_name(name: str) -> str:
-    """A file name as text that UTF-8 can hold: each byte that it cannot, as U+FFFD and two hexadecimal digits."""
+    """Encodes a file name as valid UTF-8 text: each invalid byte becomes U+FFFD and two hexadecimal digits."""
     if name.isascii():
         return name
     escaped = name.replace(_ESCAPE, "".join(f"{_ESCAPE}{byte:02x}" for byte in _ESCAPE.encode()))
@@ -44,7 +44,7 @@ def encode_name(name: str) -> str:
 
 
 def decode_name(text: str) -> str:
-    """The inverse of `encode_name`, as the file system functions take it."""
+    """Decodes a name from `encode_name` for the file system functions."""
     if _ESCAPE not in text:
         return text
     encoded = re.sub(
@@ -54,12 +54,12 @@ def decode_name(text: str) -> str:
 
 
 def is_whiteout(status: os.stat_result) -> bool:
-    """Whether an entry of an overlay layer says that the name is gone."""
+    """Returns True if an entry of an overlay layer marks the name as removed."""
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
 def is_opaque(folder: int) -> bool:
-    """Whether a folder of an overlay layer hides what is below it in lower layers."""
+    """Returns True if a folder of an overlay layer hides its content in lower layers."""
     try:
         return os.getxattr(folder, "user.overlay.opaque") == b"y"
     except OSError:
@@ -82,16 +82,16 @@ def open_below(top: int, path: str, flags: int, fallback: Opener | None = None) 
 class HashCache:
     """Content addresses by inode, size and times.
 
-    A file whose times are younger than the clock is fine is hashed again each time: it may change within one tick
-    (the rule that version control systems use). A process that has a file mapped can change it without a trace in its
-    times, so what was hashed while something ran is hashed once more when nothing does (`settled`).
+    A file whose times are more recent than the clock's resolution is hashed each time: it may change within one tick
+    (the rule that version control systems use). A process can change a mapped file without changing its
+    times, so files hashed while processes ran are hashed again when none runs (`settled`).
     """
 
     def __init__(self) -> None:
         self._digests: dict[tuple[int, int], tuple[int, int, int, str, bool]] = {}
 
     def digest(self, fd: int, *, settled: bool) -> str:
-        """The content address of an open regular file."""
+        """Returns the content address of an open regular file."""
         status = os.fstat(fd)
         key = (status.st_dev, status.st_ino)
         stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -117,14 +117,14 @@ def _hash(fd: int) -> str:
 
 
 class TreeReader:
-    """How the contents of one tree are read.
+    """Options and limits for reading the contents of one tree.
 
     Args:
         cache: Of content addresses.
-        settled: Whether nothing can change the files now.
+        settled: True if nothing can change the files now.
 
-    A tree may have 1 GiB of holes (bytes that a file claims and nobody wrote); a file whose holes go beyond that, in
-    name order, counts as `other`: its digest is over what was written, so that claiming petabytes costs nothing.
+    A tree may have 1 GiB of holes (bytes that a file claims but that were never written); a file beyond that limit, in
+    name order, counts as `other`: its digest covers the written bytes, so that claiming petabytes costs nothing.
     """
 
     def __init__(self, cache: HashCache, *, settled: bool = True) -> None:
@@ -134,7 +134,7 @@ class TreeReader:
         self._hole_bytes = 0
 
     def allow_holes(self, size: int) -> bool:
-        """Whether a file with that many bytes of holes may still be read whole; if so, they are counted."""
+        """Returns True and counts the holes if a file with that many bytes of holes may be read completely."""
         if size and self._hole_bytes + size > MOST_HOLES:
             return False
         self._hole_bytes += size
@@ -142,12 +142,12 @@ class TreeReader:
 
 
 def _hole_bytes(status: os.stat_result) -> int:
-    """Bytes of a file that were never written."""
+    """Returns the number of bytes of a file that were never written."""
     return max(0, status.st_size - status.st_blocks * 512)
 
 
 def _hash_written(fd: int) -> str:
-    """A digest of what was written of a file and where, for one that is mostly holes."""
+    """Returns a digest of the written bytes of a sparse file and their offsets."""
     from blake3 import blake3  # late: importing this module costs nothing
 
     hasher, position, end = blake3(), 0, os.fstat(fd).st_size
@@ -169,7 +169,7 @@ def _hash_written(fd: int) -> str:
 def describe_entry(
     folder: int, name: str, status: os.stat_result, reader: TreeReader, fallback: Opener | None = None
 ) -> PathEntry | None:
-    """What `name` in an open folder is; None when it went away meanwhile."""
+    """Returns the entry of `name` in an open folder; None if it vanished meanwhile."""
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISDIR(status.st_mode):
         return PathEntry("directory", mode)
@@ -195,11 +195,11 @@ MOST_CHANGES = 300_000
 MOST_PATH_BYTES = 64 << 20
 """Bytes of their names together."""
 MOST_SCAN_CPU_S = 30.0
-"""CPU seconds of the thread that lists and hashes; waiting for a busy machine does not count."""
+"""CPU seconds of the thread that lists and hashes; waiting does not count."""
 
 
 class ScanBudget:
-    """The budget of one scan of one tree. Made in the thread that scans."""
+    """Budget of one scan of one tree. Created in the scanning thread."""
 
     def __init__(self) -> None:
         self._entries = 0

@@ -1,6 +1,6 @@
-"""From what a sandbox's first process said of itself before it served, and what its host knows, to `SandboxFacts`.
+"""Builds `SandboxFacts` from the first message of a sandbox's first process and the facts that its host knows.
 
-Only the first message is read here: it was sent before any command ran. What does not have the expected shape is left
+Only the first message is used: it was sent before any command ran. Values without the expected shape are left
 out, which makes the grade `unknown`.
 """
 
@@ -20,12 +20,12 @@ _LAYERS = re.compile(r"(?:^|,)(lowerdir|upperdir)\+?=([^,]*)")
 
 
 class FactsFromHost(NamedTuple):
-    """Facts of a sandbox that its host knows because it asked for them."""
+    """Facts of a sandbox that its host requested."""
 
     tier: IsolationName
     image: str
     layers: tuple[str, ...]
-    """Highest first, where the root is no overlay; empty: as the kernel lists the overlay's."""
+    """Layers, highest first, if the root is not an overlay; empty: the layers that the kernel lists for the overlay."""
     state_layers: tuple[str, ...]
     writable: str
     handed_over: Counter[str]
@@ -52,7 +52,7 @@ def descriptor_kind(fd: int) -> str:
 
 
 def sandbox_facts(observed: Any, host: FactsFromHost) -> SandboxFacts:
-    """Joins both halves; an overlay whose layers are not those that were asked for is not observed."""
+    """Combines both sources; an overlay whose layers differ from the requested ones counts as not observed."""
     try:
         observed_facts = msgspec.convert(observed, _Observed)
     except msgspec.ValidationError:

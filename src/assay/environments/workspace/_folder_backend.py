@@ -1,7 +1,7 @@
-"""What the backends `process`, `bubblewrap` and the container engines share: workspaces over plain folders.
+"""Base of the backends `process`, `bubblewrap` and the container engines: workspaces over plain folders.
 
-A backend says what a template holds, how its exec server is started on a folder, and what it can claim; everything
-else (files, state, snapshots, forks, closing) is here. The isolation is wholly the backend's.
+A subclass defines the content of a template, how the exec server is started on a folder, and the isolation; everything
+else (files, state, snapshots, forks, closing) is here. Isolation is provided only by the subclass.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from assay.records import Isolation, LoadFacts, SandboxFacts
 
 PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SANDBOX_UID = 101_000
-"""As root: the ordinary user id that owns the folders and runs everything in them."""
+"""Unprivileged user id that owns the folders and runs all processes in them when the host process is root."""
 
 
 class FolderBackend:
-    """The shared half of a backend; subclasses give `start`, `isolation`, and what differs in `excluded_paths` and `map_path`."""
+    """Base class of a backend; subclasses define `start` and `isolation` and override `excluded_paths` and
+    `map_path`."""
 
     name = "folder"
     needs_system = True
-    """Whether a template holds the skeleton of a root file system."""
+    """True if a template contains the skeleton of a root file system."""
 
     def __init__(self, *, scratch: Path | None = None) -> None:
         self._scratch_parent = scratch
@@ -51,30 +52,30 @@ class FolderBackend:
         self._open: set[FolderWorkspace] = set()
         self.owner = SANDBOX_UID if os.geteuid() == 0 and self.needs_system else None
 
-    # What a backend says
+    # Overridden by subclasses
 
     async def check(self) -> None:
-        """Raises `EnvironmentFailure` where what it needs is missing; asked before anything is made."""
+        """Raises `EnvironmentFailure` if a requirement of the backend is missing; called before anything is created."""
 
     async def start(self, folder: Path, spec: WorkspaceSpec, template: _folders.Template) -> Guest:
-        """Starts the exec server on a workspace's folder; `template` is what the folder is a copy of."""
+        """Starts the exec server on a workspace's folder, which is a copy of `template`."""
         raise NotImplementedError
 
     def isolation(self, spec: WorkspaceSpec) -> Isolation:
-        """What is claimed for a workspace."""
+        """Returns the isolation record of a workspace."""
         raise NotImplementedError
 
     def excluded_paths(self, spec: WorkspaceSpec) -> frozenset[str]:
-        """Paths that are no part of a workspace's state."""
+        """Returns paths that are not part of a workspace's state."""
         return frozenset({*(mount.target.rstrip("/") for mount in spec.mounts), *spec.tmpfs, *spec.masks})
 
     def map_path(self, folder: Path, spec: WorkspaceSpec, path: str, *, write: bool = False) -> str:
-        """A path of the workspace as the exec server must be told it."""
+        """Returns a path of the workspace as the exec server sees it."""
         del folder, spec, write
         return path
 
     def environment(self, folder: Path, spec: WorkspaceSpec) -> dict[str, str]:
-        """Every command's variables."""
+        """Returns the environment variables of every command."""
         del folder
         agent = spec.user == "agent"
         home, name = ("/home/agent", "agent") if agent else ("/root", "root")
@@ -82,21 +83,21 @@ class FolderBackend:
         return {**basic, **spec.image.env, **spec.env}
 
     def map_command(self, folder: Path, spec: WorkspaceSpec, command: str | Sequence[str]) -> str | Sequence[str]:
-        """A command as the exec server must be told it."""
+        """Returns a command as the exec server sees it."""
         del folder, spec
         return command
 
     # Backend
 
     def new_path(self, kind: str) -> Path:
-        """A new path in this backend's private folder."""
+        """Returns a new path in this backend's private folder."""
         if self._scratch is None:
             self._scratch = _folders.private_folder(self.name, self._scratch_parent)
         return self._scratch / f"{kind}{next(self._numbers)}"
 
     async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> FolderWorkspace:
         if state is not None and state.layers and state.layers[0] not in self._snapshots:
-            raise EnvironmentFailure("that snapshot was released, or is another backend's")
+            raise EnvironmentFailure("that snapshot was released, or belongs to another backend")
         await self.check()
         image = state.image if state is not None else spec.image
         try:
@@ -106,7 +107,7 @@ class FolderBackend:
             await asyncio.to_thread(_folders.copy_folder, source, folder)
             made_folders = await asyncio.to_thread(self._prepare, folder, spec)
         except (OSError, ValueError) as exc:
-            raise EnvironmentFailure(f"the workspace's folder could not be made: {exc}") from exc
+            raise EnvironmentFailure(f"the workspace's folder could not be created: {exc}") from exc
         tree = _folders.FolderTree(folder, template, self.excluded_paths(spec), made_folders)
         workspace = FolderWorkspace(self, spec, tree, state or Snapshot("", image))
         self._open.add(workspace)
@@ -119,7 +120,7 @@ class FolderBackend:
         return workspace
 
     async def template(self, image: Image) -> _folders.Template:
-        """The merged folder of an image, made at the first need."""
+        """Returns the merged folder of an image, created at first use."""
         key = (image.digest, image.layers)
         async with self._template_lock:
             if key not in self._templates:
@@ -140,15 +141,15 @@ class FolderBackend:
         if self.owner is not None:
             _folders.change_owner(folder, self.owner)
         if self.needs_system and not image.root:
-            # Read-only in every sandbox, so kept once and not copied with each.
+            # Read-only in every sandbox, so stored once and not copied.
             (folder / "etc").rename(_folders.etc_folder(folder))
             (folder / "etc").mkdir()
 
     def check_template(self, folder: Path, image: Image) -> None:
-        """Raises `ValueError` for an image that this backend cannot show."""
+        """Raises `ValueError` for an image that this backend does not support."""
 
     def _prepare(self, folder: Path, spec: WorkspaceSpec) -> frozenset[str]:
-        """Makes working folder and mount points; returns which folders were made for it."""
+        """Creates working folder and mount points; returns the created folders."""
         made_folders: list[str] = []
         targets = [(spec.workdir, True), *((path, True) for path in spec.tmpfs)]
         targets += [(mount.target, Path(mount.source).is_dir()) for mount in spec.mounts]
@@ -157,7 +158,7 @@ class FolderBackend:
         return frozenset(made_folders)
 
     def find_masks(self, folder: Path, spec: WorkspaceSpec) -> list[tuple[str, bool]]:
-        """The masks that cover something, and whether it is a folder; links are followed inside alone."""
+        """Returns the masks that cover an existing path, with True for a folder; links are resolved only inside."""
         masks = []
         for path in spec.masks:
             system = not spec.image.root and path.split("/")[1] in SYSTEM and not path.startswith("/etc/")
@@ -202,21 +203,21 @@ class FolderBackend:
         return self.add_snapshot(folder, base, changes)
 
     def add_snapshot(self, folder: Path, image: Image, changes: tuple[Change, ...]) -> Snapshot:
-        """Takes over a finished folder as a snapshot."""
+        """Takes ownership of a finished folder as a snapshot."""
         self._snapshots[str(folder)] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         return Snapshot(state_digest(image.digest, changes), image, (str(folder),), self.name, changes)
 
     def remove_workspace(self, workspace: FolderWorkspace) -> None:
-        """A workspace has closed."""
+        """Removes a closed workspace from the list of open ones."""
         self._open.discard(workspace)
 
 
 def _make_mount_point(root: Path, target: str, *, is_folder: bool, owner: int | None) -> list[str]:
-    """A place for a mount, below real folders alone: a link or file in the way of one is replaced."""
+    """Creates a mount point below real folders only: a link or file in place of a folder is replaced."""
     made_folders, path = [], root
     parts = [part for part in target.split("/") if part]
     if not target.startswith("/") or ".." in parts:
-        raise ValueError(f"{target!r} is no absolute path without '..'")
+        raise ValueError(f"{target!r} is not an absolute path without '..'")
     for index, part in enumerate(parts):
         path = path / part
         needs_folder = is_folder or index < len(parts) - 1
@@ -231,7 +232,7 @@ def _make_mount_point(root: Path, target: str, *, is_folder: bool, owner: int | 
 
 
 class FolderWorkspace:
-    """See `interface.Workspace`. Made by `FolderBackend.open`."""
+    """Workspace over a plain folder, opened by `FolderBackend.open`."""
 
     def __init__(
         self, backend: FolderBackend, spec: WorkspaceSpec, tree: _folders.FolderTree, opened_on: Snapshot
@@ -254,7 +255,7 @@ class FolderWorkspace:
         self._guest.session.configure(defaults, self._watchdog.killed_by)
 
     def require_session(self) -> InitSession:
-        """The conversation; raises `EnvironmentFailure` once closed."""
+        """Returns the session with the exec server; raises `EnvironmentFailure` once closed."""
         if self._closed or self._guest is None:
             raise EnvironmentFailure("the workspace is closed")
         return self._guest.session
@@ -306,7 +307,7 @@ class FolderWorkspace:
         )
 
     async def facts(self) -> SandboxFacts:
-        """See `capabilities.DescribesSeparation.facts`. The world is a copy, so no layer is another sandbox's."""
+        """Implements `DescribesSeparation.facts`. The folder is a copy, so no layer is shared with another sandbox."""
         session, folder = self.require_session(), str(self._tree.folder)
         state = (folder,) if self._opened_on.layers else ()
         host_facts = FactsFromHost(

@@ -1,4 +1,4 @@
-"""How limits are held where the world is a folder in namespaces: by rlimits and tmpfs sizes, the sums by a watchdog."""
+"""Limits of sandboxes over plain folders: rlimits and tmpfs sizes, and a watchdog for sums."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MIB = 1024 * 1024
 
 
 def folder_rlimits(limits: ResourceLimits) -> dict[str, int]:
-    """Limits of every process; NPROC counts within the sandbox's own user namespace."""
+    """Returns the limits of every process; NPROC counts within the sandbox's own user namespace."""
     limits_by_name = {
         "NPROC": limits.processes + 1 if limits.processes is not None else None,
         "NOFILE": limits.open_files,
@@ -23,7 +23,7 @@ def folder_rlimits(limits: ResourceLimits) -> dict[str, int]:
 
 
 def folder_limits(limits: ResourceLimits) -> tuple[LimitHold, ...]:
-    """What the record says of each."""
+    """Returns the limits for the isolation record."""
     watchdog = f"watchdog {WATCH_S * 1000:.0f} ms"
     rows = [
         LimitHold("memory", "soft", limits.memory_mib, "MiB", f"{watchdog}; RLIMIT_DATA for each process"),

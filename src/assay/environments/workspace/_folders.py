@@ -1,7 +1,7 @@
-"""Worlds as plain folders: the state of backends that cannot or may not mount an overlay.
+"""File systems as plain folders: the state of backends that cannot mount an overlay.
 
 An image is merged into a folder once (`Template`); each workspace gets a copy; a snapshot is another copy. So opening
-costs in proportion to the image, and the first digest reads it once. Blocking: run in a thread.
+costs in proportion to the image's size, and the first digest reads it once. Blocking: run in a thread.
 
 Invariant: no path is followed through a link when folders are merged, scanned or copied.
 """
@@ -26,7 +26,7 @@ _PRIVATE = re.compile(r"-(\d+)-(\d*)-[^-]*$")
 
 
 def private_folder(name: str, parent: Path | None) -> Path:
-    """A new folder of this process; those that killed processes left behind are removed."""
+    """Creates a folder for this process and removes folders of processes that were killed."""
     folder = parent or Path(tempfile.gettempdir())
     for path in folder.glob(f"assay-{name}-*"):
         match = _PRIVATE.search(path.name)
@@ -38,7 +38,7 @@ def private_folder(name: str, parent: Path | None) -> Path:
 
 
 def start_time(pid: int) -> str:
-    """When a process started, in ticks; empty where there is none of that number."""
+    """Returns the start time of a process in ticks; empty if it does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -46,7 +46,7 @@ def start_time(pid: int) -> str:
 
 
 class Template:
-    """An image as one merged folder that nobody changes."""
+    """An image as one merged, immutable folder."""
 
     def __init__(self, folder: Path, cache: HashCache) -> None:
         self.folder = folder
@@ -55,12 +55,12 @@ class Template:
         self.entries: dict[str, PathEntry] = scan_folder(self._top, cache)
 
     def close(self) -> None:
-        """Closes what it holds open; the folder stays."""
+        """Closes its descriptor; the folder stays."""
         os.close(self._top)
 
 
 def etc_folder(template: Path) -> Path:
-    """Where the read-only /etc of a template is kept."""
+    """Returns the path of the read-only /etc of a template."""
     return template.with_name(template.name + "-etc")
 
 
@@ -69,9 +69,9 @@ class FolderTree:
 
     Args:
         folder: The workspace's root.
-        template: What its image is.
-        hidden: Paths that are no part of the state: what mounts, masks and fresh folders cover.
-        made: Folders that the platform made in it.
+        template: The merged image.
+        hidden: Paths that are not part of the state, because mounts, masks or fresh folders cover them.
+        created: Folders that the platform created in it.
     """
 
     def __init__(self, folder: Path, template: Template, hidden: frozenset[str], created: frozenset[str]) -> None:
@@ -81,7 +81,7 @@ class FolderTree:
         self._cache = HashCache()
 
     def changes(self) -> tuple[Change, ...]:
-        """Everything that differs from the image, sorted by path."""
+        """Returns all differences from the image, sorted by path."""
         top = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             now = scan_folder(top, self._cache, hidden=self._hidden)
@@ -105,7 +105,8 @@ class FolderTree:
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """An exact copy (modes, links, owners), sharing blocks where the file system can. `target` is absent."""
+    """Copies a folder exactly (modes, links, owners), sharing blocks if the file system supports it. `target` must not
+    exist."""
     command = ["cp", "-a", "--reflink=auto", "--", str(source), str(target)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -113,7 +114,7 @@ def copy_folder(source: Path, target: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a tree, also where an agent left folders without rights. Never raises for what cannot be removed."""
+    """Removes a tree, including folders without permissions. Ignores files that cannot be removed."""
 
     def force(function: Callable[[str], object], path: str, _: object) -> None:
         with contextlib.suppress(OSError):
@@ -128,7 +129,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def merge_layer(root: Path, layer: Path) -> None:
-    """Puts a layer over a folder: files replace, folders merge, marks remove."""
+    """Applies a layer to a folder: files replace, folders merge, whiteouts remove."""
     for parent, folders, files in os.walk(layer):
         inside = root / Path(parent).relative_to(layer)
         if inside != root:
@@ -163,7 +164,8 @@ def _remove_path(target: Path) -> None:
 
 
 def apply_changes(root: Path, changes: Iterable[Change], read_blob: Callable[[str], bytes]) -> None:
-    """Turns a copy of an image into the state that a manifest describes. Raises `ValueError` for a wrong one."""
+    """Turns a copy of an image into the state that a manifest describes. Raises `ValueError` for an invalid
+    manifest."""
     from assay.records import digest_bytes
 
     modes: list[tuple[Path, int]] = []
@@ -192,7 +194,7 @@ def apply_changes(root: Path, changes: Iterable[Change], read_blob: Callable[[st
 
 
 def _resolve_change(root: Path, change: Change) -> Path:
-    """The host path of a change; refuses what leaves the folder, also through a link."""
+    """Returns the host path of a change; refuses paths that leave the folder, also through a link."""
     parts = decode_name(change.path).split("/")
     if parts[0] != "" or {"", ".", ".."} & set(parts[1:]):
         raise ValueError(f"a manifest path that is not below the root: {change.path!r}")

@@ -1,7 +1,7 @@
-"""Starts the exec server (`launcher.init`) where the launcher itself is not used: in a folder, in bubblewrap, in a
-container. The server is the same, so is the conversation; what differs is what was made around it before.
+"""Starts the exec server (`launcher.init`) without the launcher: in a folder, in bubblewrap, or in a container.
+Server and protocol are the same; only the environment around it differs.
 
-Not a sandbox: `filtered` adds no_new_privs and the system call filter to whatever the caller made.
+Not a sandbox: `filtered` adds only no_new_privs and the system call filter.
 """
 
 from __future__ import annotations
@@ -46,31 +46,32 @@ init.Server(control, oom).serve()
 
 
 class Guest(NamedTuple):
-    """A running exec server and how to end all of it."""
+    """A running exec server and the function that stops it."""
 
     session: InitSession
     stop: Callable[[], Awaitable[None]]
     facts: object = None
-    """Facts that the server told of its sandbox before it served."""
+    """Facts about the sandbox that the server sent before it served."""
 
 
 def server_arguments(folder: str, rlimits: dict[str, int], *, filtered: bool, **connection: int | str) -> list[str]:
-    """What a Python (standard library only, 3.11+) is given to be the server; `folder` holds `launcher`."""
+    """Returns the arguments that make a Python (3.11+, standard library only) the server; `folder` contains
+    `launcher`."""
     options = {"rlimits": rlimits, "filtered": filtered, **connection}
     return ["-I", "-S", "-c", _BOOT, folder, json.dumps(options)]
 
 
 def layer_python(path: str) -> list[str]:
-    """Starts the Python of a tool layer seen at `path`, without a shell or a library of what is around it."""
+    """Returns the command of a tool layer's Python at `path`, independent of the surrounding shell and libraries."""
     loader = [f"{path}/lib/ld.so", "--library-path", f"{path}/lib", "--argv0", f"{path}/host/python3"]
     return [*loader, f"{path}/bin/python3"]
 
 
 async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, str]) -> Guest:
-    """Runs a command that becomes the server on the descriptor that it is given.
+    """Runs a command that becomes the server on the given descriptor.
 
     Raises:
-        EnvironmentFailure: It did not come up; the message has what it said.
+        EnvironmentFailure: The server did not start; the message contains its output.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
@@ -94,7 +95,7 @@ async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, st
         session.close()
         output = await _wait_for_exit(process)
         raise EnvironmentFailure(f"the sandbox could not be started: {output or exc}") from exc
-    except BaseException:  # cancelled: what was started must not outlive us
+    except BaseException:  # cancelled: the process must not outlive us
         session.close()
         await asyncio.shield(_wait_for_exit(process))
         raise
@@ -107,7 +108,7 @@ async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, st
 
 
 async def _wait_for_exit(process: asyncio.subprocess.Process) -> str:
-    """Waits for the end, killing what does not end by itself; returns what it said."""
+    """Waits for the process to exit, killing it after a timeout; returns its output."""
     try:
         _, output = await asyncio.wait_for(process.communicate(), 15.0)
     except TimeoutError:

@@ -1,14 +1,14 @@
-"""Copies a Python interpreter into a folder that needs nothing else of its host: binary, standard library, C libraries.
+"""Copies a Python interpreter into a self-contained folder: binary, standard library, C libraries.
 
-The copy is started at one fixed path (`/opt/assay` in a sandbox). It has its own dynamic loader and C library, found by
-a path relative to the binary, so that neither a shared `libpython` in somebody's home, nor a root file system with
-another C library, nor a library, `ld.so.preload` or `ld.so.cache` that was planted in the sandbox reaches it.
+The copy is started at one fixed path (`/opt/assay` in a sandbox). It has its own dynamic loader and C library, with
+a path relative to the binary, so that neither a shared `libpython` in a home folder, nor a root file system with
+another C library, nor a library, `ld.so.preload` or `ld.so.cache` planted in the sandbox affects it.
 `host/python3` in the layer starts the same interpreter in place, where nothing is mounted.
 
 Not for macOS, nor for interpreters linked against anything but the GNU C library: both are refused.
 
-Covered: what the binary and the standard library's own extension modules load. Not covered: extension modules of
-wheels that name their own run path and want a system library that the copy lacks; they take the system's.
+Covered: libraries of the binary and of the standard library's extension modules. Not covered: extension modules of
+wheels with their own run path that need a system library missing from the copy; they use the system's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LEFT_OUT_FILES = ("sitecustomize.py", "usercustomize.py", "EXTERNALLY-MANAGED",
 _LEFT_OUT_MODULES = ("_tkinter", "_test", "_ctypes_test", "_xxtestfuzz", "xxlimited", "_xxsubinterpreters_test")
 # Same length, so that the loader's strings can be replaced in place: what it would read from the sandbox's /etc.
 _LOADER_PATHS = {b"/etc/ld.so.preload": b"/opt/assay/ld.none", b"/etc/ld.so.cache": b"/opt/assay/cache"}
-# Opened at run time without being named by any file: unwinding of threads, and the runtime of most wheels in C++.
+# Loaded at run time without being named by any file: thread unwinding, and the runtime of most C++ wheels.
 _EXTRA_LIBRARIES = ("libgcc_s.so.1", "libstdc++.so.6")
 _PROBE = """
 import json, os, sys, sysconfig
@@ -44,7 +44,7 @@ print(json.dumps({"binary": os.path.realpath(getattr(sys, "_base_executable", No
 
 
 class Interpreter(msgspec.Struct, frozen=True):
-    """Where an interpreter keeps itself on the host. `version` is `major.minor.micro`."""
+    """Paths of an interpreter on the host. `version` is `major.minor.micro`."""
 
     binary: str
     prefix: str
@@ -56,12 +56,12 @@ class Interpreter(msgspec.Struct, frozen=True):
 
     @property
     def minor(self) -> str:
-        """For example `3.11`."""
+        """Returns the minor version, for example `3.11`."""
         return self.version.rpartition(".")[0]
 
 
 def probe(python: str | None = None) -> Interpreter:
-    """Asks an interpreter (default: the running one's base) where its parts are. Raises `UserError`."""
+    """Asks an interpreter (default: the running one's base) for the paths of its parts. Raises `UserError`."""
     command = [python or getattr(sys, "_base_executable", None) or sys.executable, "-I", "-S", "-c", _PROBE]
     try:
         out = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
@@ -116,7 +116,7 @@ def _loader(source: Interpreter, patchelf: Path) -> Path:
     loader = Path(result.stdout.strip() or "/nonexistent")
     if result.returncode or "ld-linux" not in loader.name or not loader.exists():
         raise UserError(
-            f"the tool layer cannot be made of {source.binary}: it is no program of Linux with the GNU C library. "
+            f"the tool layer cannot be built from {source.binary}: it is not a Linux program with the GNU C library. "
             "Run with a Python of the distribution, of pyenv or of uv."
         )
     return loader
@@ -166,7 +166,7 @@ def _write_host_starter(target: Path, minor: str) -> None:
 
 
 def _replace_host_paths(source: Interpreter, library: Path) -> None:
-    """Build-time paths in the interpreter's configuration name the host's folders; the copy lives elsewhere."""
+    """Replaces the host's folders in the interpreter's build configuration by the copy's path."""
     if source.prefix in ("/usr", "/usr/local"):
         return
     for path in library.glob("_sysconfigdata*.py"):
@@ -201,7 +201,7 @@ def _is_elf(path: Path) -> bool:
 
 
 def _needed_libraries(path: Path, loader: Path, search: str, target: Path) -> dict[str, Path]:
-    """What the host's loader would load for `path`, but for files that are in the layer already."""
+    """Returns the libraries that the host's loader would load for `path`, except those in the layer."""
     out = subprocess.run(
         [loader, "--list", path], capture_output=True, text=True, env={"LD_LIBRARY_PATH": search}, timeout=60
     ).stdout
@@ -219,7 +219,7 @@ def _library_folders(paths: Iterable[Path]) -> list[Path]:
 
 
 def describe_interpreter(source: Interpreter) -> dict[str, str]:
-    """What of an interpreter decides the copy: its version, and its files' sizes and times."""
+    """Returns the properties of an interpreter that determine the copy: its version, and its files' sizes and times."""
     binary, library = Path(source.binary).stat(), (Path(source.stdlib) / "os.py").stat()
     return {
         "build": source.build,

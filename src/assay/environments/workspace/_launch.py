@@ -1,4 +1,4 @@
-"""The launcher process, from the host: started once a backend, asked over its socket, gone with it."""
+"""Client of the launcher process: started once for each backend, controlled over its socket, ended with it."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ START_S = 30.0
 _HOST_ERRORS = frozenset({
     errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EIO, errno.EROFS,
 })  # fmt: skip
-"""What the launcher meets when the machine itself has no room left."""
+"""Errors of the launcher that mean that the machine's resources are exhausted."""
 _SCRATCH = re.compile(r"^assay-sandboxes-(\d+)-(\d+)-")
 
 
 class LauncherFacts(NamedTuple):
-    """What the launcher found that it can do."""
+    """Capabilities of the launcher on this machine."""
 
     separate_users: bool
     tmpfs_layers: bool
     cgroup: int
-    """The version whose limits it can set; 0 for none."""
+    """Cgroup version whose limits it can set; 0 for none."""
     controllers: tuple[str, ...]
     owner: int
-    """The host's id that owns an agent's files."""
+    """Host user id that owns an agent's files."""
     counted: dict[str, int]
-    """Counted limits (`/proc/sys/user`) that sandboxes share with the user; empty where they share none."""
+    """Counted limits (`/proc/sys/user`) that sandboxes share with the user; empty if they share none."""
 
 
 def _start_time(pid: int) -> str:
@@ -49,7 +49,7 @@ def _start_time(pid: int) -> str:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Removes folders that killed hosts left behind."""
+    """Removes folders of host processes that were killed."""
     for path in folder.glob("assay-sandboxes-*"):
         match = _SCRATCH.match(path.name)
         if match and _start_time(int(match[1])) != match[2]:
@@ -57,7 +57,7 @@ def _remove_stale(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Removes a tree, also folders that an overlay or an agent left without rights."""
+    """Removes a tree, including folders without permissions."""
     for folder, folders, _ in os.walk(path):
         for name in folders:
             inner = Path(folder, name)
@@ -68,7 +68,7 @@ def _remove(path: Path) -> None:
 
 
 async def has_exited(pidfd: int, timeout_s: float) -> bool:
-    """Waits until the process behind a pidfd has ended; False when it has not in time."""
+    """Waits for the process of a pidfd to end; returns False on timeout."""
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
 
@@ -88,7 +88,7 @@ async def has_exited(pidfd: int, timeout_s: float) -> bool:
 class Launcher:
     """A running launcher.
 
-    Use `Launcher.start`. `skeleton` is an open folder: the lowest layer of every host-tools image.
+    Created by `Launcher.start`. `skeleton` is an open folder: the lowest layer of every host-tools image.
     """
 
     def __init__(self, pid: int, channel: Channel, scratch: Path, greeting: Answer) -> None:
@@ -104,7 +104,7 @@ class Launcher:
 
     @classmethod
     async def start(cls, run_as: int | None, scratch_parent: Path | None = None, generation: int = 0) -> Launcher:
-        """Starts one; `generation` counts those before it. Raises `EnvironmentFailure` saying what was refused."""
+        """Starts a launcher; `generation` counts earlier ones. Raises `EnvironmentFailure` with what was refused."""
         parent = scratch_parent or Path(tempfile.gettempdir())
         _remove_stale(parent)
         prefix = f"assay-sandboxes-{os.getpid()}-{_start_time(os.getpid())}-"
@@ -128,15 +128,15 @@ class Launcher:
 
     @property
     def has_exited(self) -> bool:
-        """Whether it has died, and can make nothing any more."""
+        """Returns True if the launcher has died."""
         return self._channel.ended
 
     async def ask(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> Answer:
         """Sends a request.
 
         Raises:
-            EnvironmentFailure: The launcher could not do it.
-            HostFailure: The launcher is gone, or the machine has no room.
+            EnvironmentFailure: The launcher could not execute the request.
+            HostFailure: The launcher is gone, or the machine's resources are exhausted.
         """
         try:
             return await self._channel.ask(message, fds, timeout_s=120.0)
@@ -148,7 +148,7 @@ class Launcher:
             raise failure(text) from exc
 
     async def close(self) -> None:
-        """Ends the launcher and every sandbox of it, and removes its scratch folder. Idempotent."""
+        """Ends the launcher and all its sandboxes, and removes its scratch folder. Idempotent."""
         if self._channel.ended and self._pid < 0:
             return
         self._channel.close()
@@ -167,12 +167,12 @@ class Launcher:
 
 def _require_greeting(answer: Answer) -> Answer:
     if "hello" not in answer.body:
-        raise EnvironmentFailure(f"this machine does not let us make sandboxes: {answer.body.get('error')}")
+        raise EnvironmentFailure(f"this machine does not permit sandboxes: {answer.body.get('error')}")
     return answer
 
 
 def _spawn(fd: int, scratch: Path, run_as: int | None, generation: int) -> int:
-    """Starts the launcher with its socket as descriptor 3 and nothing else of ours."""
+    """Starts the launcher with its socket as descriptor 3 and no other inherited descriptor."""
     argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(_FOLDER), "3", str(scratch)]
     argv += [str(-1 if run_as is None else run_as), str(generation)]
     actions = [

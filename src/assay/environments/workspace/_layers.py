@@ -1,8 +1,8 @@
-"""Image layers as host folders, seen as the sandbox will see them: one on top of another, links followed inside only.
+"""Image layers as host folders, resolved as in the sandbox: stacked, with links resolved only inside.
 
-Used when an image is built, never on what an agent left: nobody else writes to these folders meanwhile. Sources are
-hostile all the same (a task's folder, an archive): no name and no link in them leads outside, sizes are bounded,
-devices and set-user-id bits do not come in.
+Used when an image is built, never on an agent's files: no other process writes to these folders. Sources are
+hostile nevertheless (a task's folder, an archive): no name and no link leads outside, sizes are limited,
+devices and set-user-id bits are removed.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _FOLDER_MODES = {"tmp": 0o1777, "var/tmp": 0o1777}
 
 
 class ResolvedPath(NamedTuple):
-    """Where a path leads: its name without links, relative to the root, and the host file that is there, if any."""
+    """A resolved path: its name without links, relative to the root, and the host file, if it exists."""
 
     path: str
     host: Path | None
 
 
 class Source(NamedTuple):
-    """Something to be installed at `path` (relative to where it goes, `""` for itself)."""
+    """A host file with its relative path at the destination (`""` for the top itself)."""
 
     path: str
     host: Path
 
 
 class LayerStack:
-    """A stack of layers, the lowest first, with the links of the base that no layer holds."""
+    """A stack of layers, lowest first, with the links of the base that is not among the layers."""
 
     def __init__(self, folders: tuple[Path, ...], links: dict[str, str] | None = None) -> None:
         self.folders = folders
         self._links = links or {}
 
     def find(self, path: str) -> Path | None:
-        """The topmost host file for a path whose parents are no links; None where it is absent or removed."""
+        """Returns the topmost host file for a path whose parents are not links; None if it is absent or removed."""
         parts = path.split("/") if path else []
         lowest, topmost = 0, None
         for count in range(len(parts) + 1):
@@ -57,7 +57,7 @@ class LayerStack:
         return topmost
 
     def _topmost(self, partial: str, lowest: int) -> tuple[Path | None, int]:
-        """The topmost host file for a path, and the lowest layer that still counts for what is below it."""
+        """Returns the topmost host file for a path, and the lowest layer that is visible below it."""
         topmost = None
         for index in range(len(self.folders) - 1, lowest - 1, -1):
             host = self.folders[index] / partial
@@ -72,7 +72,7 @@ class LayerStack:
         return topmost, lowest
 
     def resolve(self, path: str) -> ResolvedPath:
-        """Follows every link of an absolute path, also the last, as the sandbox would. Raises `ValueError`."""
+        """Resolves every link of an absolute path, including the last, as the sandbox would. Raises `ValueError`."""
         todo = [p for p in reversed(path.split("/")) if p not in ("", ".")]
         done: list[str] = []
         links = 0
@@ -101,14 +101,14 @@ class LayerStack:
         return str(host.readlink()) if host.is_symlink() else None
 
     def children(self, path: str) -> list[str]:
-        """The names in a folder, over all layers."""
+        """Returns the names in a folder, over all layers."""
         names = {
             entry.name for folder in self.folders if _is_folder(folder / path) for entry in (folder / path).iterdir()
         }
         return sorted(name for name in names if self.find(f"{path}/{name}" if path else name) is not None)
 
     def mode(self, path: str) -> int:
-        """The permission bits that a folder has, or gets when it is made."""
+        """Returns the permission bits of a folder, or those with which it is created."""
         host = self.find(path) if self.folders else None
         return stat.S_IMODE(host.lstat().st_mode) if host is not None else _FOLDER_MODES.get(path, 0o755)
 
@@ -133,7 +133,8 @@ def _is_opaque(host: Path) -> bool:
 
 
 def walk(host: Path) -> Iterator[Source]:
-    """A file, or a folder and all that is in it, parents first, bounded. Raises `ValueError` for anything special."""
+    """Yields a file, or a folder and its content, parents first. Raises `ValueError` for special files or excessive
+    size."""
     count = size = 0
     pending = [Source("", host)]
     while pending:
@@ -151,9 +152,9 @@ def walk(host: Path) -> Iterator[Source]:
 
 
 def install(layer: Path, below: LayerStack, source: Path, path: str, mode: int | None = None) -> None:
-    """Puts one file, link or (empty) folder into a layer at a path whose parents are no links.
+    """Copies one file, link or (empty) folder into a layer at a path whose parents are not links.
 
-    Parents keep the mode that they have below. A folder that is there already keeps its mode, too.
+    Parents keep their mode in lower layers. An existing folder keeps its mode, too.
     """
     _make_parents(layer, below, path)
     target = layer / path
@@ -185,7 +186,7 @@ def _make_parents(layer: Path, below: LayerStack, path: str) -> None:
 
 
 def _permission_bits(mode: int) -> int:
-    """Permission bits without set-user-id and set-group-id; the sticky bit of shared folders stays."""
+    """Returns permission bits without set-user-id and set-group-id; the sticky bit of shared folders stays."""
     return stat.S_IMODE(mode) & 0o1777
 
 
@@ -195,7 +196,7 @@ def _remove(target: Path) -> None:
 
 
 class LayerWriter:
-    """Writes a layer from a list of changes: paths are relative to the root, and no parent of one is a link."""
+    """Writes a layer from a list of changes: paths are relative to the root, and no parent is a link."""
 
     def __init__(self, layer: Path, below: LayerStack) -> None:
         self._layer, self._below = layer, below
@@ -206,37 +207,37 @@ class LayerWriter:
         return self._layer / path
 
     def remove(self, path: str) -> None:
-        """Marks a path of the layers below as gone."""
+        """Marks a path of the lower layers as removed."""
         os.mknod(self._make_parents_of(path), stat.S_IFCHR, 0)
 
     def folder(self, path: str, mode: int) -> None:
-        """A folder; its mode is set when all is written."""
+        """Creates a folder; `finish` sets its mode."""
         target = self._make_parents_of(path)
         target.mkdir(exist_ok=True)
         self._modes[target] = _permission_bits(mode)
 
     def link(self, path: str, target: str) -> None:
-        """A symbolic link."""
+        """Creates a symbolic link."""
         self._make_parents_of(path).symlink_to(target)
 
     def file(self, path: str, data: IO[bytes], mode: int) -> None:
-        """A file."""
+        """Writes a file."""
         target = self._make_parents_of(path)
         with target.open("xb") as out:
             shutil.copyfileobj(data, out)
         target.chmod(_permission_bits(mode))
 
     def finish(self) -> None:
-        """Sets the modes of folders, the deepest first."""
+        """Sets the modes of folders, deepest first."""
         for target, mode in sorted(self._modes.items(), reverse=True):
             target.chmod(mode)
 
 
 def extract(archive: Path, target: Path) -> tuple[str, ...]:
-    """Unpacks a tar archive into the empty folder `target`; returns what was left out, in words.
+    """Unpacks a tar archive into the empty folder `target`; returns descriptions of skipped members.
 
     Raises:
-        ValueError: A member would land or lead outside, or the archive is too large or damaged.
+        ValueError: A member lies or leads outside, or the archive is too large or damaged.
     """
     left_out, count, size = [], 0, 0
     try:
@@ -273,7 +274,9 @@ def _unpack(file: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> boo
     elif member.islnk():
         origin = _real_parent(target, _require_inside(member.linkname))
         if not stat.S_ISREG(_mode(origin) or 0):
-            raise ValueError(f"{member.name[:200]} links to {member.linkname[:200]}, which is no file of the archive")
+            raise ValueError(
+                f"{member.name[:200]} links to {member.linkname[:200]}, which is not a file of the archive"
+            )
         shutil.copy(origin, destination, follow_symlinks=False)
     else:
         data = file.extractfile(member)
@@ -291,7 +294,7 @@ def _require_inside(name: str) -> str:
 
 
 def _real_parent(target: Path, name: str) -> Path:
-    """The host path for a member; its parents are made, and links among them are followed inside `target` only."""
+    """Returns the host path for a member after creating its parents; links among them are resolved inside `target`."""
     head, _, last = name.rpartition("/")
     parent = LayerStack((target,)).resolve("/" + head)
     folder = target / parent.path
@@ -307,7 +310,7 @@ def _real_parent(target: Path, name: str) -> Path:
 
 
 def content_digest(layer: Path) -> str:
-    """Content address of a layer: paths, kinds, permission bits, bytes and link targets; no times, no owners."""
+    """Returns the content address of a layer over paths, kinds, permission bits, bytes and link targets."""
     hasher = blake3()
     for source in sorted(walk_sealed(layer)):
         status = source.host.lstat()
@@ -323,7 +326,7 @@ def content_digest(layer: Path) -> str:
 
 
 def walk_sealed(layer: Path) -> Iterator[Source]:
-    """Everything in a finished layer, the marks of removed files (character devices 0:0) included."""
+    """Yields everything in a finished layer, including whiteouts (character devices 0:0)."""
     for parent, folders, files in os.walk(layer):
         for name in (*folders, *files):
             host = Path(parent) / name

@@ -1,4 +1,4 @@
-"""From the limits that a caller asks for to what the kernel is told, and what the record says of each."""
+"""Chooses how requested limits are enforced and describes the result for the isolation record."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _WHOLE_ROOT = "whole-root image: its agent may change system programs, which a v
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """How one sandbox is held."""
+    """Enforcement of one sandbox's limits."""
 
     memory_group: int | None
-    """Bytes held by a cgroup."""
+    """Memory limit of the cgroup, in bytes."""
     memory_watch: int | None
-    """Bytes above which a watchdog kills, where there is no cgroup."""
+    """Memory limit of the watchdog, in bytes, without a cgroup."""
     cpus: float | None
     disk: int | None
-    """Size of the writable layer's tmpfs; None: on disk."""
+    """Size of the writable layer's tmpfs in bytes; None for a layer on disk."""
     disk_watch: int | None
 
 
 def memory_available() -> int:
-    """Bytes that the machine could give now without swapping, as the kernel estimates them."""
+    """Returns the bytes that the kernel estimates to be available without swapping."""
     with Path("/proc/meminfo").open(encoding="ascii") as lines:
         for line in lines:
             if line.startswith("MemAvailable:"):
@@ -38,7 +38,7 @@ def memory_available() -> int:
 
 
 def choose_budget(limits: ResourceLimits, facts: LauncherFacts, *, prefer_disk: bool) -> Budget:
-    """Chooses the strongest way that this machine has for each limit."""
+    """Returns the strongest available enforcement of each limit."""
     memory = limits.memory_mib * MIB if limits.memory_mib is not None else None
     grouped = "memory" in facts.controllers
     disk = limits.disk_mib * MIB if limits.disk_mib is not None else None
@@ -53,7 +53,7 @@ def choose_budget(limits: ResourceLimits, facts: LauncherFacts, *, prefer_disk: 
 
 
 def process_limits(limits: ResourceLimits, budget: Budget) -> dict[str, int]:
-    """Resource limits of every process in the sandbox. NPROC counts within its own user namespace."""
+    """Returns the resource limits of every process in the sandbox. NPROC counts within its own user namespace."""
     limits_by_name = {
         "NPROC": limits.processes + 1 if limits.processes is not None else None,
         "NOFILE": limits.open_files,
@@ -67,9 +67,9 @@ def process_limits(limits: ResourceLimits, budget: Budget) -> dict[str, int]:
 
 
 def limit_shares(counted: dict[str, int], sandboxes: int) -> dict[str, int]:
-    """Returns what one of so many sandboxes may have of each counted limit: its part of a quarter, and one at least.
+    """Returns the share of one sandbox in each counted limit: an equal part of a quarter, at least one.
 
-    A sandbox holds one namespace of each kind, and its filter lets it make no more.
+    A sandbox has one namespace of each kind, and its filter prevents it from creating more.
     """
     return {
         name: 1 if name.endswith("_namespaces") else max(1, limit // 4 // sandboxes) for name, limit in counted.items()
@@ -77,12 +77,12 @@ def limit_shares(counted: dict[str, int], sandboxes: int) -> dict[str, int]:
 
 
 def sandbox_capacity(counted: dict[str, int], shares: dict[str, int]) -> int | None:
-    """Returns how many sandboxes three quarters of the host's limits suffice for; None: as many as one likes."""
+    """Returns the number of sandboxes for which three quarters of the host's limits suffice; None for unlimited."""
     return min((max(1, (limit - limit // 4) // shares[name]) for name, limit in counted.items()), default=None)
 
 
 def describe_isolation(spec: WorkspaceSpec, budget: Budget, facts: LauncherFacts) -> Isolation:
-    """The record of what is held, and by what."""
+    """Returns the isolation record: each limit and its enforcement."""
     limits = spec.limits
     watchdog = f"watchdog {WATCHDOG_S * 1000:.0f} ms"
     rows: list[LimitHold] = []

@@ -1,4 +1,4 @@
-"""What a command writes, read as it comes: bounded memory, the whole in a file only where somebody wants it."""
+"""Reads the output of a command in bounded memory, with an optional complete copy in a file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def write_all(fd: int, data: bytes | bytearray) -> None:
 
 
 class Output:
-    """One stream of a command: keeps `show_bytes`, spills the rest, and says when there is too much.
+    """One stream of a command: keeps `show_bytes`, spills the rest, and reports the volume.
 
     Args:
-        show_bytes: How much is kept in memory, first half and last half.
-        spill: Whether everything is also written to a file once it is more than that.
-        grown: Called with the number of new bytes; it may stop the command.
+        show_bytes: Number of bytes kept in memory, first half and last half.
+        spill: Also write everything to a file once it is more than that.
+        on_bytes: Called with the number of new bytes; it may stop the command.
     """
 
     def __init__(self, show_bytes: int, *, spill: bool, on_bytes: Callable[[int], None]) -> None:
@@ -47,7 +47,7 @@ class Output:
         self._file: FileIO | None = None
         self._path = ""
         self._spill_error: OSError | None = None
-        """Why the whole could not be kept."""
+        """Error that prevented the complete copy."""
         self._on_bytes = on_bytes
         self.total = 0
         self._open = True
@@ -55,7 +55,7 @@ class Output:
         self._loop.add_reader(read, self._on_readable)
 
     def close_write_end(self) -> None:
-        """Once it was handed over."""
+        """Closes the write end after it was passed to the command."""
         if self.write_end >= 0:
             os.close(self.write_end)
             self.write_end = -1
@@ -86,7 +86,7 @@ class Output:
         self._on_bytes(size)
 
     def _write_spill(self, data: bytes) -> None:
-        """Writes to the file; where the host's disk is full the command goes on, and `store` says it."""
+        """Writes to the file; if the host's disk is full the command continues, and `store` raises."""
         try:
             if self._file is None:
                 fd, self._path = tempfile.mkstemp(prefix="assay-output-")
@@ -97,12 +97,12 @@ class Output:
             self._spill_error = exc
 
     def pause(self) -> None:
-        """Reads no more for now: the writer blocks, and memory stays bounded while it is being killed."""
+        """Stops reading for now: the writer blocks, and memory stays bounded while it is being killed."""
         if self._open:
             self._loop.remove_reader(self._read)
 
     def drain(self) -> None:
-        """Takes what is in the pipe now, at most its capacity, and stops."""
+        """Reads the current content of the pipe, at most its capacity, and stops."""
         while self._open:
             ready = fcntl.ioctl(self._read, termios.FIONREAD, b"\0\0\0\0")
             (available,) = struct.unpack("i", ready)
@@ -116,7 +116,7 @@ class Output:
         self.stop()
 
     def stop(self) -> None:
-        """Reads no more. Idempotent."""
+        """Stops reading. Idempotent."""
         if self._open:
             self._open = False
             self._loop.remove_reader(self._read)
@@ -124,7 +124,7 @@ class Output:
         self.close_write_end()
 
     def text(self) -> str:
-        """What is shown: all of it, or the halves with a line between."""
+        """Returns the shown text: all of it, or both halves with a line between them."""
         if self.total <= self._show:
             return (self._head + self._tail).decode(errors="replace")
         tail = self._tail[-self._half :]
@@ -133,10 +133,10 @@ class Output:
         return f"{head}\n... {omitted} bytes cut ...\n{tail.decode(errors='replace')}"
 
     def store(self, target: SpillTarget | None) -> str | None:
-        """Hands the whole over, if there is more than is shown; returns its content address.
+        """Stores the complete output if it is longer than the shown text; returns its content address.
 
         Raises:
-            HostFailure: It could not be kept whole; nothing that is cut is ever handed over as the whole.
+            HostFailure: The complete copy could not be written; an incomplete copy is never stored.
         """
         path = Path(self._path)
         try:
@@ -155,6 +155,6 @@ class Output:
             self._file = None
 
     def discard(self) -> None:
-        """Stops and removes the file, where an exec ended in an exception."""
+        """Stops and removes the file, for an exec that ended with an exception."""
         self.stop()
         self.store(None)

@@ -1,7 +1,7 @@
-"""Executes one RUN of a Dockerfile in a sandbox and keeps what it changed as layers of the cache.
+"""Executes one RUN of a Dockerfile in a sandbox and stores its changes as layers of the cache.
 
 The invariant is that of `images`: a layer is renamed into the cache when it is complete, under the digest of its
-content, and a RUN is found again only by everything that could have made it come out otherwise.
+content, and the cache key of a RUN covers everything that could change its result.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _FORMAT = 1
 
 
 class BuildOptions(msgspec.Struct, frozen=True):
-    """What a build may use."""
+    """Options of a build."""
 
     cache: Path
     toolchain: ToolLayer | None = None
-    """Seen by RUN at `/opt/assay`; never part of a layer."""
+    """Tool layer, mounted for RUN at `/opt/assay`; never part of a layer."""
     bases: dict[str, str] = {}
     """Image name (or name without tag, or `*`) to `scratch` (the host's tools) or to the name of an imported root."""
     allow_network: bool = False
-    """Whether RUN may reach the network. Layers built with and without it are kept apart."""
+    """Allow RUN to use the network. Layers built with and without it have different cache keys."""
     args: dict[str, str] = {}
     """Values for ARG."""
     timeout_s: float = 600.0
@@ -49,13 +49,13 @@ class BuildOptions(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class _PackingBackend(Backend, Protocol):
-    """A backend that gives away the bytes of a state."""
+    """A backend that can pack a state."""
 
     async def pack(self, snapshot: Snapshot) -> PackedLayers: ...
 
 
 class BuildCommand(msgspec.Struct, frozen=True):
-    """A RUN and where it runs."""
+    """A RUN with its image and options."""
 
     instruction: Instruction
     image: Image
@@ -66,7 +66,7 @@ class BuildCommand(msgspec.Struct, frozen=True):
 
     @property
     def recipe(self) -> str:
-        """Everything that decides what comes of it."""
+        """Returns the cache key: a digest of everything that determines the result."""
         tools, layers = self.options.toolchain, self.instruction
         inputs = [_FORMAT, self.image.digest, layers.text, layers.words, [(d.word, d.text) for d in layers.heredocs]]
         inputs += [self.workdir, sorted(self.env.items()), self.shell, self.options.allow_network]
@@ -74,7 +74,7 @@ class BuildCommand(msgspec.Struct, frozen=True):
 
 
 async def execute(command: BuildCommand, backend: Backend | None, work: Path) -> list[Path]:
-    """The layers that a RUN makes; found in the cache, or made in a sandbox. Raises `ValueError` when it fails."""
+    """Returns the layers of a RUN, from the cache or by running it in a sandbox. Raises `ValueError` if it fails."""
     images = command.options.cache / "images"
     cached = _find_cached(images, command.recipe)
     if cached is not None:
@@ -82,7 +82,7 @@ async def execute(command: BuildCommand, backend: Backend | None, work: Path) ->
     argv, script = _command_words(command)
     packing = backend if isinstance(backend, _PackingBackend) else None
     if packing is None:
-        raise ValueError("it needs a sandbox whose state can be kept, and none was given")
+        raise ValueError("RUN needs a sandbox whose state can be packed, and no such backend was provided")
     workspace = await packing.open(_build_spec(command))
     try:
         if script is not None:
@@ -116,7 +116,7 @@ def _build_spec(command: BuildCommand) -> WorkspaceSpec:
 
 
 def _command_words(command: BuildCommand) -> tuple[list[str], str | None]:
-    """The words to run, and a script to be put in place before."""
+    """Returns the words to run, and a script to be written before."""
     instruction = command.instruction
     for flag, value in instruction.flags:
         if (flag, value) != ("network", "none") and not (flag == "mount" and "type=cache" in value.split(",")):
@@ -148,7 +148,7 @@ def _find_cached(images: Path, recipe: str) -> list[Path] | None:
 
 
 def _store_changes(images: Path, packed: PackedLayers, command: BuildCommand, work: Path) -> list[Path]:
-    """Writes what a RUN changed, file by file, as one layer of the cache. Devices and pipes are left out."""
+    """Writes the changes of a RUN as one layer of the cache. Devices and pipes are left out."""
     layer = Path(tempfile.mkdtemp(dir=work))
     layer.chmod(0o755)
     below = _layers.LayerStack(tuple(Path(folder) for folder in command.image.layers))
@@ -167,7 +167,7 @@ def _store_changes(images: Path, packed: PackedLayers, command: BuildCommand, wo
     layers = [store_layer(layer, images)] if packed.manifest else []
     runs = images / "runs"
     runs.mkdir(exist_ok=True)
-    # Two tasks of one program may have the same command at work: a name of the process alone would be shared.
+    # Two tasks of one process may run the same command, so the process id alone is not unique.
     temporary = runs / f".{command.recipe}.{os.getpid()}.{secrets.token_hex(4)}"
     temporary.write_bytes(msgspec.json.encode([layer.name for layer in layers]))
     temporary.rename(runs / f"{command.recipe}.json")
@@ -182,7 +182,7 @@ def _relative_path(change: Change) -> str:
 
 
 def store_layer(layer: Path, images: Path) -> Path:
-    """Moves a finished layer to its content address; a layer that is there already is the same one."""
+    """Moves a finished layer to its content address; an existing layer there is identical."""
     final = images / _layers.content_digest(layer)
     if not final.exists():
         try:

@@ -1,7 +1,7 @@
 """One sandbox of the `namespaces` backend, and the workspace that outlives it.
 
 A `Sandbox` is one set of namespaces over one writable layer. A `NamespacesWorkspace` has one at a time: a snapshot
-ends it and seals its layer; the next one above is started when something is to run or to be read or written again.
+ends it and seals its layer; the next sandbox above it is started at the next command, read or write.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 
 
 class SandboxLayers(NamedTuple):
-    """What a sandbox stands on."""
+    """Layers of a sandbox."""
 
     image: Image
     sealed: tuple[str, ...]
@@ -47,7 +47,7 @@ class SandboxLayers(NamedTuple):
 
 
 class SandboxRequest(NamedTuple):
-    """What the launcher is asked, and how the limits in it are held."""
+    """Request to the launcher, with the enforcement of its limits."""
 
     message: dict[str, Any]
     budget: Budget
@@ -55,7 +55,7 @@ class SandboxRequest(NamedTuple):
 
 
 class Sandbox:
-    """A set of namespaces that lives."""
+    """A live set of namespaces."""
 
     def __init__(self, launcher: Launcher, session: InitSession, body: dict[str, Any], fds: list[int]) -> None:
         self.session = session
@@ -64,15 +64,15 @@ class Sandbox:
         self.pid: int = body["pid"]
         self.made = frozenset(str(path) for path in body.get("made", ()))
         self.facts = body.get("facts")
-        """Facts that its first process told of it before it served."""
+        """Facts that its first process sent before it served."""
         self._oom_file: str | None = body["oom"]
         self._launcher = launcher
         self._ooms = self.count_ooms()
         self.on_end: Callable[[], None] | None = None
-        """Called once, when nothing of it runs any more."""
+        """Called once, when all its processes have ended."""
 
     def count_ooms(self) -> int:
-        """How many processes the kernel killed for memory so far, where a cgroup counts them."""
+        """Returns the number of processes that the kernel killed for memory so far, if a cgroup counts them."""
         if self._oom_file is None:
             return 0
         with contextlib.suppress(OSError, ValueError):
@@ -82,12 +82,12 @@ class Sandbox:
         return 0
 
     def memory_killed(self) -> bool:
-        """Whether the kernel killed for memory since this was last asked."""
+        """Returns True if the kernel killed for memory since the last call."""
         before, self._ooms = self._ooms, self.count_ooms()
         return self._ooms > before
 
     async def end(self) -> None:
-        """Ends everything in it; returns when nothing of it runs. The writable layer stays. Idempotent."""
+        """Ends all its processes and waits for their end. The writable layer stays. Idempotent."""
         self.session.close()
         if self._pidfd < 0:
             return
@@ -104,7 +104,7 @@ class Sandbox:
 
 
 async def start_sandbox(launcher: Launcher, request: SandboxRequest) -> Sandbox:
-    """Makes a sandbox and waits until it serves. Cancelled, it leaves nothing."""
+    """Creates a sandbox and waits until it serves. Cleans up on cancellation."""
     task = asyncio.get_running_loop().create_task(_start(launcher, request))
     try:
         return await asyncio.shield(task)
@@ -148,7 +148,7 @@ def _require_ready(body: dict[str, Any]) -> dict[str, Any]:
 
 
 class NamespacesWorkspace:
-    """See `interface.Workspace`. Made by `NamespacesBackend.open`."""
+    """Workspace in namespaces, opened by `NamespacesBackend.open`."""
 
     def __init__(
         self, backend: NamespacesBackend, spec: WorkspaceSpec, layers: SandboxLayers, before: Snapshot | None
@@ -160,14 +160,14 @@ class NamespacesWorkspace:
         self._sealed_changes = {change.path: change for change in self._start_changes}
         self._closed = False
         self._is_sealed = False
-        """A snapshot has sealed the sandbox's layer, and nothing has asked for the next one above yet."""
+        """True after a snapshot has sealed the sandbox's layer, until the next sandbox above it is needed."""
         self._closing: asyncio.Task[None] | None = None
         self._state_lock = asyncio.Lock()
         self._watchdog_task: asyncio.Task[None] | None = None
         self._limit_hit: str | None = None
 
     async def start(self, layer_path: str | None = None) -> None:
-        """Starts a sandbox over the present layers, with a new writable layer or the one at `layer_path`."""
+        """Starts a sandbox over the current layers, with a new writable layer or the one at `layer_path`."""
         launcher = self._current_launcher = await self._backend.launcher()
         request = await self._backend.request_for(self.spec, self._layers)
         request.message["place"] = layer_path
@@ -197,23 +197,24 @@ class NamespacesWorkspace:
 
     @property
     def sealed_paths(self) -> tuple[str, ...]:
-        """The sealed layers that it stands on."""
+        """Returns its sealed layers."""
         return self._layers.sealed
 
     @property
     def image_paths(self) -> tuple[str, ...]:
-        """The image's layers that it stands on."""
+        """Returns its image's layers."""
         return self._layers.image_paths
 
     def _require_session(self) -> InitSession:
         if self._closed:
             raise EnvironmentFailure("the workspace is closed")
         if self._current_launcher.has_exited:
-            raise HostFailure("the sandbox launcher is gone, and what the sandbox stood on with it")
+            raise HostFailure("the sandbox launcher is gone, with all layers of the sandbox")
         return self._session
 
     async def _ensure_running(self) -> InitSession:
-        """The session of a sandbox that runs. Many a state is sealed and never used again: it takes this to start."""
+        """Returns the session of a running sandbox, starting one after a snapshot: many sealed states are never used
+        again."""
         if self._is_sealed:
             async with self._state_lock:
                 await self._start_if_sealed()
@@ -278,7 +279,8 @@ class NamespacesWorkspace:
         return sandbox_facts(self._sandbox.facts, host_facts)
 
     async def _restart_after_oom(self, session: InitSession) -> bool:
-        """Whether the sandbox died of its memory limit, and goes on now: a command's doing, not the machine's."""
+        """Restarts a sandbox that died of its memory limit, which is a command's failure; returns False for other
+        causes."""
         async with self._state_lock:
             if self._closed or self._is_sealed or self._current_launcher.has_exited or not session.channel.ended:
                 return False
@@ -333,7 +335,7 @@ class NamespacesWorkspace:
         if self._watchdog_task is not None:
             self._watchdog_task.cancel()
         self._backend.remove_workspace(self)
-        if not self._is_sealed:  # else its layer is a snapshot's
+        if not self._is_sealed:  # otherwise its layer belongs to a snapshot
             try:
                 await self._sandbox.end()
             finally:
@@ -374,7 +376,8 @@ class NamespacesWorkspace:
         return changes_between(self._layers.view, base, await self._changes())
 
     async def snapshot(self) -> Snapshot:
-        """See `interface.State.snapshot`. Cancelled, it is finished all the same: half a snapshot is no sandbox."""
+        """Implements `State.snapshot`. A cancelled call completes in the background, so that no partial snapshot is
+        left."""
         return await asyncio.shield(asyncio.get_running_loop().create_task(self._seal()))
 
     async def _seal(self) -> Snapshot:
@@ -398,7 +401,7 @@ class NamespacesWorkspace:
         finally:
             await self._backend.release(snapshot)
 
-    # Limits that the kernel does not hold
+    # Limits that the kernel does not enforce
 
     def _killed_by(self, signal_number: int) -> str | None:
         if self._limit_hit is not None:
@@ -416,7 +419,7 @@ class NamespacesWorkspace:
             self._watchdog_task = asyncio.get_running_loop().create_task(self._run_watchdog())
 
     async def _run_watchdog(self) -> None:
-        """Kills everything when a soft limit is met; ends when nothing runs any more."""
+        """Kills everything when a soft limit is exceeded; ends when no process is running."""
         idle = 0
         while idle < 2:
             await asyncio.sleep(WATCHDOG_S)
@@ -439,7 +442,7 @@ class NamespacesWorkspace:
 
 
 def _make_opener(launcher: Launcher, layer_path: str) -> Opener:
-    """Opens a path of a writable layer through the launcher, from a thread: it may where an ordinary host user not."""
+    """Returns a function that opens a path of a writable layer through the launcher, which has more permissions."""
     loop = asyncio.get_running_loop()
 
     def open_path(path: str) -> int:
@@ -453,7 +456,7 @@ def _make_opener(launcher: Launcher, layer_path: str) -> Opener:
 
 
 def disk_usage(top: int) -> int:
-    """Bytes allocated below an open folder. Blocking."""
+    """Returns the bytes allocated below an open folder. Blocking."""
     total = 0
     todo = [""]
     while todo:

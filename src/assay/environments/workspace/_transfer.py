@@ -1,7 +1,7 @@
-"""The host's half of moving trees into and out of a sandbox. Blocking: runs in a thread.
+"""Host half of moving trees into and out of a sandbox. Blocking: runs in a thread.
 
 Upload reads the host: nothing outside the named source is read, and a link that leads out of it raises. Download
-writes the host: every path is checked, nothing is opened through a link, and links are kept only where they stay
+writes the host: every path is checked, nothing is opened through a link, and links are kept only if they stay
 inside what is downloaded.
 """
 
@@ -54,7 +54,7 @@ def send_path(source: Path, fd: int) -> None:
 
 
 def receive_path(fd: int, target: Path, most_bytes: int) -> None:
-    """Writes what comes out of the pipe `fd` at `target`, and closes it."""
+    """Writes the tree from the pipe `fd` to `target`, and closes the pipe."""
     real = target.parent.resolve() / target.name
     real.parent.mkdir(parents=True, exist_ok=True)
     parent = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -66,7 +66,7 @@ def receive_path(fd: int, target: Path, most_bytes: int) -> None:
 
 
 def _is_inside(path: str, target: str) -> bool:
-    """Whether a link at the relative `path` with this target stays inside the tree that it is part of."""
+    """Returns True if a link at the relative `path` with this target stays inside its tree."""
     if not path or target.startswith("/"):
         return False
     resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))

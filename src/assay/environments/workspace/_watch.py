@@ -1,4 +1,4 @@
-"""The watchdog of sandboxes whose memory and disk no kernel limit holds: looks every 200 ms while something runs."""
+"""Watchdog for memory and disk limits that the kernel does not enforce; checks every 200 ms while processes run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _HasSession(Protocol):
 
 
 class Watchdog:
-    """Kills everything in a workspace when the sum of its memory, or its folder, is over the limit."""
+    """Kills everything in a workspace when the sum of its memory, or its folder, exceeds the limit."""
 
     def __init__(self, workspace: _HasSession, folder: Path, limits: ResourceLimits) -> None:
         self._workspace, self._folder = workspace, folder
@@ -34,17 +34,17 @@ class Watchdog:
         self._limit_hit: str | None = None
 
     def start(self) -> None:
-        """Something is about to run."""
+        """Starts watching, before a command runs."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """The workspace closes."""
+        """Stops watching, when the workspace closes."""
         if self._task is not None:
             self._task.cancel()
 
     def killed_by(self, signal_number: int) -> str | None:
-        """Which limit ended a command that died of a signal."""
+        """Returns the limit that ended a command that died of a signal; None if unknown."""
         if self._limit_hit is not None:
             limit, self._limit_hit = self._limit_hit, None
             return limit

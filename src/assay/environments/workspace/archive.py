@@ -1,4 +1,4 @@
-"""States as data: out of sealed layers into (manifest, bytes), and back into a layer.
+"""Conversion of states: from sealed layers to manifest and bytes, and back to a layer.
 
 Blocking. A manifest is as untrusted as the agent that made the state: a layer is only ever written below its own
 folder, never through a link, and every file's bytes are checked against the content address that the manifest names.
@@ -25,14 +25,14 @@ BlobReader = Callable[[str], bytes]
 
 
 class PackedLayers(NamedTuple):
-    """A state to be stored."""
+    """A state to be stored, as manifest and layers."""
 
     manifest: tuple[Change, ...]
     tops: tuple[int, ...]
     """Open folders of the sealed layers, highest first; owned by the backend."""
 
     def files(self) -> Iterator[tuple[Change, BinaryIO]]:
-        """Each file and link of the manifest with its bytes; a link's are its target. Blocking."""
+        """Yields each file and link of the manifest with its bytes; a link's are its target. Blocking."""
         for change in self.manifest:
             if change.kind == "removed" or change.type not in ("file", "symlink"):
                 continue
@@ -40,7 +40,7 @@ class PackedLayers(NamedTuple):
                 yield change, handle
 
     def read(self, digest: str) -> bytes:
-        """The bytes of one content address of the manifest."""
+        """Returns the bytes of one content address of the manifest."""
         for change in self.manifest:
             if change.digest == digest:
                 with self._open(change) as handle:
@@ -69,7 +69,7 @@ class PackedLayers(NamedTuple):
 
 
 def pack_layers(tops: Sequence[int], changes: Iterable[Change]) -> PackedLayers:
-    """A snapshot's manifest with access to its bytes."""
+    """Returns a snapshot's manifest with access to its bytes."""
     return PackedLayers(tuple(changes), tuple(tops))
 
 
@@ -80,8 +80,8 @@ def write_layer(top: int, changes: Iterable[Change], read_blob: BlobReader, imag
         top: The layer's open, empty folder.
         changes: Relative to `image`.
         read_blob: Bytes by content address; wrong bytes raise `ValueError`.
-        image: Gives modes and owners of folders that the layer must repeat.
-        owner: The host id that owns what is written, set where it is not ours.
+        image: Source of modes and owners of folders that the layer must repeat.
+        owner: Host user id of the written files.
     """
     own = os.geteuid()
     as_owner = own == 0 and os.fstat(top).st_uid == owner  # the layer's file system may know no other id
@@ -128,7 +128,7 @@ def _write_entry(parent: int, name: str, change: Change, read_blob: BlobReader) 
     if change.kind == "removed":
         os.mknod(name, stat.S_IFCHR, 0, dir_fd=parent)
     elif change.type == "other":
-        os.mkfifo(name, (change.mode or 0) & 0o777, dir_fd=parent)  # a pipe or a socket: nobody is behind it any more
+        os.mkfifo(name, (change.mode or 0) & 0o777, dir_fd=parent)  # a pipe or a socket without a process behind it
     elif change.type == "directory":
         os.mkdir(name, 0o700, dir_fd=parent)
     elif change.type in ("file", "symlink"):
@@ -146,7 +146,7 @@ def _write_entry(parent: int, name: str, change: Change, read_blob: BlobReader) 
 
 
 def _repeat_parents(top: int, path: str, image: StackedImage, owner: int) -> None:
-    """Makes the folders above `path` that the image has, as the image has them."""
+    """Creates the folders above `path` with the modes and owners that they have in the image."""
     current, layers = "", image.all
     for part in path.split("/")[:-1]:
         folders = image.folders(current, layers)

@@ -1,7 +1,7 @@
-"""Tries in a live sandbox what a sandbox must do: the self-test before a run, and what `assay doctor` tells.
+"""Probes the required properties of a sandbox in a live one: the self-test before a run, and for `assay doctor`.
 
-A short form of the attack tests, harmless where it fails: it writes a kernel setting's own value back, connects
-nowhere, and starts a bounded number of processes. Not a proof: it finds hosts where a mechanism is missing or lies.
+A short form of the attack tests, harmless on failure: it writes a kernel setting's own value back, makes no
+connection, and starts a bounded number of processes. Not a proof: it detects hosts on which a mechanism is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ProbeResult", "probe_backend"]
 PROBE_S = 60.0
 _PROCESSES = 24
 _LIMITS = ResourceLimits(memory_mib=512, processes=_PROCESSES, disk_mib=64, tmp_mib=32, file_mib=32, cpus=1.0)
-# Each must fail inside. `{host_file}` is a file that only the host has.
+# Each must fail inside. `{host_file}` exists only on the host.
 _MUST_FAIL = {
     "the host's files are hidden": "test -e {host_file}",
     "system folders are read-only": "touch /usr/.assay-trial || touch /etc/.assay-trial",
@@ -36,7 +36,7 @@ _MUST_FAIL = {
 
 
 class ProbeResult(NamedTuple):
-    """What a trial found. `problem` is set where no sandbox could be opened or used."""
+    """Result of a probe. `problem` is set if no sandbox could be opened or used."""
 
     passed: dict[str, bool]
     isolation: Isolation | None
@@ -44,11 +44,11 @@ class ProbeResult(NamedTuple):
 
 
 async def probe_backend(backend: Backend, *, isolated: bool = True) -> ProbeResult:
-    """Opens a sandbox and tries it; never raises for what is wrong with the sandbox.
+    """Opens a sandbox and probes it; defects of the sandbox are reported, not raised.
 
     Args:
         backend: Stays open.
-        isolated: Whether it promises isolation; without, only its working is tried.
+        isolated: The backend claims isolation; otherwise only its function is probed.
     """
     passed: dict[str, bool] = {}
     try:
@@ -63,7 +63,7 @@ async def probe_backend(backend: Backend, *, isolated: bool = True) -> ProbeResu
     except (EnvironmentFailure, OSError, ValueError) as exc:
         return ProbeResult(passed, None, _shorten(exc))
     except TimeoutError:
-        return ProbeResult(passed, None, f"the trial did not end within {PROBE_S:.0f} s")
+        return ProbeResult(passed, None, f"the probe did not end within {PROBE_S:.0f} s")
     return ProbeResult(passed, workspace.isolation)
 
 

@@ -1,12 +1,13 @@
-"""The `bubblewrap` backend: for hosts that let only that program make namespaces (AppArmor on some distributions).
+"""The `bubblewrap` backend: for hosts on which only that program may create namespaces (AppArmor on some
+distributions).
 
 It needs bubblewrap 0.8 or newer. The exec server, its system call filter and its limits are those of `namespaces`; the
-world is an ordinary folder, copied for each workspace, because bubblewrap 0.8 has no overlay.
+file system is an ordinary folder, copied for each workspace, because bubblewrap 0.8 has no overlay.
 
 Covered: as `namespaces` (own user, mount, PID, network, IPC and UTS namespaces, no capabilities, filter, /tmp and
 /dev/shm of a fixed size, read-only system folders). Never run as the host's uid 0, under which /proc/sys would stay
-writable: as root everything is done as an ordinary user id that nothing else has.
-Not covered: what `namespaces` does not cover either; the sum of memory and the disk are watched (soft), not held;
+writable: as root everything runs under an otherwise unused user id.
+Not covered: what `namespaces` does not cover; the sums of memory and disk are only watched (soft);
 agent and verifier are the same user of the host; an image's layers cannot add to the read-only system folders.
 """
 
@@ -33,8 +34,8 @@ __all__ = ["BubblewrapBackend"]
 
 _OLDEST = (0, 8)
 _PLACE = "/dev/assay"
-"""In the sandbox's own /dev: where the exec server and its Python are seen."""
-# As root: bind what the user id may not reach into a private mount tree, become it, and go on as bubblewrap.
+"""Mount path of the exec server and its Python in the sandbox's own /dev."""
+# As root: bind what the user id cannot reach into a private mount tree, change to that id, and exec bubblewrap.
 _DROP = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
@@ -59,7 +60,7 @@ class BubblewrapBackend(FolderBackend):
 
     Args:
         toolchain: The Python that the exec server runs on; default the host's own `/usr/bin/python3`.
-        scratch: Where workspaces' folders are made; default the temporary folder.
+        scratch: Parent of the workspaces' folders; default the temporary folder.
     """
 
     name = "bubblewrap"
@@ -70,7 +71,7 @@ class BubblewrapBackend(FolderBackend):
         self._program: str | None = None
 
     async def check(self) -> None:
-        """See `FolderBackend.check`: bubblewrap must be there, and not too old."""
+        """Implements `FolderBackend.check`: requires bubblewrap 0.8 or newer."""
         if self._program is None:
             found = shutil.which("bwrap")
             if found is None:
@@ -116,12 +117,12 @@ class BubblewrapBackend(FolderBackend):
             return layer_python(f"{_PLACE}/python"), [(layer, f"{_PLACE}/python")]
         if spec.image.root or not Path("/usr/bin/python3").exists():
             raise EnvironmentFailure(
-                "the exec server needs a Python in the sandbox: make the tool layer with `assay setup`"
+                "the exec server needs a Python in the sandbox: create the tool layer with `assay setup`"
             )
         return ["/usr/bin/python3"], []
 
     def _bubblewrap_arguments(self, spec: WorkspaceSpec, sources: list[tuple[str, str]]) -> list[str]:
-        """What bubblewrap is told; mounts in this order, each over those before."""
+        """Returns the arguments for bubblewrap; mounts in this order, each over those before."""
         namespaces = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
         user = "1000" if spec.user == "agent" else "0"
         arguments = [
@@ -141,7 +142,7 @@ class BubblewrapBackend(FolderBackend):
         for source, target in sources[1:]:
             arguments += ["--ro-bind", source, target]
         arguments += ["--remount-ro", "/dev"]
-        if spec.user == "verifier":  # no process can then write another's memory, though both have one user
+        if spec.user == "verifier":  # prevents processes of one user from writing each other's memory
             arguments += ["--remount-ro", "/proc"]
         return arguments
 
@@ -151,7 +152,7 @@ class BubblewrapBackend(FolderBackend):
         return [word for new_path in folders for word in ("--ro-bind", new_path, new_path)]
 
     def _masks(self, folder: Path, spec: WorkspaceSpec) -> list[str]:
-        """Only what is there can be covered; bubblewrap would make the rest, or fail to."""
+        """Returns arguments for masks of existing paths; bubblewrap would try to create the others."""
         arguments = []
         for path, is_folder in self.find_masks(folder, spec):
             if is_folder:

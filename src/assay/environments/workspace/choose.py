@@ -1,8 +1,8 @@
-"""Chooses a sandbox by trying it: each property is tested for real, in a live sandbox, before the first attempt.
+"""Chooses a sandbox by probing it: each property is tested in a live sandbox before the first attempt.
 
-Invariant: nothing weaker is ever taken silently. Without a name only `namespaces` and `bubblewrap` are tried, in that
-order; a sandbox that fails one property is not used; no isolation at all needs both its name (or that nothing else
-works) and the flag.
+Invariant: no weaker backend is ever chosen silently. Without a name only `namespaces` and `bubblewrap` are probed, in
+that order; a sandbox that fails one property is not used; running without isolation needs both its name (or that no
+other backend works) and the flag.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ORDER = ("namespaces", "bubblewrap")
 _ENGINES = ("podman", "docker")
 _UNSAFE = ("process", "none")
 _ALL = ("namespaces", "bubblewrap", "podman", "docker", "process")
-# Where it has one of these values, a kernel setting forbids what the backend needs.
+# With one of these values, a kernel setting forbids what the backend needs.
 _SETTINGS = {
     "kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone=1"),
     "user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces=15000"),
@@ -39,22 +39,22 @@ _SETTINGS = {
 
 
 class BackendReport(msgspec.Struct, frozen=True):
-    """What trying a backend found. `str()` of it is sentences for a person."""
+    """Result of probing a backend. `str()` returns it as text for people."""
 
     name: str
     works: bool
-    """Whether it can be used: everything that it promises held."""
+    """True if it can be used, because all properties that it claims held."""
     reason: str | None = None
-    """Why it cannot be used."""
+    """Reason that it cannot be used."""
     properties: dict[str, bool] = {}
-    """What was tried, in words, and whether it held."""
+    """Description of each probed property to True if it held."""
     limits: tuple[LimitHold, ...] = ()
     users: str = "same"
     advice: tuple[str, ...] = ()
-    """How to get it to work, or to a better tier."""
+    """Suggestions to make it work, or to reach a better tier."""
 
     def __str__(self) -> str:
-        """What was found, what it means, and what to do: a line each."""
+        """Returns result, meaning and advice, one line each."""
         lines = [self._summary()]
         if self.works:
             for hold, meaning in _LIMIT_STRENGTHS.items():
@@ -68,8 +68,8 @@ class BackendReport(msgspec.Struct, frozen=True):
     def _summary(self) -> str:
         if self.name == "process":
             return (
-                "process: no isolation at all: a task or an agent can do whatever you can. For those that you trust "
-                "alone: --backend process --allow-unsafe."
+                "process: no isolation: a task or an agent can do whatever you can. Only for trusted tasks and agents: "
+                "--backend process --allow-unsafe."
             )
         if self.works:
             count = len(self.properties)
@@ -82,25 +82,25 @@ class BackendReport(msgspec.Struct, frozen=True):
 
 _PROPERTIES = {True: "property was", False: "properties were"}
 _LIMIT_STRENGTHS = {
-    "hard": "Limits that the kernel holds, so that nothing passes them",
-    "soft": "Limits that a watchdog holds: they can be passed for up to a second, then it ends the offender",
-    "none": "Limits that nothing holds here, and records say so",
+    "hard": "Limits enforced by the kernel",
+    "soft": "Limits enforced by a watchdog, which ends a process within a second after it exceeds one",
+    "none": "Limits not enforced here, as records state",
 }
 _USERS = {
-    "separate": "The verifier is another user than the agent, so permissions keep the agent's files from it too.",
-    "same": "The verifier is the same user as the agent: it judges a copy in which nothing of the agent is alive, but "
-    "permissions do not part them.",
+    "separate": "The verifier and the agent are different users, so permissions separate their files too.",
+    "same": "The verifier is the same user as the agent: it judges a copy without live processes of the agent, but "
+    "permissions do not separate them.",
 }
 
 
 def _end_sentence(text: str) -> str:
-    """Text that ends as a sentence does."""
+    """Returns the text with a final full stop."""
     bare = text.strip()
     return bare if bare.endswith((".", "?", "!")) else f"{bare}."
 
 
 def choose_preferred(reports: Sequence[BackendReport]) -> str | None:
-    """Which of the backends that were tried a run uses when none is named; None where it has none."""
+    """Returns the probed backend that a run uses by default; None if none works."""
     working = {report.name for report in reports if report.works}
     return next((name for name in _ORDER if name in working), None)
 
@@ -108,21 +108,21 @@ def choose_preferred(reports: Sequence[BackendReport]) -> str | None:
 async def choose_backend(
     name: str | None = None, *, allow_unsafe: bool = False, cache: Path | None = None, sandboxes: int = 16
 ) -> tuple[Backend, BackendReport]:
-    """The backend to use, tried, and what trying it found. The caller closes it.
+    """Returns the probed backend to use, which the caller closes, and its report.
 
     Args:
-        name: Which one; None is the best that works here.
-        allow_unsafe: Whether running without any isolation was allowed.
-        cache: Where the tool layer is; default the settings'.
-        sandboxes: About how many will be open at once.
+        name: Name of the backend; None is the best that works here.
+        allow_unsafe: Allow running without any isolation.
+        cache: Cache folder with the tool layer; default the settings'.
+        sandboxes: Approximate number of sandboxes open at once.
 
     Raises:
-        UserError: None works, the named one does not, or it needs the flag; the message says why and what to do.
+        UserError: No backend works, the named one does not, or it needs the flag; the message says why and what to do.
     """
     if name in _UNSAFE:
         if not allow_unsafe:
             raise UserError(
-                f"the backend {name!r} isolates nothing: tasks and agents could do whatever you can. "
+                f"the backend {name!r} provides no isolation: tasks and agents could do whatever you can. "
                 "Add --allow-unsafe if you trust them, or leave out --backend"
             )
         return await _open_and_probe("process", cache)
@@ -139,7 +139,7 @@ async def choose_backend(
 
 
 async def probe_all_backends(cache: Path | None = None) -> tuple[BackendReport, ...]:
-    """Tries every backend of this package."""
+    """Probes every built-in backend."""
     reports = []
     for name in _ALL:
         backend, report = await _open_and_probe(name, cache)
@@ -156,7 +156,7 @@ def _no_backend_message(name: str | None, reports: list[BackendReport]) -> str:
         )
     return (
         f"no sandbox works here.\n{reports_text}\n"
-        "Other ways: --backend podman or --backend docker where such an engine runs; or, for trusted tasks alone, "
+        "Alternatives: --backend podman or --backend docker if such an engine runs; or, only for trusted tasks, "
         "--backend process --allow-unsafe (no isolation). `assay doctor` shows all."
     )
 
@@ -196,7 +196,7 @@ def _open_backend(name: str, cache: Path, sandboxes: int) -> Backend:
 
     backend = load("environments", name)()
     if not isinstance(backend, Backend):
-        raise UserError(f"the environment {name!r} is no sandbox backend; the backends are {', '.join(factories)}")
+        raise UserError(f"the environment {name!r} is not a sandbox backend; the backends are {', '.join(factories)}")
     return backend
 
 
@@ -218,20 +218,22 @@ def _advice(name: str, probe: ProbeResult) -> tuple[str, ...]:
                 )
     if probe.problem is not None and name in _ENGINES:
         advice.append(
-            f"To use it, install {name} and make `{name} info` work for this user. It is not needed where namespaces "
+            f"To use it, install {name} and make `{name} info` work for this user. It is not needed if namespaces "
             "or bubblewrap works."
         )
     elif probe.problem is None and not all(probe.passed.values()) and name != "process":
-        advice.append("Use another sandbox: what did not hold here is what keeps an agent from you.")
+        advice.append("Use another sandbox: the failed properties protect this machine from agents.")
     limits = probe.isolation.limits if probe.isolation is not None else ()
     soft = [limit.name for limit in limits if limit.hold == "soft"]
     if name == "namespaces" and "memory" in soft and os.geteuid() != 0:
         advice.append(
-            "To have the kernel hold memory, start Assay under a delegated cgroup: "
+            "To have the kernel enforce the memory limit, start Assay under a delegated cgroup: "
             "systemd-run --user --scope -p Delegate=yes assay ..."
         )
     if name == "namespaces" and "disk" in soft:
-        advice.append("To have the kernel hold disk, use Linux 6.6 or newer, or give tasks a smaller storage limit.")
+        advice.append(
+            "To have the kernel enforce the disk limit, use Linux 6.6 or newer, or give tasks a smaller storage limit."
+        )
     return tuple(advice)
 
 

@@ -1,7 +1,7 @@
-"""Reads Dockerfiles: the subset that can be built without a container engine.
+"""Parses Dockerfiles: the subset that can be built without a container engine.
 
-Not a builder: `images` executes what is read here. Invariant: every instruction is either understood, ignored on
-purpose with a note, or refused by a `UserError` that names file and line; none is dropped silently. The text is
+Not a builder: `images` executes the result. Invariant: every instruction is either understood, ignored on
+purpose with a note, or refused by a `UserError` with file and line; none is dropped silently. The text is
 hostile: parsing runs nothing, reads no other file, and is linear in the text.
 
 Understood: FROM, WORKDIR, COPY, ADD, ENV, ARG, RUN, USER, SHELL; comments, continuations, the `escape` directive, exec
@@ -52,12 +52,12 @@ class Instruction(msgspec.Struct, frozen=True):
 
     @property
     def before_documents(self) -> str:
-        """The arguments without the marks of here-documents."""
+        """Returns the arguments without the markers of here-documents."""
         return _HERE.sub("", self.text).strip() if self.heredocs else self.text
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """What stands between one FROM and the next. `base` is as written, variables unexpanded."""
+    """A FROM with its instructions. `base` is as written, variables unexpanded."""
 
     base: str
     line: int
@@ -76,7 +76,7 @@ class Dockerfile(msgspec.Struct, frozen=True):
 
 
 def parse(text: str, file: str = "Dockerfile") -> Dockerfile:
-    """Reads a Dockerfile. Raises `UserError` with `file:line` for whatever it cannot build."""
+    """Parses a Dockerfile. Raises `UserError` with `file:line` for everything that cannot be built."""
     if len(text) > MAX_BYTES:
         _refuse(file, 1, f"longer than {MAX_BYTES} characters")
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
@@ -147,11 +147,11 @@ def _describe_unknown(name: str) -> str:
     if name == "ONBUILD":
         return "ONBUILD is not supported: write its instruction where it is to run"
     name_text = name[:40] if name.isprintable() else "this"
-    return f"{name_text!r} is no instruction that can be built here; supported are FROM, {', '.join(sorted(_BUILD))}"
+    return f"{name_text!r} is not a supported instruction; supported are FROM, {', '.join(sorted(_BUILD))}"
 
 
 def _logical_line(lines: list[str], position: int, escape: str) -> tuple[str, int]:
-    """Joins continued lines; comment lines and empty lines between them are no part of it."""
+    """Joins continued lines; comment lines and empty lines between them are skipped."""
     parts: list[str] = []
     while position < len(lines):
         line = lines[position]
@@ -194,7 +194,7 @@ def _parse_instruction(name: str, text: str, line: int, documents: tuple[Heredoc
 
 
 def _json_words(text: str) -> tuple[str, ...] | None:
-    """The exec form: a JSON list of strings. Anything else is the shell form, as engines read it."""
+    """Returns the words of the exec form, a JSON list of strings; None for the shell form, which is anything else."""
     if not text.startswith("["):
         return None
     try:
@@ -210,9 +210,9 @@ def _parse_stage(instruction: Instruction, earlier: list[Stage], file: str) -> S
     if len(words) == 3 and words[1].upper() == "AS":
         name = words[2].lower()
         if not re.fullmatch(r"[a-z][a-z0-9._-]*", name) or name in {s.name for s in earlier} | {"scratch"}:
-            _refuse(file, instruction.line, f"{words[2]!r} is no new name for a stage")
+            _refuse(file, instruction.line, f"{words[2]!r} is invalid or already used as the name of a stage")
     elif len(words) != 1:
-        _refuse(file, instruction.line, "FROM takes an image and, if wanted, AS and a name")
+        _refuse(file, instruction.line, "FROM takes an image and, optionally, AS and a name")
     if unknown := [flag for flag, _ in instruction.flags if flag != "platform"]:
         _refuse(file, instruction.line, f"FROM --{unknown[0]} is not supported")
     return Stage(words[0], instruction.line, name)
@@ -221,11 +221,11 @@ def _parse_stage(instruction: Instruction, earlier: list[Stage], file: str) -> S
 def _note_ignored(instruction: Instruction, file: str) -> list[str]:
     if instruction.name not in _NOTED:
         return []
-    return [f"{file}:{instruction.line}: {instruction.name} has no effect: commands are given one by one"]
+    return [f"{file}:{instruction.line}: {instruction.name} has no effect: commands are executed one by one"]
 
 
 def split_words(text: str, escape: str = "\\") -> list[str]:
-    """Splits at white space outside quotes; quotes and escapes are kept, for `expand` to take off."""
+    """Splits at white space outside quotes; quotes and escapes are kept for `expand` to remove."""
     words, current, quote, position = [], "", "", 0
     while position < len(text):
         char = text[position]
@@ -248,9 +248,9 @@ def split_words(text: str, escape: str = "\\") -> list[str]:
 
 
 def expand(word: str, variables: Mapping[str, str], escape: str = "\\", *, quotes: bool = True) -> str:
-    """Takes quotes and escapes off a word and puts in its variables. Raises `ValueError` for a form it lacks.
+    """Removes quotes and escapes from a word and expands its variables. Raises `ValueError` for an unsupported form.
 
-    Without `quotes` (in a here-document) they are ordinary characters, and an escape guards a `$` or itself alone.
+    Without `quotes` (in a here-document) they are ordinary characters, and an escape applies only to `$` or itself.
     """
     out, quote, position = "", "", 0
     marks = "\"'" if quotes else ""
@@ -269,7 +269,7 @@ def expand(word: str, variables: Mapping[str, str], escape: str = "\\", *, quote
         elif char == "$" and quote != "'":
             match = _VARIABLE.match(word, position)
             if match is None and word.startswith("${", position):
-                raise ValueError(f"{word[position : position + 30]!r} is no form of a variable that is supported")
+                raise ValueError(f"{word[position : position + 30]!r} is not a supported form of a variable")
             out += _expand_variable(match, variables) if match else "$"
             position = match.end() if match else position + 1
         else:

@@ -1,13 +1,13 @@
-"""The backends `podman` and `docker`: a container around a workspace's folder, through the engine's command line.
+"""Backends `podman` and `docker`: a container around a workspace's folder, through the engine's command line.
 
-The container runs the same exec server as the other backends and talks over a socket in a folder of its own, so an
-exec costs what it costs elsewhere and not a start of the engine's client. The engine sees only an empty image; system
+The container runs the same exec server as the other backends, connected over a socket in a folder of its own, so an
+exec does not start the engine's client. The engine sees only an empty image; system
 folders of the host, or an imported root file system, are mounted into it.
 
 Covered: the engine's namespaces, cgroup limits and default filter; on top, no capabilities, no new privileges, our
 filter, a read-only root, an ordinary user id, no network.
-Not covered: the engine itself, which often runs as root; the disk is watched, not held; agent and verifier are one
-user. Where the engine's machine is not this one (Docker Desktop), it does not work.
+Not covered: the engine itself, which often runs as root; the disk is only watched; agent and verifier are one
+user. Engines on another machine (Docker Desktop) are not supported.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ __all__ = ["DockerBackend", "PodmanBackend"]
 _OWN = "/.assay"
 _ENGINE_S = 120.0
 _ENGINE_FILES = ("hostname", "hosts", "resolv.conf")
-"""In /etc: the engine mounts its own over them."""
+"""Files in /etc over which the engine mounts its own."""
 _FRESH_FOLDERS = ("dev", "proc", "sys", "tmp")
 
 
 class _ImageConfig(msgspec.Struct, frozen=True):
-    """What of an image's configuration counts."""
+    """Used fields of an image's configuration."""
 
     env: tuple[str, ...] | None = msgspec.field(default=None, name="Env")
     workdir: str | None = msgspec.field(default=None, name="WorkingDir")
 
 
 class _EngineBackend(FolderBackend):
-    """What both engines share.
+    """Base of both engines.
 
     Args:
         toolchain: The Python that the exec server runs on; without, a mount at `/opt/assay` is needed.
-        scratch: Where workspaces' folders are made; the engine must see it. Default the temporary folder.
+        scratch: Parent of the workspaces' folders, visible to the engine; default the temporary folder.
     """
 
     isolated_by: IsolationName = "docker"
@@ -73,11 +73,11 @@ class _EngineBackend(FolderBackend):
         self._importing = asyncio.Lock()
 
     def engine_options(self) -> list[str]:
-        """What this engine needs besides."""
+        """Returns additional options of this engine."""
         return []
 
     async def check(self) -> None:
-        """See `FolderBackend.check`: the client must be there, and its engine must answer."""
+        """Implements `FolderBackend.check`: the client must be installed, and its engine must answer."""
         if self._is_available:
             return
         if shutil.which(self.name) is None:
@@ -114,7 +114,8 @@ class _EngineBackend(FolderBackend):
         return Guest(session, stop, facts)
 
     async def _accept_server(self, listener: socket.socket) -> tuple[InitSession, object]:
-        """The first that connects is the exec server, which nothing can precede; then nobody else may."""
+        """Accepts the first connection, which is the exec server's: no other process has started, and later ones are
+        refused."""
         try:
             ours, _ = await asyncio.wait_for(asyncio.get_running_loop().sock_accept(listener), START_S)
         except TimeoutError as exc:
@@ -128,7 +129,7 @@ class _EngineBackend(FolderBackend):
         return session, ready.body.get("facts")
 
     def _rlimits(self, spec: WorkspaceSpec) -> dict[str, int]:
-        # Counted over all containers of one user id: the engine's own limit holds the number of processes.
+        # Counted over all containers of one user id: the engine's own limit applies to the number of processes.
         limits = folder_rlimits(spec.limits)
         return {name: value for name, value in limits.items() if name not in ("NPROC", "DATA")}
 
@@ -148,7 +149,7 @@ class _EngineBackend(FolderBackend):
         arguments += ["--shm-size", f"{limits.tmp_mib or 64}m"]
         for path in ("/tmp", *spec.tmpfs):
             if path != "/tmp":
-                # runc gives a tmpfs the mode of the folder that it covers, whatever it was told.
+                # runc gives a tmpfs the mode of the folder that it covers and ignores the option.
                 Path(f"{folder}{path}").chmod(0o1777)
             arguments += ["--tmpfs", f"{path}:rw,nosuid,nodev,mode=1777{size}"]
         return [*arguments, *self.engine_options(), *self._mounts(spec, folder, template)]
@@ -172,7 +173,7 @@ class _EngineBackend(FolderBackend):
         layer = layer or next((mount.source for mount in spec.mounts if mount.target == HOME), None)
         if layer is None:
             raise EnvironmentFailure(
-                "the exec server needs a Python in the container: make the tool layer with `assay setup`"
+                "the exec server needs a Python in the container: create the tool layer with `assay setup`"
             )
         pairs += [(str(LAUNCHER), f"{_OWN}/launcher", "ro"), (layer, f"{_OWN}/python", "ro")]
         pairs += [(str(Path(m.source).resolve(strict=True)), m.target, "ro") for m in spec.mounts]
@@ -182,7 +183,7 @@ class _EngineBackend(FolderBackend):
         return arguments
 
     def _empty_folder(self) -> Path:
-        """An empty folder to cover others with."""
+        """Creates an empty folder to cover others."""
         folder = self.new_path("z")
         folder.mkdir(mode=0o755)
         return folder
@@ -208,7 +209,7 @@ class _EngineBackend(FolderBackend):
             archive.unlink(missing_ok=True)
 
     async def _layout_image(self, folder: Path) -> str:
-        """An image that has nothing but the top of the tree: folders to mount on, and links."""
+        """Returns an image that contains only the top of the tree: mount points and links."""
         entries = sorted((e.name, str(e.readlink()) if e.is_symlink() else None) for e in folder.iterdir())
         tag = f"assay-layout:{blake3(msgspec.json.encode([2, entries])).hexdigest()[:24]}"
         async with self._importing:
@@ -226,14 +227,15 @@ class _EngineBackend(FolderBackend):
             await self._engine("rm", "-f", name, check=False)
 
     async def _engine(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> str | None:
-        """Runs the engine's client; returns what it said, or None where it failed and may."""
+        """Runs the engine's client; returns its output, or None if it failed and `check` is False."""
         process = await asyncio.create_subprocess_exec(
             self.name,
             *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            cwd=self._scratch or tempfile.gettempdir(),  # its monitor leaves a file where it ran out of memory
+            cwd=self._scratch
+            or tempfile.gettempdir(),  # its monitor leaves a file in the working folder when it runs out of memory
         )
         try:
             output, _ = await asyncio.wait_for(process.communicate(stdin), _ENGINE_S)
@@ -282,7 +284,7 @@ class PodmanBackend(_EngineBackend):
     isolated_by: IsolationName = "podman"
 
     def engine_options(self) -> list[str]:
-        # Named limits, because the default raises them, which a root without CAP_SYS_RESOURCE may not.
+        # Explicit limits, because the default raises them, for which a root without CAP_SYS_RESOURCE lacks permission.
         arguments = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]
         if self.owner is None:
             arguments += ["--userns", "keep-id"]

@@ -1,14 +1,14 @@
 """Images without a container engine: a Dockerfile becomes layers, cached by content, for the overlay of a sandbox.
 
-COPY, ADD and WORKDIR are done here, on plain folders, and need no sandbox. RUN is done in a sandbox of the given
-backend; what it changed becomes a layer, found again by what it ran and on what it ran. `FROM scratch` is the
-host-tools base, a name given to `import_root` is that root file system; any other base must be mapped.
+COPY, ADD and WORKDIR are executed on plain folders and need no sandbox. RUN is executed in a sandbox of the given
+backend; its changes become a layer, cached by command and base. `FROM scratch` is the
+host-tools base, a name passed to `import_root` is that root file system; any other base must be mapped.
 
 Invariants: a layer is complete or absent, and never changes; the image's digest covers base, layers, variables and
-working directory; whatever an engine would have done otherwise is in the image's notes or is an error with its line.
+working directory; differences from a container engine are in the image's notes or are errors with their line.
 
-Covered: paths and archives that lead out of the task's folder or the layer, devices, set-user-id files, endless input.
-Not covered: what a RUN command does with the network once it was allowed; owners and times are not kept.
+Covered: paths and archives that lead out of the task's folder or the layer, devices, set-user-id files, unbounded
+input. Not covered: use of the network by a RUN command once allowed; owners and times are not preserved.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ HOST_TOOLS = ("scratch", "host-tools")
 
 
 async def build_image(folder: Path, options: BuildOptions, *, backend: Backend | None = None) -> Image:
-    """Builds the Dockerfile in `folder`; an image that was built before is found in the cache.
+    """Builds the Dockerfile in `folder`, using cached layers.
 
     Args:
         folder: The build context; its `.dockerignore` is honoured.
         options: Cache, bases and permissions.
-        backend: Where RUN is executed; not needed, and not used, for an image without RUN.
+        backend: Backend that executes RUN; not needed for an image without RUN.
 
     Raises:
-        UserError: Anything that cannot be built; the message names file and line.
+        UserError: The Dockerfile cannot be built; the message names file and line.
         EnvironmentFailure: The sandbox of a RUN broke.
     """
     path = folder / "Dockerfile"
@@ -69,13 +69,13 @@ async def build_image(folder: Path, options: BuildOptions, *, backend: Backend |
 async def build_task_image(
     parameters: Mapping[str, object], task: Path | None, options: BuildOptions, *, backend: Backend | None = None
 ) -> Image:
-    """The image that a task's environment parameters ask for: its folder's Dockerfile, a mapped name, or the tools.
+    """Returns the image for a task's environment parameters: its folder's Dockerfile, a mapped name, or the host tools.
 
     Args:
         parameters: `Task.environment.parameters`; `folder` and `docker_image` are used.
         task: The task's folder, where `folder` is relative to.
-        options: See `build_image`.
-        backend: See `build_image`.
+        options: As in `build_image`.
+        backend: As in `build_image`.
 
     Raises:
         UserError: The folder is missing or leads outside the task, or the named image is not mapped.
@@ -88,7 +88,7 @@ async def build_task_image(
         if (context / "Dockerfile").exists():
             return await build_image(context, options, backend=backend)
         if not isinstance(image_name, str) and context.is_dir() and any(context.iterdir()):
-            raise UserError(f"{folder}: there is no Dockerfile; compose files are not supported here")
+            raise UserError(f"{folder}: it has no Dockerfile; compose files are not supported")
     if not isinstance(image_name, str):
         return Image()
     builder = _start_from_base(image_name, "docker_image", options)
@@ -96,7 +96,7 @@ async def build_task_image(
 
 
 class _Root(msgspec.Struct, frozen=True):
-    """What a name for FROM means."""
+    """An imported root file system."""
 
     name: str
     digest: str
@@ -109,20 +109,22 @@ def import_root(
 ) -> str:
     """Imports a root file system (a folder or a tar archive) under a name for FROM; returns its content address.
 
-    Owners are not kept; devices, pipes and sockets are left out. A name that is taken now means the new one.
+    Owners are not preserved; devices, pipes and sockets are left out. An existing name is replaced.
 
     Args:
-        name: As FROM names it, with its tag.
+        name: Name for FROM, with its tag.
         source: The folder or archive.
         cache: The cache folder.
-        env: Variables that images on it start with.
-        workdir: Where commands start in them.
+        env: Initial variables of images on it.
+        workdir: Initial working directory.
 
     Raises:
-        UserError: It is no root file system, or has something in it that leads outside.
+        UserError: The source is not a root file system, or contains paths that lead outside.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9._/-]*(:[A-Za-z0-9._-]+)?", name) or ".." in name or name in HOST_TOOLS:
-        raise UserError(f"{name!r} is no name for a root file system: use a-z, 0-9, '.', '_', '-', '/' and a ':tag'")
+        raise UserError(
+            f"{name!r} is not a valid name for a root file system: use a-z, 0-9, '.', '_', '-', '/' and a ':tag'"
+        )
     images = cache / "images"
     (images / "roots").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=images, prefix=".making-") as work:
@@ -140,7 +142,7 @@ def import_root(
             and not (root / "bin").is_symlink()
             and not (root / "bin/sh").exists()
         ):
-            raise UserError(f"{source} is no root file system: it has no /bin/sh")
+            raise UserError(f"{source} is not a root file system: it has no /bin/sh")
         digest = _layers.content_digest(root)
         if not (images / digest).exists():
             root.rename(images / digest)
@@ -158,7 +160,7 @@ def _copy_root(source: Path, root: Path) -> None:
 
 
 def _walk_regular(source: Path) -> list[_layers.Source]:
-    """Everything but devices, pipes and sockets, parents first."""
+    """Returns everything except devices, pipes and sockets, parents first."""
     entries = [_layers.Source("", source)]
     for parent, folders, files in os.walk(source):
         for name in (*folders, *files):
@@ -185,7 +187,7 @@ def _start_stage(
         raise UserError(f"{where}: {exc}") from exc
     if not base:
         raise UserError(
-            f"{where}: FROM {stage.base} names nothing: give the variable a value with ARG or as a build argument"
+            f"{where}: FROM {stage.base} expands to an empty name: set the variable with ARG or as a build argument"
         )
     earlier_stage = built.get(base.lower())
     builder = earlier_stage.fork() if earlier_stage is not None else _start_from_base(base, where, options)

@@ -1,13 +1,13 @@
-"""The `namespaces` backend: sandboxes out of the kernel's own parts, nothing to install, root or not.
+"""The `namespaces` backend: sandboxes from kernel features only, without installation, with or without root.
 
-This is the host's side: it asks the launcher (`launcher/`, whose docstring lists what is covered and what is not) for
-sandboxes and layers, talks to each sandbox through `session.InitSession`, and reads the writable layers through
-`state.OverlayState`. A snapshot seals the writable layer and goes on above it, so a fork costs what an open costs.
+This is the host's side: it requests sandboxes and layers from the launcher (`launcher/`, whose docstring lists what is
+covered and what is not), controls each sandbox through `session.InitSession`, and reads the writable layers through
+`state.OverlayState`. A snapshot seals the writable layer and continues above it, so a fork costs as much as an open.
 
-Not part of a state: /tmp, /dev/shm, /dev, /proc, the read-only system folders (/usr, /etc, ...), and what a mount,
-mask or fresh folder of the spec covers.
+Not part of a state: /tmp, /dev/shm, /dev, /proc, the read-only system folders (/usr, /etc, ...), and paths covered by
+a mount, mask or fresh folder of the spec.
 
-The invariant: a sealed layer never changes, and nothing outside `spec` decides what a sandbox sees.
+Invariant: a sealed layer never changes, and only `spec` determines the content of a sandbox.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ def _no_release() -> None:
 
 
 class NamespacesBackend:
-    """Opens workspaces in namespaces of their own.
+    """Opens workspaces in separate namespaces.
 
     Args:
-        run_as: As root, the ordinary user id that the launcher becomes: the tier of a user without rights.
-        writable: Where writable layers live: `auto` is a sized tmpfs where the kernel can and the size is at most half
-            of the memory that is available then (the disk limit is hard), else a folder on disk (it is soft).
-        scratch: Where folders on disk are made; default the temporary folder.
-        sandboxes: About how many are open at once. Where they share counted limits (inotify instances, say) with the
-            user, each has its part of a quarter of them, and `open` waits while the sum is spent.
+        run_as: As root, the unprivileged user id to which the launcher changes. writable: Storage of writable layers:
+        `auto` is a sized tmpfs if the kernel supports it and the size is at most half
+            of the available memory (the disk limit is hard), else a folder on disk (it is soft).
+        scratch: Parent of folders on disk; default the temporary folder. sandboxes: Approximate number open at once. If
+        they share counted limits (for example inotify instances) with the
+            user, each has its part of a quarter of them, and `open` waits while the sum is exhausted.
     """
 
     name = "namespaces"
     max_sealed_layers = 40
-    """Sealed layers under one workspace; at more they are written into one. A mount takes about 130."""
+    """Sealed layers under one workspace; more are squashed into one. A mount supports about 130."""
 
     max_cached = 128
-    """Image layers, and mounts, that stay ready for the next sandbox."""
+    """Maximum number of cached image layers, and of cached mounts."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class NamespacesBackend:
         self._open: set[NamespacesWorkspace] = set()
 
     async def launcher(self) -> Launcher:
-        """The launcher, started at the first need, and anew where it was killed."""
+        """Returns the launcher, started at first use and again after it was killed."""
         async with self._launcher_lock:
             if self._launcher is not None and self._launcher.has_exited:
                 self._discard_launcher(self._launcher)
@@ -102,7 +102,7 @@ class NamespacesBackend:
             return self._launcher
 
     def _discard_launcher(self, launcher: Launcher) -> None:
-        """With a launcher go all layers and mounts of it. Descriptors stay open: somebody may be reading yet."""
+        """Forgets a dead launcher with all its layers and mounts. Descriptors stay open for concurrent readers."""
         self._dead.append(launcher)
         self._orphaned_descriptors += [*self._sealed.values(), *(top for _, top in self._images.values())]
         for table in (self._sealed, self._images, self._mounts, self._snapshots):
@@ -163,12 +163,12 @@ class NamespacesBackend:
             launcher = await self.launcher()
             answer = await launcher.ask({"op": "layer", "source": real, "kind": "layer"})
             self._images[key] = (answer.body["place"], answer.fds[0])
-        self._images[key] = self._images.pop(key)  # the last used is the last to go
+        self._images[key] = self._images.pop(key)  # least recently used first
         return self._images[key]
 
     async def _mount(self, source: str) -> str:
         key, real = _source_identity(source)
-        async with self._mount_lock:  # many sandboxes ask for one mount at once
+        async with self._mount_lock:  # several sandboxes may request one mount concurrently
             if key not in self._mounts:
                 launcher = await self.launcher()
                 answer = await launcher.ask({"op": "layer", "source": real, "kind": "mount"})
@@ -177,7 +177,7 @@ class NamespacesBackend:
             return self._mounts[key]
 
     async def _evict_unused(self) -> None:
-        """Lets go of layers and mounts that were not used for long: each costs every later sandbox a little."""
+        """Releases the least recently used layers and mounts: each adds a small cost to every later sandbox."""
         used = {layer_path for workspace in self._open for layer_path in workspace.image_paths}
         unused = [key for key, (layer_path, _) in self._images.items() if layer_path not in used][: -self.max_cached]
         paths = []
@@ -190,7 +190,7 @@ class NamespacesBackend:
             await self._launcher.ask({"op": "forget", "places": paths})
 
     async def request_for(self, spec: WorkspaceSpec, layers: SandboxLayers) -> SandboxRequest:
-        """Everything that the launcher must know to make one sandbox."""
+        """Returns the launcher's request for one sandbox."""
         launcher = await self.launcher()
         prefer_disk = self._writable == "disk"
         budget = choose_budget(spec.limits, launcher.facts, prefer_disk=prefer_disk)
@@ -219,20 +219,20 @@ class NamespacesBackend:
         return SandboxRequest(message, budget, describe_isolation(spec, budget, launcher.facts))
 
     def seal(self, sandbox: Sandbox, layers: SandboxLayers, changes: tuple[Change, ...]) -> Snapshot:
-        """Takes over an ended sandbox's writable layer as a layer of a new snapshot."""
+        """Takes ownership of an ended sandbox's writable layer as a layer of a new snapshot."""
         self._sealed[sandbox.layer_path] = sandbox.upper
         return self.add_snapshot(layers.image, (*reversed(layers.sealed), sandbox.layer_path), changes)
 
     def add_snapshot(self, image: Image, sealed: tuple[str, ...], changes: Iterable[Change]) -> Snapshot:
-        """Names a state made of sealed layers (lowest first)."""
+        """Registers and returns the state of sealed layers (lowest first)."""
         ordered = tuple(changes)
         self._snapshots.add(sealed)
         return Snapshot(state_digest(image.digest, ordered), image, sealed, self.name, ordered)
 
     async def pack(self, snapshot: Snapshot) -> PackedLayers:
-        """The state as a manifest and the bytes that it names, to be kept outside of this backend.
+        """Returns the state as a manifest and its bytes, for storage outside this backend.
 
-        `for change, handle in packed.files()` gives each file and link once with an open binary handle, valid until
+        `for change, handle in packed.files()` yields each file and link once with an open binary handle, valid until
         the next step. The snapshot must not be released meanwhile.
         """
         tops = [self._sealed[layer_path] for layer_path in reversed(snapshot.layers)]
@@ -241,12 +241,12 @@ class NamespacesBackend:
     async def unpack(
         self, manifest: Iterable[Change], read_blob: BlobReader, *, image: Image | None = None
     ) -> Snapshot:
-        """Rebuilds a state from its manifest over `image` (default: host tools alone).
+        """Rebuilds a state from its manifest over `image` (default: host tools only).
 
         Args:
-            manifest: As `Snapshot.changes`; trusted no more than any stored data: no path can leave the layer.
-            read_blob: Gives the bytes of a content address; called in a thread; what it returns is checked.
-            image: What the manifest is relative to.
+            manifest: As `Snapshot.changes`; untrusted: no path can leave the layer.
+            read_blob: Returns the bytes of a content address; called in a thread; the result is checked.
+            image: Image that the manifest is relative to.
         """
         changes = tuple(manifest)
         launcher = await self.launcher()
@@ -279,19 +279,19 @@ class NamespacesBackend:
         return self.add_snapshot(layers.image, (answer.body["place"],), changes)
 
     async def squash(self, snapshot: Snapshot) -> Snapshot:
-        """The same state in one sealed layer, in place of many."""
+        """Replaces a snapshot by one with the same state in a single sealed layer."""
         packed = await self.pack(snapshot)
         squashed = await self.unpack(packed.manifest, packed.read, image=snapshot.image)
         await self.release(snapshot)
         return squashed
 
     async def release(self, snapshot: Snapshot) -> None:
-        """See `interface.Backend.release`. Layers that an open workspace stands on go when it closes."""
+        """Implements `Backend.release`. Layers under an open workspace are dropped when it closes."""
         self._snapshots.discard(snapshot.layers)
         await self.drop_unused_layers()
 
     async def drop_unused_layers(self) -> None:
-        """Drops sealed layers that no snapshot and no open workspace names."""
+        """Drops sealed layers that no snapshot and no open workspace uses."""
         used = {layer_path for layers in self._snapshots for layer_path in layers}
         used |= {layer_path for workspace in self._open for layer_path in workspace.sealed_paths}
         unused = [layer_path for layer_path in self._sealed if layer_path not in used]
@@ -302,7 +302,7 @@ class NamespacesBackend:
         await self._launcher.ask({"op": "drop", "places": unused})
 
     def remove_workspace(self, workspace: NamespacesWorkspace) -> None:
-        """A workspace has closed."""
+        """Removes a closed workspace from the list of open ones."""
         self._open.discard(workspace)
 
     async def close(self) -> None:
@@ -322,7 +322,7 @@ class NamespacesBackend:
 
 
 def _source_identity(source: str) -> tuple[str, str]:
-    """A key that changes when another file or folder takes the place of this one; and the real path."""
+    """Returns a key that changes when the file or folder is replaced, and the real path."""
     real = Path(source).resolve(strict=True)
     status = real.stat()
     return f"{real}\0{status.st_dev}:{status.st_ino}", str(real)

@@ -1,18 +1,18 @@
-"""The `process` backend: no isolation at all. Commands are ordinary processes of the user, in a private folder.
+"""The `process` backend: no isolation. Commands are ordinary processes of the user, in a private folder.
 
-For machines without any sandbox, and for trusted tasks: `choose_backend` opens it only when it is allowed by name, and
-every record says `none`.
+For machines without any sandbox, and for trusted tasks: `choose_backend` opens it only if it is allowed by name, and
+every record states `none`.
 
-Attempts in it are recorded and not judged: their checks of files and tests end in `error`, marked `not_isolated`.
+Attempts in it are recorded but not judged: their checks of files and tests end in `error`, marked `not_isolated`.
 
 Covered: a private folder for each workspace, separate streams, exit codes, timeouts that kill every descendant (also
 those that changed session), limits on file size and open files.
 Not covered: everything else. Commands can read and write whatever the user can, reach the network and the machine's
-services, and see its processes. A process that detaches by two forks is still found; one that is started by another
+services, and see its processes. A process that detaches by two forks is still found; one started by another
 service (`at`, `systemd-run`) is not.
 
 Paths: calls such as `read("/workspace/x")` are mapped into the folder, and commands start in the mapped working
-directory; but a command that itself names `/workspace/x` names the machine's. `$ASSAY_ROOT` is the folder, `$HOME` and
+directory; but a command that names `/workspace/x` names the machine's. `$ASSAY_ROOT` is the folder, `$HOME` and
 `$TMPDIR` are in it. Mounts are not made: calls that name them read their source, and their `bin` is on the PATH (for
 the tool layer, the programs that start in place).
 """
@@ -37,7 +37,7 @@ _MIB = 1024 * 1024
 
 
 class ProcessBackend(FolderBackend):
-    """Opens workspaces that are plain folders. See the module's warning."""
+    """Opens workspaces that are plain folders, without isolation."""
 
     name = "process"
     needs_system = False
@@ -101,7 +101,7 @@ class ProcessBackend(FolderBackend):
         return new_path
 
     def map_command(self, folder: Path, spec: WorkspaceSpec, command: str | Sequence[str]) -> str | Sequence[str]:
-        """A program that is named by its path in a mount is found where the mount comes from."""
+        """Maps a program named by its path in a mount to the mount's source."""
         if isinstance(command, str) or not command or not command[0].startswith("/"):
             return command
         head, name = posixpath.split(command[0])
@@ -110,4 +110,4 @@ class ProcessBackend(FolderBackend):
 
     def check_template(self, folder: Path, image: Image) -> None:
         if image.root:
-            raise ValueError("a root file system needs a sandbox; without one there are only the machine's own tools")
+            raise ValueError("a root file system needs a sandbox; this backend has only the machine's own tools")

@@ -1,8 +1,8 @@
-"""A sandbox seen from the host: exec, files and processes over the socket of its exec server (`launcher.init`).
+"""Client of a sandbox's exec server (`launcher.init`): exec, files and processes over its socket.
 
-For any backend that can start that server: give `InitSession` a connected SEQPACKET socket and what to run with. It
-knows nothing of how the sandbox was made and keeps no state of the world. Everything the sandbox answers is untrusted:
-output is bounded, lists are cut, paths in downloads are checked.
+For any backend that can start that server: `InitSession` needs a connected SEQPACKET socket and defaults. It
+is independent of how the sandbox was created and stores no state of it. Everything the sandbox answers is untrusted:
+output and lists are bounded, paths in downloads are checked.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ __all__ = ["ExecDefaults", "InitSession", "require_answer"]
 STDIN_BYTES = 16 * 1024 * 1024
 KILL_S, STREAM_S = 15.0, 60.0
 MOST_OBSERVED, OBSERVED_AT_A_TIME = 20_000, 400
-"""Files of an agent's that are observed; and as many of the longest names as one message holds."""
+"""Maximum number of observed files of an agent, and the number of the longest names that fit into one message."""
 
 
 class ExecDefaults(msgspec.Struct, frozen=True):
-    """What every exec starts from."""
+    """Defaults of every exec."""
 
     env: dict[str, str]
     workdir: str
     output_mib: int = 64
     download_bytes: int = 16 * 1024 * 1024 * 1024
-    """The most that one download writes; files with holes claim more than they hold."""
+    """Maximum size of one download; sparse files claim more than they occupy."""
 
 
 class InitSession:
     """Runs commands and moves bytes through an exec server.
 
     Args:
-        sock: Connected to the server; this object owns it. Make it on the running event loop.
-        defaults: Environment, working directory and output limit.
-        killed_by: Asked after a command died of a signal (the number, positive): which limit ended it, if known.
+        sock: Connected to the server; this object owns it. Create it on the running event loop. defaults: Environment,
+        working directory and output limit. killed_by: Called with the number of the signal that ended a command;
+        returns the limit that caused it, if known.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class InitSession:
         self.channel = Channel(sock, "the sandbox's first process")
         self.running = 0
         self.handed_over: Counter[str] = Counter()
-        """Descriptors that were exchanged with commands, by kind: evidence for a grade of separation."""
+        """Number of descriptors exchanged with commands, by kind: evidence for a grade of separation."""
         self._paths_left_out = 0
         self._defaults = defaults
         self._killed_by = killed_by or (lambda _: None)
 
     def configure(self, defaults: ExecDefaults, killed_by: Callable[[int], str | None]) -> None:
-        """Sets what later execs start from, and who knows which limit killed."""
+        """Sets the defaults of later execs and the function that finds the limit behind a signal."""
         self._defaults = defaults
         self._killed_by = killed_by
 
@@ -131,7 +131,7 @@ class InitSession:
             call.close()
 
     def find_killing_limit(self, signal_number: int) -> str | None:
-        """Which limit ended a command that died of a signal, where known."""
+        """Returns the limit that ended a command that died of a signal, if known."""
         return self._killed_by(signal_number)
 
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
@@ -164,7 +164,7 @@ class InitSession:
         await self._stream(source, write, read, write=False, work=lambda: receive_path(read, target, output_limit))
 
     async def _stream(self, path: str, peer_end: int, own_end: int, *, write: bool, work: Callable[[], None]) -> None:
-        """Runs the other half of a tree's move in a thread; `peer_end` goes to the sandbox, `work` owns `own_end`."""
+        """Runs the host half of a transfer in a thread; `peer_end` goes to the sandbox, `work` owns `own_end`."""
         try:
             future = self.channel.post({"op": "stream", "path": path, "write": write}, (peer_end,))
         except (OSError, EnvironmentFailure):
@@ -175,7 +175,7 @@ class InitSession:
         try:
             await asyncio.to_thread(work)
         except BrokenPipeError:
-            pass  # the other side says why
+            pass  # the sandbox reports the reason
         except EOFError as exc:
             problem = f"the copy of {path} ended early"
             raise OSError(5, problem) from exc
@@ -186,13 +186,13 @@ class InitSession:
             raise OSError(code, f"{path}: {os.strerror(code)}")
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
-        """See `interface.Session.processes`. At most 512."""
+        """Implements `Session.processes`, for at most 512 processes."""
         answer = await self.channel.ask({"op": "ps"})
         rows = answer.body.get("processes", [])
         return msgspec.convert(rows, tuple[ProcessInfo, ...])
 
     async def is_quiet(self) -> bool:
-        """Whether nothing runs but init, as init says."""
+        """Returns True if init reports no other process."""
         answer = await self.channel.ask({"op": "count"})
         return answer.body.get("count") == 0
 
@@ -212,14 +212,14 @@ class InitSession:
         try:
             facts = msgspec.convert(answer.body.get("observed"), LoadFacts)
         except msgspec.ValidationError as exc:
-            facts = LoadFacts(problem=f"the sandbox told something else: {exc}"[:200])
+            facts = LoadFacts(problem=f"the sandbox sent a malformed record: {exc}"[:200])
         if self._paths_left_out:
-            problem = f"{self._paths_left_out} files of the agent's are more than can be observed"
+            problem = f"{self._paths_left_out} files of the agent exceed the number that can be observed"
             return msgspec.structs.replace(facts, complete=False, problem=problem)
         return facts
 
     async def memory_bytes(self) -> int:
-        """Resident bytes of all processes, as the sandbox's init counts them."""
+        """Returns the resident bytes of all processes, as counted by the sandbox's init."""
         answer = await self.channel.ask({"op": "usage"})
         return int(answer.body.get("bytes", 0))
 
@@ -230,7 +230,7 @@ class InitSession:
             raise EnvironmentFailure(problem)
 
     async def end_command(self, number: int) -> None:
-        """Kills a running command and every process that came of it; what ran before it goes on."""
+        """Kills a running command and every process that descends from it; earlier processes continue."""
         answer = await self.channel.ask({"op": "end", "command": number}, timeout_s=KILL_S)
         if answer.body.get("left"):
             problem = f"{answer.body['left']} processes could not be killed"
@@ -253,18 +253,18 @@ class InitSession:
         listener = socket.socket(fileno=answer.fds[0])
         if listener.family != family or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             listener.close()
-            problem = "the sandbox's first process handed out something that is no listener"
+            problem = "the sandbox's first process sent a descriptor that is not a listener"
             raise EnvironmentFailure(problem)
         listener.setblocking(False)
         return listener
 
     def close(self) -> None:
-        """Ends the conversation, with which the exec server ends. Idempotent."""
+        """Closes the socket, which ends the exec server. Idempotent."""
         self.channel.close()
 
 
 class _ExecOptions(NamedTuple):
-    """How long a command may run, and what is kept of its output."""
+    """Time limit and output options of a command."""
 
     timeout_s: float | None
     show_bytes: int
@@ -272,7 +272,7 @@ class _ExecOptions(NamedTuple):
 
 
 class _RunningExec:
-    """One exec under way."""
+    """A running exec."""
 
     def __init__(self, session: InitSession, show_bytes: int, spill: SpillTarget | None, output_limit: int) -> None:
         self._session = session
@@ -319,7 +319,8 @@ class _RunningExec:
         return msgspec.structs.replace(result, cpu_s=_parse_seconds(body.get("cpu_s")))
 
     async def _wait(self, future: asyncio.Future[Answer], number: int, timeout_s: float | None) -> str | None:
-        """Waits for the end, the time limit or too much output; in the last two kills. Returns which."""
+        """Waits for the end, the time limit or too much output, and kills the command in the last two cases; returns
+        which."""
         if timeout_s is None and self._remaining > 1 << 40:
             await asyncio.shield(future)
             return None
@@ -360,7 +361,7 @@ class _RunningExec:
 
 
 async def require_answer(future: asyncio.Future[Answer], timeout_s: float) -> Answer:
-    """The answer that must come now. Raises `EnvironmentFailure` where it does not: the sandbox is stuck."""
+    """Returns the pending answer. Raises `EnvironmentFailure` on timeout, because the sandbox is stuck."""
     try:
         return await asyncio.wait_for(future, timeout_s)
     except TimeoutError as exc:
@@ -369,7 +370,7 @@ async def require_answer(future: asyncio.Future[Answer], timeout_s: float) -> An
 
 
 def _parse_seconds(value: object) -> float | None:
-    """An amount of time that a sandbox tells, where it can be one."""
+    """Returns a number of seconds reported by a sandbox; None if it is implausible."""
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else None
 
 
@@ -379,7 +380,7 @@ def _program_name(request: dict[str, Any]) -> str:
 
 
 def _open_stdin(data: bytes) -> int:
-    """A descriptor to read `data` from."""
+    """Returns a descriptor from which `data` can be read."""
     if not data:
         return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     if len(data) > STDIN_BYTES:

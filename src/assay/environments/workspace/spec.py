@@ -1,11 +1,11 @@
-"""From a task's environment parameters to the specification of its sandbox.
+"""Converts a task's environment parameters to the specification of its sandbox.
 
-The keys mirror the `[environment]` table of a task folder, with ours beside them. Nothing is guessed: an unknown key,
-a negative limit or a network that nobody allowed is a `UserError` that names the key or the flag. What a sandbox does
-not hold itself (`healthcheck`, `mcp_servers`, `skills_dir`) is checked for its shape here and used by others.
+The keys mirror the `[environment]` table of a task folder, with additional ones. An unknown key, a negative limit or a
+network that was not allowed is a `UserError` that names the key or the flag. Keys that a sandbox does not use itself
+(`healthcheck`, `mcp_servers`, `skills_dir`) are only checked for their shape.
 
-Not covered: no local backend can hold a list of allowed hosts. A task that asks for one is refused, unless the whole
-network was accepted for it by name; then the isolation record says what was really open.
+Not covered: no local backend can enforce a list of allowed hosts. A task that asks for one is refused, unless the whole
+network was explicitly accepted; then the isolation record states what was open.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class WorkspaceParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """The parameters of an environment of the kind `workspace`. Sizes are in MiB; an absent limit is the default."""
 
     folder: str | None = None
-    """Relative folder that holds the image's Dockerfile."""
+    """Relative folder that contains the image's Dockerfile."""
     docker_image: str | None = None
-    """A named image instead; the local backends need a base that it is mapped to."""
+    """Name of an image instead; local backends need a base that it is mapped to."""
     workdir: str | None = None
-    """Where commands start; default the image's."""
+    """Working directory of commands; default the image's."""
     cpus: _Amount | None = None
     memory_mb: _Count | None = None
     storage_mb: _Count | None = None
@@ -43,7 +43,7 @@ class WorkspaceParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     network_mode: Literal["no-network", "public", "allowlist"] = "no-network"
     allowed_hosts: tuple[str, ...] = ()
     env: dict[str, str] = {}
-    """Templates are resolved by the caller: a `${` left over is an error."""
+    """Variables; templates are resolved by the caller, and a remaining `${` is an error."""
     healthcheck: dict[str, Any] | None = None
     mcp_servers: tuple[dict[str, Any], ...] = ()
     skills_dir: str | None = None
@@ -54,13 +54,13 @@ class WorkspaceParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     open_files: _Count | None = None
     tmp_mb: _Count | None = None
     masks: tuple[str, ...] = ()
-    """Paths replaced by something empty."""
+    """Paths replaced by empty files or folders."""
     layers: tuple[str, ...] = ()
-    """Pinned requirements (`name==version`) that the tool layer must hold: what the task's code imports."""
+    """Pinned requirements (`name==version`) of the task's code that the tool layer must contain."""
 
 
 def workspace_parameters(parameters: dict[str, Any]) -> WorkspaceParameters:
-    """Reads and checks the parameters; a null is an absent key. Raises `UserError` that names the key."""
+    """Parses and checks the parameters; a null is an absent key. Raises `UserError` that names the key."""
     fields = WorkspaceParameters.__struct_fields__
     unknown = sorted(set(parameters) - set(fields))
     if unknown:
@@ -75,7 +75,7 @@ def workspace_parameters(parameters: dict[str, Any]) -> WorkspaceParameters:
     for name, value in checked.env.items():
         if not name or "=" in name or "\0" in name + value or "${" in value:
             raise UserError(
-                f"environment: env {name!r} is no plain name and value (a template must be resolved before)"
+                f"environment: env {name!r} is not a plain name and value (a template must be resolved before)"
             )
     return checked
 
@@ -89,15 +89,15 @@ def workspace_spec(
     allow_network: bool = False,
     accept_whole_network: bool = False,
 ) -> WorkspaceSpec:
-    """The sandbox that a task asks for.
+    """Returns the specification of a task's sandbox.
 
     Args:
         parameters: `Task.environment.parameters`; see `WorkspaceParameters`.
-        image: What `build_image` made of the task's folder, or the host tools.
-        toolchain: The tool layer, seen at `/opt/assay`; None leaves it out.
-        user: Who runs inside.
-        allow_network: Whether the person who runs it allowed the task its network.
-        accept_whole_network: Whether that is to be the whole network where the task asks for a list of hosts.
+        image: Image built from the task's folder by `build_image`, or the host tools.
+        toolchain: The tool layer, mounted at `/opt/assay`; None leaves it out.
+        user: User inside the sandbox.
+        allow_network: The user allowed the task to use the network.
+        accept_whole_network: The user accepted the whole network for a task that asks for a list of hosts.
 
     Raises:
         UserError: A parameter is wrong, the network is not allowed, or the tool layer lacks a package.
@@ -128,11 +128,11 @@ def _choose_network(
     if allow_network and (accept_whole_network or not is_allowlist):
         return "host"
     requested = f"some hosts alone ({', '.join(checked.allowed_hosts)[:200]})" if is_allowlist else "the public network"
-    reason = "a local sandbox has the whole network or none" if is_allowlist else "nobody allowed it"
+    reason = "a local sandbox has the whole network or none" if is_allowlist else "it was not allowed"
     flags = "--allow-network --accept-whole-network" if is_allowlist else "--allow-network"
     raise UserError(
-        f'environment: network_mode = "{checked.network_mode}": the task asks for {requested}, and {reason}: give {flags} to '
-        'run it with the whole network, or set network_mode = "no-network" in the task'
+        f'environment: network_mode = "{checked.network_mode}": the task asks for {requested}, and {reason}: '
+        f'give {flags} to run it with the whole network, or set network_mode = "no-network" in the task'
     )
 
 
@@ -146,7 +146,7 @@ def _check_packages(checked: WorkspaceParameters, toolchain: ToolLayer | None) -
 
 
 def _normalise_pin(pin: str) -> str:
-    """A pin with its name as the tool layer lists it."""
+    """Returns a pin with its name as listed by the tool layer."""
     from packaging.utils import canonicalize_name
 
     name, _, version = pin.partition("==")
@@ -154,11 +154,11 @@ def _normalise_pin(pin: str) -> str:
 
 
 def environment(image: Image, added: dict[str, str], *, tools: bool) -> dict[str, str]:
-    """The variables of a sandbox on `image`, with the tool layer's programs on the PATH where it is mounted."""
+    """Returns the variables of a sandbox on `image`, with the tool layer's programs on the PATH if it is mounted."""
     env = {**image.env, **added}
     path = env.get("PATH", _SYSTEM_PATH)
     if tools and f"{HOME}/bin" not in path.split(":"):
-        # A whole root file system has its own tools, which come first; the host's Python is no part of a task.
+        # A whole root file system has its own tools, which take precedence over the host's Python.
         path = f"{path}:{HOME}/bin" if image.root else f"{HOME}/bin:{path}"
     return {**env, "PATH": path}
 

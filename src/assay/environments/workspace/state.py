@@ -1,9 +1,9 @@
-"""What a world became: changes of a tree against what it started from, and their digest.
+"""State of a file tree: its changes from a baseline, and their digest.
 
-Two kinds of tree: `OverlayState`, the writable layer of an overlay over image layers (cost in proportion to what was
-ever changed; file contents are hashed again only when they changed), and `scan_folder`/`compare_entries` for plain
-folders against a baseline. Blocking: run in a thread. The invariant: the same files give the same changes, in the
-same order, however they came to be; what is not visible inside the sandbox (marks, marks' leftovers) never counts.
+Two kinds of tree: `OverlayState`, the writable layer of an overlay over image layers (cost in proportion to the paths
+ever changed; file contents are hashed again only after a change), and `scan_folder`/`compare_entries` for plain
+folders against a baseline. Blocking: run in a thread. Invariant: the same files give the same changes, in the
+same order, independent of their history; what is invisible inside the sandbox (whiteouts and their remains) is ignored.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ Lookup = Callable[[str], PathEntry | None]
 
 
 def state_digest(image_digest: str, changes: Iterable[Change]) -> str:
-    """The state's content address: the image and every path that differs, sorted."""
+    """Returns the state's content address over the image and every differing path, sorted."""
     ordered = sorted(changes, key=lambda change: change.path)
     return digest_record({"image": image_digest, "changes": ordered})
 
 
 def change_of(path: str, now: PathEntry | None, before: PathEntry | None) -> Change | None:
-    """The change from `before` to `now` at a path; None when there is none."""
+    """Returns the change from `before` to `now` at a path; None if they are equal."""
     if now == before:
         return None
     if now is None:
@@ -59,7 +59,7 @@ def change_of(path: str, now: PathEntry | None, before: PathEntry | None) -> Cha
 
 
 class _LayerEntry(NamedTuple):
-    """A name in stacked layers: which folder has it, what it is, and which layers go on below it."""
+    """A name in stacked layers: the folder that contains it, its status, and the layers visible below it."""
 
     folder: int
     status: os.stat_result
@@ -67,7 +67,7 @@ class _LayerEntry(NamedTuple):
 
 
 class StackedImage:
-    """The lower layers of an overlay, as they would be seen merged.
+    """Merged view of the lower layers of an overlay.
 
     Args:
         tops: Open folders of the layers, the highest first; this object does not close them.
@@ -84,7 +84,7 @@ class StackedImage:
         return [(layer, open_below(self._tops[layer], path, _FOLDER)) for layer in layers]
 
     def find(self, opened: list[tuple[int, int]], name: str) -> _LayerEntry | None:
-        """Looks a name up in opened folders of one path."""
+        """Returns the visible entry of a name in opened folders of one path; None if it is absent or removed."""
         top: tuple[int, os.stat_result] | None = None
         below: list[int] = []
         for layer, folder in opened:
@@ -113,19 +113,19 @@ class StackedImage:
             os.close(inner)
 
     def names(self, opened: list[tuple[int, int]]) -> set[str]:
-        """Every name that is visible in opened folders of one path."""
+        """Returns every visible name in opened folders of one path."""
         names = {name for _, folder in opened for name in os.listdir(folder)}  # noqa: PTH208, an open folder
         return {name for name in names if self.find(opened, name) is not None}
 
     def entry(self, opened: list[tuple[int, int]], name: str) -> tuple[PathEntry | None, tuple[int, ...]]:
-        """What a name is in the image, and the layers that go on below it."""
+        """Returns the image's entry of a name, and the layers visible below it."""
         result = self.find(opened, name)
         if result is None:
             return None, ()
         return describe_entry(result.folder, name, result.status, TreeReader(self.cache)), result.layers
 
     def walk(self, path: str) -> Iterator[tuple[str, PathEntry]]:
-        """`path` (no leading slash) and everything below it, if the image has it."""
+        """Yields `path` (without leading slash) and everything below it, if it is in the image."""
         layers, parent = self.all, ""
         for part in path.split("/")[:-1]:
             _, layers = self._entry_at(parent, part, layers)
@@ -152,7 +152,7 @@ class StackedImage:
 
 
 def _list_names(folder: int, path: str, reader: TreeReader) -> list[str]:
-    """Names in an open folder, sorted, each charged to the reader's budget before the next one is read."""
+    """Returns the sorted names in an open folder, each charged to the reader's budget before the next is read."""
     names = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -179,12 +179,11 @@ class OverlayState:
     """The writable layer of one sandbox against its image.
 
     Args:
-        image: The layers below that count as unchanged.
-        before: Changes that the sealed layers between image and writable layer already hold.
-        upper: The writable layer's open folder; not closed here.
-        hidden: Paths (absolute in the sandbox) covered by mounts, masks or fresh folders: no part of the state.
-        made: Folders that the platform made in the writable layer: no change by themselves.
-        fallback: Opens a path of the writable layer that this process may not.
+        image: The lower layers of the baseline. before: Changes in the sealed layers between image and writable layer.
+        upper: The writable layer's open folder; not closed here. hidden: Paths (absolute in the sandbox) covered by
+        mounts, masks or fresh folders, which are not part of the state. made: Folders that the platform created in the
+        writable layer, which do not count as changes. fallback: Opens a path of the writable layer that this process
+        has no permission for.
     """
 
     def __init__(self, image: StackedImage, before: Mapping[str, Change], upper: int) -> None:
@@ -196,13 +195,13 @@ class OverlayState:
         self.fallback: Opener | None = None
 
     def changes(self, *, settled: bool) -> tuple[Change, ...]:
-        """Everything that differs from the image, sorted by path. Blocking.
+        """Returns all differences from the image, sorted by path. Blocking.
 
         Args:
-            settled: Nothing runs over the writable layer now; if so, no hash made while something did is believed.
+            settled: No process uses the writable layer now; if so, hashes computed while one did are not reused.
 
         Raises:
-            StateLimitError: More differs than a state may hold.
+            StateLimitError: The state exceeds its limits.
         """
         decided: dict[str, Change | None] = {}
         cleared: set[str] = set()
@@ -213,11 +212,13 @@ class OverlayState:
             try:
                 upper = open_below(self._upper, path, _FOLDER, self.fallback)
             except (FileNotFoundError, NotADirectoryError):
-                continue  # it went away meanwhile
+                continue  # it vanished meanwhile
             except OSError as exc:
                 if exc.errno != errno.ENAMETOOLONG:
                     raise
-                shown = "/" + encode_name(path)  # deeper than any path can say: the folder counts, not what is in it
+                shown = "/" + encode_name(
+                    path
+                )  # deeper than a path can express: only the folder counts, not its content
                 decided[shown] = Change(path=shown, kind="added", type="other")
                 continue
             opened = self._image.folders(path, layers)
@@ -245,7 +246,7 @@ class OverlayState:
     def _compare_folder(
         self, visit: _Visit, decided: dict[str, Change | None], cleared: set[str]
     ) -> list[tuple[str, tuple[int, ...]]]:
-        """Judges one folder of the writable layer; returns the folders below it."""
+        """Compares one folder of the writable layer; returns the folders below it."""
         path, upper, opened, reader = visit
         names = _list_names(upper, path, reader)
         below = []
@@ -279,7 +280,7 @@ class OverlayState:
     def _add_removed(
         self, path: str, present: set[str], opened: list[tuple[int, int]], decided: dict[str, Change | None]
     ) -> None:
-        """In a folder that hides the image's: what the image has and the folder has not is removed."""
+        """Adds the removed names of a folder that hides the image's: those in the image but not in the folder."""
         for name in self._image.names(opened) - present:
             shown = "/" + encode_name(f"{path}/{name}")
             base, _ = self._image.entry(opened, name)
@@ -291,7 +292,7 @@ class OverlayState:
 
 
 def changes_between(image: StackedImage, since: Iterable[Change], now: Iterable[Change]) -> tuple[Change, ...]:
-    """What changed from one state to another, both given as changes against the same image."""
+    """Returns the changes from one state to another, both described as changes from the same image."""
     old = {change.path: change for change in since}
     new = {change.path: change for change in now}
     result: dict[str, Change] = {}
@@ -307,7 +308,7 @@ def changes_between(image: StackedImage, since: Iterable[Change], now: Iterable[
 
 
 def _rebase_change(after: Change, before: Change | None) -> Change:
-    """`after` as it is seen from a state in which the path was `before` (None: as in the image)."""
+    """Returns `after` relative to a state in which the path was `before` (None: as in the image)."""
     if after.kind == "removed":
         return after
     was_removed = before is not None and before.kind == "removed"
@@ -317,7 +318,7 @@ def _rebase_change(after: Change, before: Change | None) -> Change:
 
 
 def _revert_change(image: StackedImage, before: Change, new: Mapping[str, Change]) -> dict[str, Change]:
-    """A path that is again as the image has it."""
+    """Returns the changes of a path that equals the image's again."""
     if before.kind == "added":
         return {before.path: Change(path=before.path, kind="removed", type=before.type)}
     result = {}
@@ -331,10 +332,11 @@ def _revert_change(image: StackedImage, before: Change, new: Mapping[str, Change
 
 
 def scan_folder(top: int, cache: HashCache, *, hidden: frozenset[str] = frozenset()) -> dict[str, PathEntry]:
-    """Every path below an open plain folder, `/`-rooted there. Blocking; cost of a full walk, hashes cached.
+    """Returns the entry of every path below an open plain folder, `/`-rooted there. Blocking; walks the folder, hashes
+    cached.
 
     Raises:
-        StateLimitError: There are more than a state may hold.
+        StateLimitError: The folder exceeds the limits of a state.
     """
     result: dict[str, PathEntry] = {}
     reader = TreeReader(cache)
@@ -363,7 +365,7 @@ def scan_folder(top: int, cache: HashCache, *, hidden: frozenset[str] = frozense
 
 
 def compare_entries(before: Mapping[str, PathEntry], now: Mapping[str, PathEntry]) -> tuple[Change, ...]:
-    """Changes between two scans, as an overlay would tell them: of what is removed, the topmost path alone."""
+    """Returns the changes between two scans in an overlay's form: only the topmost removed path of a tree."""
     result = {}
     for path in before.keys() | now.keys():
         change = change_of(path, now.get(path), before.get(path))

@@ -36,7 +36,7 @@ from assay.errors import UserError
 __all__ = ["HOME", "PYTHON", "ToolLayer", "ensure_toolchain", "find_layer"]
 
 HOME = "/opt/assay"
-"""Where a sandbox sees the layer."""
+"""Mount path of the layer in a sandbox."""
 PYTHON = f"{HOME}/bin/python3"
 LOCK = Path(__file__).with_name("toolchain.lock")
 _FORMAT = 3
@@ -47,7 +47,7 @@ _SCRIPT = "#!{python}\nimport sys\nfrom {module} import {first}\nsys.exit({attri
 
 
 class ToolLayer(msgspec.Struct, frozen=True):
-    """A finished layer. `digest` is the content address of its files; `packages` are all that it holds, pinned."""
+    """A finished layer. `digest` is the content address of its files; `packages` are all its packages, pinned."""
 
     path: str
     digest: str
@@ -55,17 +55,17 @@ class ToolLayer(msgspec.Struct, frozen=True):
     packages: tuple[str, ...] = ()
 
     def mount(self) -> Mount:
-        """What a workspace needs to see it."""
+        """Returns the mount for a workspace."""
         return Mount(source=self.path, target=HOME)
 
     @property
     def host_python(self) -> str:
-        """Starts the layer's interpreter in place, where nothing is mounted at `/opt/assay`."""
+        """Returns the program that starts the layer's interpreter in place, without a mount at `/opt/assay`."""
         return str(Path(self.path) / "host" / "python3")
 
 
 class _Recipe(msgspec.Struct, frozen=True):
-    """What decides a layer, so that it is found again without making it."""
+    """Inputs that determine a layer: the key of the cache."""
 
     format: int
     lock: str
@@ -81,7 +81,8 @@ class _Recipe(msgspec.Struct, frozen=True):
 def find_layer(
     cache: Path, packages: Sequence[str] = (), *, masked: Sequence[str] = (), python: str | None = None
 ) -> ToolLayer:
-    """The layer made earlier by `ensure_toolchain` with the same arguments; `UserError` where there is none."""
+    """Returns the layer built earlier by `ensure_toolchain` with the same arguments. Raises `UserError` if it is
+    missing."""
     recipe = _recipe(_interpreter.probe(python), packages, masked)
     layer = _find_stored(cache, recipe)
     if layer is None:
@@ -96,13 +97,13 @@ def find_layer(
 def ensure_toolchain(
     cache: Path, packages: Sequence[str] = (), *, masked: Sequence[str] = (), python: str | None = None
 ) -> ToolLayer:
-    """Makes the tool layer, or finds it. Blocking: some ten seconds and the package index the first time, then none.
+    """Returns the tool layer, building it at first use (about ten seconds, with the package index). Blocking.
 
     Args:
         cache: The cache folder; the layer is `<cache>/tools/<digest>`.
-        packages: A task set's dependencies, each pinned as `name==version`. What they require in turn is installed
-            too; a pin of a package that the layer has anyway (`pytest`) replaces the layer's own.
-        masked: Distributions that must not be in the layer though something requires them: the package under task.
+        packages: A task set's dependencies, each pinned as `name==version`. Their requirements are installed
+            too; a pin of one of the layer's own packages (`pytest`) replaces the layer's version.
+        masked: Distributions that must not be in the layer even if required: the package under task.
         python: The interpreter to copy; default the one that runs (never a virtual environment's packages).
 
     Raises:
@@ -139,7 +140,7 @@ def _recipe(source: _interpreter.Interpreter, packages: Sequence[str], masked: S
 
 
 def _find_stored(cache: Path, recipe: _Recipe) -> ToolLayer | None:
-    """The layer that a recipe led to, where it still stands. Paths are computed, so that a cache can be moved."""
+    """Returns the layer of a recipe; None if it does not exist. Paths are computed, so that a cache can be moved."""
     try:
         layer = msgspec.json.decode(
             (cache / "tools" / "recipes" / f"{recipe.digest}.json").read_bytes(), type=ToolLayer
@@ -185,7 +186,7 @@ def _build_layer(work: Path, source: _interpreter.Interpreter, recipe: _Recipe) 
 
 
 def _store_layer(tools: Path, recipe: _Recipe, built: ToolLayer) -> ToolLayer:
-    """Renames the finished layer to its content address, then writes the line that finds it."""
+    """Renames the finished layer to its content address, then writes the recipe's record."""
     final = tools / built.digest
     if not final.exists():
         Path(built.path).rename(final)
@@ -203,7 +204,7 @@ def _canonical(name: str) -> str:
 
 
 def _read_lock() -> dict[str, str]:
-    """Name to the lines of its requirement, hashes included, of the lock file."""
+    """Returns the lock file's requirements, hashes included, by name."""
     blocks = re.split(r"\n(?=[a-z0-9])", LOCK.read_text(encoding="utf-8"))
     return {_canonical(block.partition("==")[0]): block for block in blocks if not block.startswith("#")}
 
@@ -233,12 +234,12 @@ def _pip(work: Path, target: Path, arguments: Sequence[str]) -> None:
         errors = "\n".join(line for line in result.stderr.splitlines() if line.startswith("ERROR"))[-2000:]
         raise UserError(
             f"the tool layer's packages could not be installed:\n{errors or result.stderr[-2000:]}\n"
-            "Only wheels are taken. Is the package index in reach, and does that version have a wheel?"
+            "Only wheels are installed. Is the package index reachable, and does that version have a wheel?"
         )
 
 
 def _pip_program(work: Path) -> list[str]:
-    """A pip that runs: this environment's, or one in a throw-away environment of the same interpreter."""
+    """Returns a working pip: this environment's, or one in a temporary environment of the same interpreter."""
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode == 0:
         return [sys.executable, "-m", "pip"]
     environment = work / "pip"
@@ -272,7 +273,8 @@ def _drop_empty(folder: Path) -> None:
 
 
 def _write_commands(root: Path, packages: Path) -> None:
-    """The commands that the layer's packages declare (`pytest`, `coverage`, ...), started by the layer's Python."""
+    """Writes the commands that the layer's packages declare (`pytest`, `coverage`, ...), started by the layer's
+    Python."""
     for distribution in metadata.distributions(path=[str(packages)]):
         for entry in distribution.entry_points.select(group="console_scripts"):
             path = root / "bin" / entry.name
@@ -284,7 +286,7 @@ def _write_commands(root: Path, packages: Path) -> None:
                 host_command = root / "host" / entry.name
                 host_command.write_text(_IN_PLACE, encoding="utf-8")
                 host_command.chmod(0o755)
-    # coverage's start-up hook would let an environment variable of the sandbox start code in every interpreter.
+    # coverage's start-up hook would let an environment variable run code in every interpreter of the sandbox.
     for hook in packages.glob("*coverage*.pth"):
         hook.unlink()
 
@@ -313,8 +315,8 @@ def _tree_digest(root: Path) -> str:
 
 
 def _compile(root: Path, minor: str) -> None:
-    """Byte code next to the sources, valid whatever the sources' times; paths in it are those of the sandbox."""
+    """Compiles byte code next to the sources, valid for any modification times, with the sandbox's paths."""
     command = [str(root / "host" / "python3"), "-I", "-m", "compileall", "-q", "-j", "2"]
     command += ["--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", HOME]
-    # A few files of a wheel may be no valid Python (templates, tests of parsers): they are left without byte code.
+    # Files of a wheel that are not valid Python (templates, tests of parsers) get no byte code.
     subprocess.run([*command, str(root / "lib" / f"python{minor}")], capture_output=True)

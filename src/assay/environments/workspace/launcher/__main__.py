@@ -1,7 +1,7 @@
 """The launcher's loop: `python -I -S -c BOOT FD SCRATCH USER`. One request, one answer, in order.
 
-It lives exactly as long as the host's end of its socket: at its end it kills every sandbox, removes their groups and
-exits, also when the host process was killed with SIGKILL.
+It runs until the host's end of its socket closes: then it kills every sandbox, removes their groups and
+exits, also after a SIGKILL of the host process.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .protocol import receive, send
 
 
 class LauncherServer:
-    """Answers requests until the host is gone."""
+    """Answers requests until the host's end closes."""
 
     def __init__(self, host: socket.socket, boxes: Boxes) -> None:
         self._host = host
         self._boxes = boxes
 
     def greet(self) -> None:
-        """Says what this launcher can do, with a descriptor of the skeleton."""
+        """Sends this launcher's capabilities, with a descriptor of the skeleton."""
         boxes = self._boxes
         skeleton = os.open("/s", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         facts = {
@@ -40,7 +40,7 @@ class LauncherServer:
         os.close(skeleton)
 
     def serve(self) -> None:
-        """The loop; never returns."""
+        """Serves requests; never returns."""
         poller = select.poll()
         poller.register(self._host, select.POLLIN)
         while True:
@@ -113,7 +113,7 @@ class LauncherServer:
         return {"ooms": self._boxes.fates.pop(message["pid"], 0)}, ()
 
     def _do_peek(self, message: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """Opens below a writable layer what an ordinary host user may not (an agent took the rights away)."""
+        """Opens a file below a writable layer for which the host user has no permission (an agent removed it)."""
         resolve = sys_.RESOLVE_BENEATH | sys_.RESOLVE_NO_SYMLINKS
         top = os.open(message["place"] + "/u", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -123,7 +123,7 @@ class LauncherServer:
 
 
 def _has_range() -> bool:
-    """Whether the ids that sandboxes are mapped to exist here: not for a root that is itself in a small namespace."""
+    """Returns True if the ids to which sandboxes are mapped exist here; a root in a small namespace lacks them."""
     try:
         with open("/proc/self/uid_map", encoding="utf-8") as handle:
             rows = [[int(field) for field in line.split()] for line in handle]
@@ -133,9 +133,9 @@ def _has_range() -> bool:
 
 
 def _enter_namespaces(run_as: int, limits: dict[str, int]) -> bool:
-    """Becomes the launcher's user in its own mount namespace; returns whether it is real root.
+    """Changes to the launcher's user in its own mount namespace; returns True if it is real root.
 
-    Of an ordinary user the new user namespace bounds the sum of its sandboxes: a quarter of each limit is left over.
+    For an ordinary user the new user namespace limits the sum of its sandboxes: a quarter of each limit is reserved.
     """
     if run_as >= 0:
         os.setgroups([])
@@ -150,13 +150,13 @@ def _enter_namespaces(run_as: int, limits: dict[str, int]) -> bool:
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
         with open(f"/proc/self/{name}", "w", encoding="utf-8") as handle:
             handle.write(text)
-    with contextlib.suppress(OSError):  # where /proc/sys cannot be written the shares hold alone
+    with contextlib.suppress(OSError):  # if /proc/sys is not writable, only the shares apply
         counts.write_limits({name: limit - limit // 4 for name, limit in limits.items()}, counts.FOLDER)
     return False
 
 
 def main() -> None:
-    """Sets up and serves; on failure the host is told why."""
+    """Sets up and serves; on failure the host receives the reason."""
     fd, scratch, run_as, generation = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     host = socket.socket(fileno=fd)
     host.set_inheritable(False)

@@ -1,8 +1,8 @@
-"""The files and pipes that hold bytes of an agent's, by every name under which a command can come to them.
+"""Files and pipes that contain bytes of an agent, by every name under which a command can reach them.
 
-A file is known by its path and by its identity. What a program that reads such a file as data prints is a copy: the
+A file is known by its path and by its identity. The output of a program that reads such a file as data is a copy: the
 regular files behind its output are the agent's too, and so is a pipe. A process whose input is such a pipe hands the
-copy on: to the files that it has open for writing or opens for writing later, and to the pipe behind its own output.
+copy on: to the files that it has open for writing or opens later, and to the pipe behind its own output.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _Identity = tuple[int, int]
 
 
 class AgentFiles:
-    """A bounded set of files, names and pipes that hold bytes of an agent's.
+    """Bounded set of files, names and pipes that contain bytes of an agent.
 
     Args:
-        fail: Called with the reason where one more does not fit: from then on not everything is known.
+        fail: Called with the reason if the set is full: from then on it is incomplete.
     """
 
     def __init__(self, fail: Callable[[str], None]) -> None:
         self._fail = fail
         self._paths: set[bytes] = set()
         self._names = {b"", b".", b".."}
-        """Last parts of `_paths`, and those that a path can lose when it is made absolute."""
+        """Last parts of `_paths`, and those that a path loses when it is made absolute."""
         self._remaining_bytes = MOST_NAME_BYTES
         self._files: set[_Identity] = set()
         self._pipes: set[_Identity] = set()
         self._fed_threads: set[int] = set()
-        """Threads whose input is such a pipe and that may execute a program yet."""
+        """Threads whose input is such a pipe and that may still execute a program."""
 
     def add_path(self, path: bytes) -> None:
-        """Adds a name, which counts whatever file it comes to stand for."""
+        """Adds a name, which counts for any file that it refers to later."""
         if path in self._paths:
             return
         if len(self._paths) >= MOST_NAMES or len(path) > self._remaining_bytes:
@@ -61,22 +61,22 @@ class AgentFiles:
             self._fail("too many files of the agent's")
 
     def has_file(self, identity: _Identity) -> bool:
-        """Returns whether a file's identity is known."""
+        """Returns True if a file's identity is known."""
         return identity in self._files
 
     def find_path(self, tid: int, folder: int | None, text: bytes) -> bytes | None:
-        """Returns the path from the root of what a thread calls `text`, where that path is known."""
-        if text.rpartition(b"/")[2] not in self._names:  # spares most calls the search for their folder
+        """Returns the absolute path of what a thread calls `text`, if that path is known."""
+        if text.rpartition(b"/")[2] not in self._names:  # avoids resolving the folder for most calls
             return None
         path = absolute_path(tid, folder, text)
         return path if path in self._paths else None
 
     def add_output_of(self, pid: int) -> list[int]:
-        """Adds what a reader prints into, and returns the processes whose input that is."""
+        """Adds the outputs of a reader, and returns the processes whose input they are."""
         return self._add_outputs(pid, _OUTPUTS)
 
     def is_fed(self, tid: int) -> bool:
-        """Returns whether a thread's input is a pipe that holds bytes of the agent's."""
+        """Returns True if a thread's input is a pipe that contains bytes of the agent."""
         if not self._pipes:
             return False
         try:
@@ -85,27 +85,27 @@ class AgentFiles:
             return False
 
     def note_execution(self, tid: int) -> list[int]:
-        """Adds what a thread that executes a program hands a copy on to, and returns the processes whose input that
-        is."""
+        """Adds the outputs of a thread that executes a program with such an input, and returns the processes whose
+        input they are."""
         if not self.is_fed(tid):
             return []
         self._await_program([tid])
         return self._add_outputs(tid, None)
 
     def begins_with_input(self, tid: int) -> bool:
-        """Returns whether this is the first open of a program that takes its own program from such a pipe."""
+        """Returns True for the first open of an interpreter that reads its program from such a pipe."""
         if tid not in self._fed_threads:
             return False
         self._fed_threads.discard(tid)
         return self.takes_program_from_input(tid)
 
     def takes_program_from_input(self, tid: int) -> bool:
-        """Returns whether a process is an interpreter that takes its program from such a pipe."""
+        """Returns True if a process is an interpreter that reads its program from such a pipe."""
         return self.is_fed(tid) and reads_program_from_input(read_program(tid)[0], read_words(tid))
 
     def add_written(self, tid: int, folder: int | None, text: bytes) -> list[int]:
-        """Adds what a thread opens for writing whose input is such a pipe: a file, also one that this call makes, or
-        the pipe behind a descriptor. Returns the processes whose input that is."""
+        """Adds the target that a thread with such an input opens for writing: a file, also one that this call creates,
+        or the pipe behind a descriptor. Returns the processes whose input it is."""
         name = name_from_here(tid, folder, text)
         if not _DESCRIPTOR.fullmatch(name):
             path = absolute_path(tid, folder, text)

@@ -1,4 +1,4 @@
-"""The host-tools base, as data: what of the host a sandbox may see, all of it read-only, and what is made for it.
+"""The host-tools base: the host's files that a sandbox sees, all read-only, and the files created for it.
 
 Nothing else of the host is visible: no home, no /var, /run, /srv, /mnt, /sys, no service socket, no shadow file.
 """
@@ -10,7 +10,8 @@ import shutil
 from pathlib import Path
 
 SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "etc")
-"""Top-level folders mounted read-only: the host's, but `etc`, which is the skeleton's. Links among them stay links."""
+"""Top-level folders mounted read-only: the host's, except `etc`, which is the skeleton's. Links among them stay
+links."""
 FOLDERS = ("dev", "proc", "tmp", "run", "var", "var/tmp", "opt", "mnt", "srv", "home", "etc", "sys", "root")
 WORKSPACE, HOME = "workspace", "home/agent"
 ETC_COPIED = (
@@ -19,7 +20,7 @@ ETC_COPIED = (
     "magic", "debian_version", "os-release", "terminfo", "inputrc", "bash.bashrc", "profile", "fonts", "gai.conf",
     "gitconfig.d", "perl", "java-17-openjdk", "java-21-openjdk", "python3", "python3.11", "python3.12", "python3.13",
 )  # fmt: skip
-"""Copied from the host's /etc once per launcher, where they exist and anybody may read them."""
+"""Copied from the host's /etc once per launcher, if they exist and are world-readable."""
 ETC_LARGEST = 4 * 1024 * 1024
 ETC_WRITTEN = {
     "passwd": "root:x:0:0:root:/root:/bin/bash\nagent:x:1000:1000:agent:/home/agent:/bin/bash\n"
@@ -40,7 +41,7 @@ PROC_READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", 
 
 
 def _copy(source: str, target: str) -> None:
-    """Copies a file, link or folder; what cannot be read, is special or is too large is left out."""
+    """Copies a file, link or folder; unreadable, special and too large files are left out."""
     if os.path.islink(source):
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.symlink(os.readlink(source), target)

@@ -1,8 +1,8 @@
-"""What the launcher keeps for each sandbox and layer, and how it makes one.
+"""Table of the launcher's sandboxes and layers, and their creation.
 
-The launcher's own tree (its root after `take_root`): `/host` is the machine's, `/s` the skeleton, `/l/N` layers and
-mounts, `/t/N` writable layers, `/blank` what masks are made of, `/n` where a sandbox's tree is built, `/v` where the
-folder of a single file is mounted on the way.
+The launcher's own tree (its root after `take_root`): `/host` is the machine's root, `/s` the skeleton, `/l/N` layers
+and mounts, `/t/N` writable layers, `/blank` the sources of masks, `/n` the mount point for building a sandbox's tree,
+`/v` that of the folder of a single file.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ FIRST_ID, IDS = 100_000, 65_536
 PLACES = 10_000_000
 AGENT, ROOT = Owner(1000, 1000), Owner(0, 0)
 SPACES = sys_.NEWUSER | sys_.NEWNS | sys_.NEWPID | sys_.NEWIPC | sys_.NEWUTS
-"""Not the cgroup namespace: a process enters that in its own group, so that the group's name is not seen inside."""
+"""Without the cgroup namespace: a process enters it in its own group, so that the group's name is hidden inside."""
 
 
 class Box(NamedTuple):
-    """A living sandbox."""
+    """A live sandbox."""
 
     pid: int
     group: Group | None
@@ -46,7 +46,7 @@ def _write(path: str, text: str) -> None:
 
 
 def take_root(work: str = "/tmp") -> None:
-    """Moves this process into a mount tree of its own, with the machine's at /host."""
+    """Moves this process into a mount tree of its own, with the machine's root at /host."""
     sys_.mount(None, "/", None, sys_.MS_REC | sys_.MS_PRIVATE)
     sys_.mount("tmpfs", work, "tmpfs", sys_.MS_NOSUID | sys_.MS_NODEV, "mode=755")
     os.chdir(work)
@@ -61,21 +61,21 @@ def take_root(work: str = "/tmp") -> None:
 
 
 class Boxes:
-    """Everything the launcher holds."""
+    """All sandboxes, layers and mounts of the launcher."""
 
     def __init__(self, scratch: str, limits: dict[str, int], *, separate: bool, generation: int = 0) -> None:
         self.separate = separate
-        """Whether many ids are mapped (the launcher is root)."""
+        """True if a range of ids is mapped (the launcher is root)."""
         self._owners = counts.Owners() if separate else None
         shared = self._owners is None or not self._owners.available
         self.counted = limits if shared else {}
-        """Counted limits of the host that sandboxes share, by name; empty where each has an owner of its own."""
+        """Counted limits of the host that sandboxes share, by name; empty if each has an owner of its own."""
         self.control = Control("/host/sys/fs/cgroup", delegated=not separate)
         self.alive: dict[int, Box] = {}
         self.fates: dict[int, int] = {}
-        """For sandboxes that have ended: how many of their processes the kernel killed for memory."""
+        """Ended sandboxes to the number of their processes that the kernel killed for memory."""
         self._copies: dict[str, str] = {}
-        self._count = generation * PLACES  # a place of a launcher that died is never one of the next
+        self._count = generation * PLACES  # paths of a dead launcher are never reused
         self._map: int | None = None
         self._filter = seccomp.program()
         write_skeleton("/s", "/host")
@@ -86,14 +86,14 @@ class Boxes:
                     os.chown(f"{folder}/{name}", FIRST_ID, FIRST_ID, follow_symlinks=False)
         for name in ("/s/workspace", "/s/home/agent"):
             self._give(name)
-        inner = f"/host{scratch}/inner"  # passable, inside a folder that other users of the host cannot enter
+        inner = f"/host{scratch}/inner"  # searchable, inside a folder that other users of the host cannot enter
         os.mkdir(inner)
         os.chmod(inner, 0o711)
         sys_.mount(inner, "/k", None, sys_.MS_BIND)
         self.tmpfs = self._tmpfs_holds_marks()
 
     def _give(self, path: str, owner: Owner = AGENT) -> None:
-        """Makes the sandbox's user the owner."""
+        """Changes the owner to the sandbox's user."""
         if self.separate:
             os.chown(path, FIRST_ID + owner.user, FIRST_ID + owner.group, follow_symlinks=False)
 
@@ -113,7 +113,7 @@ class Boxes:
     # Layers and mounts
 
     def layer(self, source: str, kind: str) -> str:
-        """Makes a host folder or file usable in sandboxes; `kind` is `layer` (owned by the agent) or `mount`."""
+        """Prepares a host folder or file for sandboxes; `kind` is `layer` (owned by the agent) or `mount`."""
         place = f"/l/{self._number()}"
         real = "/host" + source
         os.mkdir(place)
@@ -128,7 +128,7 @@ class Boxes:
         return place
 
     def forget(self, place: str) -> None:
-        """Lets go of a layer or mount; sandboxes that have it keep it."""
+        """Releases a layer or mount; sandboxes that use it keep it."""
         file, place = place, "/".join(place.split("/")[:3])
         if file == place or os.path.ismount(place):
             sys_.unmount(place)
@@ -141,8 +141,8 @@ class Boxes:
             shutil.rmtree(copy)
 
     def _bring_file(self, real: str, place: str) -> str:
-        """Brings a file with its folder, of which `mount_views` makes a view, or alone where the sandbox's user cannot
-        pass through that folder."""
+        """Mounts a file with its folder, of which `mount_views` creates a view, or alone if the sandbox's user cannot
+        search that folder."""
         folder, _, name = real.rpartition("/")
         file = f"{place}/{name}"
         if self.separate and not os.stat(folder).st_mode & stat.S_IXOTH:
@@ -155,7 +155,7 @@ class Boxes:
         return file
 
     def _bring_layer(self, real: str, place: str) -> None:
-        """As root: shown with the agent as the owner through an id-mapped mount, or copied where that cannot be."""
+        """Mounts a layer as root with the agent as its owner through an id-mapped mount; copies it if that fails."""
         if _all_owned_by_root(real):
             try:
                 tree = sys_.clone_mount(real)
@@ -172,7 +172,7 @@ class Boxes:
         sys_.mount(copy, place, None, sys_.MS_BIND)
 
     def _agent_map(self) -> int:
-        """A user namespace in which the host's root is the agent, for id-mapped mounts."""
+        """Returns a user namespace that maps the host's root to the agent, for id-mapped mounts."""
         if self._map is None:
             read, write = os.pipe()
             pid = sys_.clone(sys_.NEWUSER)
@@ -191,7 +191,7 @@ class Boxes:
     # Writable layers
 
     def upper(self, size: int | None, inodes: int | None, owner: Owner = ROOT) -> str:
-        """Makes a writable layer: a tmpfs of that size, or for None a folder on disk. `owner` will own `/`."""
+        """Creates a writable layer: a tmpfs of that size, or a folder on disk for None. `owner` will own `/`."""
         number = self._number()
         place = f"/t/{number}"
         if size is None:
@@ -208,7 +208,7 @@ class Boxes:
         return place
 
     def drop_upper(self, place: str) -> None:
-        """Lets go of a writable or sealed layer; its memory is free once nobody has it mounted."""
+        """Releases a writable or sealed layer; its memory is freed when it is no longer mounted."""
         if place.startswith("/t/"):
             sys_.unmount(place)
             os.rmdir(place)
@@ -218,7 +218,7 @@ class Boxes:
     # Sandboxes
 
     def open(self, request: dict[str, Any], control: socket.socket) -> Box:
-        """Clones a sandbox; its own answer (`ready` or `error`) comes over `control`."""
+        """Clones a sandbox, which sends its own answer (`ready` or `error`) over `control`."""
         memory, cpus = request.get("memory"), request.get("cpus")
         if request["network"] == "host":
             self._copy_name_servers()
@@ -257,7 +257,7 @@ class Boxes:
             _write(f"/proc/{pid}/{name}", f"0 {FIRST_ID} {IDS}" if self.separate else f"{inside} 0 1")
 
     def reap(self) -> None:
-        """Collects sandboxes that have ended and removes their groups."""
+        """Reaps ended sandboxes and removes their groups."""
         while True:
             try:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -280,7 +280,7 @@ class Boxes:
             select.select([], [], [], 0.002)
 
     def end(self) -> None:
-        """Ends every sandbox, and what they hold outside their namespaces."""
+        """Ends every sandbox and releases its resources outside its namespaces."""
         for pid in list(self.alive):
             os.kill(pid, signal.SIGKILL)
         for pid, box in list(self.alive.items()):
@@ -322,7 +322,7 @@ def _copy_tree(source: str, target: str, owner: int) -> None:
 
 
 def _become(boxes: Boxes, request: dict[str, Any], control: socket.socket, gate: int) -> None:
-    """In the child: waits until it is mapped, builds its world, gives up privileges, serves. Never returns."""
+    """Runs in the child: waits for its id maps, builds its file system, drops privileges, serves. Never returns."""
     try:
         if os.read(gate, 1) != b"g":
             os._exit(1)

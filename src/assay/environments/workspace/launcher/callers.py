@@ -1,4 +1,4 @@
-"""Who made a system call, and which file it names, read from /proc by the first process of the same sandbox."""
+"""Caller of a system call and the file that it names, read from /proc by the first process of the same sandbox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = 4096
 
 
 class Process(NamedTuple):
-    """A process at the moment of a call; with its start its id is never another's."""
+    """A process at the time of a call; its start time makes its id unique."""
 
     pid: int
     parent: int
@@ -22,7 +22,7 @@ class Process(NamedTuple):
 
 
 class CallerMemory:
-    """Reads arguments out of the memory of who called; that of the last caller stays open."""
+    """Reads arguments from the memory of the caller; that of the last caller stays open."""
 
     def __init__(self) -> None:
         self._tid = self._fd = -1
@@ -46,7 +46,7 @@ class CallerMemory:
         return text
 
     def forget(self) -> None:
-        """Lets go of the last caller's memory: it is another one once a program is executed."""
+        """Closes the last caller's memory, which is replaced when a program is executed."""
         if self._fd >= 0:
             os.close(self._fd)
         self._tid = self._fd = -1
@@ -78,7 +78,7 @@ def read_program(pid: int) -> tuple[bytes, tuple[int, int]]:
 
 
 def name_from_here(tid: int, folder: int | None, path: bytes) -> bytes:
-    """Returns a name by which this process reaches the file that a thread calls `path`."""
+    """Returns a name with which this process can open the file that a thread calls `path`."""
     if path.startswith(b"/") and not path.startswith((b"/dev/", b"/proc/")):
         return path
     own = b"/proc/%d" % tid
@@ -91,7 +91,7 @@ def name_from_here(tid: int, folder: int | None, path: bytes) -> bytes:
 
 
 def absolute_path(tid: int, folder: int | None, path: bytes) -> bytes:
-    """Returns the path from the root, without links being followed."""
+    """Returns the absolute path without resolving links."""
     if not path.startswith(b"/"):
         top = "cwd" if folder in (None, _FOLDER_OF_CALLER) else f"fd/{folder}"
         path = os.fsencode(os.readlink(f"/proc/{tid}/{top}")) + b"/" + path

@@ -1,7 +1,7 @@
-"""Control groups, where the launcher may write them: memory and CPU of a sandbox as one sum, held by the kernel.
+"""Control groups, if the launcher may write them: the kernel limits memory and CPU of a sandbox as one sum.
 
 Version 1 hierarchies (as root) or a delegated version 2 group. Groups carry the launcher's process id and start time
-in their name, so that what a killed launcher left behind is removed by the next one.
+in their name, so that the next launcher removes groups of a killed one.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Group:
         self._version = version
 
     def add(self, pid: int) -> None:
-        """Moves a process in."""
+        """Moves a process into the group."""
         for folder in sorted(set(self._folders.values())):
             _write(f"{folder}/cgroup.procs", str(pid))
 
     def remove(self) -> bool:
-        """Removes the groups; False while something is still in them."""
+        """Removes the groups; returns False while they contain a process."""
         for folder in set(self._folders.values()):
             try:
                 os.rmdir(folder)
@@ -52,14 +52,14 @@ class Group:
 
     @property
     def oom_file(self) -> str | None:
-        """The file whose `oom_kill` line counts processes that the kernel killed for memory."""
+        """Returns the file whose `oom_kill` line counts processes killed for memory."""
         folder = self._folders.get("memory")
         if folder is None:
             return None
         return f"{folder}/{'memory.oom_control' if self._version == 1 else 'memory.events'}"
 
     def count_ooms(self) -> int:
-        """How many processes in it the kernel has killed for memory."""
+        """Returns the number of its processes that the kernel has killed for memory."""
         try:
             text = Path(self.oom_file or "").read_text(encoding="utf-8")
         except OSError:
@@ -68,10 +68,10 @@ class Group:
 
 
 class Control:
-    """What can be controlled here: found once, at the launcher's start."""
+    """Available controllers, determined once at the launcher's start."""
 
     def __init__(self, mounts: str, *, delegated: bool) -> None:
-        """`mounts` is where the hierarchies are; `delegated`: an ordinary user, who may be given one of version 2."""
+        """Finds the hierarchies below `mounts`; `delegated`: for an ordinary user, who may have one of version 2."""
         self.version = 0
         self._tops: dict[str, str] = {}
         self._count = 0
@@ -84,7 +84,7 @@ class Control:
         self._name = f"{PREFIX}{pid}-{_start_time(pid)}"
         for top in set(self._tops.values()):
             self._remove_stale(top)
-            for sibling in os.listdir(os.path.dirname(top)):  # a killed launcher may have been in another group
+            for sibling in os.listdir(os.path.dirname(top)):  # a killed launcher may have used another group
                 if os.path.isdir(f"{os.path.dirname(top)}/{sibling}"):
                     self._remove_stale(f"{os.path.dirname(top)}/{sibling}")
 
@@ -118,7 +118,8 @@ class Control:
 
     @staticmethod
     def _delegate(folder: str) -> None:
-        """Gives the controllers to children; in a group of our own (host and launcher alone) that needs a leader."""
+        """Enables the controllers for children; a group of our own (only host and launcher) needs a leader group for
+        that."""
         own = {str(os.getpid()), str(os.getppid())}
         try:
             inside = set(Path(folder, "cgroup.procs").read_text(encoding="utf-8").split())
@@ -128,7 +129,7 @@ class Control:
                     _write(f"{folder}/leader/cgroup.procs", pid)
             _write(f"{folder}/cgroup.subtree_control", "+memory +cpu")
         except OSError:
-            return  # not ours to give: the limits stay soft, and the record says so
+            return  # no permission: the limits stay soft, and the record says so
 
     @staticmethod
     def _remove_stale(top: str) -> None:
@@ -147,11 +148,11 @@ class Control:
 
     @property
     def controllers(self) -> list[str]:
-        """`memory`, `cpu`: those that can be limited as a sum."""
+        """Returns the controllers that can limit a sum: `memory`, `cpu`."""
         return sorted(self._tops)
 
     def make(self, memory_bytes: int | None, cpus: float | None) -> Group | None:
-        """Makes a group with these limits; None where none is asked for or none can be held."""
+        """Creates a group with these limits; returns None if none is requested or available."""
         wanted = {"memory": memory_bytes, "cpu": cpus}
         self._count += 1
         folders = {}

@@ -1,11 +1,11 @@
-"""Counted limits: what the kernel counts for each user and user namespace (`/proc/sys/user`).
+"""Counted limits: objects that the kernel counts for each user and user namespace (`/proc/sys/user`).
 
-An object that is made inside a sandbox counts against the sandbox's user namespace and against the owner of that, so
-sandboxes that one user owns spend what that user itself may have: a limit inside bounds one sandbox, not their sum.
+An object created inside a sandbox counts against the sandbox's user namespace and against its owner, so
+sandboxes of one user consume that user's own limits: a limit inside bounds one sandbox, not their sum.
 
-- As root each sandbox's namespaces are owned by a host id of their own, which nothing else uses: nobody shares a count.
-- Else the launcher's own user namespace holds the sum of all its sandboxes to three quarters of the host's limit, and
-  each sandbox is held to a share, which the host's side computes.
+- As root each sandbox's namespaces are owned by a host id of their own, so no counts are shared. - Otherwise the
+launcher's own user namespace limits the sum of all its sandboxes to three quarters of the host's limit, and
+  each sandbox has a share, which the host's side computes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from . import syscalls as sys_
 
 FOLDER = "/proc/sys/user"
 FIRST_OWNER, OWNERS, LAUNCHERS = 1_900_000_000, 4096, 32_768
-"""Above every range that distributions or container managers give out, below the ids that the kernel reserves."""
+"""Range of owner ids, above those of distributions and container managers and below the kernel's reserved ids."""
 PR_SET_SECUREBITS, KEEP_CAPABILITIES = 28, 1 << 2
-"""SECBIT_NO_SETUID_FIXUP: a change of the effective id leaves capabilities as they are."""
+"""SECBIT_NO_SETUID_FIXUP: a change of the effective id does not change capabilities."""
 
 
 def read_limits(folder: str = FOLDER) -> dict[str, int]:
-    """Returns this user namespace's limits by name, without `max_`; empty where the kernel has none."""
+    """Returns this user namespace's limits by name, without `max_`; empty if the kernel has none."""
     limits = {}
     try:
         for name in sorted(os.listdir(folder)):
@@ -34,7 +34,7 @@ def read_limits(folder: str = FOLDER) -> dict[str, int]:
 
 
 def write_limits(limits: dict[str, int], folder: str) -> None:
-    """Sets limits of this process's user namespace. Raises `OSError` where one cannot be set."""
+    """Sets limits of this process's user namespace. Raises `OSError` if one cannot be set."""
     for name, value in limits.items():
         fd = os.open(f"{folder}/max_{name}", os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -62,7 +62,7 @@ class Owners:
         return True
 
     def clone(self, flags: int) -> int:
-        """Clones as `syscalls.clone`, the new user namespace being owned by the next id."""
+        """Clones as `syscalls.clone`, with the next id as owner of the new user namespace."""
         if not self.available:
             return sys_.clone(flags)
         self._next = (self._next + 1) % OWNERS

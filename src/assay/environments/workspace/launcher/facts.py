@@ -1,7 +1,7 @@
 """Facts that a sandbox's first process reads about itself, after its last change and before it runs any command.
 
-They are evidence of how the sandbox was made: nothing but this code has run in it by then. Lists are bounded; their
-totals are told beside them, so that a list that was cut is seen to be cut.
+They are evidence of how the sandbox was created: only this code has run in it so far. Lists are bounded; their
+totals are included, so that a cut list is recognisable.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ def _id_map(name: str) -> list[list[int]]:
 
 
 def _descriptors(control: int, oom: int) -> list[str]:
-    """Names the open descriptors: those that a first process has, or the kind of any other."""
+    """Returns names of the open descriptors: those of a first process, or the kind of any other."""
     known = {control: "control", oom: "oom_score"}
     kinds = []
     for name in sorted(os.listdir("/proc/self/fd"), key=int):
         try:
             target = os.readlink(f"/proc/self/fd/{name}")
         except FileNotFoundError:
-            continue  # the descriptor by which the folder was listed
+            continue  # the descriptor used to list the folder
         kinds.append(known.get(int(name)) or ("null" if target == "/dev/null" else target.partition(":")[0]))
     return kinds
 
 
 def collect(control: int, oom: int = -1) -> dict[str, Any]:
-    """Returns what can be observed; what cannot is left out."""
+    """Returns the observable facts; others are left out."""
     facts: dict[str, Any] = {"uid": os.getuid(), "gid": os.getgid()}
     try:
         facts["namespaces"] = {name: os.stat(f"/proc/self/ns/{name}").st_ino for name in NAMESPACES}
         facts["uid_map"], facts["gid_map"] = _id_map("uid_map"), _id_map("gid_map")
         facts["descriptors"] = _descriptors(control, oom)
-        with open("/proc/self/mountinfo", "rb") as handle:  # as bytes: no codec can be imported here any more
+        with open("/proc/self/mountinfo", "rb") as handle:  # as bytes: codecs can no longer be imported here
             rows = handle.read().decode(errors="replace").splitlines()
         facts["mounts"], facts["mount_total"] = [_mount(row) for row in rows[:MOST_MOUNTS]], len(rows)
     except (OSError, ValueError):
-        pass  # grade_of takes what is missing for not observed
+        pass  # grade_of treats missing facts as not observed
     return facts

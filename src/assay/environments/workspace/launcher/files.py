@@ -1,6 +1,6 @@
-"""Files of a sandbox, opened from inside it: links lead where they lead there, and rights are its user's.
+"""Files of a sandbox, opened from inside it: links and permissions are those of the sandbox's user.
 
-`open_file` hands the host a descriptor of a regular file; nothing of /proc is ever opened, so that no path names init's
+`open_file` returns a descriptor of a regular file to the host; files of /proc are refused, so that no path names init's
 own memory or descriptors. Trees go as frames, in a child process.
 """
 
@@ -37,7 +37,7 @@ def _check_regular(fd: int, path: str) -> None:
 
 
 def open_file(message: dict[str, Any]) -> int:
-    """Opens `path` for reading, or with `write` empties or makes it (parents too) with `mode`."""
+    """Opens `path` for reading, or with `write` truncates or creates it (parents too) with `mode`."""
     path = str(message["path"])
     if not message.get("write"):
         fd = openat2(AT_FDCWD, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, RESOLVE_NO_MAGICLINKS)
@@ -61,7 +61,7 @@ def open_file(message: dict[str, Any]) -> int:
 
 
 def stream_and_exit(message: dict[str, Any], fd: int) -> NoReturn:
-    """In a child: sends the tree at `path` into the pipe `fd`, or with `write` receives one out of it."""
+    """Runs in a child: sends the tree at `path` into the pipe `fd`, or with `write` receives one from it."""
     path = str(message["path"])
     code = 0
     try:
@@ -89,7 +89,7 @@ def _send(path: str, fd: int) -> None:
 
 
 def _receive(path: str, fd: int) -> None:
-    """The tree's top comes first and has the empty path; it is written at `path`."""
+    """Receives a tree, whose top comes first with the empty path, and writes it to `path`."""
     parent, name = os.path.split(os.path.realpath(path))
     os.makedirs(parent, exist_ok=True)
     top = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

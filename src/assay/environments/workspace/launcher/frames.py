@@ -1,4 +1,4 @@
-"""Folders as a stream of frames over a pipe: how trees cross the wall of a sandbox in both directions.
+"""Folders as a stream of frames over a pipe, for transfers into and out of a sandbox.
 
 A frame is a 4-byte length, a JSON header, and for a file its bytes: `{"path", "kind": folder|file|link, "mode",
 "size", "target"}`; the last header is `{"end": true}` or `{"error": ..., "errno": ...}`. Paths are relative and have no
@@ -19,7 +19,7 @@ HEADER_BYTES = 64 * 1024
 
 
 def safe_path(path: str) -> bool:
-    """Whether a frame's path stays below where it is written; the empty path is the top itself."""
+    """Returns True if a frame's path stays below its destination; the empty path is the top itself."""
     return not path.startswith("/") and "\0" not in path and ".." not in path.split("/")
 
 
@@ -53,7 +53,7 @@ def read_frame(stream: BinaryIO) -> dict[str, Any]:
 
 
 def body(stream: BinaryIO, size: int) -> Iterator[bytes]:
-    """The bytes that follow a file's header, in chunks."""
+    """Yields the bytes after a file's header, in chunks."""
     while size > 0:
         chunk = read_exactly(stream, min(CHUNK, size))
         size -= len(chunk)
@@ -61,7 +61,7 @@ def body(stream: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def send_file(stream: BinaryIO, fd: int, header: dict[str, Any]) -> None:
-    """Sends an open file; one that shrinks meanwhile is filled with zeros, one that grows is cut."""
+    """Sends an open file; one that shrinks meanwhile is padded with zeros, one that grows is cut."""
     left = os.fstat(fd).st_size
     write_frame(stream, {**header, "kind": "file", "size": left})
     while left > 0:
@@ -99,16 +99,16 @@ def send_children(stream: BinaryIO, folder: int, path: str) -> None:
         try:
             send_entry(stream, folder, name, f"{path}/{name}" if path else name)
         except FileNotFoundError:
-            continue  # it went away meanwhile
+            continue  # it vanished meanwhile
 
 
 def receive_tree(
     stream: BinaryIO, top: int, name: str, *, most_bytes: int | None = None, keep_link: Any = None
 ) -> None:
-    """Writes what comes as `name` in the open folder `top`, never through a link.
+    """Writes the received tree as `name` in the open folder `top`, never through a link.
 
-    A file or link that is there already is replaced, a folder is kept. `keep_link(path, target)` says whether a link is
-    written at all; default yes. More than `most_bytes` in all raises `ValueError`.
+    An existing file or link is replaced, a folder is kept. `keep_link(path, target)` decides whether a link is
+    written; default yes. More than `most_bytes` in total raises `ValueError`.
     """
     left = most_bytes if most_bytes is not None else 1 << 62
     modes: list[tuple[str, int]] = []
@@ -169,7 +169,7 @@ def open_parent(top: int, path: str) -> int:
 
 
 def make_folder(parent: int, name: str) -> None:
-    """Makes a folder, writable for now; what is there and is no folder is replaced."""
+    """Creates a folder, writable for now; an existing entry that is not a folder is replaced."""
     try:
         mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     except FileNotFoundError:
@@ -181,7 +181,7 @@ def make_folder(parent: int, name: str) -> None:
 
 
 def remove(parent: int, name: str) -> None:
-    """Removes a file or link that is there; a folder raises `IsADirectoryError`."""
+    """Removes an existing file or link; a folder raises `IsADirectoryError`."""
     try:
         os.unlink(name, dir_fd=parent)
     except FileNotFoundError:

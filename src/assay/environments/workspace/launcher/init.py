@@ -1,11 +1,11 @@
-"""The exec server: the first process of a sandbox, and all that the host ever talks to inside it.
+"""The exec server: the first process of a sandbox, and the only one that the host communicates with.
 
 Single threaded. It spawns commands (posix_spawn, so nothing is copied), reaps everything, reports exit codes, opens
 files as the sandbox's user would, and exits when its socket ends, with which the kernel ends the whole PID namespace.
-It also serves outside a PID namespace (`assay`'s other backends): then it is a subreaper and kills descendants.
+It also serves outside a PID namespace (other backends): then it is a subreaper and kills descendants.
 
-Its own memory, environment and descriptors hold nothing of the host's, and it is not dumpable. Everything it answers
-is untrusted to the host all the same.
+Its memory, environment and descriptors contain nothing of the host, and it is not dumpable. Its answers are
+nevertheless untrusted by the host.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEFAULT_SIGNALS = [signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ, signal.SIGCHLD
 
 
 class OomScore:
-    """Makes the kernel take a command before init when memory ends: commands inherit a higher score."""
+    """Makes the kernel kill commands before init when memory is exhausted: commands inherit a higher score."""
 
     def __init__(self) -> None:
         self._fd: int | None
@@ -47,12 +47,12 @@ class OomScore:
             os.pwrite(self._fd, str(self._own).encode(), 0)
 
     def fileno(self) -> int:
-        """The descriptor to keep open, or -1."""
+        """Returns the descriptor to keep open, or -1."""
         return -1 if self._fd is None else self._fd
 
 
 def find_program(name: str, path: str) -> str:
-    """What a shell's search would find; raises `FileNotFoundError` or `PermissionError`."""
+    """Returns the program that a shell would find; raises `FileNotFoundError` or `PermissionError`."""
     if "/" in name:
         return name
     refused = False
@@ -74,13 +74,13 @@ class Server:
         self._oom = oom
         self._running: dict[int, int] = {}
         self._before: dict[int, frozenset[int]] = {}
-        """For each command by the host's id: what was alive when it began."""
+        """The host's id of each command to the processes that were alive at its start."""
         self._observer: Observer | None = None
         self._listeners: dict[int, Observer] = {}
-        """Where the kernel asks about calls of observed commands, and who answers."""
+        """Seccomp listeners of observed commands to their observers."""
         self._poller = select.poll()
         self._orphans = 0
-        """Processes reaped that were no command: their own parents ended before them."""
+        """Number of reaped processes that were not commands: their own parents ended before them."""
 
     def serve(self) -> None:
         """Serves until the socket ends; never returns."""
@@ -109,7 +109,7 @@ class Server:
     def _answer_kernel(self, listener: int, event: int) -> None:
         if event & select.POLLIN:
             self._listeners[listener].answer(listener)
-        elif event & (select.POLLHUP | select.POLLERR):  # nothing is left that could ask
+        elif event & (select.POLLHUP | select.POLLERR):  # all observed processes have ended
             self._poller.unregister(listener)
             del self._listeners[listener]
             os.close(listener)
@@ -178,7 +178,7 @@ class Server:
     def _spawn_observed(
         self, observer: Observer, program: str, arguments: list[str], env: dict[str, str], fds: list[int]
     ) -> int:
-        """Starts a command under a filter that asks this process; where there can be none, without it."""
+        """Starts a command under a filter that notifies this process; without the filter if it cannot be installed."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:
@@ -195,14 +195,14 @@ class Server:
         return pid
 
     def _do_observe(self, message: dict[str, Any], _: list[int]) -> None:
-        """Observes every later command, as `Observer`; asked again, it is told of more files."""
+        """Starts observing every later command; a repeated request adds files."""
         if self._observer is None:
             self._observer = Observer(str(message["tree"]))
         self._observer.add_paths([str(path) for path in message["paths"]])
         self._answer({"id": message["id"]})
 
     def _do_observed(self, message: dict[str, Any], _: list[int]) -> None:
-        """Tells what was observed, and observes no later command."""
+        """Sends the report and stops observing later commands."""
         observer, self._observer = self._observer, None
         report = {"problem": "nothing was observed"} if observer is None else observer.report()
         self._answer({"id": message["id"], "observed": report})
@@ -218,7 +218,7 @@ class Server:
         self._before[message["id"]] = before
 
     def _do_end(self, message: dict[str, Any], _: list[int]) -> None:
-        """Kills what a command has started and what that started."""
+        """Kills all descendants of a command."""
         before = self._before.get(message["command"])
         own = self._running
         spared = frozenset(pid for pid, number in own.items() if number != message["command"])
@@ -247,7 +247,7 @@ class Server:
     def _do_open(self, message: dict[str, Any], _: list[int]) -> None:
         fd = files.open_file(message)
         if self._observer is not None and message.get("write"):
-            self._observer.add_file(os.fstat(fd))  # what its host brings while it observes is the agent's
+            self._observer.add_file(os.fstat(fd))  # files that the host writes during observation are the agent's
         self._answer({"id": message["id"]}, (fd,))
         os.close(fd)
 
@@ -269,7 +269,7 @@ class Server:
             self._answer({"id": message["id"]}, (listener.fileno(),))
 
     def _do_stream(self, message: dict[str, Any], fds: list[int]) -> None:
-        """Moves a tree in a child of its own, so that commands go on meanwhile."""
+        """Moves a tree in a child process, so that commands continue meanwhile."""
         pid = os.fork()
         if pid == 0:
             files.stream_and_exit(message, fds[0])
@@ -282,7 +282,7 @@ class Server:
 def _become_observed(
     told: socket.socket, program: str, arguments: list[str], env: dict[str, str], fds: list[int]
 ) -> None:
-    """In the child: as `posix_spawn`, under a filter whose listener goes to the parent. Never returns."""
+    """Runs in the child: like `posix_spawn`, under a filter whose listener goes to the parent. Never returns."""
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)

@@ -1,4 +1,4 @@
-"""Programs that run other programs: which they are, and where such a process takes its program from."""
+"""Recognises interpreters and the source of the program that such a process runs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _INPUTS = frozenset({b"-", b"/dev/stdin", b"/dev/fd/0", b"/proc/self/fd/0"})
 
 
 def is_interpreter(program: bytes) -> bool:
-    """Returns whether a program is known to run other programs."""
+    """Returns True if a program is a known interpreter."""
     return _INTERPRETERS.fullmatch(os.path.basename(program)) is not None
 
 
 def find_program_word(words: list[bytes]) -> int | None:
-    """Returns the place of the file that an interpreter's command line names; None where it holds code itself."""
+    """Returns the index of the program file in an interpreter's command line; None for inline code."""
     place = next((place for place, word in enumerate(words) if place and not word.startswith(b"-")), None)
     inline = place is not None and any(_INLINE_CODE.fullmatch(word) for word in words[1:place])
     return None if inline else place
 
 
 def reads_program_from_input(program: bytes, words: list[bytes]) -> bool:
-    """Returns whether a process is an interpreter whose command line leaves it to its input what it runs."""
+    """Returns True if a process is an interpreter that reads its program from standard input."""
     if not is_interpreter(program):
         return False
     is_shell = program.endswith(b"sh")

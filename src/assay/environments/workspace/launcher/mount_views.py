@@ -1,7 +1,7 @@
-"""Read-only views of host folders and files whose mount entries name no host path.
+"""Read-only views of host folders and files whose mount entries contain no host path.
 
-A bind mount shows, in every sandbox's mountinfo, where in the host's file system it comes from; an overlay shows its
-own layers, which are places of the launcher. Not for writable layers.
+A bind mount shows its path in the host's file system in every sandbox's mountinfo; an overlay shows its
+own layers, which are paths of the launcher. Not for writable layers.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from . import syscalls as sys_
 BLANK = "/blank/folder"
 """The second lower layer: an overlay without a writable one needs two."""
 VIEW = "/v"
-"""Where the parent of a single file is mounted, until the file is bound from there."""
+"""Temporary mount point of the parent of a single file."""
 _FLAGS = sys_.MS_RDONLY | sys_.MS_NOSUID | sys_.MS_NODEV
 HIDDEN_IN_PROC = ("cmdline", "bootconfig", "swaps", "sys/kernel/core_pattern")
-"""What tells of the host: how it was booted, and names of its files."""
+"""Files of /proc with host information: boot parameters and names of files."""
 
 
 def mount_folder(source: str, point: str) -> bool:
-    """Mounts a view of a folder; False where the kernel refuses one, or mounts below the folder would be lost."""
+    """Mounts a view of a folder; returns False if the kernel refuses it or mounts below the folder would be lost."""
     if _has_mounts_below(source):
         return False
     try:
@@ -31,8 +31,8 @@ def mount_folder(source: str, point: str) -> bool:
 
 
 def mount_file(source: str, point: str) -> bool:
-    """Binds one file out of a view of its folder; False where the kernel refuses that, or the file was bound there
-    alone: a view would show what is below that mount."""
+    """Binds one file from a view of its folder; returns False if the kernel refuses it, or if the file itself is a
+    mount, below which a view would see."""
     folder, _, name = source.rpartition("/")
     if _has_mounts_below(folder):
         return False
@@ -50,7 +50,8 @@ def mount_file(source: str, point: str) -> bool:
 
 
 def names_host_folders(path: str) -> bool:
-    """Returns whether the mount that has `path` lists folders of the host among its options, as a container's root."""
+    """Returns True if the options of the mount that contains `path` list host folders, as those of a container's
+    root."""
     best = ("", "")
     for target, options in _mounts():
         if (path + "/").startswith(target.rstrip("/") + "/") and len(target) >= len(best[0]):
@@ -59,7 +60,7 @@ def names_host_folders(path: str) -> bool:
 
 
 def hide_in_proc(proc: str) -> None:
-    """Covers what tells of the host in a fresh /proc."""
+    """Covers files with host information in a fresh /proc."""
     for name in HIDDEN_IN_PROC:
         path = f"{proc}/{name}"
         if os.path.exists(path):
@@ -71,7 +72,7 @@ def _has_mounts_below(folder: str) -> bool:
 
 
 def _mounts() -> list[tuple[str, str]]:
-    """Every mount point of this process, with the options of its file system."""
+    """Returns every mount point of this process, with the options of its file system."""
     with open("/proc/self/mountinfo", "rb") as handle:
         rows = handle.read().decode(errors="replace").splitlines()
     return [(row.split(" ")[4], row.rpartition(" ")[2]) for row in rows]

@@ -1,7 +1,7 @@
 """A sandbox's mount tree, built by its own first process inside its own user and mount namespaces.
 
-The invariant: after `enter` nothing of the launcher's tree is reachable, and every mount is nosuid and nodev (but the
-six plain devices). `Plan` is data made by the launcher; paths in it are the launcher's, targets the sandbox's.
+Invariant: after `enter` nothing of the launcher's tree is reachable, and every mount is nosuid and nodev (except the
+six plain devices). `Plan` is created by the launcher; its paths are the launcher's, its targets the sandbox's.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _READ_ONLY_TREE = 1 | 2 | 4
 
 
 class Plan(NamedTuple):
-    """What to mount."""
+    """Mounts of one sandbox."""
 
     lowers: tuple[str, ...]
     """Highest first."""
     upper: str
-    """A folder with `u` and `w` in it."""
+    """Folder that contains `u` and `w`."""
     system: str | None
-    """Where the host's tree is, for its system folders; None for a whole-root image."""
+    """Path of the host's tree, for its system folders; None for a whole-root image."""
     skeleton: str
     image: tuple[str, ...]
     """The image's layers among `lowers`, highest first: they may add to system folders."""
@@ -36,17 +36,17 @@ class Plan(NamedTuple):
     masks: tuple[str, ...]
     tmpfs: tuple[str, ...]
     folders: tuple[str, ...]
-    """Folders that must exist and be the user's: the working directory and home."""
+    """Folders that must exist and belong to the user: the working directory and home."""
     tmp_bytes: int | None
     name_servers: bool
-    """Whether to show the copy of the host's resolv.conf."""
+    """Mount the copy of the host's resolv.conf."""
     owner: Owner
     root: Owner
-    """Who owns what is made on the way; both are `UNCHANGED` where one id alone is mapped."""
+    """Owner of created parents; both are `UNCHANGED` if only one id is mapped."""
 
 
 class _Tree:
-    """The tree being built, and what had to be made in its writable layer for it."""
+    """The tree under construction, and the paths created in its writable layer."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
@@ -54,14 +54,14 @@ class _Tree:
         self.made: list[str] = []
 
     def point(self, path: str, owner: Owner | None = None, *, folder: bool = True) -> str:
-        """Finds or makes the point for `path`, and returns its name in the now current folder."""
+        """Finds or creates the mount point for `path`, and returns its name in the then current folder."""
         place = mount_point(self.root, path, owner or self._owner, folder=folder)
         self.made += place.made
         return place.enter()
 
 
 def _system_folder(plan: Plan, tree: _Tree, name: str) -> None:
-    """Mounts one system folder read-only; layers of the image that have it lie over the host's."""
+    """Mounts one system folder read-only; layers of the image with that folder are stacked over the host's."""
     source = f"{plan.skeleton}/etc" if name == "etc" else f"{plan.system}/{name}"
     if not os.path.isdir(source) or os.path.islink(source):
         return
@@ -98,7 +98,7 @@ def _scratch(tree: _Tree, path: str, size: int | None, mode: str, owner: Owner) 
 
 
 def _mask(tree: _Tree, path: str, blank: str) -> None:
-    """Covers a path with something empty, if it exists; links are followed as the sandbox would."""
+    """Covers an existing path with an empty file or folder; links are resolved as in the sandbox."""
     resolve = sys_.RESOLVE_IN_ROOT | sys_.RESOLVE_NO_MAGICLINKS
     try:
         place = sys_.openat2(tree.root, path.lstrip("/"), os.O_PATH, resolve)
@@ -110,7 +110,7 @@ def _mask(tree: _Tree, path: str, blank: str) -> None:
 
 
 def _mount_requested(plan: Plan, tree: _Tree) -> None:
-    """The caller's mounts, owned folders and fresh folders."""
+    """Adds the caller's mounts, owned folders and fresh folders."""
     for source, target in plan.mounts:
         is_folder = os.path.isdir(source)
         point = tree.point(target, folder=is_folder)
@@ -151,7 +151,7 @@ def build(plan: Plan) -> list[str]:
 
 
 def enter() -> None:
-    """Makes `NEW_ROOT` the root and lets go of everything else; then covers what /proc would let be written."""
+    """Makes `NEW_ROOT` the root and detaches everything else; then makes writable parts of /proc read-only."""
     os.chdir(NEW_ROOT)
     sys_.pivot_root(".", ".")
     sys_.unmount(".")
@@ -163,9 +163,9 @@ def enter() -> None:
 
 
 def seal_processes() -> None:
-    """Makes /proc read-only: no process can then write another's memory, though both have one user.
+    """Makes /proc read-only, so that processes of one user cannot write each other's memory.
 
-    It is a mount over the first, which init has a file of open for writing.
+    This is a second mount over the first, of which init has a file open for writing.
     """
     sys_.mount("/proc", "/proc", None, sys_.MS_BIND | sys_.MS_REC)
     sys_.restrict_tree("/proc", 1)

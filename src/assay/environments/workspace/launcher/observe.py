@@ -1,13 +1,13 @@
-"""Observes which files the processes of a command open and execute, to tell which of them loaded a byte of an agent's.
+"""Observes which files the processes of a command open and execute, to find those that loaded bytes of an agent.
 
-The kernel stops each such call and asks here (seccomp notification); the answer is always to go on, so that nothing is
-refused and nothing is decided. A path can be changed while it is looked at, and no open tells data from code. Hence
-taint is monotone: a process that loaded one byte of the agent's is tainted for good, with all that comes of it. A raced
-path can only hide a load, and who races is tainted already.
+The kernel stops each such call and notifies this process (seccomp notification), which always continues it: nothing is
+refused. A path can change while it is examined, and an open does not distinguish data from code. Hence
+taint is monotone: a process that loaded one byte of the agent stays tainted, with all its descendants. A raced
+path can only hide a load, and a process that races is already tainted.
 
-Roles of what loaded such a byte, by descent first: `agent` (a program of the agent's, or an interpreter started on a
-file of the judged tree), `reader` (one of a short list of programs, which read the file that their command names, as
-data), `judge` (everything else: a judge's process, in which agent's code may now run).
+Roles of processes that loaded such a byte, by descent first: `agent` (a program of the agent, or an interpreter started
+on a file of the judged tree), `reader` (one of a short list of programs that read the file in their command line as
+data), `judge` (all others: a process of the judge, in which the agent's code may now run).
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _CALL, _REPLY = struct.Struct("=QI4xi12x6Q"), struct.Struct("=QqiI")
 _NOTHING = bytes(_CALL.size)
 MOST_LOADS, MOST_PROCESSES, MOST_ANCESTORS = 64, 64, 64
 MOST_TAINTED = 8192
-"""Processes remembered before those that ended are forgotten."""
+"""Maximum number of remembered processes before ended ones are removed."""
 
 
 class _Call(NamedTuple):
-    """Where the arguments of one system call are."""
+    """Positions of the arguments of one system call."""
 
     kind: str
     folder: int | None
     path: int
     flags: int | None = None
     name: tuple[int | None, int] | None = None
-    """Folder and path of the name that the file is given."""
+    """Positions of folder and path of the file's new name."""
 
 
 _CALLS = {
@@ -73,10 +73,10 @@ _CALLS = {
 
 
 class Observer:
-    """Watches every command that is started from now on, and keeps a record of what they loaded.
+    """Observes every later command, and records the files that its processes loaded.
 
     Args:
-        tree: The folder in which judged programs lie; those that were there before the first command are the agent's.
+        tree: Folder of the judged programs; those that existed before the first command are the agent's.
     """
 
     def __init__(self, tree: str) -> None:
@@ -89,7 +89,7 @@ class Observer:
         self._readers: dict[str, str] = {}
         self._digests: dict[tuple[int, int], str] = {}
         self._commands: dict[int, bytes | None] = {}
-        """For each command by its process id: the program that it begins with, until it was executed."""
+        """Process id of each command to its initial program, until that is executed."""
         self._tainted: dict[int, tuple[bytes, str]] = {}
         """Process id to its start and its role."""
         self._processes: list[dict[str, Any]] = []
@@ -100,10 +100,10 @@ class Observer:
         self.calls = 0
 
     def add_paths(self, paths: list[str]) -> None:
-        """Adds files of the agent's. Call it before the first command."""
+        """Adds files of the agent. Must be called before the first command."""
         for path in paths:
             self._files.add_path(os.fsencode(path))
-            with contextlib.suppress(OSError):  # its name still counts
+            with contextlib.suppress(OSError):  # the name alone still counts
                 self.add_file(os.lstat(path))
 
     def add_file(self, status: os.stat_result) -> None:
@@ -111,22 +111,22 @@ class Observer:
         self._files.add_file(status)
 
     def add_command(self, pid: int, program: str, listener: int) -> None:
-        """Begins to answer for a command, whose first call is the execution of `program`."""
+        """Starts answering for a command, whose first call is the execution of `program`."""
         self._commands[pid] = os.fsencode(program)
-        with contextlib.suppress(OSError):  # before Linux 6.6 it is slower
+        with contextlib.suppress(OSError):  # not supported before Linux 6.6, where it is slower
             fcntl.ioctl(listener, SET_FLAGS, WAKE_ON_THIS_CPU)
 
     def fail(self, problem: str) -> None:
-        """Notes that something was not observed; the first reason stays."""
+        """Records that the observation is incomplete; the first reason is kept."""
         self._problem = self._problem or problem[:200]
 
     def answer(self, listener: int) -> None:
-        """Looks at one call and lets it go on, whatever looking came to."""
-        self._buffer[:] = _NOTHING  # the kernel takes no other
+        """Examines one call and continues it in any case."""
+        self._buffer[:] = _NOTHING  # required by the kernel
         try:
             fcntl.ioctl(listener, RECEIVE, self._buffer)
         except OSError:
-            return  # who called was killed meanwhile
+            return  # the caller was killed meanwhile
         number, tid, call, *arguments = _CALL.unpack(self._buffer)
         self.calls += 1
         try:
@@ -135,11 +135,11 @@ class Observer:
         except (OSError, ValueError, LookupError) as exc:
             if os.path.exists(f"/proc/{tid}"):
                 self.fail(f"a call could not be read: {exc}")
-        with contextlib.suppress(OSError):  # killed as well
+        with contextlib.suppress(OSError):  # the caller was killed
             fcntl.ioctl(listener, ANSWER, _REPLY.pack(number, 0, 0, CONTINUE))
 
     def report(self) -> dict[str, Any]:
-        """Returns everything that was observed, lists bounded and totals beside them."""
+        """Returns the observations, with bounded lists and their totals."""
         return {
             "complete": not self._problem, "problem": self._problem, "calls": self.calls,
             "readers": self._readers, "counts": self._counts,
@@ -166,7 +166,7 @@ class Observer:
         try:
             status = os.stat(name_from_here(tid, folder, text))
         except OSError:
-            return  # so will the call fail
+            return  # the call will fail too
         if not stat.S_ISREG(status.st_mode):
             return
         path = text
@@ -178,28 +178,28 @@ class Observer:
             self.add_file(status)
         if call.name is None:
             self._note(read_process(tid), call.kind, path)
-        else:  # an overlay can give another identity to what it names anew
+        else:  # an overlay can change the identity of a renamed file
             folder = None if call.name[0] is None else _signed(arguments[call.name[0]])
             text = self._memory.read_text(tid, arguments[call.name[1]])
             self._files.add_path(absolute_path(tid, folder, text))
 
     def _note_writing(self, tid: int, call: _Call, arguments: list[int]) -> None:
-        """Adds a file to the agent's that is opened for writing by who takes a copy from a pipe."""
+        """Adds a file opened for writing by a process that reads a copy from a pipe."""
         if self._files.is_fed(tid):
             folder = None if call.folder is None else _signed(arguments[call.folder])
             text = self._memory.read_text(tid, arguments[call.path])
             self._note_inputs(self._files.add_written(tid, folder, text))
 
     def _take_first_program(self, tid: int) -> bytes | None:
-        """Returns the program of a command that begins: what it is called with is still in this process's memory,
-        which is not readable."""
+        """Returns the initial program of a command, whose arguments are still in this process's memory, which is not
+        readable."""
         program = self._commands.get(tid)
         if program is not None:
             self._commands[tid] = None
         return program
 
     def _note(self, process: Process, kind: str, path: bytes) -> None:
-        """Records a load, and taints who loaded."""
+        """Records a load, and taints the process."""
         role = self._inherit(process) or self._role(process, kind, path)
         self._load(process, role, kind, path)
         if role == "reader":
@@ -207,17 +207,17 @@ class Observer:
 
     def _note_inputs(self, takers: list[int]) -> None:
         for taker in takers:
-            with contextlib.suppress(OSError):  # it ended
+            with contextlib.suppress(OSError):  # the process ended
                 if self._files.takes_program_from_input(taker):
                     self._note_input(taker)
 
     def _note_input(self, tid: int) -> None:
-        """Records an interpreter that takes its program from a pipe which holds a copy."""
+        """Records an interpreter that reads its program from a pipe with a copy."""
         process = read_process(tid)
         self._load(process, self._inherit(process) or "judge", "open", b"/dev/stdin")
 
     def _load(self, process: Process, role: str, kind: str, path: bytes) -> None:
-        """Records a load in its role."""
+        """Records a load with its role."""
         program, mark = read_program(process.pid)
         if role != "reader":
             self._taint(process, role, kind)
@@ -233,7 +233,7 @@ class Observer:
             self._readers[key[2]] = self._image_readers[key[2]]
 
     def _role(self, process: Process, kind: str, path: bytes) -> str:
-        """Returns the role of a process that descends from no tainted one."""
+        """Returns the role of a process without tainted ancestors."""
         program, mark = read_program(process.pid)
         words = read_words(process.pid)
         if kind == "open" and not self._files.has_file(mark) and reads_as_data(program, words, path):
@@ -245,7 +245,7 @@ class Observer:
         return "agent" if own else "judge"
 
     def _is_started_in_tree(self, pid: int, words: list[bytes]) -> bool:
-        """Returns whether a process was started on a program of the judged tree that was there before."""
+        """Returns True if a process was started on a program that existed in the judged tree before."""
         named = find_program_word(words)
         if named is None:
             return False
@@ -258,7 +258,7 @@ class Observer:
         return lies_there or self._files.has_file((status.st_dev, status.st_ino))
 
     def _inherit(self, process: Process) -> str | None:
-        """Returns the role that a process has by its own taint or by descent; None for neither."""
+        """Returns the role of a process by its own taint or by descent; None for neither."""
         if not self._process_total:
             return None
         ancestry = [process]
@@ -274,13 +274,13 @@ class Observer:
             if one.parent in (0, 1, os.getpid()):
                 break
             ancestry.append(read_process(one.parent))
-        return "judge"  # of an orphan it cannot be told where it came from
+        return "judge"  # the origin of an orphan is unknown
 
     def _taint(self, process: Process, role: str, by: str) -> None:
         start, known = self._tainted.get(process.pid, (b"", ""))
         if start == process.start and known in (role, "judge"):
             return
-        if len(self._tainted) >= MOST_TAINTED:  # who ended has no children: they are orphans now
+        if len(self._tainted) >= MOST_TAINTED:  # ended processes have no children: those are orphans now
             self._tainted = {pid: one for pid, one in self._tainted.items() if os.path.exists(f"/proc/{pid}")}
         self._tainted[process.pid] = (process.start, role)
         self._process_total += 1
@@ -289,6 +289,6 @@ class Observer:
 
 
 def _signed(argument: int) -> int:
-    """Returns a descriptor as the kernel takes it out of a wider argument."""
+    """Returns a descriptor as the kernel extracts it from a wider argument."""
     low = argument & 0xFFFFFFFF
     return low - (1 << 32) if low & 1 << 31 else low

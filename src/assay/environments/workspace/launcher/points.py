@@ -1,7 +1,7 @@
-"""Mount points inside a tree that an agent may have shaped: found or made without ever following a link.
+"""Mount points inside an agent-controlled tree, found or created without ever following a link.
 
-A link, file or device that stands where a folder is needed is replaced: what the platform mounts goes before what an
-agent left. Not for reading: `init` resolves paths as the sandbox would.
+A link, file or device in place of a needed folder is replaced: the platform's mounts take precedence over files of an
+agent. Not for reading: `init` resolves paths as the sandbox would.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import NamedTuple
 
 
 class Owner(NamedTuple):
-    """Ids as the sandbox's own user namespace counts them."""
+    """Ids in the sandbox's own user namespace."""
 
     user: int
     group: int
 
 
 UNCHANGED = Owner(-1, -1)
-"""Leaves ids as they come."""
+"""Leaves ids unchanged."""
 
 
 class Point(NamedTuple):
-    """A name in an open folder, and what was made on the way to it (paths, absolute in the sandbox)."""
+    """A name in an open folder, and the created parents (absolute paths in the sandbox)."""
 
     parent: int
     name: str
     made: tuple[str, ...]
 
     def enter(self) -> str:
-        """Changes into the parent folder; the name is then a path without any link."""
+        """Changes into the parent folder and returns the name, which is then a path without links."""
         os.fchdir(self.parent)
         os.close(self.parent)
         return self.name
@@ -53,7 +53,7 @@ def _make(name: str, parent: int, owner: Owner, *, folder: bool) -> None:
 
 
 def mount_point(root: int, path: str, owner: Owner, *, folder: bool = True) -> Point:
-    """The point for `path` below the open folder `root`; missing parts are made and owned by `owner`.
+    """Returns the mount point for `path` below the open folder `root`; missing parts are created with `owner`.
 
     Raises `ValueError` for a path that is not absolute, is the root, or has `..` in it.
     """

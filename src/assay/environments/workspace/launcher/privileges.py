@@ -1,7 +1,7 @@
-"""How a sandbox's first process gives up everything, in the one order that works, just before it serves.
+"""Drops the privileges of a sandbox's first process in the required order, just before it serves.
 
-Invariant: afterwards it has no capability but `keep`, cannot gain any, cannot be traced or read by its children, and
-every child inherits the filter and the limits.
+Invariant: afterwards it has only the capabilities `keep`, cannot gain any, cannot be traced or read by its children,
+and every child inherits the filter and the limits.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from . import syscalls as sys_
 from .points import Owner
 
 VERIFIER_KEEPS = 1 << 0 | 1 << 1 | 1 << 3
-"""CHOWN, DAC_OVERRIDE, FOWNER: over files of this user namespace's own ids alone."""
+"""CHOWN, DAC_OVERRIDE, FOWNER: only for files with ids of this user namespace."""
 _SIOCSIFFLAGS, _IFF_UP, _IFF_RUNNING = 0x8914, 1, 64
 
 
 def loopback_up() -> None:
-    """Brings `lo` up in a network namespace of our own."""
+    """Brings `lo` up in the process's own network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         fcntl.ioctl(probe, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP | _IFF_RUNNING))
 
 
 def set_limits(limits: dict[str, int]) -> None:
-    """Hard and soft limits alike; names as in `resource` without the prefix. Never above what we have ourselves."""
+    """Sets hard and soft limits, at most the process's own; names as in `resource` without the prefix."""
     for name, value in limits.items():
         kind = getattr(resource, "RLIMIT_" + name)
         most = resource.getrlimit(kind)[1]
@@ -48,7 +48,7 @@ def close_all_but(kept: list[int]) -> None:
 
 
 def drop(user: Owner, filter_program: bytes, *, keep: int = 0, change_user: bool) -> None:
-    """Gives up privileges for good. Call after mounts, limits and descriptors are final."""
+    """Drops privileges permanently. Must be called after mounts, limits and descriptors are final."""
     if sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1) < 0:
         raise OSError("no_new_privs was refused")
     sys_.drop_bounding_set(keep)

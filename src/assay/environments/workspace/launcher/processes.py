@@ -1,4 +1,4 @@
-"""The processes of a sandbox, seen from its init: list them, sum their memory, kill them all."""
+"""Processes of a sandbox, as seen by its init: listing, memory, and killing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHOWN, COMMAND_BYTES, MOST_DESCRIPTORS = 512, 200, 4096
 
 
 def _stat(pid: int) -> tuple[str, str, int] | None:
-    """(name, state, parent) of a process, or None when it is gone."""
+    """Returns name, state and parent of a process; None if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as handle:
             text = handle.read().decode(errors="replace")
@@ -24,7 +24,7 @@ def _stat(pid: int) -> tuple[str, str, int] | None:
 
 
 def others() -> dict[int, tuple[str, str, int]]:
-    """Every process but this one: all in our PID namespace, or all our descendants when it is not our own."""
+    """Returns every other process: all in the PID namespace, or all descendants if the namespace is shared."""
     own = os.getpid()
     processes = {}
     for name in os.listdir("/proc"):
@@ -44,7 +44,7 @@ def others() -> dict[int, tuple[str, str, int]]:
 
 
 def table() -> list[dict[str, Any]]:
-    """At most `SHOWN` processes, with their command lines cut."""
+    """Returns at most `SHOWN` processes, with shortened command lines."""
     rows = []
     for pid, (name, state, parent) in sorted(others().items())[:SHOWN]:
         try:
@@ -57,7 +57,7 @@ def table() -> list[dict[str, Any]]:
 
 
 def _unmapped(pid: int, counted: set[tuple[int, int]], remaining: int) -> tuple[int, int]:
-    """Bytes of memory files that a process holds open and nobody has counted; and how many descriptors are left."""
+    """Returns the bytes of a process's open, uncounted memory files, and the remaining number of descriptors."""
     total = 0
     try:
         names = os.listdir(f"/proc/{pid}/fd")[:remaining]
@@ -76,7 +76,7 @@ def _unmapped(pid: int, counted: set[tuple[int, int]], remaining: int) -> tuple[
 
 
 def memory() -> int:
-    """Bytes resident in all processes but this one, and in memory files that they hold open.
+    """Returns the resident bytes of all other processes and of their open memory files.
 
     Shared memory counts once for each process. A process that hides its descriptors hides its memory files.
     """
@@ -94,15 +94,15 @@ def memory() -> int:
 
 
 def alive() -> frozenset[int]:
-    """The ids of every process in our PID namespace, dead ones not yet reaped included."""
+    """Returns the ids of every process in the PID namespace, including zombies."""
     return frozenset(int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
 def kill_since(before: frozenset[int], spared: frozenset[int], passes: int = 200) -> int:
-    """Kills what has come to life since `before` was taken, whatever its session, group or parent.
+    """Kills the processes started since `before`, regardless of session, group or parent.
 
-    Spared are the processes of `before` and `spared` and their children. What multiplies faster than it can be told
-    apart makes everything be killed. Returns how many are left.
+    Spared are the processes of `before` and `spared` and their children. If processes multiply faster than they can be
+    distinguished, everything is killed. Returns the number of remaining processes.
     """
     for _ in range(passes):
         processes = others()
@@ -125,7 +125,7 @@ def kill_since(before: frozenset[int], spared: frozenset[int], passes: int = 200
 
 
 def kill_all(limit_s: float = 5.0) -> int:
-    """Kills every other process until none is left alive; returns how many are (0, unless the kernel is stuck)."""
+    """Kills every other process until none is alive; returns the number still alive (0, unless the kernel is stuck)."""
     end = time.monotonic() + limit_s
     while True:
         if os.getpid() == 1:

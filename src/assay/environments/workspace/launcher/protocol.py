@@ -1,7 +1,7 @@
-"""Messages between the host, the launcher and a sandbox's init: one JSON object a datagram, with file descriptors.
+"""Messages between the host, the launcher and a sandbox's init: one JSON object per datagram, with file descriptors.
 
-The sockets are SOCK_SEQPACKET, so a message is whole or absent, and an empty one is the peer's end. What comes out of
-a sandbox is never trusted: the host checks every field that it uses.
+The sockets are SOCK_SEQPACKET, so a message is complete or absent, and an empty one is the peer's end. Messages from
+a sandbox are untrusted: the host checks every field that it uses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_FDS = 8
 
 
 def send(sock: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
-    """Sends one message; raises `OSError` when the peer is gone or the message too large."""
+    """Sends one message; raises `OSError` if the peer is gone or the message is too large."""
     data = json.dumps(message).encode()
     if len(data) > MESSAGE_BYTES:
         raise OSError(90, f"message of {len(data)} bytes; at most {MESSAGE_BYTES}")
@@ -26,7 +26,7 @@ def send(sock: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()
 
 def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     """Receives one message and its descriptors (close-on-exec); None at the peer's end."""
-    # Not `socket.recv_fds`: Python 3.11's drops its flags, and then every command inherits what others were given.
+    # Not `socket.recv_fds`: Python 3.11's drops its flags, and then every command inherits the descriptors of others.
     room = socket.CMSG_LEN(MAX_FDS * array.array("i").itemsize)
     data, ancillary, _, _ = sock.recvmsg(MESSAGE_BYTES + 1, room, socket.MSG_CMSG_CLOEXEC)
     found = array.array("i")

@@ -1,8 +1,8 @@
-"""The system call filter of a sandbox, assembled by hand: no library, and short enough to read.
+"""System call filter of a sandbox, assembled without a library.
 
-A deny list on purpose (an agent runs any program), with three tightenings: foreign call tables kill, calls newer than
-the filter answer ENOSYS, and only four socket families exist. The invariant: what is refused here needs a privilege
-that no sandboxed program has a use for, or has no namespace around it (vsock, keyrings, perf, io_uring).
+A deny list, because an agent runs any program, with three restrictions: foreign call tables kill, calls newer than
+the filter return ENOSYS, and only four socket families exist. Invariant: refused calls need a privilege
+that sandboxed programs do not need, or are not confined by a namespace (vsock, keyrings, perf, io_uring).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DENIED = (
     "move_pages", "mbind", "set_mempolicy", "migrate_pages", "set_mempolicy_home_node", "shmget",
 )  # fmt: skip
 NEWEST = 462
-"""`mseal`; every later number is unknown to this filter and answers ENOSYS."""
+"""`mseal`; later numbers are unknown to this filter and return ENOSYS."""
 FAMILIES = (1, 2, 10, 16)
 """Unix, IPv4, IPv6, netlink. Not vsock: it has no namespace and reaches the host of a virtual machine."""
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -38,7 +38,7 @@ _DIRECTORY = {"x86_64": 0o200000, "aarch64": 0o40000}
 ASKED = (
     "open", "openat", "openat2", "execve", "execveat", "link", "linkat", "rename", "renameat", "renameat2",
 )  # fmt: skip
-"""Calls by which a process comes to hold or to run a file, or gives it another name."""
+"""Calls that open, execute or rename a file."""
 Instruction = tuple[int, int, int, int]
 
 
@@ -60,13 +60,13 @@ def _by_argument(number: int, offset: int, body: list[Instruction]) -> list[Inst
 
 
 def program(machine: str = MACHINE) -> bytes:
-    """The filter's bytes for `machine`."""
+    """Returns the filter's bytes for `machine`."""
     table = TABLES[machine]
     allow, refuse = _give(_ALLOW), _give(_ERROR | _EPERM)
     code: list[Instruction] = [
         _load(_ARCHITECTURE), (_EQUAL, 1, 0, ARCHITECTURES[machine]), _give(_KILL), _load(_NUMBER),
     ]  # fmt: skip
-    if machine == "x86_64":  # the x32 table, whose numbers would pass below the names
+    if machine == "x86_64":  # the x32 table, whose numbers the names below do not cover
         code += [(_AT_LEAST, 0, 1, 0x40000000), _give(_KILL)]
     code += [(_AT_LEAST, 0, 1, NEWEST + 1), _give(_ERROR | _ENOSYS)]
     code += _by_argument(table["clone"], _FIRST, [(_ANY_BIT, 0, 1, _NEW_NAMESPACES | _SIBLING), refuse, allow])
@@ -87,9 +87,9 @@ def program(machine: str = MACHINE) -> bytes:
 
 
 def asking_program(machine: str = MACHINE) -> bytes:
-    """Returns the filter that asks a listener about every call by which a file is opened, executed or named.
+    """Returns the filter that notifies a listener of every call that opens, executes or renames a file.
 
-    It lies over the other one, whose refusals stand. Folders that are opened as such hold no byte to load.
+    It is stacked on the other one, whose refusals take precedence. Opens of folders as such are not reported.
     """
     table = TABLES[machine]
     code: list[Instruction] = [_load(_NUMBER)]

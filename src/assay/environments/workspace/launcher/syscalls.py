@@ -1,6 +1,6 @@
-"""The system calls that Python 3.11 has no name for, each with its error raised as `OSError`.
+"""System calls without a wrapper in Python 3.11, each raising its error as `OSError`.
 
-Not for policy: nothing here decides anything. Numbers differ by machine; `NUMBERS` raises at import on an unknown one.
+Contains no policy. Numbers differ by machine; `NUMBERS` is empty on an unknown one.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def set_hostname(name: str) -> None:
 
 
 def clone(flags: int) -> int:
-    """A fork straight into new namespaces: 0 in the child, the child's process id in the parent.
+    """Forks into new namespaces; returns 0 in the child and the child's process id in the parent.
 
     Python's own fork hooks are called around the raw system call. Only for a single-threaded process.
     """
@@ -137,7 +137,7 @@ def openat2(folder: int, path: str, flags: int, resolve: int) -> int:
 
 
 def set_file_user(user: int) -> None:
-    """Files are from now on made and judged as this user and group, in this thread alone."""
+    """Sets the user and group for file access of this thread only."""
     _libc.setfsgid(user)
     _libc.setfsuid(user)
 
@@ -157,7 +157,7 @@ class _CapabilityHeader(ctypes.Structure):
 
 
 def set_capabilities(keep: int) -> None:
-    """Permitted and effective become `keep`; nothing is inheritable or ambient."""
+    """Sets permitted and effective capabilities to `keep`, and clears inheritable and ambient ones."""
     low, high = keep & 0xFFFFFFFF, keep >> 32
     header = _CapabilityHeader(0x20080522, 0)
     data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)
@@ -166,7 +166,7 @@ def set_capabilities(keep: int) -> None:
 
 
 def drop_bounding_set(keep: int) -> None:
-    """Takes every capability but `keep` out of reach of any later exec."""
+    """Removes every capability except `keep` from the bounding set."""
     for capability in range(64):
         if not keep >> capability & 1 and prctl(PR_CAPBSET_DROP, capability) < 0:
             break
@@ -177,16 +177,16 @@ class _Program(ctypes.Structure):
 
 
 def load_filter(program: bytes) -> None:
-    """Installs a seccomp filter of 8-byte instructions on this thread, for good."""
+    """Installs a seccomp filter of 8-byte instructions on this thread permanently."""
     buffer = ctypes.create_string_buffer(program, len(program))
     head = _Program(len(program) // 8, ctypes.cast(buffer, ctypes.c_void_p))
     _check(_libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), ctypes.byref(head), 0, 0), "seccomp")
 
 
 def load_listening_filter(program: bytes) -> int:
-    """Installs a filter that asks a listener, and returns the listener.
+    """Installs a filter with a notification listener, and returns the listener.
 
-    Where the kernel can (5.19), a signal that does not kill leaves a call alone that is asked about.
+    If the kernel supports it (5.19), a non-fatal signal does not interrupt a call during its notification.
     """
     buffer = ctypes.create_string_buffer(program, len(program))
     head = _Program(len(program) // 8, ctypes.cast(buffer, ctypes.c_void_p))
