@@ -300,7 +300,7 @@ async def test_no_model_is_explained() -> None:
 
 
 def test_tool_specs_are_offered_as_functions() -> None:
-    from assay.agents._calls import tool_definitions
+    from assay.environments.schemas import tool_definitions
 
     function = {"name": "f", "description": "d", "parameters": {"type": "object"}}
     assert tool_definitions((ToolSpec("f", "d", {"type": "object"}),)) == [{"type": "function", "function": function}]

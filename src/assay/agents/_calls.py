@@ -23,17 +23,6 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder()
 
 
-def tool_definitions(specs: tuple[ToolSpec, ...]) -> list[dict[str, Any]]:
-    """Converts tools to Chat Completions definitions."""
-    return [
-        {
-            "type": "function",
-            "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters},
-        }
-        for spec in specs
-    ]
-
-
 def parse_calls(raw: list[Any], tools: Mapping[str, ToolSpec], turn: int) -> list[ToolCall]:
     """Parses the first 128 `tool_calls` of an assistant message, in order, making ids unique."""
     calls: list[ToolCall] = []

@@ -15,11 +15,12 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.environments.interface import ToolSpec
+from assay.environments.schemas import tool_definitions
 from assay.errors import LimitReached, ProviderError
 from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Observation, Step, ToolCall, digest_bytes
 
-from ._calls import assistant_message, parse_calls, render_observation, text_of, tool_definitions
+from ._calls import assistant_message, parse_calls, render_observation, text_of
 from ._context import drop_oldest, is_context_overflow
 from ._options import read_options
 from .interface import Attempt

@@ -1,4 +1,4 @@
-"""JSON Schema of a tool's arguments, generated from the Struct that parses them."""
+"""Descriptions of tools for model servers: argument schemas and Chat Completions definitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["flat_schema"]
+from assay.environments.interface import ToolSpec
+
+__all__ = ["flat_schema", "tool_definitions"]
 
 
 def flat_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
@@ -16,3 +18,14 @@ def flat_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     flat.pop("title", None)
     flat.pop("description", None)
     return flat
+
+
+def tool_definitions(specs: tuple[ToolSpec, ...]) -> list[dict[str, Any]]:
+    """Converts tools to Chat Completions definitions."""
+    return [
+        {
+            "type": "function",
+            "function": {"name": spec.name, "description": spec.description, "parameters": spec.parameters},
+        }
+        for spec in specs
+    ]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.agents._calls import tool_definitions
 from assay.agents.loop import FINISH, LoopOptions
 from assay.environments.interface import ToolSpec
+from assay.environments.schemas import tool_definitions
 from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
 from assay.records import Task
