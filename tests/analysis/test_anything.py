@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.analysis.actions import actions_of, is_test_run, read_paths, removed_paths, written_paths
-from assay.analysis.loops import loops_of
 from assay.analysis.outcomes import outcome_of
 from assay.analysis.prefix_tree import divergence, forks, prefix_tree
-from assay.analysis.progress import observed_progress, reported_progress
 from assay.analysis.quality import process_quality
 from assay.analysis.quotient import bifurcations, quotient_graph
 from assay.analysis.recovery import recovery_of
@@ -58,11 +56,9 @@ def measured(held: Trajectory) -> None:
         assert outcome_of(action)
         assert isinstance(is_test_run(action), bool)
         assert all(isinstance(path, str) for of in (written_paths, read_paths, removed_paths) for path in of(action))
-    assert all(0.0 <= point.share <= 1.0 for point in (*observed_progress(actions), *reported_progress(held)))
     for quality in (process_quality(actions), process_quality(actions, [actions, ()])):
         assert quality is None or 0.0 <= quality.score <= 1.0
     assert len(recovery_of(actions).recovered) <= len(recovery_of(actions).errors)
-    loops_of(actions)
 
 
 @settings(max_examples=150)

@@ -5,18 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assay.analysis.actions import actions_of
 from assay.analysis.interface import Action
-from assay.analysis.loops import loops_of
 from assay.analysis.outcomes import outcome_of
-from assay.analysis.progress import observed_progress
 from assay.analysis.quality import process_quality
-from assay.analysis.reach import landmarks, reach_of
 from assay.analysis.recovery import recovery_of
-from assay.analysis.states import states_of
 from assay.records import Observation
 from tests.analysis.made import call, step, trajectory
 
@@ -67,40 +61,6 @@ def test_getting_over_an_error_by_another_way_is_told_from_trying_again() -> Non
     assert recovery_of(ran(("ls", "a"))).share is None
 
 
-def test_a_loop_is_stuck_where_every_round_comes_to_the_same() -> None:
-    (stuck,) = loops_of(ran(("a", "at 1"), ("b", "x"), ("a", "at 2"), ("b", "x")))
-    assert (stuck.start, stuck.length, stuck.rounds, stuck.stuck) == (0, 2, 2, True)
-    (moving,) = loops_of(ran(("c", "z"), ("a", "red"), ("a", "green"), ("a", "blue")))
-    assert (moving.start, moving.length, moving.rounds, moving.stuck) == (1, 1, 3, False)
-    assert loops_of(ran(("a", "x"), ("a", "x"), ("b", "x"))) == ()
-
-
-@given(st.text(alphabet="ab", max_size=30))
-def test_loops_stand_where_they_are_said_to(letters: str) -> None:
-    end = 0
-    for loop in loops_of(ran(*((letter, "x") for letter in letters))):
-        assert loop.start >= end
-        unit = letters[loop.start : loop.start + loop.length]
-        end = loop.start + loop.length * loop.rounds
-        assert letters[loop.start : end] == unit * loop.rounds
-
-
-def test_reach_and_accuracy_part() -> None:
-    passing = [ran(("grep x a", "1"), ("ls", ""), ("make it", "ok")), ran(("grep x a", "1"), ("make it", "ok"))]
-    marks = landmarks([states_of(each) for each in passing])
-    assert [mark.what for mark in marks] == ["grep x a", "make it"]
-    far = reach_of(ran(("grep x a", "1"), ("make it", "!")), marks)
-    assert (far.reach, far.accuracy, far.positions) == (1.0, 0.5, (0, 1))
-    near = reach_of(ran(("grep x a", "1"), ("pwd", "/")), marks)
-    assert (near.reach, near.accuracy, near.positions) == (0.5, 1.0, (0, None))
-    assert reach_of((), marks).accuracy is None
-
-
-def test_there_are_no_landmarks_of_nobody() -> None:
-    with pytest.raises(ValueError, match="at least one passing attempt"):
-        landmarks([])
-
-
 HOSTILE = ["\n", "1 passed, ", "Error: ", "Traceback (most recent call last)\n", "1 failed ", "Tests: "]
 
 
@@ -110,8 +70,6 @@ def test_hostile_output_takes_linear_time(piece: str) -> None:
     started = time.perf_counter()
     for action in actions:
         outcome_of(action)
-    observed_progress(actions)
-    loops_of(actions)
     assert time.perf_counter() - started < 10
 
 
@@ -119,6 +77,5 @@ def test_long_hostile_attempts_take_no_quadratic_time() -> None:
     actions = ran(*((f"make t{n}", "!no" if n % 2 else "ok") for n in range(3000)))
     started = time.perf_counter()
     recovery_of(actions)
-    loops_of(actions)
     process_quality(actions, [actions])
     assert time.perf_counter() - started < 30

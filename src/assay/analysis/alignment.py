@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_CELLS", "Pair", "align", "common_length", "equal_rows", "lcs_ratio", "levenshtein"]
+__all__ = ["MOST_CELLS", "Pair", "align", "common_length", "equal_rows", "lcs_ratio"]
 
 MOST_CELLS = 25_000_000
 
@@ -81,13 +81,3 @@ def lcs_ratio(left: Sequence[Hashable], right: Sequence[Hashable]) -> float:
     """Returns the LCS length over the longer length, in [0, 1]; 1 for two empty sequences."""
     longest = max(len(left), len(right))
     return common_length(equal_rows(left, right)) / longest if longest else 1.0
-
-
-def levenshtein(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
-    """Returns the minimum number of insertions, deletions and substitutions between the sequences."""
-    steps = np.arange(len(right) + 1)
-    row = steps.copy()
-    for position, equal in enumerate(equal_rows(left, right)):
-        best = np.concatenate(([position + 1], np.minimum(row[1:] + 1, row[:-1] + ~equal)))
-        row = np.minimum.accumulate(best - steps) + steps
-    return int(row[-1])
