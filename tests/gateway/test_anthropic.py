@@ -13,8 +13,8 @@ from assay.errors import ProviderError, UserError
 from assay.gateway.backends import open_backend
 from assay.gateway.backends._anthropic_body import anthropic_body
 from assay.gateway.backends._anthropic_reply import MessageStream
+from assay.gateway.backends._retry import ClientOptions
 from assay.gateway.backends.anthropic import AnthropicBackend
-from assay.gateway.backends.openai_chat import ClientOptions
 from assay.gateway.dialects.anthropic_messages import AnthropicMessages
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
 from assay.settings import Settings

@@ -9,7 +9,8 @@ import pytest
 
 from assay.agents.loop import LoopAgent
 from assay.agents.testing import FakeAttempt, FakeTools
-from assay.gateway.backends.openai_chat import ClientOptions, OpenAIChatBackend
+from assay.gateway.backends._retry import ClientOptions
+from assay.gateway.backends.openai_chat import OpenAIChatBackend
 
 pytestmark = pytest.mark.quick
 

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from assay.errors import ProviderError, UserError
-from assay.gateway.backends.openai_chat import ClientOptions, OpenAIChatBackend
+from assay.gateway.backends._retry import ClientOptions
+from assay.gateway.backends.openai_chat import OpenAIChatBackend
 from assay.gateway.backends.pricing import Price, Prices
 from assay.gateway.interface import ModelBackend, ModelRequest
 

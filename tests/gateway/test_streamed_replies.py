@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from assay.errors import ProviderError
 from assay.gateway.backends._chat_stream import ChatStream
 from assay.gateway.backends._client import EventStreamParser
-from assay.gateway.backends.openai_chat import ClientOptions, OpenAIChatBackend
+from assay.gateway.backends._retry import ClientOptions
+from assay.gateway.backends.openai_chat import OpenAIChatBackend
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
 
 pytestmark = pytest.mark.quick

@@ -13,7 +13,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from assay.gateway.backends.openai_chat import ClientOptions, OpenAIChatBackend
+from assay.gateway.backends._retry import ClientOptions
+from assay.gateway.backends.openai_chat import OpenAIChatBackend
 from assay.gateway.model import PlainModel
 from assay.gateway.server import Gateway, GatewayOptions
 from tests.gateway.test_server import Hooks

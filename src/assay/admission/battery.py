@@ -19,14 +19,14 @@ from assay import __version__
 from assay.agents.interface import Agent
 from assay.agents.oracle import OracleAgent
 from assay.errors import AssayError, EnvironmentFailure, UserError
-from assay.rollout.admitted import ADMISSION, BATTERY
+from assay.rollout.admitted import BATTERY
 from assay.rollout.attempt.models import resolve_model_name
 from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Progress
 from assay.rollout.runs import RunResources, open_resources, require_same_tasks, run_attempts
 from assay.settings import Settings
-from assay.store import RunStore
+from assay.store import ADMISSION, RunStore
 from assay.tasks import LoadedTask, find_tasks
 
 from .certificate import certify, read_reports

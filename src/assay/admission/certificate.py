@@ -21,8 +21,8 @@ from assay.records import (
     VerdictAdded,
     digest_record,
 )
-from assay.rollout.admitted import ADMISSION, BATTERY, Certificate, digest_chains
-from assay.store import RunStore
+from assay.rollout.admitted import BATTERY, Certificate, digest_chains
+from assay.store import ADMISSION, RunStore
 
 from .config import AdmitConfig
 from .findings import SEVERITIES

@@ -10,9 +10,8 @@ import msgspec
 
 from assay.errors import StoreError
 from assay.records import AttemptStarted
-from assay.rollout.admitted import ADMISSION
 from assay.statistics import Interval, wilson
-from assay.store import RunStore, list_runs
+from assay.store import ADMISSION, RunStore, list_runs
 from assay.verdicts import is_baseline
 
 from .findings import AdmissionFinding

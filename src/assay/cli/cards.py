@@ -105,8 +105,7 @@ def _with_separation(outcome: str | None, separation: str) -> str:
 
 def print_audit_findings(root: Path, trajectory: Trajectory, trust: Trust) -> None:
     """Prints an attempt's current trust and the findings of its newest audit."""
-    from assay.rollout.auditing import AUDITED
-    from assay.store import later_events
+    from assay.store import AUDITED, later_events
 
     every = (*trajectory.notes, *later_events(root, trajectory.run).get(trajectory.chain, ()))
     notes = [body for body in every if isinstance(body, Noted) and body.name == AUDITED]

@@ -18,16 +18,6 @@ from assay.records import AttemptStarted, Body, EvidenceAdded, Separation
 from assay.store import ADMISSION, AttemptRow, Layout, RunStore, heads_digest, list_runs, verify_links
 from assay.tasks import LoadedTask
 
-__all__ = [
-    "ADMISSION",
-    "BATTERY",
-    "Certificate",
-    "StoredCertificate",
-    "digest_chains",
-    "find_certificates",
-    "require_admitted",
-]
-
 BATTERY = "3"
 """Version of the battery; increased when tasks admitted before might now be rejected."""
 MOST_MANIFEST = 64 << 20

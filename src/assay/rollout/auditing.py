@@ -29,12 +29,8 @@ from assay.errors import BoundaryError, EnvironmentFailure, StoreError, UserErro
 from assay.gateway.interface import ModelBackend
 from assay.records import Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictAdded, digest_record
 from assay.rollout.limits.contract_guards import load_contracts, unique_contracts
-from assay.store import AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, later_events
+from assay.store import ADMISSION, AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, later_events
 from assay.verify.model_judge import judge_by_model, questions_digest
-
-from .admitted import ADMISSION
-
-__all__ = ["AUDITED", "AuditConfig", "AuditReport", "audit_run", "subject_of"]
 
 MODEL_JUDGE: Final = "model_judge"
 """Kind of the evidence that holds a model judge's exchanges."""

@@ -19,8 +19,6 @@ from assay.errors import UserError
 from assay.records import Limits, Separation
 from assay.rollout.schedule.policies import policy_named
 
-__all__ = ["RunConfig", "field_docs", "to_toml"]
-
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Configuration of a run: tasks, agent, model, repetitions and limits."""

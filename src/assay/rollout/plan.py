@@ -12,8 +12,6 @@ from assay.rollout.attempt.variation import Variation
 from assay.rollout.limits.early_stop import StopRule
 from assay.tasks import LoadedTask
 
-__all__ = ["PlannedAttempt", "Verification", "attempt_seed", "merge_limits", "plan"]
-
 Verification = Literal["default", "as_asked"]
 """`default`: a fresh fork, planted files removed, evidence required. `as_asked`: the settings of the task's own format,
 however unsound."""

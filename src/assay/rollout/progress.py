@@ -9,8 +9,6 @@ from assay.rollout.attempt.trial import TrialResult
 
 from .plan import PlannedAttempt
 
-__all__ = ["Progress", "Tally"]
-
 
 class Progress(Protocol):
     """Receives events from the event loop as they happen; must not block."""

@@ -38,25 +38,13 @@ from assay.rollout.recording.task_archive import TaskArchive
 from assay.rollout.schedule.rounds import RoundResources, levels_of, run_rounds
 from assay.rollout.schedule.runner import run_plan
 from assay.settings import Settings
-from assay.store import RunStore
+from assay.store import ADMISSION, RunStore
 from assay.tasks import LoadedTask, find_tasks
 
-from .admitted import ADMISSION, require_admitted
+from .admitted import require_admitted
 from .config import RunConfig
 from .plan import PlannedAttempt, plan
 from .progress import Progress
-
-__all__ = [
-    "RunResources",
-    "RunSummary",
-    "new_run_name",
-    "open_resources",
-    "require_finished",
-    "require_same_tasks",
-    "resume_run",
-    "run_attempts",
-    "start_run",
-]
 
 
 class RunSummary(NamedTuple):

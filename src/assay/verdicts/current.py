@@ -17,17 +17,6 @@ from assay.records import Separation, Trajectory, VerdictKind, VerdictStatus
 from .names import REVERIFICATIONS, Reverification, is_imported, is_reverification, outcome_verdicts, recorded_check
 from .separation import SEPARATIONS, weakest
 
-__all__ = [
-    "CurrentVerdicts",
-    "Judgement",
-    "current_verdicts",
-    "current_verdicts_of",
-    "is_own_praise",
-    "outcome_separation",
-    "worst_finding",
-    "worst_outcome",
-]
-
 _OUTCOME_ORDER: tuple[VerdictStatus, ...] = ("error", "unknown", "fail", "pass")
 _FINDING_ORDER: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
 

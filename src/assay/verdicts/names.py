@@ -10,29 +10,6 @@ from typing import Literal, get_args
 
 from assay.records import AttemptStarted, Verdict
 
-__all__ = [
-    "AGENT_MADE_UNJUDGEABLE",
-    "AS_ASKED",
-    "FLAKY",
-    "HOST_BUSY",
-    "HOST_FAILED",
-    "IMPORTED",
-    "MARKS",
-    "NO_RESULT",
-    "REVERIFICATIONS",
-    "REWARD_OVERRULED",
-    "TIME_LIMITS",
-    "Reverification",
-    "is_baseline",
-    "is_imported",
-    "is_imported_record",
-    "is_reverification",
-    "outcome_verdicts",
-    "recorded_check",
-    "reverification_check",
-    "was_given_solution",
-]
-
 _BASELINES = frozenset({"late-writer", "null", "oracle", "replay"})
 _REVERIFY = "reverify:"
 IMPORTED = "imported"

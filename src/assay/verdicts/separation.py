@@ -15,8 +15,6 @@ import msgspec
 
 from assay.records import LoadFacts, MountFact, SandboxFacts, Separation, SeparationFacts
 
-__all__ = ["SEPARATIONS", "grade_of", "grade_recorded", "meets", "weakest"]
-
 SEPARATIONS: tuple[Separation, ...] = get_args(Separation)
 """All grades, strongest first; `unknown` is the weakest: what was not observed is never taken for more."""
 NAMESPACES = ("user", "pid", "mnt", "ipc", "net")

@@ -15,8 +15,6 @@ from assay.records import Separation, Trajectory, VerdictStatus
 from .current import CurrentVerdicts, Judgement, current_verdicts_of
 from .separation import meets
 
-__all__ = ["OUTCOME_CLASSES", "OutcomeClass", "Trust", "assess", "outcome_class_of", "trust_of"]
-
 OutcomeClass = Literal["pass", "doubt", "fail", "unknown", "error", "open"]
 """`doubt` is a pass with something against it; `error` is an attempt that infrastructure ended, or whose check broke;
 `open` has not ended."""

@@ -25,7 +25,7 @@ def test_every_cheat_of_every_module_is_in_the_list_once_and_described() -> None
     listed: list[Cheat] = []
     for name in FILES:
         module = importlib.import_module(f"assay.agents.cheats.{name}")
-        own = [value for name in module.__all__ if isinstance(value := getattr(module, name), Cheat)]
+        own = [value for key, value in vars(module).items() if isinstance(value, Cheat) and not key.startswith("_")]
         listed += getattr(module, "CHEATS", own)
     assert Counter(cheat.name for cheat in listed) == Counter(cheat.name for cheat in CHEATS)
     assert len(CHEATS) == len({cheat.name for cheat in CHEATS})

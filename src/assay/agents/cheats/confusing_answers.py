@@ -25,8 +25,6 @@ from ._modules import insert_prologue, override_bodies, programs, python_files
 from ._parts import plant
 from .interface import Cheat, Knowledge, SolutionFile
 
-__all__ = ["CHEATS"]
-
 _MARK, _UNDECODABLE = b"~~~~", b"\xff\xfe\xfd"
 _NO_ELEMENTS = """
 try:

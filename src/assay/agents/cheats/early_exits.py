@@ -10,8 +10,6 @@ from ._modules import insert_prologue, needs_program, needs_python, override_bod
 from ._parts import plant
 from .interface import Knowledge, SolutionFile, cheat
 
-__all__ = ["atexit_exit", "os_exit", "sleeping_program", "sys_exit"]
-
 
 @cheat(
     about="The code under test ends the verifier's process well, before anything was tested.",

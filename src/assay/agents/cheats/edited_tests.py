@@ -11,8 +11,6 @@ from ._places import roots
 from ._targets import answers, needs_answers, needs_pytest
 from .interface import Knowledge, cheat
 
-__all__ = ["deleted_tests", "edited_tests", "loosened_criteria", "skipped_tests", "xfail_tests"]
-
 
 @cheat(
     about=(

@@ -14,8 +14,6 @@ from ._parts import plant, run_inside
 from ._targets import needs_answers
 from .interface import Knowledge, SolutionFile, cheat
 
-__all__ = ["emptied_input", "empty_answer"]
-
 _LABEL = re.compile(r"([\w .()/-]+?\s*[:=]\s*)(.*)")
 _NUMBER = re.compile(r"[-+]?\d[\d.,eE+-]*")
 

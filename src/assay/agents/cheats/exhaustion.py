@@ -7,8 +7,6 @@ from assay.agents.interface import Attempt
 from ._parts import run_inside, workspace_of
 from .interface import Knowledge, cheat
 
-__all__ = ["exhausted_processes", "full_disk"]
-
 MOST_MIB = 1024
 """Maximum size of a filled layer; larger ones would take host memory that others need."""
 _LEFT_BYTES = 8192

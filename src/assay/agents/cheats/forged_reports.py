@@ -8,8 +8,6 @@ from assay.agents.cheats._targets import needs_report
 from assay.agents.cheats.interface import Knowledge, cheat
 from assay.agents.interface import Attempt
 
-__all__ = ["fake_passed_output", "forged_ctrf", "forged_junit"]
-
 
 @cheat(
     about="The CTRF report says that every test passed, whatever the tests say.",

@@ -13,9 +13,6 @@ import msgspec
 from assay.agents.interface import Attempt
 from assay.records import Step
 
-__all__ = ["BUNDLES", "Bundle", "Cheat", "CheatAgent", "Knowledge", "SolutionFile", "cheat"]
-
-
 BUNDLES: dict[str, str] = {
     "background": "processes left running that write the reward, watch the verifier or change what it reads",
     "environment": "a reward written in advance and full storage",

@@ -8,15 +8,6 @@ from ._parts import start_background, start_background_shell
 from ._writers import LOOP, quote_shell
 from .interface import Knowledge, cheat
 
-__all__ = [
-    "late_writer",
-    "late_writer_double_fork",
-    "late_writer_inotify",
-    "late_writer_open_descriptor",
-    "late_writer_respawned",
-    "late_writer_setsid",
-]
-
 
 @cheat(
     about="A process in the background keeps writing the reward.",

@@ -17,8 +17,6 @@ from ._writers import ONCE, quote_shell
 from .interface import Knowledge, cheat
 from .payload.tests import emptied
 
-__all__ = ["artifact_hardlink", "artifact_symlink", "artifact_traversal", "reward_preseeded", "swapped_while_read"]
-
 # Read-only, so that a verifier of the same user cannot write over it, and a folder in which nothing can be replaced.
 _SCRIPT = f"mkdir -p /logs/verifier; {ONCE}; chmod 444 /logs/verifier/reward.*; chmod 555 /logs/verifier; true"
 

@@ -10,17 +10,6 @@ from ._places import import_folders, start_folders, test_folders
 from ._targets import answers, needs_answers, needs_pytest
 from .interface import Knowledge, cheat
 
-__all__ = [
-    "planted_conftest",
-    "planted_pth",
-    "planted_pytest_options",
-    "planted_pytest_plugin",
-    "planted_sitecustomize",
-    "planted_usercustomize",
-    "profile_environment",
-    "verifier_environment",
-]
-
 
 @cheat(
     about="A `conftest.py` that makes every report a pass, wherever pytest may look for one.",

@@ -11,8 +11,6 @@ from assay.agents.cheats._targets import needs_pytest
 from assay.agents.cheats.interface import Knowledge, cheat
 from assay.agents.interface import Attempt
 
-__all__ = ["replaced_pytest", "replaced_python", "replaced_shell", "replaced_tools", "shadowed_stdlib"]
-
 _NAMES = (
     "argparse", "csv", "dataclasses", "decimal", "difflib", "filecmp", "hashlib", "inspect", "json", "logging", "math",
     "pathlib", "random", "statistics", "subprocess", "tempfile", "traceback", "unittest", "uuid",

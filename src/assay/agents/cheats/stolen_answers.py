@@ -10,8 +10,6 @@ from ._places import look_around, roots
 from ._targets import TESTS, needs_targets, targets
 from .interface import Knowledge, cheat
 
-__all__ = ["blind_replay", "read_caches", "read_git_history", "read_solution", "read_tests"]
-
 _PLACES = (TESTS, "/verifier", "/app", "/data", "/home", "/mnt", "/opt", "/srv", "/tmp", "/usr/local/share", "/var/tmp")
 _WHILE_RUNNING = """
 _space = {{"__name__": "learn"}}

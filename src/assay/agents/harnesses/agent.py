@@ -24,8 +24,6 @@ from assay.settings import Settings
 from .install import Installed, find_installed
 from .recipe import Recipe, fill_template, plain_model
 
-__all__ = ["HarnessAgent", "HarnessOptions", "instruction_of"]
-
 HOME = "/home/agent"
 LONGEST_WORD = 120_000
 """Maximum bytes of an instruction passed as a command word; the kernel allows 128 KiB."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from .agent import HarnessAgent
 from .recipe import Npm, Recipe
 
-__all__ = ["RECIPE", "ClaudeCodeAgent"]
-
 RECIPE = Recipe(
     name="claude-code",
     title="Claude Code",

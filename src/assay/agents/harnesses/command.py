@@ -32,8 +32,6 @@ from .agent import HOME, describe_exit, home_of, instruction_of
 from .install import find_installed
 from .recipe import plain_model
 
-__all__ = ["CommandAgent", "CommandOptions", "environment_of"]
-
 _OWN = f"{HOME}/.assay-command"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 

@@ -24,8 +24,6 @@ from assay.gateway.interface import CallHooks, Exchange, ModelRequest
 from assay.gateway.model import Model
 from assay.gateway.server import Gateway, GatewayOptions
 
-__all__ = ["ConnectionRelay", "Drive", "DriveResult", "drive"]
-
 
 class Drive(msgspec.Struct, frozen=True):
     """Input of a drive."""

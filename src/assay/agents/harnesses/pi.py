@@ -5,8 +5,6 @@ from __future__ import annotations
 from .agent import HarnessAgent
 from .recipe import Npm, Recipe
 
-__all__ = ["RECIPE", "PiAgent"]
-
 _MODELS = """\
 {
   "providers": {

@@ -25,8 +25,6 @@ import msgspec
 
 from assay.agents.interface import Needs
 
-__all__ = ["DialectName", "Npm", "Pip", "Recipe", "fill_template", "plain_model"]
-
 DialectName = Literal["openai-chat", "openai-responses", "anthropic-messages", "gemini"]
 _UNPLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .recipe import Pip, Recipe
 
-__all__ = ["RECIPE"]
-
 RECIPE = Recipe(
     name="smolagents",
     title="smolagents",

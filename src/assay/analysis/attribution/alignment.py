@@ -22,8 +22,6 @@ from assay.records import Trajectory
 from .rules import Attribution, Candidate
 from .taxonomy import Label
 
-__all__ = ["attribute_by_alignment"]
-
 MOST_ACTS = 4_000
 """Maximum number of compared acts per attempt."""
 

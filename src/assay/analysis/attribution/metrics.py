@@ -16,17 +16,6 @@ import msgspec
 
 from assay.statistics import wilson
 
-__all__ = [
-    "Accuracy",
-    "AlarmOutcome",
-    "AlarmScore",
-    "LabelledPrediction",
-    "accuracy",
-    "last_step",
-    "random_expectation",
-    "score_alarms",
-]
-
 
 class AlarmOutcome(NamedTuple):
     """One trajectory under an auditor."""

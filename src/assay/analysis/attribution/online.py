@@ -15,8 +15,6 @@ from assay.records import Step
 from .signs import SIGNS, Watcher
 from .taxonomy import Label
 
-__all__ = ["Alarm", "Auditor", "SignAuditor", "audit_online"]
-
 
 class Alarm(NamedTuple):
     """Alarm of an auditor."""

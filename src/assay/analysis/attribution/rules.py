@@ -22,8 +22,6 @@ from assay.records import Step, Trajectory
 from .signs import SIGNS, Sign, Watcher
 from .taxonomy import Label
 
-__all__ = ["Attribution", "Candidate", "attribute", "attribute_by_replay", "candidates_of", "finding_of"]
-
 EARLY: Final = 0.12
 """Loss of a sign's weight per step."""
 

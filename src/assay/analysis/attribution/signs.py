@@ -15,8 +15,6 @@ from assay.records import Step
 
 from .taxonomy import Label
 
-__all__ = ["SIGNS", "Sign", "SignKind", "Watcher"]
-
 _TEXT: Final = 20_000
 _FLAGS: Final = re.IGNORECASE
 _ASSUMES: Final = re.compile(

@@ -9,8 +9,6 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["MODES", "Label", "Module"]
-
 Module = Literal["memory", "reflection", "planning", "action", "system", "others"]
 MODES: Final[dict[Module, tuple[str, ...]]] = {
     "memory": ("over_simplification", "memory_retrieval_failure", "hallucination"),

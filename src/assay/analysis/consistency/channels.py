@@ -13,8 +13,6 @@ from assay.analysis.quotes import NO_STEP, line_around
 from assay.analysis.subject import Rule, Subject
 from assay.records import Evidence, ModelCall, Step, Trajectory
 
-__all__ = ["RULES"]
-
 SHARE = 0.5
 """Minimum coverage of shell calls by the audit channel; below it nothing counts as missing."""
 _SPACE = re.compile(r"\s+")

@@ -18,8 +18,6 @@ from assay.verdicts import outcome_verdicts
 
 from ._evidence import ReportedCounts, last_counts
 
-__all__ = ["RULES"]
-
 _ALL_PASS = re.compile(
     r"\ball (?:of )?(?:the |my |our |these |those |existing |unit |relevant |\d+ )*tests?(?: suites?| cases?)?"
     r"(?: in [^.\n]{1,40})?(?: are| have| now| still| also| successfully| all| were)* pass(?:ed|ing|es)?\b"

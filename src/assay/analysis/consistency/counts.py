@@ -11,8 +11,6 @@ from assay.verdicts import is_imported, outcome_verdicts
 
 from ._evidence import ReportedCounts, logged_counts, passes, reported_counts, reward
 
-__all__ = ["RULES"]
-
 FEW = 100
 """Number of tests below which each was written for the task, so that a skipped one matters."""
 _OVERRULING = frozenset({

@@ -8,8 +8,6 @@ from itertools import pairwise
 from assay.analysis.interface import Finding, Quote
 from assay.analysis.subject import Rule, Subject
 
-__all__ = ["RULES"]
-
 KNOWN_SHARE = 0.9
 """Minimum portion of calls with results; below it the source does not record them."""
 

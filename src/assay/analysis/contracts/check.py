@@ -19,8 +19,6 @@ from .flow import flow_findings
 from .temporal import FALSE, UNKNOWN
 from .trace import GUARD, RecordedTrace, record_of
 
-__all__ = ["ClauseResult", "check_contract", "findings_of_contract", "verdict_of_contract"]
-
 CITED: Final = 20
 """Maximum number of steps cited by a finding; its data has the total."""
 QUOTED: Final = 300

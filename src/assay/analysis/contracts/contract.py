@@ -36,19 +36,6 @@ from .memory import MemoryTable
 from .reader import BadExpression, read_expression
 from .syntax import FUTURE, STRICT_PAST, Node, walk
 
-__all__ = [
-    "AgentTable",
-    "Clause",
-    "Contract",
-    "ContractTable",
-    "Enforce",
-    "Label",
-    "LabelTable",
-    "RuleTable",
-    "contract_of",
-    "read_contract",
-]
-
 Enforce = Literal["deny", "ask", "log"]
 Kind = Literal["precondition", "invariant", "governance", "recovery"]
 MOST_BYTES: Final = 256 * 1024

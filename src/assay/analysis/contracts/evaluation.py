@@ -19,8 +19,6 @@ from .pattern import Pattern
 from .syntax import COMPARISONS, FUTURE, Node, walk
 from .temporal import AHEAD, BACK, BOUNDED_COLUMNS, FALSE, TRUE, UNKNOWN, Truth
 
-__all__ = ["FALSE", "TRUE", "UNKNOWN", "AtomCache", "Trace", "Truth", "evaluate"]
-
 _ATOMS: Final = frozenset({"truth", "known", "missing", *COMPARISONS})
 _AHEAD: Final = frozenset({*FUTURE, "within", "throughout"})
 _TEXT: Final = 262_144

@@ -6,8 +6,6 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-__all__ = ["MISSING", "NOTHING", "PENDING", "ROOTS", "ROOT_VALUES", "problem_of_path", "value_at"]
-
 
 class _Absent:
     def __init__(self, name: str) -> None:

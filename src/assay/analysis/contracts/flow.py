@@ -20,8 +20,6 @@ from .evaluation import evaluate
 from .temporal import TRUE
 from .trace import RecordedTrace
 
-__all__ = ["FlowHit", "flow_findings", "flows"]
-
 LEAST: Final = 6
 """Minimum characters of a tracked text; shorter ones occur anywhere."""
 MOST_VALUES: Final = 2_000

@@ -16,8 +16,6 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-__all__ = ["DIRECTIONS", "Memory", "MemoryTable", "Risk", "observe"]
-
 Share = Annotated[float, Meta(ge=0, le=1)]
 DIRECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "exfiltration": (

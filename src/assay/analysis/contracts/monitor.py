@@ -18,8 +18,6 @@ from .memory import Memory, observe
 from .temporal import FALSE, UNKNOWN
 from .trace import Tracer
 
-__all__ = ["Decision", "Monitor"]
-
 
 class Decision(NamedTuple):
     """Decision on a proposed call."""

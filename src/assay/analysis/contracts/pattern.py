@@ -24,8 +24,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-__all__ = ["Pattern", "PatternError", "compile_pattern"]
-
 MOST_CHARACTERS: Final = 8_000
 MOST_INSTRUCTIONS: Final = 4_000
 """Maximum size of RE2's program. The worst pattern of this size took 5.3 s in 262,144 characters."""

@@ -25,8 +25,6 @@ from .fields import problem_of_path
 from .pattern import PatternError, compile_pattern
 from .syntax import BOUNDED, COMPARISONS, FORMULAS, FUTURE, PAST, STRICT_PAST, VALUES, Node, walk
 
-__all__ = ["BadExpression", "read_expression"]
-
 MOST_CHARACTERS: Final = 8_000
 MOST_NODES: Final = 4_000
 MOST_DEPTH: Final = 60

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-__all__ = ["BOUNDED", "COMPARISONS", "FORMULAS", "FUTURE", "MEANINGS", "PAST", "STRICT_PAST", "VALUES", "Node", "walk"]
-
 
 class Node(NamedTuple):
     """An operator and its operands."""

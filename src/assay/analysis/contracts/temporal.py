@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-__all__ = ["AHEAD", "BACK", "BOUNDED_COLUMNS", "FALSE", "TRUE", "UNKNOWN", "Truth"]
-
 Truth = int
 FALSE: Final = 0
 UNKNOWN: Final = 1

@@ -15,8 +15,6 @@ from assay.records import AttemptStarted, Evidence, Observation, Step, ToolCall,
 from .evaluation import Trace
 from .fields import NOTHING, PENDING
 
-__all__ = ["GUARD", "RecordedTrace", "Tracer", "record_of"]
-
 GUARD: Final = "guard"
 """Evidence kind of a guard's decisions."""
 MOST_JSON: Final = 262_144

@@ -13,8 +13,6 @@ from assay.analysis.subject import Rule, Subject
 
 from ._accesses import finding
 
-__all__ = ["RULES"]
-
 LEAST = 3
 """Minimum number of test values returned case by case in new code that counts as hard-coded."""
 _DETECTS = re.compile(

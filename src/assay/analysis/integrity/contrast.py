@@ -20,8 +20,6 @@ from assay.analysis.actions import read_paths, removed_paths, simple_commands, w
 from assay.analysis.interface import Action
 from assay.analysis.subject import Subject
 
-__all__ = ["Contrast", "Feature", "Unusual", "contrast", "features_of", "unusual"]
-
 PRIOR = 0.5
 _NUMBER = re.compile(r"\d+")
 _SUBCOMMANDS = frozenset({"git", "pip", "pip3", "npm", "docker", "conda", "apt", "apt-get", "uv", "cargo", "go"})

@@ -19,8 +19,6 @@ from assay.verdicts import AGENT_MADE_UNJUDGEABLE
 
 from ._accesses import code_in, evidence_writes, finding, instruction, path_accesses, was_refused
 
-__all__ = ["RULES"]
-
 _START_UP = re.compile(r"(?:^|/)(?:sitecustomize|usercustomize)\.py$|(?:^|/)[\w.-]+\.pth$|(?:^|/)ld\.so\.preload$")
 _RUNNER_FILES = re.compile(
     r"(?:^|/)(?:conftest\.py|pytest\.ini|tox\.ini|setup\.cfg|\.coveragerc|entry_points\.txt|pyproject\.toml)$"

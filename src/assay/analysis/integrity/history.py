@@ -16,8 +16,6 @@ from assay.analysis.subject import Rule, Subject
 
 from ._accesses import CommandUse, code_in, command_uses, finding, has_result, instruction, was_refused
 
-__all__ = ["RULES"]
-
 _SHA = re.compile(r"\b[0-9a-f]{7,40}\b")
 _LISTED = re.compile(r"^(?:[*|/\\ ]*)(?:commit )?([0-9a-f]{7,40})\b", re.MULTILINE)
 _WHOLE = re.compile(

@@ -17,8 +17,6 @@ from assay.verdicts import was_given_solution
 
 from ._accesses import PathAccess, code_in, finding, has_result, instruction, path_accesses, was_refused
 
-__all__ = ["RULES", "VERIFIERS"]
-
 _BEFORE = r"(?<![\w.~$})*\]\-/])"
 _TESTS = re.compile(_BEFORE + r"/(?:tests|verifier|grader|hidden_tests|private_tests)(?![\w\-])(?:/[\w./\-]*)?")
 _SOLUTION = re.compile(_BEFORE + r"/(?:solution|oracle|reference_solution)(?![\w\-])(?:/[\w./\-]*)?|/solve\.sh\b")

@@ -10,8 +10,6 @@ from assay.analysis.subject import Rule, Subject
 
 from ._accesses import code_in, command_uses, finding, has_result, instruction
 
-__all__ = ["RULES"]
-
 _BENCHMARKS = re.compile(
     r"swe[-_ ]?bench|swe[-_ ]?smith|terminal[-_ ]?bench|\btbench\b|human[-_ ]?eval|skills[-_ ]?bench|tau2?[-_ ]?bench"
     r"|live[-_ ]?code[-_ ]?bench|mle[-_ ]?bench|web[-_ ]?arena|os[-_ ]?world|agent[-_ ]?bench|big[-_ ]?code[-_ ]?bench"

@@ -18,8 +18,6 @@ from assay.analysis.subject import Rule, Subject
 
 from ._accesses import code_in, finding, was_refused
 
-__all__ = ["RULES"]
-
 _MARKS = re.compile(
     r"pytest\.mark\.(?:skip|skipif|xfail)\b|@(?:unittest\.)?skip(?:If|Unless)?\b|@(?:unittest\.)?expectedFailure"
     r"|\bpytest\.(?:skip|xfail)\(|\bself\.skipTest\(|\bpytestmark\s*=|\b(?:it|test|describe)\.skip\(|#\[ignore\]|t\.Skip\("

@@ -13,8 +13,6 @@ from .names import CATEGORIES, SIGNALS, category_of
 from .repeated import repeats
 from .text import HEAD_SHARE, LAST_MESSAGES, MOST_CHARACTERS, is_rephrased, meaningful, phrase_signals
 
-__all__ = ["COLUMNS", "buckets", "quality", "severities", "signals"]
-
 COLUMNS = ("chain", "actor", "message", "tools", "arguments", "outputs")
 DRAGGING, DRAGGING_AS_DOCUMENTED = 0.5, 0.3
 """Minimum efficiency of a conversation: in the published code, and in its documentation."""

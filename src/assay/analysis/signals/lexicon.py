@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["EXHAUSTIONS", "FAILURES", "PHRASES", "STOP_WORDS"]
-
 _PHRASES = {
     "interaction.misalignment.correction": """no that is not|thats not right|that is not right|thats wrong|that is wrong
         |you misunderstood|not what i asked|not what i meant|not what i wanted|thats incorrect|that is incorrect

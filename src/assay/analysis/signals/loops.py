@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["drifts", "oscillations", "retries"]
-
 LEAST_RUN, LEAST_CYCLES = 3, 3
 PERIODS = (2, 3, 4, 5)
 _Ints = NDArray[np.int64]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["CATEGORIES", "SIGNALS", "Signal", "category_of"]
-
 
 class Signal(NamedTuple):
     """One signal."""

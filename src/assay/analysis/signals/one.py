@@ -12,8 +12,6 @@ from assay.records import Trajectory
 from .columns import signals
 from .names import CATEGORIES, SIGNALS
 
-__all__ = ["SignalSet", "Signals", "TriageSignals", "signals_of", "steps_table"]
-
 
 class Signals(msgspec.Struct, frozen=True):
     """Signals of one trajectory."""

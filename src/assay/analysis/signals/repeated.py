@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from .text import NEAR, jaccard, plain, trigrams
 
-__all__ = ["repeats"]
-
 LEAST_TOKENS, LOOK_BACK = 5, 2
 _PART = 200_000
 _BITS = np.array([bin(n).count("1") for n in range(256)], dtype=np.uint8)

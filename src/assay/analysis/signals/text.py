@@ -7,19 +7,6 @@ from collections import Counter, defaultdict
 
 from .lexicon import PHRASES, STOP_WORDS
 
-__all__ = [
-    "JACCARD",
-    "LAST_MESSAGES",
-    "NEAR",
-    "is_rephrased",
-    "jaccard",
-    "meaningful",
-    "phrase_signals",
-    "plain",
-    "shouts",
-    "trigrams",
-]
-
 LAST_MESSAGES = 100
 MOST_CHARACTERS, HEAD_SHARE = 2000, 0.2
 JACCARD, COSINE, NEAR = 0.65, 0.60, 0.85

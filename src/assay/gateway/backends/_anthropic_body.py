@@ -15,8 +15,6 @@ import msgspec
 from assay.gateway.dialects._deltas import arguments_as_object
 from assay.gateway.interface import ModelRequest
 
-__all__ = ["anthropic_body"]
-
 _ENCODER = msgspec.json.Encoder()
 _OWN = "anthropic-messages"
 _MAX_TOKENS = 8192

@@ -14,8 +14,6 @@ from assay.records import Usage
 from ._reply import Completion, decode_reply, error_in_reply, invalid_reply, merge_deltas
 from ._retry import is_retryable
 
-__all__ = ["MessageStream", "read_message"]
-
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _ENCODER = msgspec.json.Encoder()
 _STOPS = {

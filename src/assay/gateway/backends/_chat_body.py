@@ -14,8 +14,6 @@ import msgspec
 
 from assay.gateway.interface import ModelRequest
 
-__all__ = ["chat_body", "chat_messages"]
-
 _ENCODER = msgspec.json.Encoder()
 _FOREIGN = {"thinking_blocks", "encrypted_content", "is_error"}
 _PARTS = {"text", "image_url", "input_audio", "file"}

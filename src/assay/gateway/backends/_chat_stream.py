@@ -13,8 +13,6 @@ from assay.gateway.interface import Delta
 
 from ._reply import error_in_reply, invalid_reply, merge_deltas
 
-__all__ = ["ChatStream"]
-
 
 class _Function(msgspec.Struct, gc=False):
     name: str | None = None

@@ -32,8 +32,6 @@ from assay.gateway.backends.pricing import Prices
 from assay.gateway.http.client import ClientLimits, ClientResponse, HttpClient, ResponseTooLargeError
 from assay.gateway.interface import Delta, ModelReply, ModelRequest, OnDeltas
 
-__all__ = ["EventStreamParser", "ModelClient", "ReplyStream"]
-
 _REDACTED = "[credential]"
 _SHORTEST_SECRET = 12
 _ENCODER = msgspec.json.Encoder()

@@ -24,8 +24,6 @@ from ._sampling import SamplingParams, draw_tokens, log_probabilities
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Engine", "EngineOptions", "GenerationJob", "attention_windows"]
-
 _MASK_CELLS = 1 << 26
 """Maximum attention-mask cells of one pass; longer prompts are read in several passes."""
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CachePass", "CachedSequence", "PrefixKVCache"]
-
 _BLOCK = 8
 """Block length in tokens; shorter prefixes are not looked up."""
 _PADDING_SLOT = 0

@@ -24,8 +24,6 @@ from assay.settings import Settings
 from .pricing import Prices
 from .urls import check_url
 
-__all__ = ["open_backend"]
-
 _FORMS = (
     "openai:NAME, anthropic:NAME, http://host/v1#NAME, local:PATH, vllm:URL#NAME?tokenizer=PATH, "
     "sglang:URL#NAME?tokenizer=PATH, scripted:PATH, scripted:module:function or replay:ATTEMPT"

@@ -26,8 +26,6 @@ from .urls import check_url
 if TYPE_CHECKING:
     from assay.gateway.tokens import RenderedBackend
 
-__all__ = ["open_token_backend"]
-
 _SAMPLING: dict[str, Callable[[str], Any]] = {
     "temperature": float, "top_p": float, "min_p": float, "top_k": int, "max_tokens": int, "seed": int,
 }  # fmt: skip

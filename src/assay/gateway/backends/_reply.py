@@ -17,19 +17,6 @@ from assay.records import Usage
 
 from ._retry import is_retryable
 
-__all__ = [
-    "CONTEXT_LENGTH",
-    "Completion",
-    "ServerError",
-    "decode_reply",
-    "error_in_reply",
-    "invalid_reply",
-    "invalid_request",
-    "merge_deltas",
-    "read_completion",
-    "read_error",
-]
-
 CONTEXT_LENGTH = "context_length_exceeded"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _MAX_ERROR_TEXT = 500

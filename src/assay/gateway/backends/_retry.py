@@ -14,8 +14,6 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-__all__ = ["ClientOptions", "backoff_delay", "is_retryable", "retry_after"]
-
 _PERMANENT_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 
 

@@ -13,8 +13,6 @@ from ._reply import invalid_request
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["SamplingParams", "draw_tokens", "log_probabilities", "parse_sampling"]
-
 
 class SamplingParams(NamedTuple):
     """Sampling parameters. `top_k` 0, `top_p` 1 and `min_p` 0 disable truncation."""

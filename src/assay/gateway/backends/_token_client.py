@@ -22,8 +22,6 @@ from ._client import ModelClient, ReplyStream
 from ._reply import CONTEXT_LENGTH, Completion, invalid_reply, invalid_request
 from ._retry import ClientOptions
 
-__all__ = ["TokenClient", "complete_logprobs", "convert_answer"]
-
 _SENTINEL = -9999.0
 _DEFAULT_TOKENS = 4096
 Shape = TypeVar("Shape")

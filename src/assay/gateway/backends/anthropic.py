@@ -12,8 +12,6 @@ from ._anthropic_reply import MessageStream, read_message
 from ._client import ModelClient, ReplyStream
 from ._reply import Completion
 
-__all__ = ["AnthropicBackend"]
-
 _VERSION = "2023-06-01"
 
 

@@ -26,8 +26,6 @@ from ._engine import Engine, EngineOptions, GenerationJob
 from ._reply import CONTEXT_LENGTH, invalid_request
 from ._sampling import SamplingParams, log_probabilities, parse_sampling
 
-__all__ = ["LocalBackend", "is_small_cpu_model", "load_checkpoint", "open_local", "weights_digest"]
-
 _DEFAULT_MAX_TOKENS = 4096
 """Default maximum of new tokens, where the context allows it."""
 _SMALL_PARAMETERS = 50_000_000

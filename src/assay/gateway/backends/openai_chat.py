@@ -10,9 +10,6 @@ from ._chat_body import chat_body
 from ._chat_stream import ChatStream
 from ._client import ModelClient, ReplyStream
 from ._reply import Completion, read_completion
-from ._retry import ClientOptions
-
-__all__ = ["ClientOptions", "OpenAIChatBackend"]
 
 
 class OpenAIChatBackend(ModelClient):

@@ -21,8 +21,6 @@ import msgspec
 from assay.errors import UserError
 from assay.records import Usage
 
-__all__ = ["Price", "Prices"]
-
 Dollars = Annotated[float, msgspec.Meta(ge=0)]
 _MILLION = 1_000_000
 _MAX_FILE = 1 << 20

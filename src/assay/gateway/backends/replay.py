@@ -20,8 +20,6 @@ from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.gateway.model import Model, ModelAnswer
 from assay.records import ModelCall
 
-__all__ = ["RecordedCall", "ReplayBackend"]
-
 
 class RecordedCall(NamedTuple):
     """An answered call of a record."""

@@ -33,8 +33,6 @@ from assay.errors import ProviderError, UserError, boundary
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.records import Usage
 
-__all__ = ["Reply", "Script", "ScriptedBackend", "ScriptedCall", "ScriptedError", "ScriptedRule", "load_script"]
-
 _MAX_FILE = 64 << 20
 
 

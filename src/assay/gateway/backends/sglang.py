@@ -16,8 +16,6 @@ from assay.gateway.interface import TokenReply
 from ._reply import invalid_reply
 from ._token_client import TokenClient, complete_logprobs, convert_answer
 
-__all__ = ["SGLangBackend"]
-
 Id = Annotated[int, msgspec.Meta(ge=0)]
 _FORWARDED = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "min_p": "min_p", "stop": "stop"}
 

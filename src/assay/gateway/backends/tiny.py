@@ -21,8 +21,6 @@ from assay.gateway.tokens.model import Steer
 
 from .scripted import ScriptedBackend
 
-__all__ = ["SPECIAL_TOKENS", "steer_with", "write_domain_tokenizer", "write_tiny_model", "write_tiny_tokenizer"]
-
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>")
 _SPLIT = (

@@ -6,8 +6,6 @@ from urllib.parse import SplitResult, urlsplit
 
 from assay.errors import UserError
 
-__all__ = ["check_url"]
-
 
 def check_url(url: str, what: str, credential: str) -> SplitResult:
     """Returns the parts of a usable URL."""

@@ -17,8 +17,6 @@ from assay.gateway.interface import TokenReply
 from ._reply import invalid_reply
 from ._token_client import TokenClient, complete_logprobs, convert_answer
 
-__all__ = ["VLLMBackend", "VLLMCompletions"]
-
 Id = Annotated[int, msgspec.Meta(ge=0)]
 _FORWARDED = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
 

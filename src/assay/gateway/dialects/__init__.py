@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from assay.gateway.http.messages import Response
+
 from ._deltas import is_too_deep, normalize_tool_calls, split_reply
 from .anthropic_messages import AnthropicMessages
 from .gemini import Gemini
-from .interface import ApiProblem, BadRequest, Dialect, ParsedRequest, RequestTarget, Response, StreamWriter
+from .interface import ApiProblem, BadRequest, Dialect, ParsedRequest, RequestTarget, StreamWriter
 from .openai_chat import OpenAIChat
 from .openai_responses import OpenAIResponses
 

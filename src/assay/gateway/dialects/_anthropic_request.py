@@ -12,8 +12,6 @@ from ._deltas import encode
 from ._validation import convert_part, require, require_foreign_part
 from .interface import ParsedRequest, RequestTarget
 
-__all__ = ["OWN_SIGNATURE", "read_request"]
-
 OWN_SIGNATURE = "YXNzYXk6"
 """Prefix of the gateway's own signatures (base64 of `assay:`)."""
 _SAMPLING = ("max_tokens", "temperature", "top_p", "top_k")

@@ -13,9 +13,6 @@ from assay.gateway.interface import Delta, ModelReply
 
 from .interface import BadRequest
 
-__all__ = ["arguments_as_object", "encode", "encode_event", "is_too_deep", "limit_depth", "normalize_tool_calls",
-           "split_reply"]  # fmt: skip
-
 _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
 encode = _ENCODER.encode

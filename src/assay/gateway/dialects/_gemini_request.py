@@ -13,8 +13,6 @@ from ._deltas import encode
 from ._validation import convert_part, require
 from .interface import ParsedRequest
 
-__all__ = ["read_request"]
-
 _SAMPLING = {
     "temperature": "temperature",
     "topP": "top_p",

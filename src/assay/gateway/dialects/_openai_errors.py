@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._deltas import encode
-from .interface import ApiProblem, Response
+from assay.gateway.http.messages import Response
 
-__all__ = ["error_body", "error_code", "error_reply"]
+from ._deltas import encode
+from .interface import ApiProblem
 
 _STATUS = {
     "bad_request": (400, "invalid_request_error", None),

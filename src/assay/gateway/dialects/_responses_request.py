@@ -12,8 +12,6 @@ from ._deltas import encode
 from ._validation import convert_part, require, require_foreign_part
 from .interface import ParsedRequest
 
-__all__ = ["OWN_SEAL", "read_request"]
-
 OWN_SEAL = "assay:"
 """Prefix of the gateway's own `encrypted_content`."""
 _SAMPLING = {

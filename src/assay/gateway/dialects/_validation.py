@@ -8,8 +8,6 @@ import msgspec
 
 from .interface import BadRequest
 
-__all__ = ["convert_part", "require", "require_foreign_part"]
-
 Shape = TypeVar("Shape")
 
 

@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from assay.gateway.http.messages import Response
 from assay.gateway.interface import Delta, ModelReply
 from assay.records import Usage
 
 from ._anthropic_request import OWN_SIGNATURE, read_request
 from ._deltas import arguments_as_object, encode, encode_event, limit_depth, split_reply
-from .interface import ApiProblem, ParsedRequest, RequestTarget, Response, StreamWriter
-
-__all__ = ["AnthropicMessages"]
+from .interface import ApiProblem, ParsedRequest, RequestTarget, StreamWriter
 
 _STOPS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 _FIELDS = {

@@ -16,14 +16,13 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
+from assay.gateway.http.messages import Response
 from assay.gateway.interface import Delta, ModelReply
 from assay.records import Usage
 
 from ._deltas import arguments_as_object, encode, limit_depth, split_reply
 from ._gemini_request import read_request
-from .interface import ApiProblem, ParsedRequest, RequestTarget, Response, StreamWriter
-
-__all__ = ["Gemini"]
+from .interface import ApiProblem, ParsedRequest, RequestTarget, StreamWriter
 
 _CALLS = {"generateContent": False, "streamGenerateContent": True}
 _FINISH = {"length": "MAX_TOKENS", "content_filter": "SAFETY"}

@@ -11,17 +11,6 @@ import msgspec
 from assay.gateway.http.messages import Response
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
 
-__all__ = [
-    "ApiProblem",
-    "BadRequest",
-    "Dialect",
-    "ParsedRequest",
-    "ProblemKind",
-    "RequestTarget",
-    "Response",
-    "StreamWriter",
-]
-
 ProblemKind = Literal[
     "bad_request", "unauthorized", "not_found", "too_large", "context_length", "rate_limited", "spent", "upstream"
 ]

@@ -10,15 +10,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from assay.gateway.http.messages import Response
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
 from assay.records import Usage
 
 from ._deltas import encode, encode_event
 from ._openai_errors import error_body, error_reply
 from ._validation import convert_part, require
-from .interface import ApiProblem, BadRequest, ParsedRequest, RequestTarget, Response, StreamWriter
-
-__all__ = ["OpenAIChat"]
+from .interface import ApiProblem, BadRequest, ParsedRequest, RequestTarget, StreamWriter
 
 SAMPLING: Final = frozenset(
     {

@@ -18,15 +18,14 @@ from typing import Any
 
 import msgspec
 
+from assay.gateway.http.messages import Response
 from assay.gateway.interface import Delta, ModelReply
 from assay.records import Usage
 
 from ._deltas import encode, encode_event, limit_depth, split_reply
 from ._openai_errors import error_code, error_reply
 from ._responses_request import OWN_SEAL, read_request
-from .interface import ApiProblem, ParsedRequest, RequestTarget, Response, StreamWriter
-
-__all__ = ["OpenAIResponses"]
+from .interface import ApiProblem, ParsedRequest, RequestTarget, StreamWriter
 
 _LINEAGE = {
     "session-id": "session",

@@ -20,8 +20,6 @@ from .interface import Renderer
 from .messages import tool_call_names
 from .rows import certify, context_of
 
-__all__ = ["Echo", "Prompt", "TokenHistory"]
-
 
 class Echo(NamedTuple):
     """An assistant turn that the client changed."""

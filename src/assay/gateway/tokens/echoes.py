@@ -26,8 +26,6 @@ from typing import Any
 
 from .messages import content_text, decode_arguments
 
-__all__ = ["find_changes"]
-
 Message = Mapping[str, Any]
 
 

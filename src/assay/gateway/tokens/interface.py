@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["AttributingRenderer", "ParsedCall", "ParsedReply", "Renderer", "TokenAttribution"]
-
 
 class ParsedCall(NamedTuple):
     """A tool call as the model wrote it."""

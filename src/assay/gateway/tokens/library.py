@@ -21,8 +21,6 @@ from .interface import ParsedCall, ParsedReply, TokenAttribution
 from .messages import template_continuation, template_messages
 from .text_escape import EscapingTokenizer
 
-__all__ = ["LibraryRenderer", "open_renderer", "open_tokenizer", "raw_call"]
-
 _FAMILIES = {"qwen3": "qwen3", "qwen3_moe": "qwen3", "gpt_oss": "gpt-oss", "glm4_moe": "glm-4.5"}
 """Renderers by the model type of a checkpoint's `config.json`, where the type has one template only."""
 _NAME = re.compile(r'"name"\s*:\s*"((?:[^"\\]|\\.)*)"')

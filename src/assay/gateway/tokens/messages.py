@@ -15,8 +15,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["IMAGE", "content_text", "decode_arguments", "template_continuation", "template_messages", "tool_call_names"]
-
 IMAGE = "[an image was here; this model is told text only]"
 _SYSTEM = {"system", "developer"}
 

@@ -23,8 +23,6 @@ from .conversation import Prompt, TokenHistory
 from .interface import ParsedReply, Renderer
 from .streaming import IncrementalParser, token_end_offsets
 
-__all__ = ["RenderedBackend", "Steer", "TokenModel"]
-
 _FORWARDED = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
 _NEUTRAL_VALUES: dict[str, tuple[Any, ...]] = {
     "tool_choice": (None, "auto"),

@@ -18,17 +18,6 @@ from typing import Literal, NamedTuple
 from assay.errors import UserError
 from assay.records import ModelCall, SpanProof
 
-__all__ = [
-    "BrokenChain",
-    "TokenRow",
-    "TokenRows",
-    "TokenSpan",
-    "UncertifiedSpan",
-    "build_token_rows",
-    "certify",
-    "context_of",
-]
-
 _log = logging.getLogger(__name__)
 Uncertified = Literal["refuse", "mask", "keep"]
 

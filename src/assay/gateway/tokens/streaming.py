@@ -14,8 +14,6 @@ from assay.gateway.interface import Delta
 
 from .interface import Renderer
 
-__all__ = ["IncrementalParser", "token_end_offsets"]
-
 _PART = "\ufffd"
 _MOST = 8
 """Maximum tokens of one character."""

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["EscapingTokenizer", "TextEscape"]
-
 _ESCAPE, _LITERAL, _MARK = "\ufdd0", "\ufdd0\ufdd1", "\ufdd0\ufdd2"
 
 

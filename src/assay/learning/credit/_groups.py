@@ -12,10 +12,6 @@ from numpy.typing import NDArray
 
 from .interface import Batch, Bools, Credit, Floats, Ints
 
-__all__ = ["credit_attempts", "credit_turns", "deviation", "discounted", "group_codes", "last_turns", "mask_turns",
-           "mean", "median", "pair_codes", "per_attempt", "progress_gains", "require_column", "rewards",
-           "turn_numbers"]  # fmt: skip
-
 
 def group_codes(keys: NDArray[Any]) -> tuple[Ints, int]:
     """Returns codes 0 to n - 1 of the distinct keys [N], and n."""

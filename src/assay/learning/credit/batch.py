@@ -18,8 +18,6 @@ from assay.learning.rows import TrainingRow, TurnSpan, spread_credit
 from .compose import CreditConfig, compute_credit
 from .interface import BROKE, NOT_JUDGED, OUTCOMES, UNKNOWN, Batch, Credit, make_batch
 
-__all__ = ["Columns", "RowBatch", "apply_credit", "assign_credit", "build_batch"]
-
 _NUMBER = re.compile(r"(?:(?:v|version|step|iteration|iter|policy)[-_ ]?)?(\d{1,15})", re.IGNORECASE)
 
 

@@ -20,8 +20,6 @@ from assay.learning.options import convert_options
 from .evidence import evidence_aware
 from .interface import Batch, Credit
 
-__all__ = ["CreditConfig", "MaskStage", "compute_credit"]
-
 
 class MaskStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mask applied after the estimator."""

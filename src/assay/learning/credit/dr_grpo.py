@@ -13,8 +13,6 @@ from __future__ import annotations
 from ._groups import credit_attempts, group_codes, mean, require_column
 from .interface import Batch, Credit
 
-__all__ = ["dr_grpo"]
-
 
 def dr_grpo(batch: Batch) -> Credit:
     """Credit [T] in units of the reward."""

@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["echo_weights"]
-
 
 def echo_weights(
     roles: NDArray[Any], sequence: NDArray[Any] | None = None, *, alpha: float = 0.1, names: Sequence[str] | None = None

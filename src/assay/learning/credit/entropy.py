@@ -15,8 +15,6 @@ import numpy as np
 from ._groups import group_codes, mask_turns, require_column
 from .interface import Batch, Credit
 
-__all__ = ["entropy"]
-
 
 def entropy(batch: Batch, credit: Credit, *, share: float = 0.2, within: Literal["batch", "group"] = "batch") -> Credit:
     """Masks turns with low entropy.

@@ -22,8 +22,6 @@ import numpy as np
 
 from .interface import FAIL, NOT_JUDGED, PASS, UNKNOWN, Batch, Bools, Credit, Ints, Method
 
-__all__ = ["evidence_aware", "exclusion_reasons", "subset"]
-
 _OF_ATTEMPTS = ("group", "reward", "outcome", "integrity", "final_value", "final_state")
 
 

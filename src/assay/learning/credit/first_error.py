@@ -15,8 +15,6 @@ import numpy as np
 from ._groups import mask_turns, turn_numbers
 from .interface import FAIL, Batch, Credit
 
-__all__ = ["first_error"]
-
 
 def first_error(batch: Batch, credit: Credit, *, after: Literal["keep", "mask"] = "keep") -> Credit:
     """Masks those turns."""

@@ -13,8 +13,6 @@ from __future__ import annotations
 from ._groups import credit_turns, discounted, last_turns, require_column, rewards
 from .interface import Batch, Credit
 
-__all__ = ["gae"]
-
 
 def gae(batch: Batch, *, discount: float = 0.99, decay: float = 0.9) -> Credit:
     """Credit [T] in units of the reward.

@@ -22,8 +22,6 @@ import numpy as np
 from ._groups import credit_turns, deviation, discounted, group_codes, mean, pair_codes, require_column, rewards
 from .interface import Batch, Credit, Floats, Ints
 
-__all__ = ["gigpo"]
-
 Normalise = Literal["none", "deviation"]
 EPSILON = 1e-6
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 from ._groups import credit_attempts, deviation, group_codes, mean, require_column
 from .interface import Batch, Credit
 
-__all__ = ["grpo"]
-
 
 def grpo(batch: Batch, *, epsilon: float = 1e-6) -> Credit:
     """Credit [T] in standard deviations of the group."""

@@ -18,8 +18,6 @@ import numpy as np
 from ._groups import last_turns, require_column, turn_numbers
 from .interface import FAIL, NOT_JUDGED, PASS, Batch, Bools, Credit, Ints
 
-__all__ = ["RelabelledGoals", "hindsight", "relabel_goals"]
-
 
 class RelabelledGoals(NamedTuple):
     """Goals of relabelled attempts."""

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from ._groups import group_codes
 from .interface import Floats, Ints
 
-__all__ = ["Importance", "importance_weights"]
-
 _MOST = 80.0
 
 

@@ -14,9 +14,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BROKE", "ERROR", "FAIL", "NOT_JUDGED", "OUTCOMES", "PASS", "UNKNOWN", "Batch", "Bools", "Credit", "Floats",
-           "Ints", "Method", "make_batch"]  # fmt: skip
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -18,8 +18,6 @@ from ._groups import credit_turns, mean, require_column
 from .interface import Batch, Credit
 from .rloo import leave_one_out_of_group
 
-__all__ = ["leave_one_out"]
-
 
 def leave_one_out(batch: Batch, *, weight: float = 1.0) -> Credit:
     """Credit [T] in units of the reward."""

@@ -18,8 +18,6 @@ import numpy as np
 from ._groups import credit_attempts, deviation, group_codes, mean, pair_codes, require_column
 from .interface import Batch, Credit, Floats, Ints
 
-__all__ = ["m_grpo", "main_attempts"]
-
 
 def m_grpo(batch: Batch, *, epsilon: float = 1e-6) -> Credit:
     """Credit [T] in standard deviations."""

@@ -22,8 +22,6 @@ import numpy as np
 from ._groups import group_codes, median, require_column
 from .interface import Batch, Bools, Credit, Floats, Ints
 
-__all__ = ["mc_grpo"]
-
 FLOOR = 1e-3
 
 

@@ -15,8 +15,6 @@ from ._groups import credit_turns, group_codes, mean, progress_gains
 from .interface import Batch, Credit
 from .rloo import leave_one_out_of_group
 
-__all__ = ["progress"]
-
 
 def progress(batch: Batch, *, weight: float = 1.0) -> Credit:
     """Credit [T] in units of the reward."""

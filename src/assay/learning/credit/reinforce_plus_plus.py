@@ -18,8 +18,6 @@ import numpy as np
 from ._groups import credit_turns, discounted, group_codes, mean, require_column, rewards
 from .interface import Batch, Credit
 
-__all__ = ["reinforce_plus_plus"]
-
 
 def reinforce_plus_plus(
     batch: Batch, *, baseline: Literal["none", "group"] = "none", discount: float = 1.0, epsilon: float = 1e-8

@@ -14,8 +14,6 @@ import numpy as np
 from ._groups import credit_attempts, group_codes, mean, require_column
 from .interface import Batch, Credit, Floats
 
-__all__ = ["leave_one_out_of_group", "rloo"]
-
 
 def rloo(batch: Batch) -> Credit:
     """Credit [T] in units of the reward."""

@@ -15,8 +15,6 @@ import numpy as np
 from ._groups import mask_turns
 from .interface import Batch, Credit
 
-__all__ = ["fresh", "lag"]
-
 
 def fresh(
     batch: Batch, credit: Credit, *, now: int, most: int = 8, by: Literal["attempt", "turn"] = "attempt"

@@ -26,8 +26,6 @@ from ._groups import (
 )
 from .interface import Batch, Credit
 
-__all__ = ["step_returns"]
-
 
 def step_returns(
     batch: Batch,

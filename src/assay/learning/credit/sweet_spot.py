@@ -16,8 +16,6 @@ import numpy as np
 from ._groups import credit_attempts, deviation, group_codes, mean, require_column
 from .interface import PASS, Batch, Credit, Floats
 
-__all__ = ["sweet_spot", "tiered"]
-
 
 def sweet_spot(
     batch: Batch, *, tiers: tuple[float, ...] = (0.25, 0.5, 0.75), growth: float = 2.0, epsilon: float = 1e-6

@@ -16,8 +16,6 @@ import numpy as np
 from ._groups import credit_attempts, deviation, group_codes, mean, per_attempt, require_column
 from .interface import Batch, Credit, Floats
 
-__all__ = ["likelihood", "xrpo"]
-
 
 def xrpo(batch: Batch, *, strength: float = 1.0, bound: float = 1.0, epsilon: float = 1e-6) -> Credit:
     """Credit [T] in standard deviations of the group.

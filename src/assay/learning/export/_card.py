@@ -15,8 +15,6 @@ from assay.store import RunStore, heads_digest
 
 from .interface import ExportSource
 
-__all__ = ["AttemptSummary", "DatasetSummary", "render_card"]
-
 _MOST_NAMES = 20
 _MOST_LETTERS = 80
 

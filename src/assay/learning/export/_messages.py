@@ -11,8 +11,6 @@ from typing import Any
 from assay.gateway.tokens.messages import content_text, decode_arguments, tool_call_names
 from assay.learning.conversation import Transcript
 
-__all__ = ["chat_template_messages", "message_losses", "openai_messages", "own_positions"]
-
 Message = dict[str, Any]
 
 

@@ -23,8 +23,6 @@ from assay.records import Trajectory, canonical_bytes
 
 from .interface import ExportSource
 
-__all__ = ["MessagePair", "PairSide", "find_message_pairs"]
-
 
 class PairSide(NamedTuple):
     """A message and its position."""

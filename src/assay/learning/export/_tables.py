@@ -14,9 +14,6 @@ import msgspec
 
 from assay.learning.rows import TrainingRow
 
-__all__ = ["INTS", "JSON", "NO_REWARD", "NUMBERS", "TEXT", "attempt_reward", "first_trained", "sampled_logprobs",
-           "write_table"]  # fmt: skip
-
 _GROUP, _GROUP_SIZE = 1024, 8 << 20
 """Maximum rows, and elements in them, that are buffered."""
 INTS, NUMBERS, TEXT, JSON = "ints", "numbers", "text", "json"

@@ -35,8 +35,6 @@ from .ledger import Ledger, LedgerBatch
 from .rows import read_page
 from .worker import BatchWorker
 
-__all__ = ["RolloutApp"]
-
 MAX_BODY_BYTES = 1 << 20
 MAX_CONCURRENT_REQUESTS = 64
 """Maximum concurrent requests."""

@@ -19,8 +19,6 @@ from assay.records import Limits
 from assay.rollout.config import RunConfig
 from assay.rollout.plan import merge_limits
 
-__all__ = ["BatchRequest", "PolicyRequest", "RolloutServiceConfig", "require_policies", "run_config"]
-
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")]
 Version = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")]
 Source = Annotated[str, msgspec.Meta(max_length=500)]

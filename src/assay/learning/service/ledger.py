@@ -17,8 +17,6 @@ from assay.records import digest_record
 
 from .config import BatchRequest
 
-__all__ = ["BatchState", "Ledger", "LedgerBatch"]
-
 BatchState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 

@@ -19,8 +19,6 @@ from assay.learning.rows import ROLES, TrainingRow
 
 from .ledger import LedgerBatch
 
-__all__ = ["WrittenRows", "read_page", "row_as_json", "write_batch"]
-
 MAX_PAGE_ROWS = 1000
 MAX_PAGE_BYTES = 8 << 20
 """Maximum bytes of a page; a longer row is a page of its own."""

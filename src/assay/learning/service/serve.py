@@ -21,8 +21,6 @@ from .config import RolloutServiceConfig, require_policies
 from .ledger import Ledger
 from .worker import BatchWorker
 
-__all__ = ["ServiceAddress", "serve_rollouts"]
-
 BOUNDS = ServerLimits(header_s=20.0, body_s=60.0, connections=256)
 MAX_TOKEN_CHARS = 4096
 

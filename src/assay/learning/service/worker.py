@@ -21,8 +21,6 @@ from .config import VERSION, BatchRequest, RolloutServiceConfig, run_config
 from .ledger import Ledger, LedgerBatch
 from .rows import write_batch
 
-__all__ = ["BatchWorker"]
-
 _log = logging.getLogger(__name__)
 MAX_ERROR_CHARS = 2000
 

@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from assay.gateway.server import Gateway, GatewayOptions
     from assay.gateway.session import GatewaySession
 
-__all__ = [
-    "GRACE_S",
-    "GatewayHandle",
-    "LimitedModel",
-    "OpenEndpoint",
-    "SessionRecorder",
-    "open_endpoint",
-    "open_session",
-]
-
 PATIENCE_S = 5.0
 """Seconds that calls under way may take to be recorded once the agent has ended."""
 GRACE_S = 10.0

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from assay.environments.interface import Snapshot, Workspace
 from assay.errors import EnvironmentFailure
 
-__all__ = ["LiveSnapshot", "snapshot_live_state"]
-
 
 class LiveSnapshot(NamedTuple):
     """A snapshot, or the reason why there is none."""

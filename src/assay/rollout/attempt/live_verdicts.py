@@ -14,10 +14,9 @@ from assay.analysis.judge import Assessment, judge_integrity, judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, VerifierError, boundary
 from assay.records import AttemptEnded
-from assay.rollout.auditing import AUDITED, texts_of
+from assay.rollout.auditing import texts_of
 from assay.rollout.recording.recorder import Recorder
-
-__all__ = ["judge_record"]
+from assay.store import AUDITED
 
 MOST_STEPS: Final = 300
 """Judging takes about a millisecond per step and blocks the event loop."""

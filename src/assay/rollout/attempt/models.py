@@ -8,8 +8,6 @@ from assay.gateway.interface import ModelBackend
 from assay.settings import Settings
 from assay.store import RunStore, assistant_message, list_runs, newest_run, restore_messages
 
-__all__ = ["open_model", "resolve_model_name"]
-
 
 def open_model(model: str, settings: Settings) -> ModelBackend:
     """Opens the backend that `--model` names. The caller closes it.

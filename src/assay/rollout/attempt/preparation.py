@@ -17,8 +17,6 @@ from assay.rollout.config import RunConfig
 from assay.settings import Settings
 from assay.tasks import LoadedTask, resolve_task
 
-__all__ = ["Preparer", "requirements_of"]
-
 
 class Preparer:
     """Prepares each task once for any number of concurrent attempts."""

@@ -39,8 +39,6 @@ from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.model_calls import CallPosition, Conversation
 from assay.rollout.recording.recorder import Recorder
 
-__all__ = ["LiveAttempt", "ModelAccess"]
-
 
 class ModelAccess(NamedTuple):
     """A model and the call slots shared by the whole run."""

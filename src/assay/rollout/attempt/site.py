@@ -39,8 +39,6 @@ from assay.tasks import LoadedTask, TaskStep
 from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
 from assay.verify.as_asked import AsAsked, judge_as_asked, living_spec
 
-__all__ = ["WORLD_CHECKPOINT", "AttemptSite", "WorkspaceSite", "WorldCheckpoint", "WorldSite"]
-
 NOT_NEEDED = Isolation("not needed")
 WORLD_CHECKPOINT = "began"
 CONTROL_S = 30.0

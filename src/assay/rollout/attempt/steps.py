@@ -11,8 +11,6 @@ from assay.tasks import LoadedTask, TaskStep
 from assay.verdicts import weakest, worst_outcome
 from assay.verify import CheckResult
 
-__all__ = ["as_step_result", "combine_steps", "is_below_minimum", "step_tasks"]
-
 
 def step_tasks(loaded: LoadedTask) -> list[tuple[TaskStep | None, Task]]:
     """Returns the parts of an attempt; the task itself for a task without steps."""

@@ -19,8 +19,6 @@ from assay.errors import TaskError
 from assay.rollout.recording.recorder import Recorder
 from assay.store import BlobStore
 
-__all__ = ["await_healthy", "collect", "put_step_files", "store_artifacts"]
-
 ARTIFACT_BYTES = 256 * 1024 * 1024
 """Total size of an attempt's artifacts; files beyond it are recorded as left out."""
 

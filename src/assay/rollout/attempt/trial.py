@@ -47,8 +47,6 @@ from assay.verdicts import worst_outcome
 from assay.verify import CheckResult
 from assay.verify.unjudgeable import unjudgeable_state
 
-__all__ = ["Services", "TrialResult", "run_trial"]
-
 RETRYABLE = {"environment", "provider", "store"}
 UNJUDGED = {"environment", "provider", "task", "store"}
 """Boundaries whose failure leaves no state that reflects the agent."""

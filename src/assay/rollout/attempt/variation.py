@@ -31,8 +31,6 @@ from assay.environments.interface import (
 from assay.errors import EnvironmentFailure
 from assay.rollout.recording.workspace_wrapper import WorkspaceWrapper
 
-__all__ = ["SandboxUsage", "Variation", "VariedBackend", "clock_variation"]
-
 MEASURE_EVERY_S = 0.02
 FAKETIME = "/opt/assay-admission/libfaketime.so.1"
 

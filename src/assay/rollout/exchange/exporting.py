@@ -22,18 +22,6 @@ from assay.settings import Settings
 from assay.store import RunStore, later_events
 from assay.verdicts import OutcomeClass, current_verdicts_of, meets, trust_of
 
-__all__ = [
-    "AttemptStatus",
-    "ExportConfig",
-    "ExportReport",
-    "LossFile",
-    "export_run",
-    "merge_later_events",
-    "sidecar_of",
-    "status_of",
-]
-
-
 FAILED_INTEGRITY = "left out: its integrity is fail (--failed-integrity writes such attempts too)"
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from assay.environments.workspace.state import HashCache, compare_entries, scan_folder, state_digest
 
-__all__ = ["FolderState"]
-
 MOST_FILES = 50_000
 MOST_BYTES = 2 * 1024**3
 

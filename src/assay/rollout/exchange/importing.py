@@ -37,8 +37,6 @@ from assay.store import AUDITED, Layout, RunStore
 from assay.store.run import encode_body
 from assay.verdicts import IMPORTED, is_imported
 
-__all__ = ["ImportConfig", "ImportProgress", "ImportReport", "default_run", "import_paths"]
-
 BATCH_BYTES, BATCH_S = 4 << 20, 0.5
 """Bytes and seconds of read data per commit; a killed import loses no more than this."""
 LISTED = 1000

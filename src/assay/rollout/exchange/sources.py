@@ -17,8 +17,6 @@ from assay.formats.registry import find_format, load_format, load_formats, match
 from assay.formats.shared.archives import extract_archive
 from assay.formats.shared.sniffing import sniff
 
-__all__ = ["ImportSource", "SourceWalk", "require_paths"]
-
 
 class ImportSource(NamedTuple):
     """A file or folder to read."""

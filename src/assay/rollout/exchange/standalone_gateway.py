@@ -44,8 +44,6 @@ from assay.rollout.runs import new_run_name
 from assay.settings import Settings
 from assay.store import RunStore
 
-__all__ = ["RecordConfig", "RecordingResult", "ServeConfig", "listening", "record_command", "serve_gateway"]
-
 MODEL_CONCURRENCY = 256
 UNSEEN = Isolation(
     "none", network="host", notes=("Assay did not start this agent: nothing is known of how it is isolated",)

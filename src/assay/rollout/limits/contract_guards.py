@@ -23,18 +23,6 @@ from assay.records import AttemptStarted, Step, Task, ToolCall, canonical_bytes
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.workspace_wrapper import WorkspaceWrapper
 
-__all__ = [
-    "ActiveContracts",
-    "Ask",
-    "ContractGuard",
-    "GuardedWorkspace",
-    "Question",
-    "contracts_of_task",
-    "load_contracts",
-    "refusal_of_exec",
-    "unique_contracts",
-]
-
 REFUSED_EXIT: Final = 126
 """Exit code of a refused command: found, but not executable."""
 MOST_FILE: Final = 256 * 1024

@@ -24,18 +24,6 @@ from assay.records import Step, Trajectory, digest_bytes
 from assay.rollout.recording.recorder import Recorder
 from assay.statistics import Interval, wilson
 
-__all__ = [
-    "HOPELESS",
-    "EarlyStopper",
-    "LengthTracker",
-    "StopReport",
-    "StopRule",
-    "conformal_threshold",
-    "fit_stop_rule",
-    "longest_lengths",
-    "stop_report",
-]
-
 HOPELESS = "hopeless"
 """Name of the limit and of the note that explains it."""
 CONTROLS = 0.2

@@ -25,8 +25,6 @@ from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.observed_turns import tool_calls_of
 from assay.rollout.recording.recorder import Recorder
 
-__all__ = ["GuardedModel"]
-
 MOST_REFUSALS: Final = 3
 """Number of retries per call; then the refused calls are removed from the reply."""
 NOT_MADE: Final = "Not made: another call of the same turn was refused. Make it again if it is still wanted."

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from assay.errors import LimitReached
 from assay.records import Limits, Usage
 
-__all__ = ["Meter"]
-
 
 class Meter:
     """The usage of one attempt. Time spent waiting for models is wall time, not working time."""

@@ -16,8 +16,6 @@ from assay.records import BranchCause, ModelCall, RawBody, SpanProof, Usage
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, BodyDeltaEncoder
 
-__all__ = ["CallPosition", "CallRecordBuilder", "Conversation"]
-
 _SHARED = ("tools", "passthrough")
 _ENCODE, _DECODE = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 

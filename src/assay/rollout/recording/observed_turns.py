@@ -18,8 +18,6 @@ from assay.records import ModelCall, Observation, Step, ToolCall, Truncation
 from assay.rollout.recording.recorder import Recorder
 from assay.store import assistant_message
 
-__all__ = ["Turns", "tool_calls_of"]
-
 MOST_OPEN = 256
 """Largest number of open turns; beyond it the oldest is closed without observations."""
 SHOWN = 65_536

@@ -18,8 +18,6 @@ from assay.rollout.recording.task_archive import EvidenceData
 from assay.rollout.recording.workspace_wrapper import WorkspaceWrapper
 from assay.store import store_tree
 
-__all__ = ["RecordedWorkspace"]
-
 MOST_BROUGHT = 64 << 20
 """Largest size, in bytes, of a file or tree brought in outside steps that is stored for replay."""
 

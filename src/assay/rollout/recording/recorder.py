@@ -29,8 +29,6 @@ from assay.rollout.recording.model_calls import CallRecordBuilder
 from assay.rollout.recording.redaction import Redactor
 from assay.store import RunStore
 
-__all__ = ["CALL_BEGUN", "Recorder"]
-
 BATCH = 16
 """Largest number of events in a transaction."""
 CALL_BEGUN = "call begun"

@@ -20,8 +20,6 @@ import msgspec
 
 from assay.store import RedactedBytes
 
-__all__ = ["SHAPES", "Redactor", "Shape"]
-
 SHORTEST = 8
 """Length below which a known value is not searched for."""
 NEAR, FAR = 512, 8 * 1024

@@ -23,8 +23,6 @@ from assay.store import BlobStore, TreeTooLarge, store_tree, write_tree
 from assay.tasks import LoadedTask, load_task
 from assay.tasks.folder import scan
 
-__all__ = ["MOST_TASK", "EvidenceData", "TaskArchive", "restore_task", "sandbox_facts"]
-
 MOST_TASK = 256 << 20
 """Largest total size, in bytes, of a task's archived files."""
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from assay.environments.interface import Change, ProcessInfo, Snapshot, Workspace, WorkspaceSpec
 from assay.records import Isolation
 
-__all__ = ["WorkspaceWrapper"]
-
 
 class WorkspaceWrapper:
     """Delegates all of `Workspace` except `exec` and `fork`, which subclasses implement."""

@@ -30,8 +30,6 @@ from assay.settings import Settings
 from assay.store import AttemptRow, RunStore
 from assay.tasks import LoadedTask
 
-__all__ = ["PrefixOutcome", "RewindResult", "decisive_step", "rewind", "rewind_run"]
-
 MOST_PREFIXES = 200
 ContinuationAgent = Agent | Callable[[int], Agent]
 """The continuing agent: one for all prefixes, or a factory by prefix length."""

@@ -30,8 +30,6 @@ from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
 from assay.verify._from_artifacts import state_of_import
 from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, recorded_seeds, reverdict, sealed_states
 
-__all__ = ["judge_again"]
-
 MORE_ROUNDS = 2
 """Additional rounds for a check whose result differs from the recorded one, to expose flakiness."""
 _Comparisons = list[tuple[Verdict, Reverdict]]

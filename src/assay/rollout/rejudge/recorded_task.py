@@ -22,8 +22,6 @@ from assay.store import RunStore, write_tree
 from assay.tasks import LoadedTask, find_tasks
 from assay.verify.again import CannotRebuildError
 
-__all__ = ["AS_ASKED", "RecordedTasks", "SandboxOptions", "Version", "priors_of", "recorded_config", "variation_of"]
-
 Version = Literal["recorded", "today"]
 AS_ASKED = "+as-asked"
 """Suffix of the agent's name in attempts judged as asked."""

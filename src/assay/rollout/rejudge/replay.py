@@ -20,7 +20,6 @@ from assay.analysis.volatile import Volatile, compile_patterns, is_volatile_path
 from assay.environments.interface import Change
 from assay.errors import StoreError, UserError
 from assay.records import AttemptStarted, Evidence, EvidenceAdded, Trajectory, canonical_bytes
-from assay.rollout.admitted import ADMISSION
 from assay.rollout.attempt.variation import Variation, clock_variation
 from assay.rollout.plan import PlannedAttempt, merge_limits
 from assay.rollout.progress import Progress
@@ -35,12 +34,10 @@ from assay.rollout.rejudge.recorded_task import (
 )
 from assay.rollout.runs import new_run_name, open_resources, run_attempts
 from assay.settings import Settings
-from assay.store import AttemptRow, BlobStore, RunStore, annotate_all
+from assay.store import ADMISSION, AttemptRow, BlobStore, RunStore, annotate_all
 from assay.tasks import LoadedTask
 from assay.verdicts import is_imported_record, was_given_solution
 from assay.verify.again import CannotRebuildError, sealed_states
-
-__all__ = ["ReplayConfig", "ReplayReport", "ReplayResult", "plan_replay", "replay", "replay_obstacle", "volatile_of"]
 
 MOST_EXPLAINED = 20
 """Diverging attempts of one replay that are repeated under variations."""

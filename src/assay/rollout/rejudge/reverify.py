@@ -29,8 +29,6 @@ from assay.verdicts import Reverification
 from assay.verify._evidence import code_digest
 from assay.verify.again import CannotRebuildError, Reverdict, cannot
 
-__all__ = ["ReverificationResult", "ReverifyConfig", "ReverifyReport", "reverify"]
-
 COMMIT_EVERY_S = 1.0
 COMMIT_EVERY = 16
 KIND = "reverification"

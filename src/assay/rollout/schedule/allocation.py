@@ -16,24 +16,6 @@ from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 
-__all__ = [
-    "Anchor",
-    "Grant",
-    "Halving",
-    "HalvingOptions",
-    "Policy",
-    "StatePath",
-    "TaskHistory",
-    "Uncertainty",
-    "UncertaintyOptions",
-    "Uniform",
-    "UniformOptions",
-    "expected_contrast",
-    "has_mixed_outcomes",
-    "spread_evenly",
-    "squared_deviations",
-]
-
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 

@@ -19,21 +19,6 @@ import msgspec
 
 from assay.rollout.schedule.allocation import Grant, TaskHistory
 
-__all__ = [
-    "Bandit",
-    "BanditOptions",
-    "Curriculum",
-    "Frontier",
-    "FrontierOptions",
-    "LevelOutcomes",
-    "Progress",
-    "ProgressOptions",
-    "bandit",
-    "frontier",
-    "history_of",
-    "progress",
-]
-
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 

@@ -24,8 +24,6 @@ from assay.rollout.schedule.allocation import Anchor, StatePath
 from assay.store import RunStore
 from assay.tasks import LoadedTask
 
-__all__ = ["ForkOrigin", "fork_states", "path_of"]
-
 
 class ForkOrigin(NamedTuple):
     """The starting point of a fork, as a snapshot or a world state."""

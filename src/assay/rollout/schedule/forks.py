@@ -22,8 +22,6 @@ import msgspec
 
 from assay.rollout.schedule.allocation import Anchor, Grant, StatePath, TaskHistory, Uniform, UniformOptions
 
-__all__ = ["AnchorStats", "Forks", "ForksOptions", "anchors_of", "success_posterior"]
-
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 

@@ -27,8 +27,6 @@ from assay.rollout.schedule.curriculum import (
 )
 from assay.rollout.schedule.forks import Forks, ForksOptions
 
-__all__ = ["ALLOCATIONS", "CURRICULA", "policy_named"]
-
 
 class Allocation(NamedTuple):
     """A policy and its options."""

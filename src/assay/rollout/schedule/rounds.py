@@ -29,8 +29,6 @@ from assay.rollout.schedule.policies import CURRICULA, policy_named
 from assay.store import AttemptRow, RunStore
 from assay.tasks import LoadedTask, find_tasks
 
-__all__ = ["RoundResources", "levels_of", "run_rounds", "score_of"]
-
 RunPlan = Callable[[Sequence[PlannedAttempt], Progress], Awaitable[None]]
 
 

@@ -16,8 +16,6 @@ from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Progress
 from assay.store import RunStore
 
-__all__ = ["run_plan"]
-
 BACKOFF_S = 0.5
 """First wait before a retry; doubles each time, up to a minute, with jitter."""
 
