@@ -66,7 +66,7 @@ def test_what_matches_nothing_does_not_end_the_match() -> None:
 def test_the_path_covered_best_counts_and_of_several_the_longest() -> None:
     a, b = State("explore", "read", "read", "a"), State("implement", "edit", "edit", "b")
     covered = cover([a, b], [[a], [a, b], [b]])
-    assert (covered.path, covered.coverage, covered.completeness, covered.bottleneck) == (1, 1.0, 1.0, 1.0)
+    assert (covered.path, covered.coverage, covered.completeness) == (1, 1.0, 1.0)
 
 
 def test_there_is_no_coverage_of_nothing() -> None:

@@ -94,7 +94,7 @@ def test_what_has_no_effect_is_said() -> None:
         ("", "Dockerfile:1: no FROM"),
         ("RUN x\nFROM scratch", "Dockerfile:1: RUN before the first FROM"),
         ("FROM scratch\nONBUILD RUN x", "Dockerfile:2: ONBUILD is not supported"),
-        ("FROM scratch\n\nRUNN x", "Dockerfile:3: 'RUNN' is no instruction"),
+        ("FROM scratch\n\nRUNN x", "Dockerfile:3: 'RUNN' is not a supported instruction"),
         ("FROM a b", "Dockerfile:1: FROM takes an image"),
         ("FROM a AS scratch", "Dockerfile:1: 'scratch' is invalid or already used"),
         ("FROM scratch\nRUN <<EOF\nx", "Dockerfile:2: the here-document EOF does not end"),

@@ -83,7 +83,7 @@ async def test_files_arrive_where_an_engine_puts_them(
         ("ADD https://x.org/a /app", "is not a local file"),
         ("RUN true", "Dockerfile:2: RUN: it needs a sandbox"),
         ("COPY src/a.py /app\nCOPY run.sh /app/x", "Dockerfile:3"),
-        ("ENV 1=2", "'1' is no name"),
+        ("ENV 1=2", "'1' is not a valid variable name"),
         ('COPY "src /app', "quote"),
     ],
 )

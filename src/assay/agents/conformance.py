@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from assay.environments.conformance import Finding
+from assay.environments.conformance import PropertyResult
 from assay.errors import AssayError, LimitReached
 from assay.records import Limits
 
@@ -24,7 +24,7 @@ _FREE = Limits(turns=500)
 
 async def check_agent(
     make_agent: Callable[[], Agent], make_attempt: MakeAttempt, *, timeout_s: float = 10.0
-) -> tuple[Finding, ...]:
+) -> tuple[PropertyResult, ...]:
     """Tries each property. One that fails, raises or times out is a finding with a problem.
 
     Args:
@@ -40,7 +40,7 @@ async def check_agent(
             problem = None
         except (AssertionError, AssayError, TimeoutError, OSError, TypeError, ValueError, LookupError) as exc:
             problem = f"{type(exc).__name__}: {exc}"
-        findings.append(Finding(trial.__name__, problem))
+        findings.append(PropertyResult(trial.__name__, problem))
     return tuple(findings)
 
 

@@ -47,11 +47,6 @@ class Coverage(msgspec.Struct, frozen=True):
         """Returns the portion of the path's stages with any match."""
         return sum(share > 0 for share in self.stages.values()) / len(self.stages) if self.stages else 1.0
 
-    @property
-    def bottleneck(self) -> float:
-        """Returns the minimum over the stages."""
-        return min(self.stages.values(), default=1.0)
-
 
 def matches(attempt: Sequence[State], path: Sequence[State]) -> NDArray[np.bool_]:
     """Returns state equivalence, of shape (len(attempt), len(path))."""

@@ -15,7 +15,7 @@ from .output import console, emit_json, plain
 from .shared import JsonOption
 
 if TYPE_CHECKING:
-    from assay.environments.conformance import Finding
+    from assay.environments.conformance import PropertyResult
 
 app = typer.Typer(
     help="Tests whether a plugin meets its contract.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -63,7 +63,7 @@ def environment(
         raise typer.Exit(1)
 
 
-def _check_world(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, ...]]:
+def _check_world(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[PropertyResult, ...]]:
     """Returns the kind of environment and the result of each check."""
     from assay.environments.worlds.conformance import check_in_process, check_world
     from assay.environments.worlds.opening import is_text_world, open_world, text_world, world_kind
@@ -82,7 +82,7 @@ def _check_world(name: str, knobs: dict[str, Any]) -> tuple[str, tuple[Finding, 
     return "world", asyncio.run(check_in_process(lambda: open_world(EnvironmentSpec(name, knobs), kind)))
 
 
-async def _check_sandbox(kind: Any) -> tuple[Finding, ...]:
+async def _check_sandbox(kind: Any) -> tuple[PropertyResult, ...]:
     from assay.environments.conformance import check_backend
 
     backend = kind()

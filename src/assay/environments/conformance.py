@@ -26,13 +26,13 @@ from assay.environments._conformance_pairs import (
 from assay.environments.interface import Backend, Change, Mount, WorkspaceSpec
 from assay.errors import EnvironmentFailure
 
-__all__ = ["PROPERTIES", "Finding", "Property", "check_backend"]
+__all__ = ["PROPERTIES", "Property", "PropertyResult", "check_backend"]
 
 _ASK = "exec 3<>/dev/tcp/127.0.0.1/{port} && echo asked >&3 && cat <&3"
 Property = Callable[[Backend, WorkspaceSpec], Awaitable[None]]
 
 
-class Finding(NamedTuple):
+class PropertyResult(NamedTuple):
     """Result of one property; `problem` is None if it holds."""
 
     name: str
@@ -41,10 +41,10 @@ class Finding(NamedTuple):
 
 async def check_backend(
     backend: Backend, *, spec: WorkspaceSpec | None = None, properties: Sequence[Property] | None = None
-) -> tuple[Finding, ...]:
+) -> tuple[PropertyResult, ...]:
     """Checks each property, with workspaces of `spec`. The backend stays open.
 
-    A property that does not hold, or whose check raises, gives a finding with a problem; nothing is raised.
+    A property that does not hold, or whose check raises, has a result with a problem; nothing is raised.
     """
     findings = []
     for check in PROPERTIES if properties is None else properties:
@@ -54,7 +54,7 @@ async def check_backend(
             problem = None
         except (AssertionError, TimeoutError, OSError, ValueError, EnvironmentFailure) as exc:
             problem = f"{type(exc).__name__}: {exc}"
-        findings.append(Finding(check.__name__, problem))
+        findings.append(PropertyResult(check.__name__, problem))
     return tuple(findings)
 
 
@@ -153,7 +153,9 @@ async def long_output_is_cut_in_the_middle(backend: Backend, spec: WorkspaceSpec
     async with OpenedWorkspace(backend, spec) as box:
         result = await box.exec("printf HEAD; head -c 300000 /dev/zero | tr '\\0' x; printf TAIL", show_bytes=1000)
         expect(result.stdout.startswith("HEADxxx") and result.stdout.endswith("xxxTAIL"), "both ends are shown")
-        expect(len(result.stdout) < 1300 and str(300_008 - 1000) in result.stdout, "the cut is told", result.stdout)
+        expect(
+            len(result.stdout) < 1300 and str(300_008 - 1000) in result.stdout, "the text states the cut", result.stdout
+        )
         expect(result.stdout_bytes == 300_008 and result.stdout_digest is None, "all is counted", result)
         short = await box.exec("printf abc", show_bytes=1000)
         expect(short.stdout == "abc", "short output is whole", short)
@@ -351,7 +353,7 @@ async def diff_names_what_changed_and_how(backend: Backend, spec: WorkspaceSpec)
         expected = [("a", "changed", "file"), ("b", "removed", "file"), ("d", "removed", "directory")]
         expected += [("d/c", "removed", "file"), ("k", "added", "symlink"), ("l", "changed", "directory")]
         expected += [("new", "added", "file"), ("t/x", "changed", "file")]
-        expect(result == expected, "since a snapshot, every kind is told", result)
+        expect(result == expected, "since a snapshot, every kind is reported", result)
         await backend.release(snapshot)
 
 
@@ -401,7 +403,10 @@ async def mounts_are_seen_and_not_written(backend: Backend, spec: WorkspaceSpec)
         async with OpenedWorkspace(backend, msgspec.structs.replace(spec, mounts=mounts)) as box:
             expect(await box.read("/mounted/here/f") == b"mounted\n", "it is seen")
             await _expect_raises(OSError, box.write("/mounted/here/f", b"x"), "writing to it")
-            expect(not [c for c in await box.diff() if c.path.startswith("/mounted/here/")], "it is no change")
+            expect(
+                not [c for c in await box.diff() if c.path.startswith("/mounted/here/")],
+                "it does not count as a change",
+            )
         expect((folder / "f").read_text() == "mounted\n", "the host's file is as it was")
 
 
@@ -410,7 +415,7 @@ async def temporary_folders_start_empty_and_are_no_state(backend: Backend, spec:
         before = await box.digest()
         expect((await box.exec("ls scratch; echo x > scratch/f; cat scratch/f")).stdout == "x\n", "it can be written")
         expect(await box.read(_path_in(spec, "scratch/f")) == b"x\n", "and read")
-        expect(await box.digest() == before, "it is no part of the state")
+        expect(await box.digest() == before, "it is not part of the state")
         fork = await box.fork()
         expect((await fork.exec("ls scratch")).stdout == "", "a fork's is empty")
         await fork.close()

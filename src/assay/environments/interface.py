@@ -1,7 +1,7 @@
 """Contract of an environment: the interface between agents and the state of the world.
 
 An environment reports facts; it never judges. The contract is split by concern: `Session` runs commands, `Files` moves
-bytes, `State` identifies and stores states. A `Workspace` is all three; a `Backend` opens workspaces.
+bytes, `StateAccess` identifies and stores states. A `Workspace` is all three; a `Backend` opens workspaces.
 `assay.environments.conformance.check_backend` is the suite that every backend passes.
 
 Paths inside a workspace are POSIX, absolute. Every method raises `EnvironmentFailure` if the sandbox itself is
@@ -37,7 +37,7 @@ __all__ = [
     "Session",
     "Snapshot",
     "SpillTarget",
-    "State",
+    "StateAccess",
     "ToolSpec",
     "Tools",
     "Workspace",
@@ -273,7 +273,7 @@ class Files(Protocol):
         ...
 
 
-class State(Protocol):
+class StateAccess(Protocol):
     """Identifies and stores the state of the file system."""
 
     async def digest(self) -> str:
@@ -294,7 +294,7 @@ class State(Protocol):
 
 
 @runtime_checkable
-class Workspace(Session, Files, State, Protocol):
+class Workspace(Session, Files, StateAccess, Protocol):
     """A sandboxed file system with a shell."""
 
 

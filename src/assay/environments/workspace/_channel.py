@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from assay.environments.workspace.launcher.protocol import receive, send
@@ -44,7 +43,6 @@ class Channel:
         self._next = 0
         self._open: dict[int, asyncio.Future[Answer]] = {}
         self._greeting: asyncio.Future[Answer] | None = None
-        self._on_end: list[Callable[[], None]] = []
         self.ended = False
         self._loop = asyncio.get_running_loop()
         sock.setblocking(False)
@@ -100,10 +98,6 @@ class Channel:
             raise OSError(number if isinstance(number, int) else 5, str(answer.body.get("error"))[:500])
         return answer
 
-    def when_ended(self, call: Callable[[], None]) -> None:
-        """Registers a callback that is called once when the peer is gone."""
-        self._on_end.append(call)
-
     def close(self) -> None:
         """Closes the socket, which the peer observes. Idempotent."""
         self._finish()
@@ -141,5 +135,3 @@ class Channel:
                 future.set_exception(EnvironmentFailure(text))
                 future.exception()  # possibly without a waiter
         self._open.clear()
-        for call in self._on_end:
-            call()

@@ -23,12 +23,12 @@ from assay.environments.workspace._layers import LayerStack
 from assay.environments.workspace._watch import Watchdog
 from assay.environments.workspace.archive import BlobReader, PackedLayers, pack_layers
 from assay.environments.workspace.launcher.base import SYSTEM, write_skeleton
-from assay.environments.workspace.session import ExecDefaults, InitSession
+from assay.environments.workspace.session import ExecDefaults, InitSession, command_environment
 from assay.environments.workspace.state import changes_between, state_digest
+from assay.environments.workspace.toolchain import HOME, ToolLayer
 from assay.errors import EnvironmentFailure
 from assay.records import Isolation, LoadFacts, SandboxFacts
 
-PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SANDBOX_UID = 101_000
 """Unprivileged user id that owns the folders and runs all processes in them when the host process is root."""
 
@@ -77,10 +77,7 @@ class FolderBackend:
     def environment(self, folder: Path, spec: WorkspaceSpec) -> dict[str, str]:
         """Returns the environment variables of every command."""
         del folder
-        agent = spec.user == "agent"
-        home, name = ("/home/agent", "agent") if agent else ("/root", "root")
-        basic = {"PATH": PATH, "HOME": home, "USER": name, "LOGNAME": name, "LANG": "C.UTF-8", "TERM": "dumb"}
-        return {**basic, **spec.image.env, **spec.env}
+        return command_environment(spec, spec.image)
 
     def map_command(self, folder: Path, spec: WorkspaceSpec, command: str | Sequence[str]) -> str | Sequence[str]:
         """Returns a command as the exec server sees it."""
@@ -162,9 +159,9 @@ class FolderBackend:
         masks = []
         for path in spec.masks:
             system = not spec.image.root and path.split("/")[1] in SYSTEM and not path.startswith("/etc/")
-            new_path = Path(path) if system else LayerStack((folder,)).resolve(path).host
-            if new_path is not None and new_path.exists():
-                masks.append((path, new_path.is_dir()))
+            host = Path(path) if system else LayerStack((folder,)).resolve(path).host
+            if host is not None and host.exists():
+                masks.append((path, host.is_dir()))
         return masks
 
     async def release(self, snapshot: Snapshot) -> None:
@@ -210,6 +207,26 @@ class FolderBackend:
     def remove_workspace(self, workspace: FolderWorkspace) -> None:
         """Removes a closed workspace from the list of open ones."""
         self._open.discard(workspace)
+
+
+def system_folders() -> list[Path]:
+    """Returns the host's system folders that sandboxes see read-only."""
+    folders = [Path("/", name) for name in SYSTEM if name != "etc"]
+    return [folder for folder in folders if folder.is_dir() and not folder.is_symlink()]
+
+
+def find_python_layer(toolchain: ToolLayer | None, spec: WorkspaceSpec) -> str | None:
+    """Returns the host path of the tool layer whose Python runs the exec server; None without one."""
+    mounted = next((mount.source for mount in spec.mounts if mount.target == HOME), None)
+    return toolchain.path if toolchain is not None else mounted
+
+
+def require_no_system_layers(image: Image, backend: str) -> None:
+    """Raises `ValueError` for an image that adds to the host's read-only system folders."""
+    for layer in () if image.root else image.layers:
+        for name in SYSTEM:
+            if Path(layer, name).is_dir() and name != "etc":
+                raise ValueError(f"the image adds to /{name}, which is the host's and read-only with {backend}")
 
 
 def _make_mount_point(root: Path, target: str, *, is_folder: bool, owner: int | None) -> list[str]:
@@ -300,10 +317,10 @@ class FolderWorkspace:
     ) -> ExecResult:
         session = self.require_session()
         self._watchdog.start()
-        map_command = self._backend.map_command(self._tree.folder, self.spec, command)
-        new_path = self._map_path(cwd) if cwd else None
+        words = self._backend.map_command(self._tree.folder, self.spec, command)
+        folder = self._map_path(cwd) if cwd else None
         return await session.exec_piped(
-            map_command, stdin, stdout, cwd=new_path, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
+            words, stdin, stdout, cwd=folder, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
         )
 
     async def facts(self) -> SandboxFacts:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
-import re
-import shutil
 import socket
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.environments.workspace._channel import Answer, Channel
+from assay.environments.workspace._folders import private_folder, remove_folder
 from assay.errors import EnvironmentFailure, HostFailure
 
 _FOLDER = Path(__file__).parent
@@ -24,7 +21,6 @@ _HOST_ERRORS = frozenset({
     errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EIO, errno.EROFS,
 })  # fmt: skip
 """Errors of the launcher that mean that the machine's resources are exhausted."""
-_SCRATCH = re.compile(r"^assay-sandboxes-(\d+)-(\d+)-")
 
 
 class LauncherFacts(NamedTuple):
@@ -39,32 +35,6 @@ class LauncherFacts(NamedTuple):
     """Host user id that owns an agent's files."""
     counted: dict[str, int]
     """Counted limits (`/proc/sys/user`) that sandboxes share with the user; empty if they share none."""
-
-
-def _start_time(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
-
-
-def _remove_stale(folder: Path) -> None:
-    """Removes folders of host processes that were killed."""
-    for path in folder.glob("assay-sandboxes-*"):
-        match = _SCRATCH.match(path.name)
-        if match and _start_time(int(match[1])) != match[2]:
-            _remove(path)
-
-
-def _remove(path: Path) -> None:
-    """Removes a tree, including folders without permissions."""
-    for folder, folders, _ in os.walk(path):
-        for name in folders:
-            inner = Path(folder, name)
-            if not inner.is_symlink():
-                with contextlib.suppress(OSError):
-                    inner.chmod(0o700)
-    shutil.rmtree(path, ignore_errors=True)
 
 
 async def has_exited(pidfd: int, timeout_s: float) -> bool:
@@ -105,10 +75,8 @@ class Launcher:
     @classmethod
     async def start(cls, run_as: int | None, scratch_parent: Path | None = None, generation: int = 0) -> Launcher:
         """Starts a launcher; `generation` counts earlier ones. Raises `EnvironmentFailure` with what was refused."""
-        parent = scratch_parent or Path(tempfile.gettempdir())
-        _remove_stale(parent)
-        prefix = f"assay-sandboxes-{os.getpid()}-{_start_time(os.getpid())}-"
-        scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        scratch = private_folder("sandboxes", scratch_parent)
+        scratch.chmod(0o700)
         if run_as is not None:
             os.chown(scratch, run_as, run_as)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -121,7 +89,7 @@ class Launcher:
             greeting = _require_greeting(await channel.receive_greeting(START_S))
         except BaseException:
             channel.close()
-            _remove(scratch)
+            remove_folder(scratch)
             await asyncio.to_thread(os.waitpid, pid, 0)
             raise
         return cls(pid, channel, scratch, greeting)
@@ -162,7 +130,7 @@ class Launcher:
                 os.close(pidfd)
             await asyncio.to_thread(os.waitpid, pid, 0)
         os.close(self.skeleton)
-        await asyncio.to_thread(_remove, self._scratch)
+        await asyncio.to_thread(remove_folder, self._scratch)
 
 
 def _require_greeting(answer: Answer) -> Answer:

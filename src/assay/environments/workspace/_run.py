@@ -82,7 +82,7 @@ async def execute(command: BuildCommand, backend: Backend | None, work: Path) ->
     argv, script = _command_words(command)
     packing = backend if isinstance(backend, _PackingBackend) else None
     if packing is None:
-        raise ValueError("RUN needs a sandbox whose state can be packed, and no such backend was provided")
+        raise ValueError("it needs a sandbox whose state can be packed, and no such backend was provided")
     workspace = await packing.open(_build_spec(command))
     try:
         if script is not None:

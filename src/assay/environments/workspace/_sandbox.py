@@ -23,7 +23,7 @@ from assay.environments.workspace._entries import Opener, open_below
 from assay.environments.workspace._facts import FactsFromHost, sandbox_facts
 from assay.environments.workspace._launch import Launcher, has_exited
 from assay.environments.workspace._limits import WATCHDOG_S, Budget
-from assay.environments.workspace.session import ExecDefaults, InitSession
+from assay.environments.workspace.session import ExecDefaults, InitSession, command_environment
 from assay.environments.workspace.state import OverlayState, StackedImage, changes_between, state_digest
 from assay.errors import EnvironmentFailure, HostFailure
 from assay.records import Isolation, LoadFacts, SandboxFacts
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from assay.environments.workspace.namespaces import NamespacesBackend
 
 START_S, END_S = 30.0, 15.0
-PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class SandboxLayers(NamedTuple):
@@ -181,19 +180,15 @@ class NamespacesWorkspace:
         self.isolation = request.isolation
         self._budget = request.budget
         self._sandbox, self._session, self._is_sealed = sandbox, sandbox.session, False
-        defaults = ExecDefaults(self._environment(), self.spec.workdir, self.spec.limits.output_mib)
+        defaults = ExecDefaults(
+            command_environment(self.spec, self._layers.image), self.spec.workdir, self.spec.limits.output_mib
+        )
         self._session.configure(defaults, self._killed_by)
         covered = [mount.target for mount in self.spec.mounts] + list(self.spec.tmpfs)
         self._state = OverlayState(self._layers.view, self._sealed_changes, sandbox.upper)
         self._state.hidden = frozenset(path.rstrip("/") for path in covered)
         self._state.made = sandbox.made
         self._state.fallback = _make_opener(launcher, sandbox.layer_path)
-
-    def _environment(self) -> dict[str, str]:
-        agent = self.spec.user == "agent"
-        home, name = ("/home/agent", "agent") if agent else ("/root", "root")
-        basic = {"PATH": PATH, "HOME": home, "USER": name, "LOGNAME": name, "LANG": "C.UTF-8", "TERM": "dumb"}
-        return {**basic, **self._layers.image.env, **self.spec.env}
 
     @property
     def sealed_paths(self) -> tuple[str, ...]:
@@ -376,7 +371,7 @@ class NamespacesWorkspace:
         return changes_between(self._layers.view, base, await self._changes())
 
     async def snapshot(self) -> Snapshot:
-        """Implements `State.snapshot`. A cancelled call completes in the background, so that no partial snapshot is
+        """Implements `StateAccess.snapshot`. A cancelled call completes in the background, so no partial snapshot is
         left."""
         return await asyncio.shield(asyncio.get_running_loop().create_task(self._seal()))
 

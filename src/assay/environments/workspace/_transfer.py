@@ -22,16 +22,14 @@ def _check_links(top: Path) -> None:
         for name in (*folders, *names):
             path = Path(folder, name)
             if path.is_symlink() and not path.resolve().is_relative_to(real):
-                problem = f"{path} is a link that leads outside {top}; remove it or copy its target"
-                raise ValueError(problem)
+                raise ValueError(f"{path} is a link that leads outside {top}; remove it or copy its target")
 
 
 def _check_source(source: Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
         _check_links(source)
     elif not stat.S_ISREG(mode):
-        problem = f"{source} is neither a file nor a folder"
-        raise ValueError(problem)
+        raise ValueError(f"{source} is neither a file nor a folder")
 
 
 def send_path(source: Path, fd: int) -> None:

@@ -64,8 +64,7 @@ class PackedLayers(NamedTuple):
                 continue
             finally:
                 os.close(parent)
-        problem = f"{change.path} is in the manifest and in no layer of the snapshot"
-        raise ValueError(problem)
+        raise ValueError(f"{change.path} is in the manifest and in no layer of the snapshot")
 
 
 def pack_layers(tops: Sequence[int], changes: Iterable[Change]) -> PackedLayers:
@@ -99,8 +98,7 @@ def _write_entries(top: int, changes: Iterable[Change], read_blob: BlobReader, i
     for change in sorted(changes, key=lambda item: item.path):
         path = decode_name(change.path).lstrip("/")
         if not path or not change.path.startswith("/") or not frames.safe_path(path):
-            problem = f"a manifest path that is not below the root: {change.path!r}"
-            raise ValueError(problem)
+            raise ValueError(f"a manifest path that is not below the root: {change.path!r}")
         _repeat_parents(top, path, image, owner)
         parent = frames.open_parent(top, path)
         try:
@@ -134,8 +132,7 @@ def _write_entry(parent: int, name: str, change: Change, read_blob: BlobReader) 
     elif change.type in ("file", "symlink"):
         data = read_blob(change.digest or "")
         if digest_bytes(data) != change.digest:
-            problem = f"{change.path}: the stored bytes are not those of {change.digest}"
-            raise ValueError(problem)
+            raise ValueError(f"{change.path}: the stored bytes are not those of {change.digest}")
         if change.type == "symlink":
             os.symlink(os.fsdecode(data), name, dir_fd=parent)
             return
@@ -162,8 +159,7 @@ def _repeat_parents(top: int, path: str, image: StackedImage, owner: int) -> Non
             pass
         else:
             if found is None or not stat.S_ISDIR(found.status.st_mode):
-                problem = f"the manifest has {path!r} but not its folder"
-                raise ValueError(problem)
+                raise ValueError(f"the manifest has {path!r} but not its folder")
             if owner != os.geteuid():
                 os.chown(part, found.status.st_uid, found.status.st_gid, dir_fd=parent, follow_symlinks=False)
             os.chmod(part, stat.S_IMODE(found.status.st_mode), dir_fd=parent)

@@ -21,12 +21,18 @@ import sys
 from pathlib import Path
 
 from assay.environments.interface import Image, WorkspaceSpec
-from assay.environments.workspace._folder_backend import SANDBOX_UID, FolderBackend
+from assay.environments.workspace._folder_backend import (
+    SANDBOX_UID,
+    FolderBackend,
+    find_python_layer,
+    require_no_system_layers,
+    system_folders,
+)
 from assay.environments.workspace._folder_limits import MIB, folder_limits, folder_rlimits
 from assay.environments.workspace._folders import Template, etc_folder
 from assay.environments.workspace._guest import LAUNCHER, Guest, layer_python, server_arguments, start_guest
 from assay.environments.workspace.launcher.base import SYSTEM
-from assay.environments.workspace.toolchain import HOME, ToolLayer
+from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import EnvironmentFailure
 from assay.records import Isolation
 
@@ -101,18 +107,17 @@ class BubblewrapBackend(FolderBackend):
             server = [*python, *server_arguments(_PLACE, rlimits, filtered=True, fd=fd)]
             if self.owner is None:
                 return [program, *self._bubblewrap_arguments(spec, sources), *final_arguments, *server]
-            new_path = self.new_path("m")
-            new_path.mkdir()
-            moved_sources = [(f"{new_path}/{number}", target) for number, (_, target) in enumerate(sources)]
-            options = json.dumps([self.owner, str(new_path), [source for source, _ in sources]])
+            mounts = self.new_path("m")
+            mounts.mkdir()
+            moved_sources = [(f"{mounts}/{number}", target) for number, (_, target) in enumerate(sources)]
+            options = json.dumps([self.owner, str(mounts), [source for source, _ in sources]])
             arguments = [program, *self._bubblewrap_arguments(spec, moved_sources), *final_arguments, *server]
             return [sys.executable, "-I", "-S", "-c", _DROP, str(LAUNCHER.parent), options, *arguments]
 
         return await start_guest(command, {"PATH": "/usr/bin:/bin"})
 
     def _python(self, spec: WorkspaceSpec) -> tuple[list[str], list[tuple[str, str]]]:
-        layer = self._toolchain.path if self._toolchain is not None else None
-        layer = layer or next((mount.source for mount in spec.mounts if mount.target == HOME), None)
+        layer = find_python_layer(self._toolchain, spec)
         if layer is not None:
             return layer_python(f"{_PLACE}/python"), [(layer, f"{_PLACE}/python")]
         if spec.image.root or not Path("/usr/bin/python3").exists():
@@ -134,22 +139,17 @@ class BubblewrapBackend(FolderBackend):
         arguments += ["--as-pid-1", "--cap-drop", "ALL", "--hostname", spec.hostname, "--uid", user, "--gid", user]
         arguments += ["--bind", sources[0][0], "/"]
         if not spec.image.root:
-            arguments += self._system()
+            arguments += [word for path in system_folders() for word in ("--ro-bind", str(path), str(path))]
         arguments += ["--dev", "/dev", "--proc", "/proc"]
         size = ["--size", str(spec.limits.tmp_mib * MIB)] if spec.limits.tmp_mib is not None else []
-        for new_path, mode in (("/tmp", "1777"), ("/dev/shm", "1777"), *((path, "0755") for path in spec.tmpfs)):
-            arguments += ["--perms", mode, *size, "--tmpfs", new_path]
+        for folder, mode in (("/tmp", "1777"), ("/dev/shm", "1777"), *((path, "0755") for path in spec.tmpfs)):
+            arguments += ["--perms", mode, *size, "--tmpfs", folder]
         for source, target in sources[1:]:
             arguments += ["--ro-bind", source, target]
         arguments += ["--remount-ro", "/dev"]
         if spec.user == "verifier":  # prevents processes of one user from writing each other's memory
             arguments += ["--remount-ro", "/proc"]
         return arguments
-
-    def _system(self) -> list[str]:
-        roots = [Path("/", name) for name in SYSTEM if name != "etc"]
-        folders = [str(new_path) for new_path in roots if new_path.is_dir() and not new_path.is_symlink()]
-        return [word for new_path in folders for word in ("--ro-bind", new_path, new_path)]
 
     def _masks(self, folder: Path, spec: WorkspaceSpec) -> list[str]:
         """Returns arguments for masks of existing paths; bubblewrap would try to create the others."""
@@ -166,12 +166,7 @@ class BubblewrapBackend(FolderBackend):
         return super().excluded_paths(spec) | {"/dev", "/proc", "/tmp", *system}
 
     def check_template(self, folder: Path, image: Image) -> None:
-        if image.root:
-            return
-        for layer in image.layers:
-            for name in SYSTEM:
-                if Path(layer, name).is_dir() and name != "etc":
-                    raise ValueError(f"the image adds to /{name}, which is the host's and read-only with {self.name}")
+        require_no_system_layers(image, self.name)
 
     def isolation(self, spec: WorkspaceSpec) -> Isolation:
         network = "none" if spec.network == "none" else "host"

@@ -28,14 +28,19 @@ import msgspec
 from blake3 import blake3
 
 from assay.environments.interface import Image, WorkspaceSpec
-from assay.environments.workspace._folder_backend import FolderBackend
+from assay.environments.workspace._folder_backend import (
+    FolderBackend,
+    find_python_layer,
+    require_no_system_layers,
+    system_folders,
+)
 from assay.environments.workspace._folder_limits import folder_limits, folder_rlimits
 from assay.environments.workspace._folders import Template, etc_folder
 from assay.environments.workspace._guest import LAUNCHER, START_S, Guest, layer_python, server_arguments
 from assay.environments.workspace.images import import_root
 from assay.environments.workspace.launcher.base import SYSTEM
 from assay.environments.workspace.session import ExecDefaults, InitSession
-from assay.environments.workspace.toolchain import HOME, ToolLayer
+from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import EnvironmentFailure
 from assay.records import Isolation, IsolationName, LimitHold
 
@@ -160,17 +165,16 @@ class _EngineBackend(FolderBackend):
 
     def _mounts(self, spec: WorkspaceSpec, folder: Path, template: Template) -> list[str]:
         pairs: list[tuple[str, str, str]] = []
-        excluded_paths = {*spec.tmpfs, *(mount.target for mount in spec.mounts)}
+        covered = {*spec.tmpfs, *(mount.target for mount in spec.mounts)}
         for entry in sorted(folder.iterdir()):
             is_visible = spec.image.root or entry.name not in SYSTEM
-            is_visible = is_visible and f"/{entry.name}" not in excluded_paths and entry.name not in _FRESH_FOLDERS
+            is_visible = is_visible and f"/{entry.name}" not in covered and entry.name not in _FRESH_FOLDERS
             if entry.is_dir() and not entry.is_symlink() and is_visible:
                 pairs.append((str(entry), f"/{entry.name}", "rw"))
         if not spec.image.root:
             pairs.append((str(etc_folder(template.folder)), "/etc", "ro"))
-            pairs += [(str(new_path), str(new_path), "ro") for new_path in _system_folders()]
-        layer = self._toolchain.path if self._toolchain is not None else None
-        layer = layer or next((mount.source for mount in spec.mounts if mount.target == HOME), None)
+            pairs += [(str(path), str(path), "ro") for path in system_folders()]
+        layer = find_python_layer(self._toolchain, spec)
         if layer is None:
             raise EnvironmentFailure(
                 "the exec server needs a Python in the container: create the tool layer with `assay setup`"
@@ -258,14 +262,11 @@ class _EngineBackend(FolderBackend):
 
     def check_template(self, folder: Path, image: Image) -> None:
         for name in _ENGINE_FILES:
-            new_path = folder / "etc" / name
-            if not new_path.is_symlink() and not new_path.exists():
-                new_path.parent.mkdir(exist_ok=True)
-                new_path.touch()
-        for layer in () if image.root else image.layers:
-            for name in SYSTEM:
-                if Path(layer, name).is_dir() and name != "etc":
-                    raise ValueError(f"the image adds to /{name}, which is the host's and read-only with {self.name}")
+            path = folder / "etc" / name
+            if not path.is_symlink() and not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                path.touch()
+        require_no_system_layers(image, self.name)
 
     def isolation(self, spec: WorkspaceSpec) -> Isolation:
         group = {"memory": "the engine's cgroup", "processes": "the engine's cgroup", "cpu": "the engine's cgroup"}
@@ -301,11 +302,6 @@ class DockerBackend(_EngineBackend):
     """Opens workspaces in Docker."""
 
     name = "docker"
-
-
-def _system_folders() -> list[Path]:
-    roots = [Path("/", name) for name in SYSTEM if name != "etc"]
-    return [new_path for new_path in roots if new_path.is_dir() and not new_path.is_symlink()]
 
 
 @contextlib.contextmanager

@@ -50,9 +50,9 @@ class ProcessBackend(FolderBackend):
         if spec.limits.open_files is not None:
             limits["NOFILE"] = spec.limits.open_files
         for target in spec.tmpfs:
-            new_path = Path(self.map_path(folder, spec, target))
-            remove_folder(new_path)
-            new_path.mkdir(parents=True)
+            fresh = Path(self.map_path(folder, spec, target))
+            remove_folder(fresh)
+            fresh.mkdir(parents=True)
         python = getattr(sys, "_base_executable", None) or sys.executable
 
         def command(fd: int) -> list[str]:
@@ -89,24 +89,24 @@ class ProcessBackend(FolderBackend):
 
     def environment(self, folder: Path, spec: WorkspaceSpec) -> dict[str, str]:
         env = super().environment(folder, spec)
-        search_path = [self._programs_folder(folder, spec, new_path) for new_path in env["PATH"].split(":")]
+        search_path = [self._programs_folder(folder, spec, path) for path in env["PATH"].split(":")]
         own = {"ASSAY_ROOT": str(folder), "HOME": f"{folder}/home/agent", "TMPDIR": f"{folder}/tmp"}
         return {**env, **own, "PATH": ":".join(search_path)}
 
-    def _programs_folder(self, folder: Path, spec: WorkspaceSpec, new_path: str) -> str:
+    def _programs_folder(self, folder: Path, spec: WorkspaceSpec, path: str) -> str:
         for mount in spec.mounts:
-            if new_path.startswith(mount.target.rstrip("/") + "/"):
+            if path.startswith(mount.target.rstrip("/") + "/"):
                 host_programs = Path(mount.source) / "host"
-                return str(host_programs) if host_programs.is_dir() else self.map_path(folder, spec, new_path)
-        return new_path
+                return str(host_programs) if host_programs.is_dir() else self.map_path(folder, spec, path)
+        return path
 
     def map_command(self, folder: Path, spec: WorkspaceSpec, command: str | Sequence[str]) -> str | Sequence[str]:
         """Maps a program named by its path in a mount to the mount's source."""
         if isinstance(command, str) or not command or not command[0].startswith("/"):
             return command
         head, name = posixpath.split(command[0])
-        new_path = self._programs_folder(folder, spec, head)
-        return command if new_path == head else [f"{new_path}/{name}", *command[1:]]
+        programs = self._programs_folder(folder, spec, head)
+        return command if programs == head else [f"{programs}/{name}", *command[1:]]
 
     def check_template(self, folder: Path, image: Image) -> None:
         if image.root:

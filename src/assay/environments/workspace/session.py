@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from assay.environments.interface import ExecResult, ProcessInfo, SpillTarget
+from assay.environments.interface import ExecResult, Image, ProcessInfo, SpillTarget, WorkspaceSpec
 from assay.environments.workspace._channel import Answer, Channel
 from assay.environments.workspace._entries import decode_name
 from assay.environments.workspace._facts import descriptor_kind
@@ -30,6 +30,7 @@ from assay.records import LoadFacts
 
 __all__ = ["ExecDefaults", "InitSession", "require_answer"]
 
+PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STDIN_BYTES = 16 * 1024 * 1024
 KILL_S, STREAM_S = 15.0, 60.0
 MOST_OBSERVED, OBSERVED_AT_A_TIME = 20_000, 400
@@ -44,6 +45,13 @@ class ExecDefaults(msgspec.Struct, frozen=True):
     output_mib: int = 64
     download_bytes: int = 16 * 1024 * 1024 * 1024
     """Maximum size of one download; sparse files claim more than they occupy."""
+
+
+def command_environment(spec: WorkspaceSpec, image: Image) -> dict[str, str]:
+    """Returns the environment variables of every command in a sandbox."""
+    home, name = ("/home/agent", "agent") if spec.user == "agent" else ("/root", "root")
+    basic = {"PATH": PATH, "HOME": home, "USER": name, "LOGNAME": name, "LANG": "C.UTF-8", "TERM": "dumb"}
+    return {**basic, **image.env, **spec.env}
 
 
 class InitSession:
@@ -114,8 +122,7 @@ class InitSession:
     ) -> ExecResult:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         if not argv or any("\0" in part for part in argv):
-            problem = "a command needs at least one word and no NUL"
-            raise ValueError(problem)
+            raise ValueError("a command needs at least one word and no NUL")
         request: dict[str, Any] = {
             "op": "exec",
             "argv": argv,
@@ -142,8 +149,7 @@ class InitSession:
         with os.fdopen(answer.fds[0], "rb") as handle:
             data = await asyncio.to_thread(handle.read, limit + 1)
         if len(data) > limit:
-            problem = f"{path} is longer than {limit} bytes"
-            raise ValueError(problem)
+            raise ValueError(f"{path} is longer than {limit} bytes")
         return data
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
@@ -177,8 +183,7 @@ class InitSession:
         except BrokenPipeError:
             pass  # the sandbox reports the reason
         except EOFError as exc:
-            problem = f"the copy of {path} ended early"
-            raise OSError(5, problem) from exc
+            raise OSError(5, f"the copy of {path} ended early") from exc
         answer = await require_answer(future, STREAM_S)
         number = answer.body.get("exit", answer.body.get("errno", 5))
         if number:
@@ -226,15 +231,13 @@ class InitSession:
     async def kill_all(self) -> None:
         answer = await self.channel.ask({"op": "kill"}, timeout_s=KILL_S)
         if answer.body.get("left"):
-            problem = f"{answer.body['left']} processes could not be killed"
-            raise EnvironmentFailure(problem)
+            raise EnvironmentFailure(f"{answer.body['left']} processes could not be killed")
 
     async def end_command(self, number: int) -> None:
         """Kills a running command and every process that descends from it; earlier processes continue."""
         answer = await self.channel.ask({"op": "end", "command": number}, timeout_s=KILL_S)
         if answer.body.get("left"):
-            problem = f"{answer.body['left']} processes could not be killed"
-            raise EnvironmentFailure(problem)
+            raise EnvironmentFailure(f"{answer.body['left']} processes could not be killed")
 
     async def listen(self, port: int = 0) -> socket.socket:
         self.handed_over["listener"] += 1
@@ -248,13 +251,11 @@ class InitSession:
         answer = await self.channel.ask(request)
         if len(answer.fds) != 1:
             answer.close()
-            problem = "the sandbox's first process answered without a listener"
-            raise EnvironmentFailure(problem)
+            raise EnvironmentFailure("the sandbox's first process answered without a listener")
         listener = socket.socket(fileno=answer.fds[0])
         if listener.family != family or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             listener.close()
-            problem = "the sandbox's first process sent a descriptor that is not a listener"
-            raise EnvironmentFailure(problem)
+            raise EnvironmentFailure("the sandbox's first process sent a descriptor that is not a listener")
         listener.setblocking(False)
         return listener
 
@@ -365,8 +366,7 @@ async def require_answer(future: asyncio.Future[Answer], timeout_s: float) -> An
     try:
         return await asyncio.wait_for(future, timeout_s)
     except TimeoutError as exc:
-        problem = f"the sandbox's first process did not answer within {timeout_s:g} s"
-        raise EnvironmentFailure(problem) from exc
+        raise EnvironmentFailure(f"the sandbox's first process did not answer within {timeout_s:g} s") from exc
 
 
 def _parse_seconds(value: object) -> float | None:
@@ -384,8 +384,7 @@ def _open_stdin(data: bytes) -> int:
     if not data:
         return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     if len(data) > STDIN_BYTES:
-        problem = f"stdin of {len(data)} bytes; at most {STDIN_BYTES}"
-        raise ValueError(problem)
+        raise ValueError(f"stdin of {len(data)} bytes; at most {STDIN_BYTES}")
     fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
     try:
         write_all(fd, data)
@@ -396,8 +395,7 @@ def _open_stdin(data: bytes) -> int:
 
 def _raise_contract_error(exc: OSError, path: str) -> NoReturn:
     if exc.errno == 22:
-        problem = f"{path} is not a regular file"
-        raise ValueError(problem) from exc
+        raise ValueError(f"{path} is not a regular file") from exc
     with contextlib.suppress(TypeError):
         raise OSError(exc.errno, exc.strerror, path) from exc
     raise exc

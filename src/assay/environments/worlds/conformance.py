@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from assay.environments.conformance import Finding
+from assay.environments.conformance import PropertyResult
 from assay.environments.hooks import DoesNothing, Perturbs, Shortcuts, SolvesItself
 from assay.environments.interface import World
 from assay.errors import AssayError, TaskError, boundary
@@ -40,7 +40,7 @@ Property: TypeAlias = Callable[[Make, int], None]
 
 def check_world(
     make: Make, *, seeds: Sequence[int] = SEEDS, properties: Sequence[Property] | None = None
-) -> tuple[Finding, ...]:
+) -> tuple[PropertyResult, ...]:
     """Tries each promise on each seed.
 
     Args:
@@ -52,7 +52,7 @@ def check_world(
         One finding per promise, in order; its problem is that of the first failing seed.
     """
     return tuple(
-        Finding(trial.__name__, next(_problems(trial, make, seeds), None)) for trial in properties or PROPERTIES
+        PropertyResult(trial.__name__, next(_problems(trial, make, seeds), None)) for trial in properties or PROPERTIES
     )
 
 
@@ -372,7 +372,7 @@ IN_PROCESS: tuple[Callable[[Callable[[], World]], Awaitable[None]], ...] = (
 )
 
 
-async def check_in_process(make: Callable[[], World]) -> tuple[Finding, ...]:
+async def check_in_process(make: Callable[[], World]) -> tuple[PropertyResult, ...]:
     """Tries the promises of a `World`. A check that raises or takes more than a minute is a finding."""
     findings = []
     for trial in IN_PROCESS:
@@ -383,5 +383,5 @@ async def check_in_process(make: Callable[[], World]) -> tuple[Finding, ...]:
                     await trial(make)
         except AssayError as exc:
             problem = str(exc.__cause__) if isinstance(exc.__cause__, _BrokenError) else str(exc)
-        findings.append(Finding(trial.__name__, problem))
+        findings.append(PropertyResult(trial.__name__, problem))
     return tuple(findings)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from . import counts, facts, init, mounts, privileges, seccomp
 from . import syscalls as sys_
 from .base import write_skeleton
-from .cgroups import Control, Group
+from .cgroups import Control, Group, write_text
 from .points import UNCHANGED, Owner
 from .protocol import send
 
@@ -35,14 +35,6 @@ class Box(NamedTuple):
 
     pid: int
     group: Group | None
-
-
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
 
 
 def take_root(work: str = "/tmp") -> None:
@@ -181,7 +173,7 @@ class Boxes:
                 os.read(read, 1)
                 os._exit(0)
             for name in ("uid_map", "gid_map"):
-                _write(f"/proc/{pid}/{name}", f"0 {FIRST_ID + AGENT.user} 1")
+                write_text(f"/proc/{pid}/{name}", f"0 {FIRST_ID + AGENT.user} 1")
             self._map = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
             os.close(write)
             os.close(read)
@@ -254,7 +246,7 @@ class Boxes:
     def _map_ids(self, pid: int, user: str) -> None:
         inside = AGENT.user if user == "agent" else 0
         for name in ("uid_map", "gid_map"):
-            _write(f"/proc/{pid}/{name}", f"0 {FIRST_ID} {IDS}" if self.separate else f"{inside} 0 1")
+            write_text(f"/proc/{pid}/{name}", f"0 {FIRST_ID} {IDS}" if self.separate else f"{inside} 0 1")
 
     def reap(self) -> None:
         """Reaps ended sandboxes and removes their groups."""

@@ -19,7 +19,8 @@ def _start_time(pid: int) -> str:
         return ""
 
 
-def _write(path: str, value: str) -> None:
+def write_text(path: str, value: str) -> None:
+    """Writes a text to an existing file of the kernel's in one call."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, value.encode())
@@ -37,7 +38,7 @@ class Group:
     def add(self, pid: int) -> None:
         """Moves a process into the group."""
         for folder in sorted(set(self._folders.values())):
-            _write(f"{folder}/cgroup.procs", str(pid))
+            write_text(f"{folder}/cgroup.procs", str(pid))
 
     def remove(self) -> bool:
         """Removes the groups; returns False while they contain a process."""
@@ -126,8 +127,8 @@ class Control:
             if inside and inside <= own:
                 os.makedirs(f"{folder}/leader", exist_ok=True)
                 for pid in inside:
-                    _write(f"{folder}/leader/cgroup.procs", pid)
-            _write(f"{folder}/cgroup.subtree_control", "+memory +cpu")
+                    write_text(f"{folder}/leader/cgroup.procs", pid)
+            write_text(f"{folder}/cgroup.subtree_control", "+memory +cpu")
         except OSError:
             return  # no permission: the limits stay soft, and the record says so
 
@@ -169,20 +170,20 @@ class Control:
 
     def _limit_memory(self, folder: str, size: int) -> None:
         if self.version == 2:
-            _write(f"{folder}/memory.max", str(size))
+            write_text(f"{folder}/memory.max", str(size))
             names = {"memory.swap.max": "0", "memory.oom.group": "0"}
         else:
-            _write(f"{folder}/memory.limit_in_bytes", str(size))
+            write_text(f"{folder}/memory.limit_in_bytes", str(size))
             names = {"memory.memsw.limit_in_bytes": str(size)}
         for name, value in names.items():
             if os.path.exists(f"{folder}/{name}"):
-                _write(f"{folder}/{name}", value)
+                write_text(f"{folder}/{name}", value)
 
     def _limit_cpu(self, folder: str, cpus: float) -> None:
         period = 100_000
         quota = max(1000, int(cpus * period))
         if self.version == 2:
-            _write(f"{folder}/cpu.max", f"{quota} {period}")
+            write_text(f"{folder}/cpu.max", f"{quota} {period}")
         else:
-            _write(f"{folder}/cpu.cfs_period_us", str(period))
-            _write(f"{folder}/cpu.cfs_quota_us", str(quota))
+            write_text(f"{folder}/cpu.cfs_period_us", str(period))
+            write_text(f"{folder}/cpu.cfs_quota_us", str(quota))

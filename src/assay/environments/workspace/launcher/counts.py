@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 
 from . import syscalls as sys_
+from .cgroups import write_text
 
 FOLDER = "/proc/sys/user"
 FIRST_OWNER, OWNERS, LAUNCHERS = 1_900_000_000, 4096, 32_768
@@ -36,11 +37,7 @@ def read_limits(folder: str = FOLDER) -> dict[str, int]:
 def write_limits(limits: dict[str, int], folder: str) -> None:
     """Sets limits of this process's user namespace. Raises `OSError` if one cannot be set."""
     for name, value in limits.items():
-        fd = os.open(f"{folder}/max_{name}", os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(fd, str(value).encode())
-        finally:
-            os.close(fd)
+        write_text(f"{folder}/max_{name}", str(value))
 
 
 class Owners:

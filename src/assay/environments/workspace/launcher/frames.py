@@ -44,7 +44,7 @@ def read_frame(stream: BinaryIO) -> dict[str, Any]:
         raise ValueError(f"a frame header of {size} bytes")
     header = json.loads(read_exactly(stream, size))
     if not isinstance(header, dict):
-        raise ValueError("a frame header that is no object")
+        raise ValueError("a frame header that is not an object")
     if "error" in header:
         raise OSError(int(header.get("errno") or 5), str(header["error"]))
     if not header.get("end") and not safe_path(str(header.get("path", "/"))):
