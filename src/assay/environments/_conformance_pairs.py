@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 from assay.environments.capabilities import DescribesSeparation
 from assay.environments.interface import Backend, PipedExec, Workspace, WorkspaceSpec
@@ -27,6 +28,21 @@ class OpenedWorkspace:
 
     async def __aexit__(self, *_: object) -> None:
         await self._workspace.close()
+
+
+class MemorySpill:
+    """Spill target in memory."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytes] = {}
+
+    def put_file(self, path: Path) -> str:
+        """Reads and deletes a file; returns its name in `contents`."""
+        data = path.read_bytes()
+        path.unlink()
+        name = f"kept-{len(self.contents)}"
+        self.contents[name] = data
+        return name
 
 
 async def facts_tell_two_sandboxes_apart(backend: Backend, spec: WorkspaceSpec) -> None:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.environments._conformance_pairs import (
+    MemorySpill,
     OpenedWorkspace,
     expect,
     facts_tell_two_sandboxes_apart,
@@ -161,22 +162,8 @@ async def long_output_is_cut_in_the_middle(backend: Backend, spec: WorkspaceSpec
         expect(short.stdout == "abc", "short output is whole", short)
 
 
-class _MemorySpill:
-    """Spill target in memory."""
-
-    def __init__(self) -> None:
-        self.contents: dict[str, bytes] = {}
-
-    def put_file(self, path: Path) -> str:
-        data = path.read_bytes()
-        path.unlink()
-        name = f"kept-{len(self.contents)}"
-        self.contents[name] = data
-        return name
-
-
 async def long_output_is_spilled_whole(backend: Backend, spec: WorkspaceSpec) -> None:
-    spill = _MemorySpill()
+    spill = MemorySpill()
     async with OpenedWorkspace(backend, spec) as box:
         result = await box.exec("seq 1 30000; seq 1 9 >&2", show_bytes=500, spill=spill)
         whole = "".join(f"{n}\n" for n in range(1, 30_001)).encode()
