@@ -3,7 +3,8 @@
 It is how an admission finds what a verifier is worth elsewhere; no verdict of it is evidence of work. In `shared` mode
 the tests are copied into the agent's own living sandbox: all that the agent left is there and still runs, nothing is
 undone, no reward is removed, the environment and the user are the agent's. In `separate` mode the declared artifacts,
-links included, go to the verifier's own image. The reward file alone decides, as in Harbor. The verdict is marked.
+links included, go to the verifier's own image. The reward file alone decides, as in Harbor; a missing or half-written
+one is read again for two seconds while a process lives that may be replacing it. The verdict is marked.
 
 Where Harbor is laxer still: it runs the script as root where a task names no user, it reads digits of any script in
 `reward.txt`, and a reward of several numbers has no headline there (here `reward`, else the lowest, decides). Where
@@ -43,6 +44,8 @@ MADE = ("/logs/verifier", "/logs/agent", "/logs/artifacts")
 """Folders that Harbor mounts into every sandbox, writable for the agent."""
 READ_AFTER_S = 0.2
 """How long after the script's end the reward is read: about what another program takes to fetch it."""
+MAX_READINGS, READ_INTERVAL_S = 40, 0.05
+"""Limits of reading again where a living process may be about to finish a reward file."""
 MOST_LINKS = 1000
 _LINKS = """
 import json, os, sys
@@ -150,10 +153,25 @@ async def _judged_in(
     alive = tuple(p for p in await workspace.processes() if p.state != "Z")
     if alive:
         cited.processes("test script ended", alive)
-    rewards = parse_rewards(await _reward(workspace, "reward.json"), await _reward(workspace, "reward.txt"))
-    told = {"values": rewards.values, "source": rewards.source, "problem": rewards.problem}
+    rewards, readings = await _read_rewards(workspace, MAX_READINGS if alive else 1)
+    told = {"values": rewards.values, "source": rewards.source, "problem": rewards.problem, "readings": readings}
     cited.add("state", "reward", told)
     return _Ran(result, alive, rewards)
+
+
+async def _read_rewards(workspace: Workspace, readings: int) -> tuple[Rewards, int]:
+    """Returns the first usable rewards, else those of the last reading; and the number of readings.
+
+    A process that replaces a reward file shows none, or half of one, for a moment: which one a reader sees is chance,
+    and a verifier that the process can beat is unsound either way. With no process alive, the first reading is final.
+    """
+    number = 0
+    while True:
+        rewards = parse_rewards(await _reward(workspace, "reward.json"), await _reward(workspace, "reward.txt"))
+        number += 1
+        if rewards.values or number >= readings:
+            return rewards, number
+        await asyncio.sleep(READ_INTERVAL_S)
 
 
 async def _reward(workspace: Workspace, name: str) -> bytes | None:

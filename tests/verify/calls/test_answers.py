@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay.verify.payload.value_codec as codec
-from assay.verify.calls.answers import MAX_DEPTH, read_answers, same_answer
+from assay.verify.calls.answers import MAX_DEPTH, read_answers
+from assay.verify.calls.equality import same_answer
 
 from .answer_values import VALUES, encoded, read
 
@@ -84,6 +85,9 @@ HOSTILE = [
     b'[7,[[0,"ok",1.5]]]',
     b'[7,[[0,"ok",["f","nope"]]]]',
     b'[7,[[0,"ok",["f","0x1.0p+99999999"]]]]',
+    b'[7,[[0,"ok",["f","0x1.0p+9999"]]]]',
+    b'[7,[[0,"ok",["f","-0x1.0p+1024"]]]]',
+    b'[7,[[0,"ok",["c","0x1.0p+0","0x1.0p+1024"]]]]',
     b'[7,[[0,"ok",["i","0x' + b"f" * 5000 + b'"]]]]',
     b'[7,[[0,"ok","\\ud800"]]]',
     b'[7,[[0,"ok","\xed\xa0\x80"]]]',
