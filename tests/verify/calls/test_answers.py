@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay.verify.payload.value_codec as codec
-from assay.verify.calls.answers import MAX_DEPTH, read_answers
+from assay.verify.calls import answers
+from assay.verify.calls.answers import MAX_DEPTH, describe_answer, read_answers
 from assay.verify.calls.equality import same_answer
 
 from .answer_values import VALUES, encoded, read
@@ -116,6 +117,18 @@ HOSTILE = [
 @pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_line_gives_no_answer(line: bytes) -> None:
     assert read_answers(line + b"\n") == {}
+
+
+def test_what_a_worker_names_is_shown_without_control_characters() -> None:
+    found = read_answers(b'[7,[[0,"!","a\\u001b[2J",true]]]\n[8,[[0,"ok",["x","\\u001b[2J",0]]]]')
+    assert [describe_answer(found[n]).isprintable() for n in (7, 8)] == [True, True]
+
+
+def test_lines_beyond_the_limit_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = []
+    monkeypatch.setattr(answers, "_parse", lines.append)
+    read_answers(b"\n" * 1_000_000)
+    assert len(lines) == answers.MAX_LINES
 
 
 def test_two_answers_to_one_input_are_none() -> None:

@@ -39,6 +39,8 @@ NO_ANSWERS = {
 do not tell a slow worker from a busy host."""
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 MAX_LINE_BYTES = 512 * 1024
+MAX_LINES = 20_000
+"""Far more than inputs are asked; each line that is no answer costs an exception."""
 MAX_DEPTH = 64
 MAX_NODES = 40_000
 MAX_TOTAL_NODES = 2_000_000
@@ -54,7 +56,7 @@ def read_answers(data: bytes) -> dict[int, Answer]:
     found: dict[int, Answer] = {}
     refused: set[int] = set()
     left = MAX_TOTAL_NODES
-    for line in data[:MAX_REPLY_BYTES].splitlines():
+    for line in data[:MAX_REPLY_BYTES].split(b"\n", MAX_LINES)[:MAX_LINES]:
         entry = _parse(line)
         if entry is None:
             continue
@@ -196,7 +198,7 @@ def describe_answer(answer: Answer | None) -> str:
 
 def _describe_outcome(one: Any) -> str:
     if one[1] == "!":
-        return f"raises {one[2]}"
+        return f"raises {one[2] if one[2].isprintable() else repr(one[2])}"
     return describe_value(one[2]) if one[1] == "ok" else str(one[1])
 
 
