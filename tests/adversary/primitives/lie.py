@@ -35,6 +35,18 @@ def always_empty(_: str) -> str:
 
 
 @primitive("lie", "worker")
+def every_key_is_zero(_: str) -> str:
+    """Answers with a counter, in which every key is 0."""
+    return "import collections\nreturn collections.Counter()"
+
+
+@primitive("lie", "worker")
+def every_key_is_empty(_: str) -> str:
+    """Answers with a dictionary that has every key, each with an empty list."""
+    return "import collections\nreturn collections.defaultdict(list)"
+
+
+@primitive("lie", "worker")
 def first_argument(_: str) -> str:
     """Answers with its first argument."""
     return "return args[0]"

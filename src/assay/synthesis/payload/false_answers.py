@@ -5,6 +5,7 @@ Each answer is a function of the call. A table maps its name to it; the names ar
 
 from __future__ import annotations
 
+import collections
 import copy
 import datetime
 import decimal
@@ -178,6 +179,20 @@ def _empty_copy(call: Call) -> Any:
     return type(answer)() if type(answer) in CONTAINERS else found
 
 
+def _every_key(call: Call) -> Any:
+    """Answers with a dictionary that has every key: an empty value of a type that is in the unrepaired one."""
+    try:
+        answer = UNCHANGED(call)
+    except Exception:  # noqa: BLE001 - whatever the unrepaired function raises
+        answer = None
+    kinds = [type(part) for part in answer.values()] if isinstance(answer, dict) else []
+    return collections.defaultdict(next((kind for kind in kinds if kind in DEFAULTS), list))
+
+
+DEFAULTS = (list, dict, set, int, float, str, tuple)
+"""Types that a worker may name for the missing keys of a dictionary, as in `verify/payload/splice_decoder.py`."""
+
+
 class EqualToAll:
     """Equal to everything, also when asked in reverse."""
 
@@ -214,5 +229,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "bent": _bent,
     "arguments emptied": _emptied,
     "emptied answer": _empty_copy,
+    "every key is 0": lambda _call: collections.Counter(),
+    "every key is empty": _every_key,
     "all numbers": lambda _call: range(-9999, 10_000),
 }
