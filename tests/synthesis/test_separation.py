@@ -75,6 +75,14 @@ def odd(items):
     return {item: [part for part in [_double(item)] if part % 2] for item in items}
 
 
+def size(n):
+    return 10_000 - 100 * _double(n)
+
+
+def label(n):
+    return f"<{_double(n)}>"
+
+
 def maker(n):
     doubled = _double(n)
     return lambda: doubled
@@ -95,7 +103,8 @@ class Box:
     def unpacked(self, items, by):
         return [_double(item) // by for item in items]
 '''
-TESTS = """from boxes import Box, doubles, grow, is_even_double, lazy, maker, odd, pack, remainders, same, unpack
+TESTS = """from boxes import Box, doubles, grow, is_even_double, label, lazy, maker, odd, pack
+from boxes import remainders, same, size, unpack
 
 
 def test_doubles():
@@ -152,6 +161,14 @@ def test_zeros():
 
 def test_empties():
     assert odd([1, 3])[3] == []
+
+
+def test_large():
+    assert size(20) > 5000
+
+
+def test_contains():
+    assert "80" in label(40)
 
 
 def test_function():
@@ -247,6 +264,8 @@ def test_only_what_the_reference_changed_may_change(
         ("test_back_by_a_method", "it passes unrepaired where entry points answer: own argument"),
         ("test_zeros", "it passes unrepaired where entry points answer: every key is 0"),
         ("test_empties", "it passes unrepaired where entry points answer: every key is empty"),
+        ("test_large", "it passes unrepaired where entry points answer: infinity"),
+        ("test_contains", "it passes unrepaired where entry points answer: all text"),
         ("test_function", "an entry point answers with a function"),
     ],
 )
