@@ -124,6 +124,20 @@ def test_what_a_worker_names_is_shown_without_control_characters() -> None:
     assert [describe_answer(found[n]).isprintable() for n in (7, 8)] == [True, True]
 
 
+@pytest.mark.parametrize("twice", ["1,1", '["F",1,2],["F",1,2]', '["l",["S",1,1]],2'])
+def test_an_item_that_is_twice_in_a_set_gives_no_answer_at_any_depth(twice: str) -> None:
+    tree = f'["S",{twice}]'
+    assert read_answers(f'[7,[[0,"ok",["l",{tree}]]]]\n[8,[[0,"ok",["d",{tree},1]]]]'.encode()) == {}
+
+
+def test_each_part_is_looked_at_once_for_items_that_are_there_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, real = [], answers._number_part
+    monkeypatch.setattr(answers, "_number_part", lambda *given: looked.append(1) or real(*given))
+    tree = "".join(f'["S",{n},' for n in range(50)) + '"x"' + "]" * 50
+    assert read_answers(f'[7,[[0,"ok",{tree}]]]'.encode())
+    assert len(looked) == 101
+
+
 def test_lines_beyond_the_limit_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = []
     monkeypatch.setattr(answers, "_parse", lines.append)

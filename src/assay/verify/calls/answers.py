@@ -84,6 +84,7 @@ def _parse(line: bytes) -> tuple[int, Answer | None, int] | None:
         return number, answer, 1
     nodes = _count_nodes(answer)
     right = isinstance(answer, list) and nodes is not None and all(_is_outcome(one) for one in answer)
+    right = right and _are_sets_distinct(answer)
     return number, tuple(answer) if right else None, nodes or MAX_NODES
 
 
@@ -117,8 +118,27 @@ def _all_values(parts: list[Any]) -> bool:
     return all(_is_value(part) for part in parts)
 
 
-def _are_distinct(parts: list[Any]) -> bool:
-    return len({repr(part) for part in parts}) == len(parts)
+def _are_sets_distinct(answer: list[Any]) -> bool:
+    """Returns whether no set holds an item twice, and no dictionary a key, written alike. Linear in the nodes."""
+    numbers: dict[Any, int] = {}
+    try:
+        for outcome in answer:
+            for part in outcome[2:]:
+                _number_part(part, numbers)
+    except ValueError:
+        return False
+    return True
+
+
+def _number_part(tree: Any, numbers: dict[Any, int]) -> int:
+    """Returns a number that parts with the same text share. Raises `ValueError` for an item that is there twice."""
+    if not isinstance(tree, list):
+        return numbers.setdefault((type(tree), tree), len(numbers))
+    inner = [_number_part(part, numbers) for part in tree[1:]]
+    items = inner[::2] if tree[0] == "d" else inner if tree[0] in ("S", "F") else []
+    if len(set(items)) < len(items):
+        raise ValueError(tree[0])
+    return numbers.setdefault((tree[0], *inner), len(numbers))
 
 
 def _fits(pattern: re.Pattern[str]) -> Callable[[list[Any]], bool]:
@@ -157,9 +177,9 @@ _SHAPES: dict[str, Callable[[list[Any]], bool]] = {
     "c": lambda rest: len(rest) == 2 and all(_SHAPES["f"]([part]) for part in rest),
     "l": _all_values,
     "t": _all_values,
-    "S": lambda rest: _all_values(rest) and _are_distinct(rest),
-    "F": lambda rest: _all_values(rest) and _are_distinct(rest),
-    "d": lambda rest: len(rest) % 2 == 0 and _all_values(rest) and _are_distinct(rest[::2]),
+    "S": _all_values,
+    "F": _all_values,
+    "d": lambda rest: len(rest) % 2 == 0 and _all_values(rest),
     "r": lambda rest: len(rest) == 3 and _all_values(rest) and all(is_number(part) for part in rest),
     "g": lambda rest: len(rest) == 2 and _are_texts(rest),
     "v": lambda rest: len(rest) == 2 and _is_plain(*rest),
