@@ -54,10 +54,12 @@ from assay.verify.unjudgeable import (
     choose_patience,
     excuse_late_run,
     fail_forger,
+    failed_on_busy_host,
     has_no_result,
     is_forged,
     is_unresolved,
     met_limit_on_busy_host,
+    replace_cut_short,
     replace_result,
 )
 
@@ -120,6 +122,8 @@ async def _judge_or_retry(request: JudgeRequest, check: Check, prefix: str) -> C
 async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
     """Judges, with a control run where the result needs one: over altered tests, or over the unchanged state."""
     run = await _judge(request, check, prefix)
+    if failed_on_busy_host(run):
+        run = replace_cut_short(run, await _judge(request, check, f"{prefix}repeated.", choose_patience(run)))
     result = run.result
     if has_no_result(result, request.state.changes):
         result = await _judge_repeatedly(request, check, prefix, run)
