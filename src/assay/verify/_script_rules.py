@@ -12,9 +12,10 @@ from typing import Literal, NamedTuple
 from assay.code.results import TestReport
 from assay.records import VerdictStatus
 from assay.verdicts import REWARD_OVERRULED
+from assay.verify._ruling import Ruling
 from assay.verify.rewards import Rewards, headline
 
-__all__ = ["Demand", "Ruling", "ScriptFacts", "came_to_no_result", "rule", "rule_literally", "without_own_doubts"]
+__all__ = ["Demand", "ScriptFacts", "came_to_no_result", "rule", "rule_literally", "without_own_doubts"]
 
 Demand = Literal["tests", "report", "script", "reward"]
 """What a pass needs beside the reward: a recorded test run; any report of one; the script's own exit code; nothing."""
@@ -38,16 +39,6 @@ class ScriptFacts(NamedTuple):
     """Names of suspicions that are part of this task's honest solutions."""
     notes: tuple[str, ...] = ()
     """Sentences for the verdict's reason that decide nothing."""
-
-
-class Ruling(NamedTuple):
-    """A status, its score, why, and marks."""
-
-    status: VerdictStatus
-    score: float | None
-    reason: str
-    marks: tuple[str, ...] = ()
-    """Everything that was observed against a pass (`assay.verdicts.MARKS`), the reason's own cause among it."""
 
 
 class _Objection(NamedTuple):

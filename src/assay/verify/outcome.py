@@ -38,6 +38,7 @@ from assay.verify.altered import (
     control_check,
     fewer_altered_tests,
     find_alterable_files,
+    find_alterable_programs,
     needs_altered_programs,
     needs_altered_tests,
     program_folder,
@@ -129,9 +130,8 @@ async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) 
         result = await _judge_repeatedly(request, check, prefix, run)
     if needs_altered_tests(result):
         return await _judge_altered(request, check, prefix, result)
-    folder = request.folder
-    if folder is not None and await asyncio.to_thread(needs_altered_programs, result, folder):
-        return await _judge_altered_programs(request, check, prefix, result, folder)
+    if needs_altered_programs(result) and request.folder is not None:
+        return await _judge_altered_programs(request, check, prefix, result, request.folder)
     return result
 
 
@@ -169,11 +169,14 @@ async def _judge_altered_programs(
 ) -> CheckResult:
     """Judges the same state again, as it is and with altered programs in the script's folder, to tell whether failures
     are seen at all. In which order, cannot be foreseen."""
+    programs = await asyncio.to_thread(find_alterable_programs, folder)
+    if not programs:
+        return result
     places: dict[str, Callable[[], AbstractContextManager[Path]]] = {
         "plain": lambda: contextlib.nullcontext(folder),
-        "last": lambda: program_folder(folder, last=True),
-        "one": lambda: program_folder(folder),
-        "broken": lambda: program_folder(folder, broken=True),
+        "last": lambda: program_folder(folder, programs, last=True),
+        "one": lambda: program_folder(folder, programs),
+        "broken": lambda: program_folder(folder, programs, broken=True),
     }
 
     judged: list[CheckResult] = []

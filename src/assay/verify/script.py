@@ -32,7 +32,7 @@ from assay.code.shell_evaluation import find_evaluations
 from assay.environments.capabilities import CountsOrphans
 from assay.environments.interface import Change, ExecResult, Mount, Workspace, WorkspaceSpec
 from assay.errors import EnvironmentFailure, TaskError
-from assay.records import Separation, Verdict
+from assay.records import Separation
 from assay.verdicts import NO_RESULT, weakest
 from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._script_rules import (
@@ -128,12 +128,11 @@ class ScriptCheck:
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """See `OutcomeCheck.judge`."""
-        started = time.monotonic()
+        cited = Cited(given.prefix)
         require_mounts(given.backend)
         parameters = msgspec.convert(given.check.parameters, ScriptParameters)
         parameters = msgspec.structs.replace(parameters, timeout_s=given.patience * parameters.timeout_s)
         tests = await asyncio.to_thread(stage_tests, given.folder, parameters.script)
-        cited = Cited(given.prefix)
         way = _apart if _is_apart(parameters, tests) else _separate if parameters.mode == "separate" else _shared
         facts, marks, left, separation = await way(given, parameters, tests, cited)
         if way is not _apart and _names(tests, _INLINE):
@@ -147,19 +146,10 @@ class ScriptCheck:
         if parameters.literal:
             marks = (*marks, "literal")
         marks = (*marks, NO_RESULT) if ruling.score is None and came_to_no_result(facts) else marks
-        verdict = Verdict(
-            check=given.check.name,
-            kind="outcome",
-            status=ruling.status,
-            score=ruling.score,
-            reason="; ".join([ruling.reason, *facts.notes]),
-            evidence=cited.ids,
-            verifier=verifier_digest(self.kind, given.check.parameters, tests.digest if tests else None),
-            duration_s=round(time.monotonic() - started, 6),
-            rewards=left.rewards.values,
-            marks=tuple(sorted({*marks, *ruling.marks})),
-            separation=separation,
-        )
+        reason = "; ".join([ruling.reason, *facts.notes])
+        ruling = ruling._replace(reason=reason, marks=tuple(sorted({*marks, *ruling.marks})))
+        verifier = verifier_digest(self.kind, given.check.parameters, tests.digest if tests else None)
+        verdict = cited.make_verdict(given.check, verifier, ruling, separation=separation, rewards=left.rewards.values)
         return CheckResult(verdict, tuple(cited.items))
 
 
