@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from assay.environments.interface import Workspace, WorkspaceSpec
+from assay.environments.interface import ExecResult, Workspace, WorkspaceSpec
 from assay.errors import EnvironmentFailure
 from assay.verify import script as script_check
+from assay.verify.lent_files import LentFiles
 from assay.verify.named_inputs import SHELL_FILE
 from tests.verify.test_judged_programs import ASKS, CHOOSES, judge, typed
 
@@ -75,6 +76,48 @@ async def test_a_pattern_that_a_program_prints_confirms_no_temporary_file(bench:
     code = SELECTS.replace("/tmp/tmp*", "/tmp/tmp*/in") if form == "a folder" else SELECTS
     outcome = await judge(bench, HIDES % HIDDEN[form] + WRITES_REWARD, typed(code))
     assert grade(outcome) == (1.0, "same-process"), outcome.of_kind("execution")
+
+
+class OneFile:
+    """A sandbox whose files all have one content."""
+
+    names = "tmp.aaaaaa\ntmp.bbbbbb\n"
+    exit_code = 0
+
+    async def read(self, path: str, *, limit: int) -> bytes:
+        return b"7"
+
+    async def exec(self, command: list[str], **_: Any) -> ExecResult:
+        return ExecResult(self.exit_code, self.names, "", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("commands", "confirmed"),
+    [
+        (["run /tmp/tmp.cccccc"], True),
+        (["run /tmp/tmp.cccccc", "run /tmp/tmp.dddddd"], False),
+        (["get /tmp/tmp.cccccc"], False),
+        (["run --with /tmp/tmp.cccccc"], False),
+        (["run /tmp/tmp.cccccc/in"], False),
+    ],
+)
+async def test_equal_content_confirms_a_file_at_the_same_place_once(commands: list[str], confirmed: bool) -> None:
+    first, control = LentFiles(cast(Any, OneFile())), LentFiles(cast(Any, OneFile()))
+    for files, lines in ((control, ["run /tmp/tmp.aaaaaa"]), (first, commands)):
+        for line in lines:
+            await files.add({line.split()[-1]}, line.split())
+    assert (first.confirmed_by(control, ended=True) == first.paths()) is confirmed
+
+
+@pytest.mark.parametrize(("exit_code", "confirmed"), [(0, True), (127, False), (-9, False)])
+async def test_a_single_temporary_name_counts_only_where_names_can_be_listed(exit_code: int, confirmed: bool) -> None:
+    sandbox = OneFile()
+    sandbox.names, sandbox.exit_code = "", exit_code
+    first, control = LentFiles(cast(Any, sandbox)), LentFiles(cast(Any, sandbox))
+    await control.add({"/tmp/tmp.aaaaaa"}, ["run", "/tmp/tmp.aaaaaa"])
+    await first.add({"/tmp/tmp.bbbbbb"}, ["run", "--other", "/tmp/tmp.bbbbbb"])
+    assert first.confirmed_by(control, ended=False) == set()
+    assert (first.confirmed_by(control, ended=True) == first.paths()) is confirmed
 
 
 CHECK_PY = """

@@ -8,6 +8,7 @@ declared outputs are copied back. One program runs at a time.
 
 A script can make a file name out of what a program printed; the program then chooses which file it is lent. Such a file
 is lent, and its path is in `unconfirmed`: the caller confirms it by a control run (`named_inputs`) or lowers the grade.
+Not covered: a file that the script itself opens by such a name and hands on through a pipe or under another name.
 """
 
 from __future__ import annotations
@@ -169,12 +170,11 @@ class JudgedPrograms:
         self._timeout_s = timeout_s
         self._own: dict[str, str | None] = {}
         """Digests of what was written into the script's sandbox from here, and of what was copied out of it."""
-        self._confirmed: set[str] = set()
-        """Paths that commands have named before the script could read a byte that the agent or its programs wrote."""
         self._has_read = False
+        """The script could read a byte that the agent or its programs wrote."""
         self._has_text = False
         self.unconfirmed = LentFiles(script)
-        """Files that were lent and that commands have named later."""
+        """Files that were lent by a name that a command had after that."""
         self._running = asyncio.Lock()
         self.runs: list[ProgramRun] = []
         self.cut_short = 0
@@ -292,14 +292,8 @@ class JudgedPrograms:
             if await self._copy(path, 0o755):
                 copied.add(path)
         names = {*copied, request.stdin} - {""}
-        await self._note_names({path for path in names if not _is_inside(path, self._inputs)})
-
-    async def _note_names(self, paths: set[str]) -> None:
-        if self._has_read:
-            await self.unconfirmed.add(paths - self._confirmed)
-        else:
-            self._confirmed |= paths
-            self.unconfirmed.note_names(paths)
+        names = {path for path in names if not _is_inside(path, self._inputs)}
+        await self.unconfirmed.add(names, request.argv, of_task=not self._has_read)
 
     async def _copy(self, path: str, mode: int) -> bool:
         """Copies a file or folder of the script's sandbox; returns whether it is there and can be read."""

@@ -6,7 +6,7 @@ a judged program is confirmed where this run names the same path. The comparison
 `break`, `return` and `set -e` do nothing in bash here (in `sh`, the first three): a script that stops at its first
 wrong case names them all.
 
-How names that `mktemp` and Python's `tempfile` draw are compared says `lent_files`.
+Names that `mktemp` and Python's `tempfile` draw differ in each run: `lent_files` compares them.
 """
 
 from __future__ import annotations
@@ -113,15 +113,15 @@ class _NameRecorder:
             if not isinstance(request, ProgramRead):
                 self._commands += 1
                 paths = named_paths(request.argv, request.cwd, self._script.spec.workdir)
-                await self._add({*paths, request.stdin} - {""})
+                await self._add({*paths, request.stdin} - {""}, request.argv)
                 await self.write_outputs()
             await asyncio.to_thread(os.write, fds[1], self._number)
         except (AssayError, OSError, ValueError) as exc:
             return {"error": str(exc)[:1000] or type(exc).__name__}
         return {"exit": 0}
 
-    async def _add(self, paths: set[str]) -> None:
-        await self._files.add(paths)
+    async def _add(self, paths: set[str], argv: tuple[str, ...]) -> None:
+        await self._files.add(paths, argv)
         if self._has_temporary:
             await self._files.note_neighbours(self._lent.paths())
         confirmed = self._lent.confirmed_by(self._files, ended=False)
