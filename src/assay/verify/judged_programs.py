@@ -27,7 +27,6 @@ import msgspec
 
 from assay.environments.interface import Change, Mount, PipedExec, Workspace, WorkspaceSpec
 from assay.errors import AssayError, TaskError, VerifierError
-from assay.verify.guard.assay_judge import MOST_NUMBERS, PRINTED_TEXT, is_number_text
 
 __all__ = [
     "JudgedPrograms",
@@ -161,7 +160,6 @@ class JudgedPrograms:
         self._confirmed: set[str] = set()
         """Paths that commands have named before the script could read a byte that the agent or its programs wrote."""
         self._has_read = False
-        self._has_text = False
         self.unconfirmed: set[str] = set()
         """Paths of files that were lent and that commands have named later."""
         self._running = asyncio.Lock()
@@ -240,15 +238,6 @@ class JudgedPrograms:
             else:
                 await self._script.write(path, data, mode=0o644)
                 self._has_read = True
-                self._has_text |= len(data) > MOST_NUMBERS or not is_number_text(data)
-
-    async def printed_text(self) -> bool:
-        """Returns whether the script could read anything but numbers that the agent or its programs wrote."""
-        try:
-            await self._script.read(PRINTED_TEXT, limit=1)
-        except FileNotFoundError:
-            return self._has_text
-        return True
 
     async def _copy_inputs(self, request: ProgramStart) -> None:
         """Copies the files that the command names, and the declared inputs, into the judged sandbox."""
