@@ -28,7 +28,6 @@ import msgspec
 
 from assay.environments.interface import Change, Mount, PipedExec, Workspace, WorkspaceSpec
 from assay.errors import AssayError, TaskError, VerifierError
-from assay.verify.guard.assay_judge import MOST_NUMBERS, PRINTED_TEXT, is_number_text
 from assay.verify.lent_files import LentFiles
 
 __all__ = [
@@ -172,7 +171,6 @@ class JudgedPrograms:
         """Digests of what was written into the script's sandbox from here, and of what was copied out of it."""
         self._has_read = False
         """The script could read a byte that the agent or its programs wrote."""
-        self._has_text = False
         self.unconfirmed = LentFiles(script)
         """Files that were lent by a name that a command had after that."""
         self._running = asyncio.Lock()
@@ -260,15 +258,6 @@ class JudgedPrograms:
             else:
                 await self._script.write(path, data, mode=0o644)
                 self._has_read = True
-                self._has_text |= len(data) > MOST_NUMBERS or not is_number_text(data)
-
-    async def printed_text(self) -> bool:
-        """Returns whether the script could read anything but numbers that the agent or its programs wrote."""
-        try:
-            await self._script.read(PRINTED_TEXT, limit=1)
-        except FileNotFoundError:
-            return self._has_text
-        return True
 
     async def _copy_inputs(self, request: ProgramStart) -> None:
         """Copies the files that the command names, and the declared inputs, into the judged sandbox."""

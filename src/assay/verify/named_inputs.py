@@ -23,14 +23,13 @@ import msgspec
 
 from assay.environments.interface import Workspace, WorkspaceSpec
 from assay.errors import AssayError
-from assay.verify.guard.assay_judge import PRINTED_TEXT
 from assay.verify.judged_programs import ProgramRead, decode_request, named_paths, write_stand_ins
 from assay.verify.lent_files import LentFiles
 from assay.verify.script_requests import ScriptRequests
 
 __all__ = ["control_spec", "find_unconfirmed"]
 
-SHELL_FILE = f"{posixpath.dirname(PRINTED_TEXT)}/control.bash"
+SHELL_FILE = "/run/verifier/control.bash"
 SHELL_CODE = b"""\
 shopt -s expand_aliases
 alias exit=: break=: return=:

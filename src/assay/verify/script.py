@@ -28,7 +28,6 @@ import msgspec
 
 from assay.code.pytest_output import read_pytest_output
 from assay.code.results import MOST_ID, STATUSES, TestReport, TestResult, TestStatus, make_report
-from assay.code.shell_evaluation import find_evaluations
 from assay.environments.capabilities import CountsOrphans
 from assay.environments.interface import Change, ExecResult, Mount, Workspace, WorkspaceSpec
 from assay.errors import EnvironmentFailure, TaskError
@@ -63,6 +62,7 @@ from assay.verify.script_requests import ScriptRequests
 from assay.verify.separation import (
     OutputInfluence,
     cite_separation,
+    describe_evaluations,
     describe_influence,
     facts_of,
     graded,
@@ -283,7 +283,10 @@ async def _influence(
     if not left.rewards.values or headline(left.rewards.values) <= 0:
         return OutputInfluence()
     unconfirmed = await _unconfirmed_inputs(given, parameters, spec, programs)
-    evaluations = _evaluations(tests) if await programs.printed_text() else ()
+    folder = tests.path if tests is not None else None
+    evaluations = await asyncio.to_thread(
+        describe_evaluations, folder, programs=parameters.programs, interpreter=parameters.interpreter[0]
+    )
     return OutputInfluence(unconfirmed[:MOST_CITED], evaluations[:MOST_CITED])
 
 
@@ -305,12 +308,6 @@ async def _unconfirmed_inputs(
             )
     except EnvironmentFailure:  # the script has come to its result without this sandbox
         return tuple(sorted(programs.unconfirmed.paths()))
-
-
-def _evaluations(tests: Staged | None) -> tuple[str, ...]:
-    """Returns the lines of the tests folder's scripts that evaluate text."""
-    texts = [path.read_bytes().decode(errors="replace") for path in _scripts(tests)]
-    return tuple(found.text for text in texts for found in find_evaluations(text))
 
 
 def _command(parameters: ScriptParameters) -> list[str]:
