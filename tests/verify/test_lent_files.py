@@ -8,6 +8,7 @@ import pytest
 
 from assay.environments.interface import ExecResult, Workspace, WorkspaceSpec
 from assay.errors import EnvironmentFailure
+from assay.verdicts import AGENT_MADE_UNJUDGEABLE
 from assay.verify import script as script_check
 from assay.verify.lent_files import LentFiles
 from assay.verify.named_inputs import SHELL_FILE
@@ -206,3 +207,12 @@ async def test_a_program_that_the_script_ends_by_a_limit_of_its_own_is_cut_short
     outcome = await judge(bench, script, typed("import time\ntime.sleep(9)"))
     assert outcome.of_kind("judged_programs")[0]["cut_short"] == 1
     assert outcome.verdict.status == "fail"
+
+
+async def test_a_reward_that_printed_text_spoils_is_judged_beside_the_given_state(bench: Any) -> None:
+    script = "#!/bin/bash\necho 0 > /logs/verifier/reward.txt\n"
+    script += 'echo "{\\"reward\\": $(python3 /workspace/ledger.py)}" > /logs/verifier/reward.json\n'
+    bench.given = {"workspace/ledger.py": "print(0)\n"}
+    outcome = await judge(bench, script, typed("print('many')"))
+    assert (outcome.verdict.status, AGENT_MADE_UNJUDGEABLE in outcome.verdict.marks) == ("fail", True)
+    assert len(outcome.of_kind("control")) == 2
