@@ -131,6 +131,7 @@ class _Walker:
 
     def _visit_function_definition(self, node: Node, stdin: Word) -> Word:
         name = node.of_field("name")[0].text
+        self.variables.assign(f"{name}<", stdin, whole=False)
         before, branches = self._functions.enter(name), self._branches
         self._branches = 0
         body = [one for one in node.children if one.field in ("body", "redirect")]
@@ -144,7 +145,11 @@ class _Walker:
         return self._visit_redirected(node.children, stdin)
 
     def _visit_redirected(self, children: list[Node], stdin: Word) -> Word:
-        stdin, bodies, later, reads_file = self._redirections.read(children, stdin)
+        stdin, bodies, words, later, reads_file = self._redirections.read(children, stdin)
+        if words and [one.kind for one in bodies] == ["command"]:
+            return self._visit_command(bodies[0], stdin, words)
+        if words:
+            self.report(words[0], "words stand behind a redirection of a statement that is no command")
         printed = self._visit_all([one for one in bodies if one.kind != "pipeline"], stdin)
         for one in bodies:
             if one.kind == "pipeline":  # a file may be the input of any of its commands
@@ -250,13 +255,13 @@ class _Walker:
         words = [self._expander.expand(one) for one in node.children[1:] if one.kind != "variable_name"]
         return RULES["unset"](Call(self, node, "unset", words, stdin))
 
-    def _visit_command(self, node: Node, stdin: Word) -> Word:
+    def _visit_command(self, node: Node, stdin: Word, more: Iterable[Node] = ()) -> Word:
         for one in node.children:
             if one.kind == "variable_assignment":
                 self._visit_variable_assignment(one, stdin)
         rest = [one for one in node.children if one.kind != "variable_assignment"]
-        stdin, plain, later, _ = self._redirections.read(rest, stdin)
-        words = [word for one in plain for word in self._words_of(one)]
+        stdin, plain, behind, later, _ = self._redirections.read(rest, stdin)
+        words = [word for one in (*plain, *behind, *more) for word in self._words_of(one)]
         if len(words) == 1 and words[0].known == "exec":
             for name in ("<", f"{self._expander.function}<"):
                 self.variables.assign(name, stdin, whole=False)

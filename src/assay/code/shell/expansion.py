@@ -67,8 +67,8 @@ class Expander:
     def _element(self, node: Node) -> Word:
         """Returns an element of an array; `[index]=value` has an index that is evaluated."""
         word = self.expand(node)
-        if node.text.startswith("[") and not word.clean:
-            self._report(node, "the shell evaluates an index as arithmetic, which runs commands in it")
+        if node.text.startswith("[") and "]=" in node.text:
+            self.require_number(node, word._replace(text=word.text.partition("]=")[0]))
         return word
 
     def _leaf(self, node: Node) -> Word:
