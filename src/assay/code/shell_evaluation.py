@@ -63,21 +63,21 @@ def find_folder_evaluations(
     """
     declared = tuple(programs)
     is_korn = _KORN.match(b"#!" + interpreter.encode()) is not None
-    scripts = {
-        path: data.decode(errors="replace") for path, data in files.items() if _language_of(path, data) == "shell"
-    }
+    kinds = {path: _language_of(path, data) for path, data in files.items()}
+    texts_of = {path: data.decode(errors="replace") for path, data in files.items() if kinds[path]}
+    scripts = {path: text for path, text in texts_of.items() if kinds[path] == "shell"}
+    python = {path: text for path, text in texts_of.items() if kinds[path] == "python"}
     if sum(map(len, scripts.values())) > MOST_SCRIPTS_TEXT:
         return (Evaluation(1, "", f"scripts of more than {MOST_SCRIPTS_TEXT} characters", "tests"),)
-    languages = {PurePosixPath(path).name: _language_of(path, data) for path, data in files.items()}
+    languages = {PurePosixPath(path).name: kind for path, kind in kinds.items()}
     texts = [(path, text, is_korn or _is_korn(path, files[path])) for path, text in scripts.items()]
+    is_called = any(PurePosixPath(path).name in text for path in scripts for text in python.values())
     found = []
-    for one in analyse_scripts(texts, declared, languages):
+    for one in analyse_scripts(texts, declared, languages, is_called=is_called):
         found.append(Evaluation(one.line, _line_of(scripts[one.script].split("\n"), one.line), one.reason, one.script))
-    for path, data in files.items():
-        if _language_of(path, data) == "python":
-            text = data.decode(errors="replace")
-            for line, reason in find_python_evaluations(text, lambda text: not find_evaluations(text, declared)):
-                found.append(Evaluation(line, _line_of(text.split("\n"), line), reason, path))
+    for path, text in python.items():
+        for line, reason in find_python_evaluations(text, lambda text: not find_evaluations(text, declared)):
+            found.append(Evaluation(line, _line_of(text.split("\n"), line), reason, path))
     return tuple(found)
 
 

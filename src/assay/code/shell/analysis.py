@@ -11,27 +11,21 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from .commands import CODE_FILES, RULES, SILENT, Call, require_data_file
+from .commands import CODE_FILES, RULES, SILENT, Call
 from .expansion import Expander
+from .functions import FunctionTable, arguments_word, dropped_arguments
 from .programs import PROGRAM_RULES, basename, is_file_of_tests
+from .redirections import RedirectionReader
+from .special_variables import reason_against
 from .syntax import Node, UnreadableScript, parse_script
 from .tests_of_values import check_double_brackets, check_single_brackets, operands_of_test
-from .words import CLEAN, TAINTED, UNKNOWN, Variables, Word, is_file_of_the_task, join_words
+from .words import CLEAN, TAINTED, UNKNOWN, Variables, Word, join_words
 
 __all__ = ["MOST_WALKS", "Report", "analyse_scripts"]
 
 MOST_WALKS, MOST_NESTED, TEXT_WALKS = 12, 4, 2
-_FORBIDDEN = re.compile(r"(?:BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4]|SHELLOPTS|BASHOPTS|BASH_FUNC.*)\Z")
-_TRUSTED = re.compile(
-    r"(?:PATH|CDPATH|FPATH|IFS|HOME|SHELL|TMPDIR|EDITOR|PAGER|EXECIGNORE|GLOBIGNORE|POSIXLY_CORRECT|OPTIND|SECONDS|RANDOM"
-    r"|LINENO|FUNCNEST|TMOUT|COLUMNS|E?UID|(?:LD_|PYTHON|PERL|RUBY|NODE_|GIT_|AWK|PYTEST|BASH|HIST)\w*)\Z"
-)
 _SYSTEM = re.compile(r"/(?:usr/(?:local/)?)?s?bin/([\w.+-]+)\Z")
 _ELEMENTS = re.compile(r'"\$\{\w+\[@\]\}"\Z|"\$@"\Z')
-_DEVICES = ("/dev/null", "/dev/std", "/dev/fd/", "/dev/tty")
-_ALL = "\0@"
-"""Begins the text of the word `"$@"` in a function; the number of arguments that are left out follows."""
-_ARGUMENTS = re.compile(r'"\$(?:@|\{@(?::([1-9]))?\})"\Z')
 _PUNCTUATION = frozenset({
     ";", "&", "&&", "||", ";;", ";&", ";;&", "!", "if", "then", "elif", "else", "fi", "while", "until", "do", "done",
     "{", "}", "(", ")", "|", "|&", "in", "esac", "case", "\n",
@@ -67,22 +61,21 @@ class _Walker:
         self.programs = frozenset(path.rpartition("/")[2] for path in programs)
         self.is_korn, self.cwd = False, CLEAN
         self.reports: dict[Report, None] = {}
-        self._files, self._functions = files, functions
+        self._files = files
         self._script = ""
         self._nested: list[Node] = []
-        self._shifts: int | None = 0
         self._branches = 0
         self._texts: dict[str, Node] = {}
         self._expander = Expander(self.variables, self.report, self._run_substitution)
-        self._runners: dict[str, int] = {}
-        self.steps = 0
+        self._functions = FunctionTable(functions, self.variables, self._expander)
+        self._redirections = RedirectionReader(self, self._expander, self._run_substitution)
 
     def walk(self, script: Script) -> None:
         """Walks over one script."""
         self._script, self.is_korn, self.cwd = script.name, script.is_korn, CLEAN
-        self._expander.function, self._shifts, self._branches = "", 0, 0
+        self._expander.function, self._expander.shifts, self._branches = "", 0, 0
         self._report_broken(script.root)
-        self._visit(script.root, CLEAN)
+        self._visit(script.root, self.variables.lookup("<"))
 
     def report(self, node: Node, reason: str) -> None:
         line = (self._nested[0] if self._nested else node).line
@@ -99,7 +92,6 @@ class _Walker:
 
     def _visit(self, node: Node, stdin: Word) -> Word:
         """Walks over a statement; returns what it prints."""
-        self.steps += 1
         visit = getattr(self, f"_visit_{node.kind}", None)
         if node.kind in _BRANCHES:
             return self._visit_branch(node, stdin)
@@ -132,93 +124,46 @@ class _Walker:
         inside = [one for one in node.children if one.kind not in ("$(", ")", "`", "<(", ">(")]
         if node.text.startswith(">("):
             stdin = TAINTED
-        printed = [self._read_file(one) for one in inside if one.kind == "file_redirect"]
+        printed = [self._redirections.read_file(one) for one in inside if one.kind == "file_redirect"]
         printed.append(self._visit_all([one for one in inside if one.kind != "file_redirect"], stdin))
         self.cwd = folder
         return join_words(printed)
 
-    def _read_file(self, redirect: Node) -> Word:
-        targets = redirect.of_field("destination")
-        if [one.kind for one in targets] == ["process_substitution"]:
-            return self._run_substitution(targets[0], CLEAN)
-        words = [self._expander.expand(one) for one in targets]
-        if not all(word.clean for word in words):
-            self.report(redirect, "tainted text names a file that is read")
-        return Word(UNKNOWN, bool(words) and all(map(is_file_of_the_task, words)))
-
     def _visit_function_definition(self, node: Node, stdin: Word) -> Word:
         name = node.of_field("name")[0].text
-        before, self._expander.function = self._expander.function, name
-        shifts, self._shifts, branches, self._branches = self._shifts, 0, self._branches, 0
+        self.variables.assign(f"{name}<", stdin, whole=False)
+        before, branches = self._functions.enter(name), self._branches
+        self._branches = 0
         body = [one for one in node.children if one.field in ("body", "redirect")]
         printed = self._visit_redirected(body, self.variables.lookup(f"{name}<"))
         self.variables.assign(f"{name}>", printed, whole=False)
-        self._expander.function, self._shifts, self._branches = before, shifts, branches
+        self._functions.leave(before)
+        self._branches = branches
         return SILENT
 
     def _visit_redirected_statement(self, node: Node, stdin: Word) -> Word:
         return self._visit_redirected(node.children, stdin)
 
     def _visit_redirected(self, children: list[Node], stdin: Word) -> Word:
-        """Walks over a statement with redirections; further statements may stand within a here-document's head."""
-        bodies: list[Node] = []
-        stdin, later = self._redirect(children, bodies, stdin)
-        printed = self._visit_all(bodies, stdin)
+        stdin, bodies, words, later, reads_file = self._redirections.read(children, stdin)
+        if words and [one.kind for one in bodies] == ["command"]:
+            return self._visit_command(bodies[0], stdin, words)
+        if words:
+            self.report(words[0], "words stand behind a redirection of a statement that is no command")
+        printed = self._visit_all([one for one in bodies if one.kind != "pipeline"], stdin)
+        for one in bodies:
+            if one.kind == "pipeline":  # a file may be the input of any of its commands
+                printed = self._visit_pipeline(one, stdin, beside=stdin if reads_file else None)
         for one in later:
             printed = self._visit_pipeline(one, printed) if one.kind == "pipeline" else self._visit(one, stdin)
         return printed
 
-    def _redirect(self, children: list[Node], bodies: list[Node], stdin: Word) -> tuple[Word, list[Node]]:
-        """Returns the input that redirections give; collects what they belong to, and what stands in their lines."""
-        later: list[Node] = []
-        before = ""
-        for one in children:
-            if one.kind == "file_redirect":
-                stdin = self._redirect_file(one, stdin, is_text=before == "<<")
-            elif one.kind == "herestring_redirect":
-                stdin = join_words([self._expander.expand(word) for word in one.children if word.kind != "<<<"])
-            elif one.kind == "heredoc_redirect":
-                stdin, more = self._here_document(one, stdin)
-                later += more
-            elif one.kind == "ERROR" and one.text.strip() == "<<":
-                pass  # the grammar's reading of `2>&1 <<<`
-            else:
-                bodies.append(one)
-            before = one.text.strip() if one.kind == "ERROR" else ""
-        return stdin, later
-
-    def _redirect_file(self, node: Node, stdin: Word, *, is_text: bool) -> Word:
-        operator = next((one.text for one in node.children if not one.field), "")
-        if is_text and operator == "<":
-            return join_words([self._expander.expand(one) for one in node.of_field("destination")])
-        if operator == "<":
-            return self._read_file(node)
-        if operator in ("<&", "<&-"):
-            return TAINTED
-        for one in node.of_field("destination"):
-            word = self._expander.expand(one)
-            is_stream = one.kind == "process_substitution" or (operator in (">&", ">&-") and one.kind == "number")
-            if not is_stream and not (word.clean and word.text.startswith(_DEVICES)):
-                require_data_file(self, one, word)
-        return stdin if operator != "<>" else TAINTED
-
-    def _here_document(self, node: Node, stdin: Word) -> tuple[Word, list[Node]]:
-        start, body = node.child("heredoc_start"), node.child("heredoc_body")
-        is_literal = start is not None and re.search(r"['\"\\]", start.text) is not None
-        text = CLEAN
-        if body is not None:
-            text = Word(body.text) if is_literal else self._expander.expand(body)
-        rest = [one for one in node.children if not one.kind.startswith("heredoc") and one.kind not in ("<<", "<<-")]
-        if any(one.kind == "file_descriptor" for one in rest):
-            text = stdin
-        later: list[Node] = []
-        _, more = self._redirect([one for one in rest if one.kind != "file_descriptor"], later, stdin)
-        return text, [one for one in [*later, *more] if one.children or one.kind not in _PUNCTUATION]
-
-    def _visit_pipeline(self, node: Node, stdin: Word) -> Word:
+    def _visit_pipeline(self, node: Node, stdin: Word, beside: Word | None = None) -> Word:
         for one in node.children:
             if one.kind not in ("|", "|&"):
                 stdin = self._visit(one, stdin)
+                if beside is not None:
+                    stdin = join_words([stdin, beside])._replace(text=UNKNOWN)
         return stdin
 
     def _visit_for_statement(self, node: Node, stdin: Word) -> Word:
@@ -268,45 +213,59 @@ class _Walker:
         word = join_words([self._expander.expand(one) for one in node.of_field("value")])
         if any(one.kind == "+=" for one in node.children):
             whole = False
+        if any(one.kind == "array" or one.kind == "subscript" for one in node.children):
+            self.variables.arrays.add(name)
         self.check_assignment(node, name, word)
         self.variables.assign(name, word, whole=whole)
         return SILENT
 
     def check_assignment(self, node: Node, name: str, word: Word) -> None:
-        if _FORBIDDEN.match(name) and not (word.known is not None and not re.search(r"[$`/]", word.known)):
-            self.report(node, f"a shell evaluates the text of {name}")
-        elif not word.clean and _TRUSTED.match(name):
-            self.report(node, f"{name} decides which programs run, or how")
+        if reason := reason_against(name, word):
+            self.report(node, reason)
 
     def _visit_declaration_command(self, node: Node, stdin: Word) -> Word:
-        options = "".join(one.text for one in node.children if one.kind == "word" and one.text.startswith("-"))
-        if "n" in options and node.children[0].text not in ("export", "readonly"):
+        name = node.children[0].text
+        names = ("variable_assignment", "variable_name")
+        words = [self._expander.expand(one) for one in node.children[1:] if one.kind not in names]
+        options = "".join(word.text for word in words if word.text.startswith("-"))
+        if (not name.startswith(("export", "readonly")) and "n" in options) or UNKNOWN in options:
             self.report(node, "a name reference evaluates an index")
-        words = []
         for one in node.children[1:]:
             if one.kind == "variable_assignment":
                 self._visit_variable_assignment(one, stdin)
-                if "i" in options:
-                    self._expander.calculate(one.of_field("name")[0])
-            elif one.kind == "variable_name" and "i" in options:
-                self._expander.calculate(one)
-            elif one.kind not in ("variable_name",):
-                words.append(self._expander.expand(one))
-        PROGRAM_RULES["declare"](Call(self, node, node.children[0].text, words, stdin))
+                self._check_declared_value(one, options)
+            if one.kind in names and "i" in options:
+                self._expander.calculate(one.of_field("name")[0] if one.children else one)
+            if one.kind == "variable_name" and re.search("[aA]", options):
+                self.variables.arrays.add(one.text)
+        PROGRAM_RULES["declare"](Call(self, node, name, words, stdin))
         return SILENT
+
+    def _check_declared_value(self, node: Node, options: str) -> None:
+        """Reports a declaration whose value, where it is written as a list, is evaluated again."""
+        name, _ = self._expander.target_of(node.of_field("name")[0])
+        values = node.of_field("value")
+        if re.search("[aA]", options) or any(one.kind == "array" for one in values):
+            self.variables.arrays.add(name)
+        tainted = any(one.kind != "array" and not self._expander.expand(one).clean for one in values)
+        if tainted and name in self.variables.arrays:
+            self.report(node, "a declaration evaluates a value of an array that is written as a list")
 
     def _visit_unset_command(self, node: Node, stdin: Word) -> Word:
         words = [self._expander.expand(one) for one in node.children[1:] if one.kind != "variable_name"]
         return RULES["unset"](Call(self, node, "unset", words, stdin))
 
-    def _visit_command(self, node: Node, stdin: Word) -> Word:
+    def _visit_command(self, node: Node, stdin: Word, more: Iterable[Node] = ()) -> Word:
         for one in node.children:
             if one.kind == "variable_assignment":
                 self._visit_variable_assignment(one, stdin)
         rest = [one for one in node.children if one.kind != "variable_assignment"]
-        plain: list[Node] = []
-        stdin, later = self._redirect(rest, plain, stdin)
-        printed = self.run_words(node, [word for one in plain for word in self._words_of(one)], stdin)
+        stdin, plain, behind, later, _ = self._redirections.read(rest, stdin)
+        words = [word for one in (*plain, *behind, *more) for word in self._words_of(one)]
+        if len(words) == 1 and words[0].known == "exec":
+            for name in ("<", f"{self._expander.function}<"):
+                self.variables.assign(name, stdin, whole=False)
+        printed = self.run_words(node, words, stdin)
         for one in later:
             printed = self._visit(one, printed)
         return printed
@@ -314,18 +273,18 @@ class _Walker:
     def _words_of(self, node: Node) -> list[Word]:
         """Returns the words that a node of a command becomes."""
         word = self._expander.expand(node)
-        if (found := _ARGUMENTS.match(node.text)) and self._expander.function not in ("", "-c"):
-            return [word._replace(text=f"{_ALL}{int(found[1] or 1) - 1}", prefix="")]
+        every = arguments_word(node, word)
+        if every is not None and self._expander.function not in ("", "-c"):
+            return [every]
         if (word.is_split or _ELEMENTS.match(node.text)) and word.clean and UNKNOWN not in word.text:
             return [Word(part, prefix=part) for part in word.text.split()]
         return [word]
 
     def run_words(self, node: Node, words: list[Word], stdin: Word) -> Word:
-        self.steps += 1
         name = words[0].known if words else ":"
-        if words and words[0].text.startswith(_ALL):
-            return self._run_arguments(node, int(words[0].text[len(_ALL) :]))
-        if words and words[0].clean and (basename(words[0]) in self.programs):
+        if words and (dropped := dropped_arguments(words[0])) is not None:
+            return self._run_arguments(node, dropped)
+        if words and basename(words[0]) in self.programs and name not in self._functions:
             return TAINTED
         if name is None:
             if words[0].clean and words[0].text.startswith("/tests/") and ".." not in words[0].text:
@@ -361,58 +320,41 @@ class _Walker:
         return TAINTED
 
     def _run_function(self, node: Node, name: str, arguments: list[Word], stdin: Word) -> Word:
-        if any(word.text.startswith(_ALL) for word in arguments):
-            if name in self._runners and not arguments[0].text.startswith(_ALL):
-                self.report(node, "the command is not known before the script runs")
-            elif name in self._runners:
-                self._run_arguments(node, self._runners[name] + int(arguments[0].text[len(_ALL) :]))
-            self._note_call(name, arguments, stdin)
-            return self._output_of(name)
-        self._note_call(name, arguments, stdin)
-        if name in self._runners and len(self._nested) < MOST_NESTED:
+        self._functions.note_call(name, arguments, stdin)
+        index = self._functions.runner_index(name)
+        dropped = [number for word in arguments if (number := dropped_arguments(word)) is not None]
+        if index is not None and dropped and dropped_arguments(arguments[0]) is not None:
+            self._run_arguments(node, index + dropped[0])
+        elif index is not None and (dropped or len(self._nested) >= MOST_NESTED):
+            self.report(node, "the command is not known before the script runs")
+        elif index is not None:
             self._nested.append(node)
-            self.run_words(node, arguments[self._runners[name] :], stdin)
+            self.run_words(node, arguments[index:], stdin)
             self._nested.pop()
-        return self._output_of(name)
+        return self._functions.output_of(name)
 
-    def _note_call(self, name: str, arguments: list[Word], stdin: Word) -> None:
-        self.variables.assign(f"{name}()", join_words(arguments, " "), whole=False)
-        self.variables.assign(f"{name}<", stdin, whole=False)
-
-    def _output_of(self, name: str) -> Word:
-        return self.variables.lookup(f"{name}>")._replace(text=UNKNOWN)
-
-    def _run_arguments(self, node: Node, more: int = 0) -> Word:
-        """Notes that a function runs its arguments as a command: its calls are looked at."""
-        function = self._expander.function
-        index = None if self._shifts is None else self._shifts + more
-        if not function or index is None or self._runners.setdefault(function, index) != index:
+    def _run_arguments(self, node: Node, more: int) -> Word:
+        if not self._functions.note_runner(more):
             self.report(node, "the command is not known before the script runs")
         return TAINTED
 
     def count_shift(self, words: list[Word]) -> None:
-        """Notes that `shift` drops arguments of the function."""
-        count = (words[0].known or "") if words else "1"
-        self._shifts = self._shifts + int(count) if self._shifts is not None and count.isdigit() else None
-        if self._branches:
-            self._shifts = None
+        self._functions.count_shift(words, is_certain=not self._branches)
 
-    def run_text(self, node: Node, text: str, stdin: Word) -> Word:
+    def run_text(self, node: Node, text: str, stdin: Word, function: str | None = None) -> Word:
         if len(self._nested) >= MOST_NESTED:
             self.report(node, "scripts within scripts are nested too deep")
             return TAINTED
         if text not in self._texts:
             self._texts[text] = parse_script(text)
         root = self._texts[text]
-        before, self._expander.function = (
-            self._expander.function,
-            "-c" if node.text.find("-c") >= 0 else self._expander.function,
-        )
+        before = self._functions.enter(self._expander.function if function is None else function)
+        self._expander.shifts = None
         self._nested.append(node)
         self._report_broken(root)
         printed = self._visit(root, stdin)
         self._nested.pop()
-        self._expander.function = before
+        self._functions.leave(before)
         return printed
 
     def _report_broken(self, root: Node) -> None:
@@ -422,7 +364,11 @@ class _Walker:
 
 
 def analyse_scripts(
-    texts: Iterable[tuple[str, str, bool]], programs: Iterable[str] = (), files: Mapping[str, str] | None = None
+    texts: Iterable[tuple[str, str, bool]],
+    programs: Iterable[str] = (),
+    files: Mapping[str, str] | None = None,
+    *,
+    is_called: bool = False,
 ) -> tuple[Report, ...]:
     """Returns where scripts evaluate tainted text, in their order and that of the lines.
 
@@ -431,6 +377,7 @@ def analyse_scripts(
             functions, because one may source another.
         programs: Paths of the judged programs.
         files: Languages of the files that lie beside the scripts, by their names; None where they are not known.
+        is_called: Other programs may start the scripts with any arguments.
     """
     scripts, unreadable = [], []
     for name, text, is_korn in texts:
@@ -445,6 +392,7 @@ def analyse_scripts(
         if one.kind == "function_definition"
     )
     walker = _Walker(programs, files, functions)
+    walker.variables.tainted |= {"()", "<"} if is_called else set()
     try:
         reports = _walk_until_stable(walker, scripts)
     except (UnreadableScript, RecursionError) as exc:

@@ -56,8 +56,8 @@ class Host(Protocol):
     def run_words(self, node: Node, words: list[Word], stdin: Word) -> Word:
         """Applies the rule of a command that another one starts."""
 
-    def run_text(self, node: Node, text: str, stdin: Word) -> Word:
-        """Walks over a script that another one holds as text."""
+    def run_text(self, node: Node, text: str, stdin: Word, function: str | None = None) -> Word:
+        """Walks over a script that another one holds as text; `function` is where its arguments were noted."""
 
     def check_assignment(self, node: Node, name: str, word: Word) -> None:
         """Reports a variable that must not be tainted."""
@@ -265,6 +265,8 @@ def _read(call: Call) -> Word:
         else:
             call.host.check_assignment(call.node, word.known, stdin)
             call.host.variables.assign(word.known, stdin)
+            if lines or re.search(r"-\w*a", options):
+                call.host.variables.arrays.add(word.known)
     return SILENT
 
 
@@ -283,7 +285,9 @@ def _set(call: Call) -> Word:
     ended = any(word.text == "--" for word in call.words[:start])
     if not ended and any(not word.clean for word in call.words):
         call.report("tainted text may be read as an option: write `set --` before it")
-    call.host.variables.assign(call.host.positional(), join_words(rest, " "), whole=False)
+    if rest or ended:
+        call.host.variables.assign(call.host.positional(), join_words(rest, " "), whole=False)
+        call.host.count_shift([TAINTED])
     return SILENT
 
 
@@ -299,7 +303,9 @@ def _let(call: Call) -> Word:
 
 
 def _unset(call: Call) -> Word:
-    call.require_clean(call.words, "an index in a variable's name is evaluated")
+    for word in call.words:
+        if not word.clean or ("[" in word.text and not re.search(r"\[(?:\d+|[@*])\]\Z", word.text)):
+            call.report("an index in a variable's name is evaluated")
     return SILENT
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from .syntax import Node
+from .syntax import Node, has_expansion
 from .words import CLEAN, TAINTED, UNKNOWN, Variables, Word, join_words
 
 __all__ = ["EXPANSIONS", "NAME", "Expander"]
@@ -14,21 +14,6 @@ NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _NAMES = re.compile(r"[A-Za-z_]\w*")
 _SIMPLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"})
-_LITERALS = frozenset(
-    {
-        "word",
-        "number",
-        "regex",
-        "extglob_pattern",
-        "string_content",
-        "heredoc_content",
-        "test_operator",
-        "variable_name",
-        "special_variable_name",
-        "file_descriptor",
-        "brace_expression",
-    }
-)
 _TRANSFORMS = frozenset({"Q", "U", "u", "L", "a"})
 _COUNTS = frozenset("?#$!-")
 _OF_THE_SCRIPT = re.compile(r"BASH_SOURCE(?:\[0\])?\Z|0\Z")
@@ -50,7 +35,9 @@ class Expander:
     ) -> None:
         self._variables, self._report, self._run = variables, report, run
         self.function = ""
-        """The function whose body is walked over; its positional parameters are those of `FUNCTION()`."""
+        """The function whose body is walked over; `FUNCTION()` is all its arguments, `FUNCTION(0)` the first one."""
+        self.shifts: int | None = 0
+        """Number of arguments that are dropped here; None where it is not known."""
 
     def expand(self, node: Node) -> Word:
         """Returns the word that a node stands for."""
@@ -69,7 +56,7 @@ class Expander:
             word = self._expansion(node)
             return word._replace(is_split=kind != "arithmetic_expansion", is_open=not word.clean)
         if kind == "array":
-            return join_words([self.expand(one) for one in node.children[1:-1]], " ")
+            return join_words([self._element(one) for one in node.children[1:-1]], " ")
         if kind == "concatenation" or (node.children and kind in ("command_name", "extglob_pattern", "regex")):
             return join_words([self.expand(one) for one in node.children])
         if node.children:
@@ -77,15 +64,26 @@ class Expander:
             return TAINTED
         return self._leaf(node)
 
+    def _element(self, node: Node) -> Word:
+        """Returns an element of an array; `[index]=value` has an index that is evaluated."""
+        word = self.expand(node)
+        if node.text.startswith("[") and "]=" in node.text:
+            self.require_number(node, word._replace(text=word.text.partition("]=")[0]))
+        return word
+
     def _leaf(self, node: Node) -> Word:
         if node.has_hidden_expansion:
-            names = _SIMPLE.findall(node.text)
-            if "`" in node.text or node.text.count("$") != len(names):
-                self._report(node, "the parser does not resolve an expansion in it")
-                return TAINTED
-            clean = all(self._parameter(one or other).clean for one, other in names)
-            return Word(UNKNOWN, clean, is_split=True, is_open=not clean)
+            word = self._hidden(node, node.text)
+            return word._replace(is_split=True, is_open=not word.clean)
         return _literal(re.sub(r"\\(.)", r"\1", node.text, flags=re.DOTALL))
+
+    def _hidden(self, node: Node, text: str) -> Word:
+        """Returns a text with expansions that the grammar does not resolve; only plain variables are accepted."""
+        names = _SIMPLE.findall(text)
+        if "`" in text or text.count("$") != len(names):
+            self._report(node, "the parser does not resolve an expansion in it")
+            return TAINTED
+        return Word(UNKNOWN, all(self._parameter(one or other).clean for one, other in names))
 
     def _quoted(self, node: Node) -> Word:
         """Returns a quoted text; what lies between its expansions belongs to it, whatever the grammar makes of it."""
@@ -93,19 +91,20 @@ class Expander:
         quotes = 1 if node.kind != "heredoc_body" else 0
         if node.kind == "translated_string" or (quotes and any(one.kind == "string" for one in inside)):
             return join_words([self.expand(one) for one in inside])
-        parts, at, last = [], node.start + quotes, node.end - quotes
-        for one in inside:
-            if one.kind in EXPANSIONS:
-                text = one.text
-                blanks = len(text) - len(text.lstrip())
-                parts.append(_literal(node.between(at, one.start) + text[:blanks]))
-                parts.append(self._expansion(one))
-                at = one.end
-            elif one.has_hidden_expansion:
-                parts.append(self._leaf(one))
-                at = one.end
-        parts.append(_literal(node.between(at, last)))
+        parts: list[Word] = []
+        at, last = node.start + quotes, node.end - quotes
+        for one in (one for one in inside if one.kind in EXPANSIONS):
+            text = one.text
+            blanks = len(text) - len(text.lstrip())
+            parts.append(self._text(node, node.between(at, one.start) + text[:blanks]))
+            parts.append(self._expansion(one))
+            at = one.end
+        parts.append(self._text(node, node.between(at, last)))
         return join_words([_unescaped(one) for one in parts])._replace(is_split=False, is_open=False)
+
+    def _text(self, node: Node, text: str) -> Word:
+        """Returns a literal piece of a quoted text, in which the grammar may have missed an expansion."""
+        return self._hidden(node, text) if has_expansion(text) else _literal(text)
 
     def _expansion(self, node: Node) -> Word:
         """Returns the value of an expansion."""
@@ -125,6 +124,9 @@ class Expander:
             return Word(f"{_HERE}/{UNKNOWN}")
         if name in _COUNTS:
             return CLEAN
+        if name.isdigit() and self.function and self.shifts is not None:
+            some = [self._variables.lookup(f"{self.function}({n})") for n in (self.shifts + int(name) - 1, "*")]
+            return some[0] if some[1].clean else some[1]
         if name.isdigit() or name in ("@", "*"):
             name = f"{self.function}()"
         return self._variables.lookup(name)._replace(prefix="")
@@ -165,7 +167,8 @@ class Expander:
 
     def _indirect(self, node: Node, inner: list[Node]) -> Word:
         """Returns the value of `${!x}`, which can be any variable's; `${!x[@]}` and `${!x*}` list names."""
-        if inner and not self._parameter(self._name_of(inner[0])[0]).clean and "@]" not in node.text:
+        value = self._parameter(self._name_of(inner[0])[0]) if inner else TAINTED
+        if "@]" not in node.text and (not value.clean or "[" in value.text):
             self._report(node, "tainted text names a variable, and with an index it starts commands")
         return Word(UNKNOWN, clean=False)
 

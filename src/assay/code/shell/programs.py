@@ -6,12 +6,13 @@ script writes out whole. Python programs are looked at by `python_evaluation`; o
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 
 from assay.code.python_evaluation import find_python_evaluations
 
-from .commands import SILENT, Call, skip_options
+from .commands import CODE_FILES, SILENT, Call, skip_options
 from .expansion import NAME
 from .words import CLEAN, TAINTED, UNKNOWN, Word, is_file_of_the_task, join_words
 
@@ -73,6 +74,7 @@ def _environment(call: Call) -> Word:
     while rest and (found := re.match(r"([A-Za-z_]\w*)=", rest[0].prefix)):
         value = rest[0]._replace(text=rest[0].text[found.end() :]) if rest[0].clean else rest[0]
         call.host.check_assignment(call.node, found[1], value)
+        call.host.variables.assign(found[1], value)
         rest = rest[1:]
     return _start(call, rest) if rest else CLEAN
 
@@ -99,7 +101,7 @@ def is_file_of_tests(call: Call, word: Word) -> bool:
         return False
     if word.text.startswith("/tests/"):
         return True
-    return bool(name) and not word.text.startswith(("/", UNKNOWN)) and call.host.has_file(name)
+    return name.endswith(CODE_FILES) and not word.text.startswith(("/", UNKNOWN)) and call.host.has_file(name)
 
 
 def _file(call: Call, word: Word, arguments: list[Word]) -> Word:
@@ -131,7 +133,7 @@ def _shell(call: Call) -> Word:
         call.report("tainted or unknown text is run as a script")
         return TAINTED
     call.host.variables.assign("-c()", join_words(rest[1:]))
-    return call.host.run_text(call.node, rest[0].known, call.stdin)
+    return call.host.run_text(call.node, rest[0].known, call.stdin, "-c")
 
 
 def _standard_input(call: Call, look: Callable[[str], object]) -> Word:
@@ -174,6 +176,9 @@ def _module(call: Call, rest: list[Word]) -> Word:
     if name not in _MODULES:
         call.report("the module is not known to the analysis")
     call.require_clean(rest)
+    for before, word in itertools.pairwise(rest):
+        if before.text in ("-c", "--config-file") and not is_file_of_the_task(word):
+            call.report("its configuration may be tainted")
     return TAINTED
 
 
@@ -195,6 +200,8 @@ def _other(call: Call) -> Word:
     text = call.words[index].known if index < len(call.words) else None
     if text is None or call.name == "perl" or _STARTS_OTHERS.search(text):
         call.report("its program is not known, or may evaluate text")
+    if call.name == "ruby":
+        call.require_clean(call.words, "it may open its arguments")
     return TAINTED
 
 
@@ -254,12 +261,18 @@ def _json(call: Call) -> Word:
 
 
 def _declare(call: Call) -> Word:
-    """A declaration whose names are words: each must be a name, or a name and a value."""
+    """A declaration whose names are words: each must be a name, or a name and a value that is no list."""
     for word in call.words:
-        if not word.clean and not re.match(r"[A-Za-z_]\w*=", word.prefix):
-            call.report("tainted text names a variable, and an index is evaluated")
-        elif found := NAME.match(word.text.partition("=")[0]):
-            call.host.variables.assign(found[0], word, whole=False)
+        name = word.prefix.partition("=")[0]
+        if word.text.startswith("-") and word.clean:
+            continue
+        if not NAME.match(name):
+            call.report("the name of its variable is not known, and an index is evaluated")
+        elif "=" in word.prefix:
+            if not word.clean and call.name != "export":
+                call.report("it evaluates a value that is written as a list: write the name and `=` without quotes")
+            call.host.check_assignment(call.node, name, word)
+            call.host.variables.assign(name, word, whole=False)
     return SILENT
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["MOST_DEPTH", "MOST_NODES", "MOST_TEXT", "Node", "UnreadableScript", "parse_script"]
+__all__ = ["MOST_DEPTH", "MOST_NODES", "MOST_TEXT", "Node", "UnreadableScript", "has_expansion", "parse_script"]
 
 MOST_TEXT, MOST_NODES, MOST_DEPTH = 1 << 18, 60_000, 100
 _EXPANSION = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[\w({?#@*!$\"'-])")
@@ -66,7 +66,12 @@ class Node:
     @property
     def has_hidden_expansion(self) -> bool:
         """A leaf of literal text that holds an expansion: the grammar did not resolve it."""
-        return not self.children and _EXPANSION.search(self.text) is not None
+        return not self.children and has_expansion(self.text)
+
+
+def has_expansion(text: str) -> bool:
+    """Returns whether a text that is not within single quotes holds an expansion."""
+    return _EXPANSION.search(text) is not None
 
 
 def parse_script(text: str) -> Node:

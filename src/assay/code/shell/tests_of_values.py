@@ -54,7 +54,7 @@ def check_double_brackets(host: Host, node: Node, words: list[Word]) -> None:
             host.report(node, "tainted text is a pattern: quote it")
         elif operator == "=~" and right and not right.clean:
             host.report(node, "tainted text is a regular expression")
-        elif operator in (*_VARIABLE, "-t") and right and not right.clean:
+        elif operator in _VARIABLE and right and (not right.clean or "[" in right.text):
             host.report(node, "an index in a variable's name is evaluated")
 
 
@@ -63,6 +63,8 @@ def check_single_brackets(host: Host, node: Node, words: list[Word]) -> None:
     while words and words[0].known == "!":
         words = words[1:]
     tainted = [word for word in words if not word.clean]
+    if any(word.known in _VARIABLE for word in words) and (tainted or any("[" in word.text for word in words)):
+        host.report(node, "an index in a variable's name is evaluated")
     if not tainted:
         return
     operator = words[-2].known if len(words) in (2, 3) else None

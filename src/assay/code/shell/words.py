@@ -83,6 +83,7 @@ class Variables:
 
     def __init__(self) -> None:
         self.tainted: set[str] = set()
+        self.arrays: set[str] = set()
         self.has_grown = False
         self._texts: dict[str, str] = {}
         self._earlier_texts: dict[str, str] = {}
