@@ -20,6 +20,7 @@ from .probe import SkippedProbe
 from .probe_results import ProbeResult
 from .probes import FIRST
 from .sensitivity import Sensitivity, sensitivity_findings
+from .separation import separation_findings
 from .variations import CIRCUMSTANCES, CONTROLS
 
 BROKEN = ("hole", "broken")
@@ -171,6 +172,7 @@ def judge_task(evidence: TaskEvidence) -> TaskReport:
         *_oracle_findings(evidence),
         *_circumstance_findings(evidence),
         *_paid_findings(evidence),
+        *separation_findings(evidence.task, _plain_oracles(evidence, evidence.verifications[0])),
         *(sensitivity_findings(evidence.task, evidence.sensitivity) if evidence.sensitivity is not None else ()),
         *_broken_findings(evidence),
         *difficulty_findings(evidence.task, evidence.difficulty),

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from assay.code.shell_evaluation import find_evaluations
+from assay.code.shell_evaluation import find_folder_evaluations
 from assay.errors import UserError
 
 from .assay_rules import is_pinned
@@ -91,12 +91,23 @@ def _script_lines(parts: TaskParts, _: HarborTask) -> Found:
 
 def _evaluated_output(parts: TaskParts, _: HarborTask) -> Found:
     """Reports a script that evaluates the output of a judged program, which runs it as code."""
-    apart = any(check.parameters.get("programs") for check in parts.assay.checks)
-    for path, text, _step in _scripts(parts):
-        for evaluation in find_evaluations(text) if apart or "assay-judge" in text else ():
-            message = "evaluates text that a judged program may have printed: a pass is then `same-process`"
-            fix = 'compare it as text: [ "$got" = 12 ], or as a number: [ "$got" -eq 12 ]'
-            yield TaskFinding("evaluated-output", "warning", path, message, fix, line=evaluation.line)
+    lists = [check.parameters.get("programs") for check in parts.assay.checks]
+    programs = [path for paths in lists if isinstance(paths, list | tuple) for path in paths if isinstance(path, str)]
+    for _path, text, step in _scripts(parts):
+        if not (programs or "assay-judge" in text):
+            continue
+        below = f"{step.tests}/"
+        names = [entry.path for entry in parts.tree.entries if entry.kind == "file" and entry.path.startswith(below)]
+        texts = {name: read_text(parts.tree, name) for name in names}
+        files = {name: one.encode() for name, one in texts.items() if isinstance(one, str)}
+        for evaluation in find_folder_evaluations(files, programs):
+            message = (
+                f"may evaluate text that a judged program printed, so a pass is `same-process`: {evaluation.reason}"
+            )
+            fix = (
+                'compare it as text: [ "$got" = 12 ], as a number: [ "$got" -eq 12 ], or in a Python program of tests/'
+            )
+            yield TaskFinding("evaluated-output", "warning", evaluation.file, message, fix, line=evaluation.line)
 
 
 def _line_ends(parts: TaskParts, _: HarborTask) -> Found:

@@ -23,12 +23,14 @@ from assay.environments.interface import (
     Mount,
     PackedState,
     PacksStates,
+    PipedExec,
     Snapshot,
     SpillTarget,
     Workspace,
     WorkspaceSpec,
 )
 from assay.errors import EnvironmentFailure
+from assay.rollout.recording.capabilities import capable_class
 from assay.rollout.recording.workspace_wrapper import WorkspaceWrapper
 
 MEASURE_EVERY_S = 0.02
@@ -99,7 +101,7 @@ class VariedBackend:
         network = "none" if given.no_network else spec.network
         varied = msgspec.structs.replace(spec, mounts=(*spec.mounts, *given.mounts), network=network)
         watched = given.measured and spec.user == "verifier"
-        return _VariedWorkspace(await self._inner.open(varied, state=state), given, self.usage, watched=watched)
+        return _vary_workspace(await self._inner.open(varied, state=state), given, self.usage, watched=watched)
 
     async def release(self, snapshot: Snapshot) -> None:
         await self._inner.release(snapshot)
@@ -141,8 +143,7 @@ class _VariedWorkspace(WorkspaceWrapper):
     ) -> ExecResult:
         given = self._variation
         words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-        started = time.monotonic()
-        async with self._measuring():
+        async with self._counting() as count:
             result = await self._inner.exec(
                 [*given.prefix, *words] if given.prefix else command,
                 cwd=cwd,
@@ -152,10 +153,20 @@ class _VariedWorkspace(WorkspaceWrapper):
                 show_bytes=show_bytes,
                 spill=spill,
             )
+            count(result)
+        return result
+
+    @contextlib.asynccontextmanager
+    async def _counting(self) -> AsyncIterator[Callable[[ExecResult], None]]:
+        """Measures one command, whose result the caller passes to the yielded function."""
+        started = time.monotonic()
+        results: list[ExecResult] = []
+        async with self._measuring():
+            yield results.append
         if self._watched:
             self._usage.busy_s += time.monotonic() - started
-        self._usage.add_command(result.cpu_s)
-        return result
+        for result in results:
+            self._usage.add_command(result.cpu_s)
 
     @contextlib.asynccontextmanager
     async def _measuring(self) -> AsyncIterator[None]:
@@ -172,7 +183,45 @@ class _VariedWorkspace(WorkspaceWrapper):
             await looking
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
-        return _VariedWorkspace(await self._inner.fork(spec), self._variation, self._usage, watched=self._watched)
+        return _vary_workspace(await self._inner.fork(spec), self._variation, self._usage, watched=self._watched)
+
+
+class _PipedWorkspace(_VariedWorkspace):
+    """Varies commands that are joined to another process, too."""
+
+    async def exec_piped(
+        self,
+        command: Sequence[str],
+        stdin: int,
+        stdout: int,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stderr: int | None = None,
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+    ) -> ExecResult:
+        given, inner = self._variation, self._inner
+        assert isinstance(inner, PipedExec)
+        async with self._counting() as count:
+            result = await inner.exec_piped(
+                [*given.prefix, *command],
+                stdin,
+                stdout,
+                cwd=cwd,
+                env={**(env or {}), **given.env},
+                stderr=stderr,
+                timeout_s=timeout_s,
+                show_bytes=show_bytes,
+            )
+            count(result)
+        return result
+
+
+def _vary_workspace(inner: Workspace, variation: Variation, usage: SandboxUsage, *, watched: bool) -> _VariedWorkspace:
+    """Returns a varied workspace with the capabilities of `inner`."""
+    kind = _PipedWorkspace if isinstance(inner, PipedExec) else _VariedWorkspace
+    return capable_class(kind, inner)(inner, variation, usage, watched=watched)
 
 
 async def _sample_memory(workspace: MeasuresMemory, usage: SandboxUsage, enough: asyncio.Event) -> None:
