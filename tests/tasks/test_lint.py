@@ -44,7 +44,7 @@ CASES: dict[str, tuple[str, dict[str, str | bytes | None], str]] = {
             **SOLVED,
             "tests/test.sh": '# reward.txt\nout=$(assay-judge run -- ./sum)\n[[ $out -eq 12 ]]\n[ "$out" = 12 ]\n',
         },
-        "warning tests/test.sh:3: evaluates text that a judged program may have printed: a pass is then `same-process`",
+        "warning tests/test.sh:3: may evaluate text that a judged program printed, so a pass is `same-process`: ",
     ),
     "line-ends": (
         TIMED,

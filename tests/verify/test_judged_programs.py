@@ -217,21 +217,44 @@ async def test_a_script_of_sh_that_stops_at_its_first_wrong_case_names_all_its_f
 EVALUATES = {
     "assigns": ('[[ "$(python3 /workspace/ledger.py 3)" -eq 9 ]] && score=1', "score=9", "9"),
     "calculates": ("got=$(python3 /workspace/ledger.py 3); n=3; (( got == n*n )) && score=1", "n*n", "9"),
-    "numbers": ('[[ "$(python3 /workspace/ledger.py 3)" -eq 7 ]] && score=1', "10 -3", "7"),
-    "code": ('eval "$(python3 /workspace/ledger.py 3)"; score=${score:-0}', "score=1", None),
+    "code": ('eval "$(python3 /workspace/ledger.py 3)"; score=${score:-0}', "score=1", "score=1"),
+    "removes": (
+        '[[ "$(python3 /workspace/ledger.py 3)" -eq 7 ]] || true',
+        "x[$(rm -rf /run/verifier/* /tmp/*)0]+(score=7, score=1)",
+        "7",
+    ),
+    "file": ("python3 /workspace/ledger.py > /tmp/cfg; . /tmp/cfg; score=${score:-0}", "score=1", "score=1"),
+    "document": ("python3 - <<END && score=1\nassert $(python3 /workspace/ledger.py 3) == 9\nEND", "9 or 8", "9"),
+    "pattern": ('got=$(python3 /workspace/ledger.py 3); [[ "9" == $got ]] && score=1', "*", "9"),
+    "library": ('. /tests/lib.sh; is_nine "$(python3 /workspace/ledger.py 3)" && score=1', "3*3", "9"),
 }
+"""A line that evaluates, a text that gains by it or shows it, and the honest text."""
 
 
 @pytest.mark.parametrize("form", EVALUATES)
-async def test_a_pass_is_not_separate_where_the_script_evaluates_printed_text(bench: Any, form: str):
+async def test_a_pass_is_not_separate_where_the_script_may_evaluate_printed_text(bench: Any, form: str):
     line, text, right = EVALUATES[form]
     script = f"#!/bin/bash\nscore=0\n{line}\necho $score > /logs/verifier/reward.txt\n"
-    outcome = await judge(bench, script, typed(f"print({text!r})"))
+    bench.files = {"tests/lib.sh": "is_nine() { [[ $1 -eq 9 ]]; }\n"}
+    for answer in (text, right):
+        outcome = await judge(bench, script, typed(f"print({answer!r})"))
+        if outcome.verdict.rewards == {"reward": 1.0}:
+            assert outcome.verdict.separation == "same-process"
+            assert any(line.split("\n")[0][:40] in one or "lib.sh:1" in one for one in evaluations_of(outcome))
+        if answer == text:
+            assert outcome.verdict.rewards == {"reward": 1.0}, outcome.of_kind("execution")
+
+
+def evaluations_of(outcome: Any) -> tuple[str, ...]:
+    return outcome.of_kind("separation")[0]["evaluations"]
+
+
+async def test_a_script_in_the_verifiers_own_image_is_not_looked_at(bench: Any):
+    bench.given = {"tests/test.sh": DIRECT}
+    usual = {"programs": ["/workspace/ledger.py"], "interpreter": ["/bin/bash"]}
+    outcome = await bench.judge(typed(SUM), "script", **usual)
     assert (outcome.verdict.rewards, outcome.verdict.separation) == ({"reward": 1.0}, "same-process")
-    assert outcome.of_kind("separation")[0]["evaluations"] == (line,)
-    if right:
-        outcome = await judge(bench, script, typed(f"print({right!r})"))
-        assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate")
+    assert "image" in evaluations_of(outcome)[0]
 
 
 async def test_a_file_that_was_named_before_a_program_printed_its_name_is_lent_again(bench: Any):

@@ -1,45 +1,28 @@
-"""Places where a shell script evaluates text as arithmetic or as code.
+"""Places where the scripts of a tests folder evaluate text that a judged program may have chosen.
 
-bash, ksh and zsh evaluate the text of an operand of `[[ a -eq b ]]`, `((...))`, `let` and an array index again: with
-`got=n*n` or `got='x[$(command)]'` the text calculates, assigns, or starts commands. Text that is pasted into a program
-(`python3 -c "..."`) is code, and an unquoted operand of `[` can be several words. Scripts are read as text, so a
-place that a script composes at run time is missed, and some that are harmless are reported.
+A shell evaluates the text of `[[ $got -eq 7 ]]`, `((...))` or an array index again, and text that becomes part of a
+program is code. Scripts are parsed, and all that is not known to treat text as data is reported: an allow-list of
+commands and constructs over tainted variables. What a Python program of the folder does with text is looked at by the
+names of the functions that it calls; programs in other languages are not looked at.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
-__all__ = ["Evaluation", "find_evaluations"]
+from .python_evaluation import find_python_evaluations
+from .shell.analysis import analyse_scripts
 
-MOST_TEXT, MOST_LINE = 1 << 18, 4096
-_COUNTED = re.compile(r"\$\([^()`]*(?:[|<][^()`|]*\bwc\s+-\w|\bwc\s+-\w+\s*<|\bgrep\s+-c)[^()`|]*\)")
-"""Substitutions that yield a number whatever the text is."""
-_LENGTH = re.compile(r"\$\{#[^}]*\}|\$[?#$!]|(?<=\s)-(?:eq|ne|lt|le|gt|ge)\b")
-_ARITHMETIC = re.compile(
-    r"\[\[([^\n]*?\s-(?:eq|ne|lt|le|gt|ge)\s[^\n]*?)\]\]"
-    r"|\(\(([^\n]*?)\)\)"
-    r"|\blet\s+([^\n;]*)"
-    r"|\b(?:declare|typeset|local)\s+-[A-Za-z]*i[A-Za-z]*\s+([^\n;]*)"
-    r"|\b\w+\[([^\]\n]*\$[^\]\n]*)\]"
-    r"|\$\{\w+:(?![-+=?])([^}\n]*)\}"
-)
-_CODE = re.compile(
-    r"\beval\b[^\n]*[$`]|\|\s*(?:\S*/)?(?:ba|da|z|k)?sh\b(?!\s+-c)|(?:\bsource|(?:^|[;&|\s])\.)\s+<\("
-    r"|(?:^|[;&|]|\bthen\b|\bdo\b|\belse\b)\s*(?:source|\.)\s+(?![\"']?/(?:etc|opt|root|tests|usr)/)\S"
-    r"|\b(?:ba|da|z|k)?sh\s+-\w*c\s+\"[^\"\n]*[$`]|\s-v\s+\"?\$"
-    r"|\b(?:python[\d.]*|perl|ruby|node)(?:\s+-\w+)*\s+-\w*[ceE]\s+\"[^\"]*[$`]"
-    r"|\b[gm]?awk\s+(?:-[Fv]\s*\S+\s+)*\"[^\"]*[$`]|\|\s*(?:\S*/)?[bd]c\b|\b[bd]c\b[^\n;|]*<<<",
-    re.MULTILINE,
-)
-_TEST = re.compile(r"(?<![\[\w$])\[\s+([^\]\n]*)\s\](?!\])|(?:^|[;&|!]|\bif|\bwhile)\s*test\s([^\n;&|]*)", re.MULTILINE)
-_QUOTED = re.compile(r"\"\$\([^()]*\)[^\"]*\"|\"[^\"]*\"|'[^']*'")
-"""A quoted word; a substitution in it may hold quotes of its own."""
-_EXPANSION = re.compile(r"\$\([^()]*\)|`[^`]*`|\$\{?\w+\}?")
-_NAME = re.compile(r"[A-Za-z_]\w*|\$[1-9@*{]")
-_NUMBER = re.compile(r"[\"']?-?\d*[\"']?(?=[\s;&|)}]|$)|\$\(\(")
+__all__ = ["Evaluation", "find_evaluations", "find_folder_evaluations", "is_script_file"]
+
+MOST_SCRIPTS_TEXT = 1 << 20
+_SHELLS = (".sh", ".bash", ".ksh", ".zsh", ".bats")
+_SHELL_LINE = re.compile(rb"#!.*\b(?:ba|da|a|k|mk|z|c|tc|fi)?sh\b")
+_PYTHON_LINE = re.compile(rb"#!.*\bpython")
+_KORN = re.compile(rb"#!.*\b(?:k|mk|pdk|z)sh\b")
 
 
 class Evaluation(NamedTuple):
@@ -47,48 +30,75 @@ class Evaluation(NamedTuple):
 
     line: int
     text: str
+    reason: str = ""
+    file: str = ""
+
+    def describe(self) -> str:
+        """Returns one line for a report."""
+        return f"{self.file}:{self.line}: {self.text} ({self.reason})"
 
 
-def find_evaluations(script: str) -> tuple[Evaluation, ...]:
-    """Returns the places of a script that evaluate text which the script does not count itself, in order.
+def find_evaluations(script: str, programs: Iterable[str] = ()) -> tuple[Evaluation, ...]:
+    """Returns the places of one shell script that evaluate tainted text, in order.
 
-    A line that is too long to look at is such a place; a script that is too long is one from its first line.
+    Args:
+        script: Its text.
+        programs: Paths of the judged programs, which may be handed any text.
     """
-    if len(script) > MOST_TEXT:
-        return (Evaluation(1, f"a script of more than {MOST_TEXT} characters"),)
-    lines = [line if not line.lstrip().startswith("#") else "" for line in script.splitlines()]
-    text = _COUNTED.sub("0", "\n".join(line if len(line) <= MOST_LINE else 'eval "$long"' for line in lines))
-    starts = {match.start() for match in _CODE.finditer(text)}
-    for match in _ARITHMETIC.finditer(text):
-        if any(group and _is_open(group, text) for group in match.groups()):
-            starts.add(match.start())
-    for match in _TEST.finditer(text):
-        words = " ".join(_EXPANSION.findall(_QUOTED.sub(" ", match[1] or match[2])))
-        if words and _is_open(words, text):
-            starts.add(match.start())
-    numbers = sorted({text.count("\n", 0, start) + (text[start] == "\n") for start in starts})
-    return tuple(Evaluation(number + 1, lines[number].strip()[:200]) for number in numbers)
+    is_korn = _KORN.match(script.encode(errors="replace")[:200]) is not None
+    lines = script.split("\n")
+    reports = analyse_scripts([("", script, is_korn)], programs)
+    return tuple(Evaluation(one.line, _line_of(lines, one.line), one.reason) for one in reports)
 
 
-def _is_open(operand: str, text: str) -> bool:
-    """Returns whether an operand holds a substitution, or a variable that is no counter of the script's."""
-    operand = _LENGTH.sub(" ", operand)
-    if "$(" in operand.replace("$((", "((") or "`" in operand:
-        return True
-    return any(name.startswith("$") or not _is_counter(name, text) for name in set(_NAME.findall(_unbraced(operand))))
+def find_folder_evaluations(
+    files: Mapping[str, bytes], programs: Iterable[str] = (), interpreter: str = ""
+) -> tuple[Evaluation, ...]:
+    """Returns the places of a folder's shell and Python files that evaluate tainted text.
+
+    Args:
+        files: Content by the path in the folder.
+        programs: Paths of the judged programs.
+        interpreter: Path of the program that the task starts its script with.
+    """
+    declared = tuple(programs)
+    is_korn = _KORN.match(b"#!" + interpreter.encode()) is not None
+    kinds = {path: _language_of(path, data) for path, data in files.items()}
+    texts_of = {path: data.decode(errors="replace") for path, data in files.items() if kinds[path]}
+    scripts = {path: text for path, text in texts_of.items() if kinds[path] == "shell"}
+    python = {path: text for path, text in texts_of.items() if kinds[path] == "python"}
+    if sum(map(len, scripts.values())) > MOST_SCRIPTS_TEXT:
+        return (Evaluation(1, "", f"scripts of more than {MOST_SCRIPTS_TEXT} characters", "tests"),)
+    languages = {PurePosixPath(path).name: kind for path, kind in kinds.items()}
+    texts = [(path, text, is_korn or _is_korn(path, files[path])) for path, text in scripts.items()]
+    is_called = any(PurePosixPath(path).name in text for path in scripts for text in python.values())
+    found = []
+    for one in analyse_scripts(texts, declared, languages, is_called=is_called):
+        found.append(Evaluation(one.line, _line_of(scripts[one.script].split("\n"), one.line), one.reason, one.script))
+    for path, text in python.items():
+        for line, reason in find_python_evaluations(text, lambda text: not find_evaluations(text, declared)):
+            found.append(Evaluation(line, _line_of(text.split("\n"), line), reason, path))
+    return tuple(found)
 
 
-def _unbraced(operand: str) -> str:
-    return re.sub(r"\$\{(\w+)\}", r"\1", operand)
+def is_script_file(path: str, data: bytes) -> bool:
+    """Returns whether a file of the tests folder is looked at; the first bytes of its content are enough."""
+    return _language_of(path, data) in ("shell", "python")
 
 
-@lru_cache(maxsize=4096)
-def _is_counter(name: str, text: str) -> bool:
-    """Returns whether everything that is assigned to a variable is a number or the result of arithmetic."""
-    if re.search(rf"\b(?:read|mapfile|readarray|printf\s+-v)\b[^\n;|]*\b{name}\b", text):
-        return False
-    for words in re.findall(rf"\bfor\s+{name}\s+in\s+([^\n;]*)", text):
-        if re.search(r"[$`*?\[]", words):
-            return False
-    values = re.finditer(rf"(?<![\w$]){name}\+?=(?!=)", text)
-    return all(_NUMBER.match(text, value.end()) for value in values)
+def _language_of(path: str, data: bytes) -> str:
+    """Returns `shell`, `python`, `program` for another interpreter's or a compiled one, or an empty text."""
+    head, suffix = data[:200], PurePosixPath(path).suffix
+    if suffix in (".py", ".pyw") or _PYTHON_LINE.match(head):
+        return "python"
+    if suffix in _SHELLS or _SHELL_LINE.match(head):
+        return "shell"
+    return "program" if head.startswith((b"#!", b"\x7fELF")) else ""
+
+
+def _is_korn(path: str, data: bytes) -> bool:
+    return path.endswith((".ksh", ".zsh")) or _KORN.match(data[:200]) is not None
+
+
+def _line_of(lines: list[str], number: int) -> str:
+    return lines[number - 1].strip()[:200] if 0 < number <= len(lines) else ""

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from assay.code.shell_evaluation import find_evaluations
+from assay.code.shell_evaluation import find_folder_evaluations
 from assay.errors import UserError
 
 from .findings import Finding
@@ -93,12 +93,21 @@ def _script_lines(parts: Parts, _: HarborTask) -> Found:
 
 def _evaluated_output(parts: Parts, _: HarborTask) -> Found:
     """Output of a judged program that a shell evaluates is code in the script's sandbox."""
-    apart = any(check.parameters.get("programs") for check in parts.assay.checks)
-    for path, text, _step in _scripts(parts):
-        for found in find_evaluations(text) if apart or "assay-judge" in text else ():
-            message = "evaluates text that a judged program may have printed: a pass is then `same-process`"
-            fix = 'compare it as text: [ "$got" = 12 ], or as a number: [ "$got" -eq 12 ]'
-            yield Finding("evaluated-output", "warning", path, message, fix, line=found.line)
+    lists = [check.parameters.get("programs") for check in parts.assay.checks]
+    programs = [path for paths in lists if isinstance(paths, list | tuple) for path in paths if isinstance(path, str)]
+    for _path, text, step in _scripts(parts):
+        if not (programs or "assay-judge" in text):
+            continue
+        below = f"{step.tests}/"
+        names = [entry.path for entry in parts.tree.entries if entry.kind == "file" and entry.path.startswith(below)]
+        texts = {name: read_text(parts.tree, name) for name in names}
+        files = {name: one.encode() for name, one in texts.items() if isinstance(one, str)}
+        for found in find_folder_evaluations(files, programs):
+            message = f"may evaluate text that a judged program printed, so a pass is `same-process`: {found.reason}"
+            fix = (
+                'compare it as text: [ "$got" = 12 ], as a number: [ "$got" -eq 12 ], or in a Python program of tests/'
+            )
+            yield Finding("evaluated-output", "warning", found.file, message, fix, line=found.line)
 
 
 def _line_ends(parts: Parts, _: HarborTask) -> Found:

@@ -21,17 +21,17 @@ import asyncio
 import json
 import shlex
 import tempfile
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from assay.environments.interface import Backend, ExecResult, ProcessInfo, SpillTarget, Workspace, WorkspaceSpec
-from assay.records import Check, Task, Verdict
+from assay.records import Check, Task
 from assay.verdicts import AS_ASKED
 from assay.verify._evidence import Cited, verifier_digest
-from assay.verify._script_rules import Ruling, ScriptFacts, rule_literally
+from assay.verify._ruling import Ruling
+from assay.verify._script_rules import ScriptFacts, rule_literally
 from assay.verify._staging import Staged
 from assay.verify.interface import CheckResult
 from assay.verify.rewards import MOST_REWARD, Rewards, parse_rewards
@@ -98,10 +98,9 @@ async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
         TaskError: The tests cannot be taken from the task's folder.
         EnvironmentFailure: A sandbox is gone, or the verifier's cannot be opened.
     """
-    started = time.monotonic()
+    cited = Cited(given.prefix)
     parameters = msgspec.convert(given.check.parameters, ScriptParameters)
     tests = await asyncio.to_thread(stage_tests, given.folder, parameters.script)
-    cited = Cited(given.prefix)
     _tell_settings(cited, given, parameters, workspace)
     judge = _separate if parameters.mode == "separate" else _judged_in
     rewards: dict[str, float] = {}
@@ -110,19 +109,9 @@ async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
         rewards, ruling = ran.rewards.values, _rule(ran)
     except (OSError, ValueError) as exc:  # what is in the sandbox is in the way: the agent's doing, as a rule
         ruling = Ruling("error", None, f"tests or artifacts could not be brought to their place: {exc}")
-    verdict = Verdict(
-        check=given.check.name,
-        kind="outcome",
-        status=ruling.status,
-        score=ruling.score,
-        reason=f"as asked: {ruling.reason}",
-        evidence=cited.ids,
-        verifier=verifier_digest(AS_ASKED, given.check.parameters, tests.digest if tests else None),
-        duration_s=round(time.monotonic() - started, 6),
-        rewards=rewards,
-        marks=(AS_ASKED, *ruling.marks),
-    )
-    return CheckResult(verdict, tuple(cited.items))
+    verifier = verifier_digest(AS_ASKED, given.check.parameters, tests.digest if tests else None)
+    ruling = ruling._replace(reason=f"as asked: {ruling.reason}", marks=(AS_ASKED, *ruling.marks))
+    return CheckResult(cited.make_verdict(given.check, verifier, ruling, rewards=rewards), tuple(cited.items))
 
 
 def _tell_settings(cited: Cited, given: AsAsked, parameters: ScriptParameters, workspace: Workspace) -> None:

@@ -11,10 +11,12 @@ outputs).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from assay.code.shell_evaluation import find_folder_evaluations, is_script_file
 from assay.environments.capabilities import DescribesSeparation, ObservesLoads
 from assay.environments.interface import Session, Workspace
 from assay.errors import EnvironmentFailure
@@ -25,12 +27,18 @@ from assay.verify._evidence import Cited
 __all__ = [
     "OutputInfluence",
     "cite_separation",
+    "describe_evaluations",
     "describe_influence",
     "facts_of",
     "graded",
     "loads_of",
     "observe_loads",
 ]
+
+
+HEAD_BYTES, MOST_FILES, MOST_FILE = 256, 200, 1 << 20
+"""Bytes that are read of any file, number of scripts, and bytes of one script."""
+_IN_IMAGE = "the script is in the verifier's image, where it is not looked at"
 
 
 class OutputInfluence(NamedTuple):
@@ -47,11 +55,35 @@ def describe_influence(influence: OutputInfluence) -> tuple[str, ...]:
     if files:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         notes.append(
-            f"the script lent {files[0][:200]}{more}, whose name may follow from what a judged program printed"
+            f"the script lent {files[0][:200]}{more}, whose name may follow from what a judged program printed "
+            "(`inputs` declares what every judged program may have)"
         )
     if lines:
-        notes.append(f"the script evaluates text that a judged program printed: {lines[0][:200]}")
+        notes.append(f"the script may evaluate text that a judged program printed: {lines[0][:300]}")
     return tuple(notes)
+
+
+def describe_evaluations(folder: Path | None, *, programs: Iterable[str], interpreter: str) -> tuple[str, ...]:
+    """Returns where scripts of a tests folder may evaluate what judged programs print, a line for each place.
+
+    It reads files and takes up to seconds: call it in a thread.
+    """
+    if folder is None:
+        return (_IN_IMAGE,)
+    files: dict[str, bytes] = {}
+    unread, count = "", 0
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = str(path.relative_to(folder))
+        with path.open("rb") as file:
+            data = file.read(HEAD_BYTES)
+            if is_script_file(name, data):
+                count += 1
+                data += file.read(MOST_FILE)
+                unread = name if count > MOST_FILES or len(data) > MOST_FILE else unread
+        files[name] = data
+    if unread:
+        return (f"{unread}: not all of the scripts of the tests folder is looked at",)
+    return tuple(one.describe() for one in find_folder_evaluations(files, programs, interpreter))
 
 
 async def facts_of(workspace: Session) -> SandboxFacts:

@@ -4,8 +4,7 @@
     assay-judge read PATH                       prints a file of the program's tree
 
 The program gets pipes alone: what the script has as its standard input and outputs is copied to and from them here, so
-that nothing that is judged ever holds a descriptor of the script's. A file tells the host that a program printed more
-than numbers, because a shell may evaluate that. Standard library only.
+that nothing that is judged ever holds a descriptor of the script's. Standard library only.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ SOCKET = "/run/verifier/judge"
 PIECE = 1 << 16
 PIPE_BYTES = 4096
 """Capacity of the program's input: what it does not read of a pipe is lost to the script, so little is sent ahead."""
-PRINTED_TEXT = "/run/verifier/printed-text"
-MOST_NUMBERS = 1 << 16
 FAILED = 125
 """Exit status where the program was not started."""
 _READERS = (
@@ -93,15 +90,6 @@ def _bytes_of(process: int, name: str) -> bytes:
         return file.read(1 << 16)
 
 
-def is_number_text(text: bytes) -> bool:
-    """Returns whether a text, or the beginning of one, holds unsigned decimal numbers alone, or a single signed one: a
-    shell that evaluates it calculates nothing."""
-    words = text.split()
-    if len(words) == 1 and words[0][:1] == b"-":
-        words = [words[0][1:] or b"0"]
-    return all(word.replace(b".", b"", 1).isdigit() for word in words)
-
-
 def input_path() -> str:
     """Returns the path of the file that is the script's standard input; empty for a pipe or a file without a name."""
     if not stat.S_ISREG(os.fstat(0).st_mode):
@@ -110,28 +98,10 @@ def input_path() -> str:
     return "" if path.endswith(" (deleted)") else path
 
 
-class TextWatch:
-    """Leaves a file in the sandbox before the first output of a program reaches the script that is more than numbers.
-
-    The file is only ever made, so that commands that run at the same time can undo nothing.
-    """
-
-    def __init__(self) -> None:
-        self._text = b""
-
-    def add(self, data: bytes) -> None:
-        """Takes a piece of what a program prints."""
-        self._text += data
-        if len(self._text) > MOST_NUMBERS or not is_number_text(self._text):
-            self._text = b"text"
-            os.close(os.open(PRINTED_TEXT, os.O_WRONLY | os.O_CREAT, 0o600))
-
-
 class Pump:
     """Copies between the script's descriptors and the pipes until the host answers."""
 
     def __init__(self) -> None:
-        self._watch = TextWatch()
         self.stdin_read, self.stdin_write = os.pipe()
         fcntl.fcntl(self.stdin_write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         out, err = os.pipe(), os.pipe()
@@ -182,7 +152,6 @@ class Pump:
                 data = os.read(read, PIECE)
             except BlockingIOError:
                 return
-            self._watch.add(data)
             try:
                 rest = data
                 while rest:
