@@ -359,7 +359,8 @@ class _Walker:
 
     def _report_broken(self, root: Node) -> None:
         for one in root.walk():
-            if one.is_broken and one.text.strip() != "<<":
+            skipped = one.skipped_text
+            if (one.is_broken and one.text.strip() != "<<") or skipped not in ("", "-"):  # as in `cat - <<END`
                 self.report(one, "the parser does not understand this")
 
 
