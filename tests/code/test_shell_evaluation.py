@@ -158,6 +158,8 @@ REPORTED = [
     'run() { while [ $# -gt 0 ]; do "$@"; shift; done; }; run prog eval',
     'run() { set -- "$(prog)"; "$@"; }; run prog',
     "prog > lib; . ./lib",
+    "v=$(prog); w=v; x=w; (( x ))",
+    "cat <(prog) | while read -r v; do (( v )); done",
     "prog > lib; bash <<'END' lib\nEND",
     "f() { read -r n; (( n )); } <<END\n$(prog)\nEND\nf",
     "cat <<END | bash\n$(prog)\nEND",

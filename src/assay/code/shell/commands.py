@@ -18,7 +18,7 @@ from .words import CLEAN, TAINTED, UNKNOWN, Variables, Word, is_file_of_the_task
 __all__ = ["RULES", "Call", "Host", "require_data_file", "skip_options"]
 
 SILENT = Word("")
-_VALUE = re.compile(r"\d+|[^\w/]")
+_VALUE = re.compile(r"\d+|[^\w/\0]")
 """The value of an option such as `-n 1` or `-d ,`; no file that a judged program wrote has such a name."""
 CODE_FILES = (
     *(".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ksh", ".zsh", ".bats", ".ini", ".cfg", ".toml", ".js"),
