@@ -26,7 +26,7 @@ from .library import DEMO, Script
 __all__ = ["Campaign", "Summary", "assign", "composed", "make_rows", "run_campaign", "write_result"]
 
 ROOT = Path(__file__).parent.parent.parent
-BATCH = 48
+BATCH = 96
 Summary = Callable[[Sequence[Row]], dict[str, Any]]
 """Rows to the part of the result that says what they come to."""
 

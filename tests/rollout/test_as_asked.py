@@ -22,7 +22,8 @@ class LateWriter:
     needs_model = False
 
     async def run(self, attempt: Attempt) -> None:
-        loop = "while :; do echo 1 > /tmp/new; mv /tmp/new /logs/verifier/reward.txt; sleep 0.02; done"
+        # A new file of the same folder: `mv` from another file system removes the reward before it writes it.
+        loop = "cd /logs/verifier; while :; do echo 1 > new; mv new reward.txt; sleep 0.02; done"
         await attempt.shell(f"setsid sh -c '{loop}' > /dev/null 2>&1 &")
 
 

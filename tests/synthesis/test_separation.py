@@ -67,6 +67,22 @@ def unpack(items):
     return [_double(item) // 4 for item in items]
 
 
+def remainders(items):
+    return {item: _double(item) % 2 for item in items}
+
+
+def odd(items):
+    return {item: [part for part in [_double(item)] if part % 2] for item in items}
+
+
+def size(n):
+    return 10_000 - 100 * _double(n)
+
+
+def label(n):
+    return f"<{_double(n)}>"
+
+
 def maker(n):
     doubled = _double(n)
     return lambda: doubled
@@ -87,7 +103,8 @@ class Box:
     def unpacked(self, items, by):
         return [_double(item) // by for item in items]
 '''
-TESTS = """from boxes import Box, doubles, grow, is_even_double, lazy, maker, pack, same, unpack
+TESTS = """from boxes import Box, doubles, grow, is_even_double, label, lazy, maker, odd, pack
+from boxes import remainders, same, size, unpack
 
 
 def test_doubles():
@@ -135,6 +152,23 @@ def test_there_and_back():
 
 def test_back_by_a_method():
     assert Box([]).unpacked(pack([1, 2], 1), 4) == [1, 2]
+
+
+def test_zeros():
+    found = remainders([1, 3])
+    assert (found[1], found[3]) == (0, 0)
+
+
+def test_empties():
+    assert odd([1, 3])[3] == []
+
+
+def test_large():
+    assert size(20) > 5000
+
+
+def test_contains():
+    assert "80" in label(40)
 
 
 def test_function():
@@ -228,6 +262,10 @@ def test_only_what_the_reference_changed_may_change(
         ("test_empty", "it passes unrepaired where entry points answer: "),
         ("test_there_and_back", "it passes unrepaired where entry points answer: previous argument"),
         ("test_back_by_a_method", "it passes unrepaired where entry points answer: own argument"),
+        ("test_zeros", "it passes unrepaired where entry points answer: every key is 0"),
+        ("test_empties", "it passes unrepaired where entry points answer: every key is empty"),
+        ("test_large", "it passes unrepaired where entry points answer: infinity"),
+        ("test_contains", "it passes unrepaired where entry points answer: all text"),
         ("test_function", "an entry point answers with a function"),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 from assay.environments.interface import Workspace
 from assay.errors import TaskError
 from assay.records import Check, EnvironmentSpec, Task
+from assay.verify import as_asked
 from assay.verify.as_asked import AsAsked, judge_as_asked, living_spec
 
 from .conftest import Bench, Outcome, write
@@ -56,11 +57,32 @@ async def test_undone_work_fails(bench: Bench) -> None:
 
 
 async def test_what_the_agent_left_still_runs(bench: Bench) -> None:
-    loop = "while :; do echo 1 > /tmp/new; mv /tmp/new /logs/verifier/reward.txt; sleep 0.02; done"
+    loop = "cd /logs/verifier; while :; do echo 1 > new; mv new reward.txt; sleep 0.02; done"
     outcome = await judged(bench, f"setsid sh -c '{loop}' > /dev/null 2>&1 &")
     assert outcome.verdict.status == "pass"
     (left,) = outcome.of_kind("processes")
     assert "reward.txt" in str(left["processes"])
+
+
+@pytest.mark.parametrize("moment", ["rm -f reward.txt", ": > reward.txt", "echo nan > reward.txt"])
+async def test_a_reward_that_a_living_process_replaces_is_read_when_it_is_whole(bench: Bench, moment: str) -> None:
+    loop = f"cd /logs/verifier; until [ -e judged ]; do sleep 0.01; done; {moment}; sleep 0.7; echo 1 > reward.txt"
+    script = TEST + "; touch /logs/verifier/judged"
+    outcome = await judged(bench, f"setsid sh -c '{loop}; sleep 60' > /dev/null 2>&1 &", script)
+    assert outcome.verdict.status == "pass", outcome.verdict.reason
+    (reward,) = outcome.of_kind("reward")
+    assert reward["readings"] > 1
+
+
+async def test_a_reward_that_stays_unusable_is_an_error_beside_a_living_process(bench: Bench) -> None:
+    outcome = await judged(bench, "setsid sleep 60 > /dev/null 2>&1 &", ": > /logs/verifier/reward.txt")
+    assert outcome.verdict.status == "error"
+    assert [reward["readings"] for reward in outcome.of_kind("reward")] == [as_asked.MAX_READINGS]
+
+
+async def test_a_reward_is_read_once_where_no_process_lives(bench: Bench) -> None:
+    outcome = await judged(bench, "true", ": > /logs/verifier/reward.txt")
+    assert [reward["readings"] for reward in outcome.of_kind("reward")] == [1]
 
 
 async def test_a_reward_that_was_there_before_stays(bench: Bench) -> None:

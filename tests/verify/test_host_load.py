@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from assay.errors import HostFailure
-from assay.records import Verdict
+from assay.records import Evidence, Verdict
 from assay.verdicts import AGENT_MADE_UNJUDGEABLE, HOST_BUSY, NO_RESULT
 from assay.verify import _processes, host_load, outcome
 from assay.verify.host_load import MAX_PATIENCE, HostLoad, measure_load, metered_sandbox
@@ -23,6 +23,7 @@ MARKS = {
     "late": (NO_RESULT, "time_limit"),
     "twice": (NO_RESULT, "reward_problem"),
     "forged": (NO_RESULT, "forged"),
+    "cut": ("exit_code",),
 }
 KIND = "tests.verify.test_host_load:SimulatedCheck"
 
@@ -39,9 +40,10 @@ class SimulatedCheck:
         status: Any = (self.agent if given.changes else self.control).pop(0)
         self.patience.append(given.patience)
         marks = MARKS.get(status, ())
-        status = "unknown" if status in MARKS else status
+        cut = Evidence(f"{given.prefix}1", "audit", "judged_programs", {"programs": [], "cut_short": status == "cut"})
+        status = {"cut": "fail"}.get(status, "unknown" if status in MARKS else status)
         await asyncio.sleep(0.05)
-        return CheckResult(Verdict("the check", "outcome", status, None, f"simulated {status}", marks=marks), ())
+        return CheckResult(Verdict("the check", "outcome", status, None, f"simulated {status}", marks=marks), (cut,))
 
 
 @pytest.fixture
@@ -182,6 +184,36 @@ async def test_limits_stay_where_no_limit_was_met(bench: Any, proc: Path) -> Non
     found = await judge(bench, "unknown unknown", "fail fail")
     assert AGENT_MADE_UNJUDGEABLE in found.verdict.marks
     assert SimulatedCheck.patience == [1.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("others", "runs", "status"),
+    [(1, "cut", "fail"), (7, "cut pass", "pass"), (7, "cut fail", "fail"), (7, "cut cut", "unknown")],
+)
+async def test_a_script_that_ends_a_program_on_a_busy_host_is_run_once_more(
+    bench: Any, proc: Path, others: int, runs: str, status: str
+) -> None:
+    set_load(proc, others)
+    verdict = (await judge(bench, runs, "")).verdict
+    assert verdict.status == status
+    assert SimulatedCheck.agent == []
+    assert (HOST_BUSY in verdict.marks) is (status == "unknown")
+    assert "exit_code" not in verdict.marks or status != "pass"
+
+
+async def test_a_script_that_ends_a_program_again_on_an_idle_host_has_failed(
+    bench: Any, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_load(proc, 7)
+    inner = SimulatedCheck.judge
+
+    async def judge_then_rest(self: SimulatedCheck, given: CheckInput) -> CheckResult:
+        set_load(proc, 0 if SimulatedCheck.patience else 7)
+        return await inner(self, given)
+
+    monkeypatch.setattr(SimulatedCheck, "judge", judge_then_rest)
+    verdict = (await judge(bench, "cut cut", "")).verdict
+    assert (verdict.status, HOST_BUSY in verdict.marks) == ("fail", False)
 
 
 async def test_load_of_the_agents_two_runs_alone_is_seen(

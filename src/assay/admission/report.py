@@ -223,7 +223,8 @@ def _row(task: TaskReport) -> str:
 
 def _task(task: TaskReport) -> list[str]:
     said = ", ".join(f"{name}: {task.conclusion_under(name)}" for name in task.admitted)
-    lines = ["", f"## {_line(task.task)}", "", f"{said}. Digest `{_code(task.task_digest)}`.", ""]
+    reached = f"Separation of the passing solution: {task.separation}."
+    lines = ["", f"## {_line(task.task)}", "", f"{said}. {reached} Digest `{_code(task.task_digest)}`.", ""]
     lines += [_finding(f) for f in task.findings] or ["Nothing was found."]
     return [*lines, "", *_groups(task), *_sensitivity(task.sensitivity), *_difficulty(task)]
 

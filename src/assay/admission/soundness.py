@@ -19,6 +19,7 @@ from .findings import Finding
 from .observed import Observed
 from .probes import FIRST, Untried
 from .sensitivity import Sensitivity, sensitivity_findings
+from .separation import separation_findings
 from .variations import CIRCUMSTANCES, CONTROLS
 
 __all__ = ["Completeness", "Cost", "Strictness", "TaskReport", "Tried", "conclude", "judge_task"]
@@ -173,6 +174,7 @@ def judge_task(tried: Tried) -> TaskReport:
         *_oracle_findings(tried),
         *_circumstance_findings(tried),
         *_paid_findings(tried),
+        *separation_findings(tried.task, _plain_oracles(tried, tried.verifications[0])),
         *(sensitivity_findings(tried.task, tried.sensitivity) if tried.sensitivity is not None else ()),
         *_broken_findings(tried),
         *difficulty_findings(tried.task, tried.difficulty),

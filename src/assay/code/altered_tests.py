@@ -164,9 +164,10 @@ def alter_program(text: str, random: Random, *, last: bool) -> str | None:
     if source is None:
         return None
     edits = [_altered(source, function, random) for _, function in _tests(source.tree)]
-    reached = [_changed(source, [one], random) for one in _at_top(source.tree) if isinstance(one, ast.Assert)]
-    edits += [reached[-1] if last else random.choice(reached)] if reached else []
     done = [edit for edit in edits if edit is not None]
+    asserts = [one for one in _at_top(source.tree) if isinstance(one, ast.Assert)]
+    reached = [edit for one in asserts if (edit := _changed(source, [one], random)) is not None]
+    done += [reached[-1] if last else random.choice(reached)] if reached else []
     return _apply(source.data, done) if done else None
 
 

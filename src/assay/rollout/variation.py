@@ -23,6 +23,7 @@ from assay.environments.interface import (
     Mount,
     PackedState,
     PacksStates,
+    PipedExec,
     Snapshot,
     SpillTarget,
     Workspace,
@@ -30,6 +31,7 @@ from assay.environments.interface import (
 )
 from assay.errors import EnvironmentFailure
 
+from .capabilities import capable_class
 from .passing import PassingWorkspace
 
 __all__ = ["Usage", "Variation", "VariedBackend", "other_clock"]
@@ -106,7 +108,7 @@ class VariedBackend:
         network = "none" if given.no_network else spec.network
         varied = msgspec.structs.replace(spec, mounts=(*spec.mounts, *given.mounts), network=network)
         watched = given.measured and spec.user == "verifier"
-        return _VariedWorkspace(await self._inner.open(varied, state=state), given, self.usage, watched=watched)
+        return _varied(await self._inner.open(varied, state=state), given, self.usage, watched=watched)
 
     async def release(self, snapshot: Snapshot) -> None:
         """See `Backend.release`."""
@@ -155,8 +157,7 @@ class _VariedWorkspace(PassingWorkspace):
         """See `Session.exec`."""
         given = self._variation
         words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-        started = time.monotonic()
-        async with self._measuring():
+        async with self._counting() as count:
             result = await self._inner.exec(
                 [*given.prefix, *words] if given.prefix else command,
                 cwd=cwd,
@@ -166,10 +167,20 @@ class _VariedWorkspace(PassingWorkspace):
                 show_bytes=show_bytes,
                 spill=spill,
             )
+            count(result)
+        return result
+
+    @contextlib.asynccontextmanager
+    async def _counting(self) -> AsyncIterator[Callable[[ExecResult], None]]:
+        """Measures one command; its result is handed to the function that this gives."""
+        started = time.monotonic()
+        results: list[ExecResult] = []
+        async with self._measuring():
+            yield results.append
         if self._watched:
             self._usage.busy_s += time.monotonic() - started
-        self._usage.ran(result.cpu_s)
-        return result
+        for result in results:
+            self._usage.ran(result.cpu_s)
 
     @contextlib.asynccontextmanager
     async def _measuring(self) -> AsyncIterator[None]:
@@ -187,7 +198,46 @@ class _VariedWorkspace(PassingWorkspace):
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
         """See `State.fork`."""
-        return _VariedWorkspace(await self._inner.fork(spec), self._variation, self._usage, watched=self._watched)
+        return _varied(await self._inner.fork(spec), self._variation, self._usage, watched=self._watched)
+
+
+class _PipedWorkspace(_VariedWorkspace):
+    """Does the same for commands that are joined to another process."""
+
+    async def exec_piped(
+        self,
+        command: Sequence[str],
+        stdin: int,
+        stdout: int,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stderr: int | None = None,
+        timeout_s: float | None = None,
+        show_bytes: int = 65_536,
+    ) -> ExecResult:
+        """See `PipedExec.exec_piped`."""
+        given, inner = self._variation, self._inner
+        assert isinstance(inner, PipedExec)
+        async with self._counting() as count:
+            result = await inner.exec_piped(
+                [*given.prefix, *command],
+                stdin,
+                stdout,
+                cwd=cwd,
+                env={**(env or {}), **given.env},
+                stderr=stderr,
+                timeout_s=timeout_s,
+                show_bytes=show_bytes,
+            )
+            count(result)
+        return result
+
+
+def _varied(inner: Workspace, variation: Variation, usage: Usage, *, watched: bool) -> Workspace:
+    """Returns a varied workspace that can do what `inner` can."""
+    kind = _PipedWorkspace if isinstance(inner, PipedExec) else _VariedWorkspace
+    return capable_class(kind, inner)(inner, variation, usage, watched=watched)
 
 
 async def _look(workspace: MeasuresMemory, usage: Usage, enough: asyncio.Event) -> None:

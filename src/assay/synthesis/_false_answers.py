@@ -25,7 +25,8 @@ ANSWERS = (
     "unrepaired", "None", "True", "False", "0", "1", "empty text", "empty list", "empty dict", "empty tuple",
     "empty set", "first argument", "second argument", "own argument", "previous argument", "last value sent",
     "first answer again", "plausible value", "flipped", "bent", "arguments emptied", "emptied answer",
-    "all numbers", "raise AttributeError", "raise IndexError", "raise KeyError", "raise TypeError",
+    "every key is 0", "every key is empty", "all text", "infinity", "minus infinity", "all numbers",
+    "raise AttributeError", "raise IndexError", "raise KeyError", "raise TypeError",
 )  # fmt: skip
 """Names in the table of `payload/false_answers.py`, and exceptions that Python's own protocols take for an answer."""
 EDIT_ANSWERS = ("None", "True", "first argument")

@@ -10,7 +10,8 @@ from typing import Any
 
 from assay.code.results import TestReport
 from assay.environments.interface import ExecResult, ProcessInfo
-from assay.records import Channel, Evidence, canonical_bytes, digest_bytes
+from assay.records import Channel, Check, Evidence, Verdict, canonical_bytes, digest_bytes
+from assay.verify._ruling import Ruling
 from assay.verify._staging import stage
 from assay.verify.sanitise import Findings
 
@@ -20,11 +21,16 @@ MOST_TESTS = 2000
 
 
 class Cited:
-    """Evidence in the order in which it was found."""
+    """Evidence of a check in the order in which it was found. Make it when the check begins.
+
+    Args:
+        prefix: Of the evidence's ids.
+    """
 
     def __init__(self, prefix: str) -> None:
         self.items: list[Evidence] = []
         self._prefix = prefix
+        self._started = time.monotonic()
 
     def add(self, channel: Channel, kind: str, data: dict[str, Any], blobs: tuple[str, ...] = ()) -> str:
         """Adds a fact; returns its id."""
@@ -35,6 +41,26 @@ class Cited:
     @property
     def ids(self) -> tuple[str, ...]:
         return tuple(item.id for item in self.items)
+
+    def make_verdict(self, check: Check, verifier: str, ruling: Ruling, **more: Any) -> Verdict:
+        """Returns the verdict of a check that cites all that was found.
+
+        Args:
+            check: The check.
+            verifier: Digest of the programs and files that took part (`verifier_digest`).
+            ruling: Its status, score, reason and marks.
+            more: Further fields of the verdict: `rewards`, `separation`, `separations`.
+        """
+        duration_s = round(time.monotonic() - self._started, 6)
+        return Verdict(
+            check.name,
+            "outcome",
+            **ruling._asdict(),
+            evidence=self.ids,
+            verifier=verifier,
+            duration_s=duration_s,
+            **more,
+        )
 
     def execution(self, argv: Sequence[str], cwd: str, result: ExecResult) -> str:
         """A command that the verifier ran."""

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from assay.code.results import TestReport
 from assay.records import VerdictStatus
+from assay.verify._ruling import Ruling
 
-__all__ = ["PytestFacts", "PytestRuling", "came_to_no_result", "merge_rulings", "rule"]
+__all__ = ["PytestFacts", "came_to_no_result", "merge_rulings", "rule"]
 
 
 class PytestFacts(NamedTuple):
@@ -36,47 +37,38 @@ class PytestFacts(NamedTuple):
     untrusted: tuple[str, ...]
 
 
-class PytestRuling(NamedTuple):
-    """A status, its score, why, and marks."""
-
-    status: VerdictStatus
-    score: float | None
-    reason: str
-    marks: tuple[str, ...] = ()
-
-
-def rule(facts: PytestFacts) -> PytestRuling:
+def rule(facts: PytestFacts) -> Ruling:
     """The verdict."""
     if facts.report is None:
         if facts.timed_out:
-            return PytestRuling(
+            return Ruling(
                 "unknown",
                 None,
                 "the tests met their time limit and the runner gave no report",
                 ("time_limit", "no_report"),
             )
         reason = f"the test runner gave no report; it ended with exit code {facts.exit_code}"
-        return PytestRuling("unknown", None, reason, ("no_report",))
+        return Ruling("unknown", None, reason, ("no_report",))
     if facts.forged:
-        return PytestRuling("fail", 0.0, f"forged: {'; '.join(facts.problems)[:500]}", ("forged",))
+        return Ruling("fail", 0.0, f"forged: {'; '.join(facts.problems)[:500]}", ("forged",))
     if facts.always_equal:
         told = f"a value from the code under test compares as true with anything: {facts.always_equal[0]}"
-        return PytestRuling("fail", 0.0, told, ("always_equal",))
+        return Ruling("fail", 0.0, told, ("always_equal",))
     bad, missing, good = _sort(facts, facts.report)
     score = len(good) / max(1, len(good) + len(bad) + len(missing))
     if bad:
         reason = f"{len(bad)} of the wanted tests: {bad[0]}"
-        return PytestRuling("fail", score if missing == [] else 0.0, reason, ("failed_tests",))
+        return Ruling("fail", score if missing == [] else 0.0, reason, ("failed_tests",))
     if facts.timed_out:
         reason = f"the tests met their time limit with {len(missing)} not yet run"
-        return PytestRuling("unknown", None, reason, ("time_limit",))
+        return Ruling("unknown", None, reason, ("time_limit",))
     if facts.broken_files and (missing or not (facts.expected or facts.also)):
-        return PytestRuling("fail", 0.0, f"not collected: {facts.broken_files[0][:300]}", ("broken_files",))
+        return Ruling("fail", 0.0, f"not collected: {facts.broken_files[0][:300]}", ("broken_files",))
     if facts.problems:
-        return PytestRuling("unknown", None, f"not whole: {'; '.join(facts.problems)[:500]}", ("not_whole",))
+        return Ruling("unknown", None, f"not whole: {'; '.join(facts.problems)[:500]}", ("not_whole",))
     if missing or not good:
         lost = f"{len(missing)} of the wanted tests did not run: {missing[0]}" if missing else "no test ran"
-        return PytestRuling("fail", 0.0, lost, ("tests_not_run",))
+        return Ruling("fail", 0.0, lost, ("tests_not_run",))
     return _doubted(facts, len(good))
 
 
@@ -85,7 +77,7 @@ def came_to_no_result(facts: PytestFacts) -> bool:
     return facts.report is None or facts.timed_out or bool(facts.problems)
 
 
-def merge_rulings(parts: Sequence[tuple[PytestRuling, int]]) -> PytestRuling:
+def merge_rulings(parts: Sequence[tuple[Ruling, int]]) -> Ruling:
     """Returns the ruling over tests that were judged in parts: a failure of one is the whole's, and so is a doubt.
 
     Args:
@@ -100,17 +92,17 @@ def merge_rulings(parts: Sequence[tuple[PytestRuling, int]]) -> PytestRuling:
     if worst.status in ("pass", "fail"):
         score = sum((ruling.score or 0.0) * count for ruling, count in parts) / max(1, sum(count for _, count in parts))
     reason = "; ".join(ruling.reason for ruling, _ in parts) if worst.status == "pass" else worst.reason
-    return PytestRuling(worst.status, score, reason, marks)
+    return Ruling(worst.status, score, reason, marks)
 
 
-def _doubted(facts: PytestFacts, passed: int) -> PytestRuling:
+def _doubted(facts: PytestFacts, passed: int) -> Ruling:
     if facts.left_running:
         told = f"all {passed} tests passed, but {facts.left_running} processes outlived them"
-        return PytestRuling("unknown", None, told, ("left_processes",))
+        return Ruling("unknown", None, told, ("left_processes",))
     if facts.untrusted:
         told = f"all {passed} tests passed, but changed files reach for {', '.join(facts.untrusted)}"
-        return PytestRuling("unknown", None, told, ("untrusted_changes",))
-    return PytestRuling("pass", 1.0, f"all {passed} wanted tests passed; {facts.canaries} that must fail failed")
+        return Ruling("unknown", None, told, ("untrusted_changes",))
+    return Ruling("pass", 1.0, f"all {passed} wanted tests passed; {facts.canaries} that must fail failed")
 
 
 def _sort(facts: PytestFacts, report: TestReport) -> tuple[list[str], list[str], list[str]]:

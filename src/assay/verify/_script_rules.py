@@ -12,9 +12,10 @@ from typing import Literal, NamedTuple
 from assay.code.results import TestReport
 from assay.records import VerdictStatus
 from assay.verdicts import REWARD_OVERRULED
+from assay.verify._ruling import Ruling
 from assay.verify.rewards import Rewards, headline
 
-__all__ = ["Demand", "Ruling", "ScriptFacts", "came_to_no_result", "rule", "rule_literally"]
+__all__ = ["Demand", "ScriptFacts", "came_to_no_result", "rule", "rule_literally", "without_own_doubts"]
 
 Demand = Literal["tests", "report", "script", "reward"]
 """What a pass needs beside the reward: a recorded test run; any report of one; the script's own exit code; nothing."""
@@ -38,16 +39,6 @@ class ScriptFacts(NamedTuple):
     """Names of suspicions that are part of this task's honest solutions."""
     notes: tuple[str, ...] = ()
     """Sentences for the verdict's reason that decide nothing."""
-
-
-class Ruling(NamedTuple):
-    """A status, its score, why, and marks."""
-
-    status: VerdictStatus
-    score: float | None
-    reason: str
-    marks: tuple[str, ...] = ()
-    """Everything that was observed against a pass (`assay.verdicts.MARKS`), the reason's own cause among it."""
 
 
 class _Objection(NamedTuple):
@@ -96,6 +87,17 @@ def came_to_no_result(facts: ScriptFacts) -> bool:
     """Returns whether nothing was observed that a status could rest on: no reward, two rewards, no end, half a run."""
     problems = any(record.get("problems") for record in facts.records)
     return facts.timed_out or not facts.rewards.values or facts.rewards.problem is not None or problems
+
+
+def without_own_doubts(facts: ScriptFacts) -> ScriptFacts:
+    """Returns facts about a script in whose sandbox nothing of the agent's was: what it started and wrote is its own.
+
+    Of two rewards the one in `reward.json` counts then, as in Harbor.
+    """
+    rewards = facts.rewards
+    if rewards.problem is None or rewards.unusable or not rewards.values:
+        return facts._replace(orphans=0)
+    return facts._replace(orphans=0, rewards=rewards._replace(problem=None), notes=(*facts.notes, rewards.problem))
 
 
 def _score(value: float) -> float:

@@ -50,6 +50,7 @@ __all__ = [
     "control_check",
     "fewer_altered_tests",
     "find_alterable_files",
+    "find_alterable_programs",
     "needs_altered_programs",
     "needs_altered_tests",
     "program_folder",
@@ -105,13 +106,13 @@ def needs_altered_tests(result: CheckResult) -> bool:
     return believed and shared and bool(_with_status(result, "passed"))
 
 
-def needs_altered_programs(result: CheckResult, folder: Path) -> bool:
-    """Returns whether a script passed beside the code under test, recorded no test, and its folder has a Python program
-    whose expectations can be changed."""
+def needs_altered_programs(result: CheckResult) -> bool:
+    """Returns whether a script passed beside the code under test and recorded no test, so that nothing is known of the
+    programs that it ran."""
     verdict = result.verdict
     beside = verdict.separation in ("same-user", _SHARED_PROCESS) and not verdict.separations
     believed = verdict.status == "pass" and "literal" not in verdict.marks
-    return believed and beside and not _records(result) and any(_altered_programs(folder, last=True))
+    return believed and beside and not _records(result)
 
 
 def choose_altered_tests(
@@ -183,29 +184,26 @@ def altered_folder(folder: Path, files: Sequence[AlterableFile], names: frozense
 
 
 @contextlib.contextmanager
-def program_folder(folder: Path, *, last: bool = False, broken: bool = False) -> Iterator[Path]:
+def program_folder(
+    folder: Path, programs: dict[Path, str], *, last: bool = False, broken: bool = False
+) -> Iterator[Path]:
     """Gives a copy of a task's folder in which its Python programs expect something else, while it is entered.
 
     Args:
         folder: The task's.
+        programs: Those of `find_alterable_programs`.
         last: As in `alter_program`.
         broken: The same programs end at once instead, with a failure.
 
     Raises:
         OSError: The copy cannot be made.
     """
-    texts = {path: _BROKEN if broken else text for path, text in _altered_programs(folder, last=last)}
+    random = SystemRandom()
+    texts = {
+        path: _BROKEN if broken else alter_program(text, random, last=last) or text for path, text in programs.items()
+    }
     with _copy_with(folder, texts) as copy:
         yield copy
-
-
-def _altered_programs(folder: Path, *, last: bool) -> Iterator[tuple[Path, str]]:
-    """Yields Python files by their place in the folder, altered."""
-    random = SystemRandom()
-    for path in _test_files(folder):
-        altered = alter_program(path.read_bytes().decode("utf-8", "replace"), random, last=last)
-        if altered is not None:
-            yield path.relative_to(folder), altered
 
 
 @contextlib.contextmanager
@@ -283,6 +281,13 @@ def find_alterable_files(folder: Path) -> list[AlterableFile]:
     return found
 
 
+def find_alterable_programs(folder: Path) -> dict[Path, str]:
+    """Returns the texts of a task's Python files whose expectations can be changed, by their place in its folder."""
+    texts = {path.relative_to(folder): path.read_bytes().decode("utf-8", "replace") for path in _test_files(folder)}
+    random = SystemRandom()
+    return {path: text for path, text in texts.items() if alter_program(text, random, last=True) is not None}
+
+
 def _test_files(folder: Path) -> Iterator[Path]:
     count = 0
     for top, folders, files in os.walk(folder):
@@ -324,19 +329,16 @@ def rule_altered(
         statuses.append(control.result.verdict.status)
     data = {"asked": len(asked), "failed": len(failed), "passed": sorted(forged)[:50], "statuses": statuses}
     cited = Evidence(f"{prefix}altered", "audit", "altered_tests", {**data, "changed": sorted(changed)[:50]})
-    verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
     if forged and (failed or result.mounts_tests):
-        verdict = _forged(verdict, sorted(forged))
-    elif trouble := _host_trouble(control.result for control in controls):
-        verdict = _not_believed(verdict, *trouble)
-    elif not all(_is_whole(control.result) for control in controls):
-        verdict = _not_believed(verdict, "a control run over altered tests was not told to its end", "not_whole")
-    elif changed:
-        reason = f"{len(changed)} tests that passed did not pass in a second run, first {min(changed)[:200]}"
-        verdict = _not_believed(verdict, reason, FLAKY)
-    elif asked and not failed:
-        verdict = _not_believed(verdict, "no test was seen to fail when what it expects was changed", "not_whole")
-    return result._replace(verdict=verdict, evidence=(*result.evidence, cited))
+        return _with_evidence(result._replace(verdict=_forged(result.verdict, sorted(forged))), cited)
+    doubt = _host_trouble(control.result for control in controls)
+    if doubt is None and not all(_is_whole(control.result) for control in controls):
+        doubt = "a control run over altered tests was not told to its end", "not_whole"
+    if doubt is None and changed:
+        doubt = f"{len(changed)} tests that passed did not pass in a second run, first {min(changed)[:200]}", FLAKY
+    if doubt is None and asked and not failed:
+        doubt = "no test was seen to fail when what it expects was changed", "not_whole"
+    return _with_evidence(result, cited, doubt)
 
 
 class ProgramRuns(NamedTuple):
@@ -364,17 +366,14 @@ def rule_altered_programs(
         judged: The results whose statuses those are.
     """
     cited = Evidence(f"{prefix}altered", "audit", "altered_programs", runs._asdict())
-    verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
     if runs.broken != "pass":  # the programs decide, and the code under test may be what they import
-        verdict = msgspec.structs.replace(verdict, separation=_SHARED_PROCESS)
-    if trouble := _host_trouble(judged):
-        verdict = _not_believed(verdict, *trouble)
-    elif runs.plain != "pass":
-        verdict = _not_believed(verdict, f"a second run came to {runs.plain}", FLAKY)
-    elif "pass" in (runs.last, runs.one) and runs.broken != "pass":
-        why = "it passed again when what its programs expect was changed"
-        verdict = _not_believed(verdict, why, "not_whole")
-    return CheckResult(verdict, (*result.evidence, cited))
+        result = result._replace(verdict=msgspec.structs.replace(result.verdict, separation=_SHARED_PROCESS))
+    doubt = _host_trouble(judged)
+    if doubt is None and runs.plain != "pass":
+        doubt = f"a second run came to {runs.plain}", FLAKY
+    if doubt is None and "pass" in (runs.last, runs.one) and runs.broken != "pass":
+        doubt = "it passed again when what its programs expect was changed", "not_whole"
+    return _with_evidence(result, cited, doubt)
 
 
 def _ends_of_changed(control: ControlRun, *, whole: bool) -> set[str]:
@@ -415,11 +414,13 @@ def _host_trouble(controls: Iterable[CheckResult]) -> tuple[str, str] | None:
     return ("the host was too busy for a control run", HOST_BUSY) if HOST_BUSY in marks else None
 
 
-def _not_believed(verdict: Verdict, why: str, mark: str) -> Verdict:
-    marks = tuple(sorted({*verdict.marks, mark}))
-    return msgspec.structs.replace(
-        verdict, status="unknown", score=None, reason=f"{verdict.reason}; but {why}", marks=marks
-    )
+def _with_evidence(result: CheckResult, cited: Evidence, doubt: tuple[str, str] | None = None) -> CheckResult:
+    """Returns a result that cites one more fact; with a doubt, which is a reason and a mark, it is not believed."""
+    verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
+    if doubt is not None:
+        reason, marks = f"{verdict.reason}; but {doubt[0]}", tuple(sorted({*verdict.marks, doubt[1]}))
+        verdict = msgspec.structs.replace(verdict, status="unknown", score=None, reason=reason, marks=marks)
+    return result._replace(verdict=verdict, evidence=(*result.evidence, cited))
 
 
 def _forged(verdict: Verdict, tests: list[str]) -> Verdict:

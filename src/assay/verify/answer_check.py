@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import time
 from pathlib import Path
 
 import msgspec
 
 from assay.errors import HostFailure, TaskError
-from assay.records import Verdict, VerdictStatus, digest_bytes
+from assay.records import digest_bytes
 from assay.verify._evidence import Cited, verifier_digest
+from assay.verify._ruling import Ruling
 from assay.verify.calls import Answer, read_json_answer, same_answer
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.sanitise import opened, require_mounts
@@ -52,7 +52,7 @@ class AnswerCheck:
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """See `OutcomeCheck.judge`."""
-        started = time.monotonic()
+        cited = Cited(given.prefix)
         require_mounts(given.backend)
         parameters = msgspec.convert(given.check.parameters, AnswerParameters)
         data = await asyncio.to_thread(_read_expected, given.folder, parameters.expected)
@@ -61,21 +61,11 @@ class AnswerCheck:
             message = f"{parameters.expected} is not an answer: write an object with the one key 'result' or 'error'"
             raise TaskError(message)
         text, problem = await _read_answer(given, parameters.file)
-        status, reason = _rule(expected, text, problem)
-        cited = Cited(given.prefix)
+        ruling = _rule(expected, text, problem)
         observed = text[:2000].decode(errors="replace")
         cited.add("state", "file", {"path": parameters.file, "bytes": len(text), "text": observed, "problem": problem})
-        verdict = Verdict(
-            check=given.check.name,
-            kind="outcome",
-            status=status,
-            score=1.0 if status == "pass" else 0.0,
-            reason=reason,
-            evidence=cited.ids,
-            verifier=verifier_digest(self.kind, given.check.parameters, digest_bytes(data)),
-            duration_s=round(time.monotonic() - started, 6),
-            separation="no-agent-code",
-        )
+        verifier = verifier_digest(self.kind, given.check.parameters, digest_bytes(data))
+        verdict = cited.make_verdict(given.check, verifier, ruling, separation="no-agent-code")
         return CheckResult(verdict, tuple(cited.items))
 
 
@@ -109,11 +99,10 @@ async def _read_answer(given: CheckInput, name: str) -> tuple[bytes, str]:
             return b"", f"{name} cannot be read: {exc}"
 
 
-def _rule(expected: Answer, text: bytes, problem: str) -> tuple[VerdictStatus, str]:
-    if problem:
-        return "fail", problem
-    answer = read_json_answer(text)
+def _rule(expected: Answer, text: bytes, problem: str) -> Ruling:
+    answer = None if problem else read_json_answer(text)
     if answer is None:
-        return "fail", "the answer is not a JSON object with the one key 'result' or 'error'"
-    right = same_answer(expected, answer)
-    return ("pass", "the answer is the expected value") if right else ("fail", "the answer is another value")
+        return Ruling("fail", 0.0, problem or "the answer is not a JSON object with the one key 'result' or 'error'")
+    if not same_answer(expected, answer):
+        return Ruling("fail", 0.0, "the answer is another value")
+    return Ruling("pass", 1.0, "the answer is the expected value")

@@ -3,7 +3,8 @@
 It is how an admission finds what a verifier is worth elsewhere; no verdict of it is evidence of work. In `shared` mode
 the tests are copied into the agent's own living sandbox: all that the agent left is there and still runs, nothing is
 undone, no reward is removed, the environment and the user are the agent's. In `separate` mode the declared artifacts,
-links included, go to the verifier's own image. The reward file alone decides, as in Harbor. The verdict is marked.
+links included, go to the verifier's own image. The reward file alone decides, as in Harbor; a missing or half-written
+one is read again for two seconds while a process lives that may be replacing it. The verdict is marked.
 
 Where Harbor is laxer still: it runs the script as root where a task names no user, it reads digits of any script in
 `reward.txt`, and a reward of several numbers has no headline there (here `reward`, else the lowest, decides). Where
@@ -20,17 +21,17 @@ import asyncio
 import json
 import shlex
 import tempfile
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from assay.environments.interface import Backend, ExecResult, ProcessInfo, SpillTarget, Workspace, WorkspaceSpec
-from assay.records import Check, Task, Verdict
+from assay.records import Check, Task
 from assay.verdicts import AS_ASKED
 from assay.verify._evidence import Cited, verifier_digest
-from assay.verify._script_rules import Ruling, ScriptFacts, rule_literally
+from assay.verify._ruling import Ruling
+from assay.verify._script_rules import ScriptFacts, rule_literally
 from assay.verify._staging import Staged
 from assay.verify.interface import CheckResult
 from assay.verify.rewards import MOST_REWARD, Rewards, parse_rewards
@@ -43,6 +44,8 @@ MADE = ("/logs/verifier", "/logs/agent", "/logs/artifacts")
 """Folders that Harbor mounts into every sandbox, writable for the agent."""
 READ_AFTER_S = 0.2
 """How long after the script's end the reward is read: about what another program takes to fetch it."""
+MAX_READINGS, READ_INTERVAL_S = 40, 0.05
+"""Limits of reading again where a living process may be about to finish a reward file."""
 MOST_LINKS = 1000
 _LINKS = """
 import json, os, sys
@@ -95,10 +98,9 @@ async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
         TaskError: The tests cannot be taken from the task's folder.
         EnvironmentFailure: A sandbox is gone, or the verifier's cannot be opened.
     """
-    started = time.monotonic()
+    cited = Cited(given.prefix)
     parameters = msgspec.convert(given.check.parameters, ScriptParameters)
     tests = await asyncio.to_thread(stage_tests, given.folder, parameters.script)
-    cited = Cited(given.prefix)
     _tell_settings(cited, given, parameters, workspace)
     judge = _separate if parameters.mode == "separate" else _judged_in
     rewards: dict[str, float] = {}
@@ -107,19 +109,9 @@ async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
         rewards, ruling = ran.rewards.values, _rule(ran)
     except (OSError, ValueError) as exc:  # what is in the sandbox is in the way: the agent's doing, as a rule
         ruling = Ruling("error", None, f"tests or artifacts could not be brought to their place: {exc}")
-    verdict = Verdict(
-        check=given.check.name,
-        kind="outcome",
-        status=ruling.status,
-        score=ruling.score,
-        reason=f"as asked: {ruling.reason}",
-        evidence=cited.ids,
-        verifier=verifier_digest(AS_ASKED, given.check.parameters, tests.digest if tests else None),
-        duration_s=round(time.monotonic() - started, 6),
-        rewards=rewards,
-        marks=(AS_ASKED, *ruling.marks),
-    )
-    return CheckResult(verdict, tuple(cited.items))
+    verifier = verifier_digest(AS_ASKED, given.check.parameters, tests.digest if tests else None)
+    ruling = ruling._replace(reason=f"as asked: {ruling.reason}", marks=(AS_ASKED, *ruling.marks))
+    return CheckResult(cited.make_verdict(given.check, verifier, ruling, rewards=rewards), tuple(cited.items))
 
 
 def _tell_settings(cited: Cited, given: AsAsked, parameters: ScriptParameters, workspace: Workspace) -> None:
@@ -150,10 +142,25 @@ async def _judged_in(
     alive = tuple(p for p in await workspace.processes() if p.state != "Z")
     if alive:
         cited.processes("test script ended", alive)
-    rewards = parse_rewards(await _reward(workspace, "reward.json"), await _reward(workspace, "reward.txt"))
-    told = {"values": rewards.values, "source": rewards.source, "problem": rewards.problem}
+    rewards, readings = await _read_rewards(workspace, MAX_READINGS if alive else 1)
+    told = {"values": rewards.values, "source": rewards.source, "problem": rewards.problem, "readings": readings}
     cited.add("state", "reward", told)
     return _Ran(result, alive, rewards)
+
+
+async def _read_rewards(workspace: Workspace, readings: int) -> tuple[Rewards, int]:
+    """Returns the first usable rewards, else those of the last reading; and the number of readings.
+
+    A process that replaces a reward file shows none, or half of one, for a moment: which one a reader sees is chance,
+    and a verifier that the process can beat is unsound either way. With no process alive, the first reading is final.
+    """
+    number = 0
+    while True:
+        rewards = parse_rewards(await _reward(workspace, "reward.json"), await _reward(workspace, "reward.txt"))
+        number += 1
+        if rewards.values or number >= readings:
+            return rewards, number
+        await asyncio.sleep(READ_INTERVAL_S)
 
 
 async def _reward(workspace: Workspace, name: str) -> bytes | None:

@@ -14,14 +14,13 @@ language's interpreter, where the sandbox has one.
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from assay.errors import TaskError
-from assay.records import Verdict, digest_bytes
+from assay.records import digest_bytes
 from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._staging import stage
 from assay.verify.calls import CallPlan, ReferenceFiles, ReferenceFix, judge_called_tests
@@ -60,23 +59,12 @@ class CallsCheck:
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """See `OutcomeCheck.judge`."""
-        started = time.monotonic()
+        cited = Cited(given.prefix)
         require_mounts(given.backend)
         files = await asyncio.to_thread(_read, given)
-        cited = Cited(given.prefix)
         called = await judge_called_tests(given, files.plan, cited, files.reference)
-        verdict = Verdict(
-            check=given.check.name,
-            kind="outcome",
-            status=called.ruling.status,
-            score=called.ruling.score,
-            reason=called.ruling.reason,
-            evidence=cited.ids,
-            verifier=verifier_digest(self.kind, given.check.parameters, files.digest),
-            duration_s=round(time.monotonic() - started, 6),
-            marks=called.ruling.marks,
-            separation=called.grade,
-        )
+        verifier = verifier_digest(self.kind, given.check.parameters, files.digest)
+        verdict = cited.make_verdict(given.check, verifier, called.ruling, separation=called.grade)
         return CheckResult(verdict, tuple(cited.items))
 
 

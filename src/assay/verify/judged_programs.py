@@ -8,6 +8,7 @@ declared outputs are copied back. One program runs at a time.
 
 A script can make a file name out of what a program printed; the program then chooses which file it is lent. Such a file
 is lent, and its path is in `unconfirmed`: the caller confirms it by a control run (`named_inputs`) or lowers the grade.
+Not covered: a file that the script itself opens by such a name and hands on through a pipe or under another name.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import msgspec
 
 from assay.environments.interface import Change, Mount, PipedExec, Workspace, WorkspaceSpec
 from assay.errors import AssayError, TaskError, VerifierError
+from assay.verify.lent_files import LentFiles
 
 __all__ = [
     "JudgedPrograms",
@@ -35,6 +37,7 @@ __all__ = [
     "judged_spec",
     "named_paths",
     "require_data_path",
+    "require_input_path",
     "write_stand_ins",
 ]
 
@@ -81,6 +84,15 @@ def require_data_path(path: str, *, data: bool) -> None:
     if data and path.endswith(_CODE):
         message = f"{path!r}: an output is data; a file of this name could be run or imported in the script's sandbox"
         raise TaskError(message)
+
+
+def require_input_path(path: str) -> None:
+    """Raises `TaskError` for a declared input that is no plain absolute path, or the verifier's own; what the task has
+    below `/tests` may be lent."""
+    parts = path.split("/")
+    if path.startswith("/tests/") and not {"", ".", ".."} & set(parts[1:]) and "\0" not in path:
+        return
+    require_data_path(path, data=False)
 
 
 def judged_spec(given: WorkspaceSpec, mounts: tuple[Mount, ...] = ()) -> WorkspaceSpec:
@@ -157,13 +169,14 @@ class JudgedPrograms:
         self._timeout_s = timeout_s
         self._own: dict[str, str | None] = {}
         """Digests of what was written into the script's sandbox from here, and of what was copied out of it."""
-        self._confirmed: set[str] = set()
-        """Paths that commands have named before the script could read a byte that the agent or its programs wrote."""
         self._has_read = False
-        self.unconfirmed: set[str] = set()
-        """Paths of files that were lent and that commands have named later."""
+        """The script could read a byte that the agent or its programs wrote."""
+        self.unconfirmed = LentFiles(script)
+        """Files that were lent by a name that a command had after that."""
         self._running = asyncio.Lock()
         self.runs: list[ProgramRun] = []
+        self.cut_short = 0
+        """Number of programs that the script did not let come to their end."""
 
     async def prepare(self, programs: tuple[str, ...]) -> None:
         """Puts a stand-in at each program's path, and the outputs as they are now."""
@@ -171,7 +184,7 @@ class JudgedPrograms:
         for path in self._outputs:
             require_data_path(path, data=True)
         for path in self._inputs:
-            require_data_path(path, data=False)
+            require_input_path(path)
         await self._copy_outputs()
         await self._note_own()
 
@@ -187,7 +200,7 @@ class JudgedPrograms:
             if self._running.locked():
                 return {"error": "another judged program is running; one runs at a time"}
             async with self._running:
-                return await self._run(request, fds)
+                return await self._run_to_end(request, fds)
         except (msgspec.ValidationError, AssayError, OSError, ValueError) as exc:
             return {"error": str(exc)[:1000] or type(exc).__name__}
 
@@ -196,6 +209,13 @@ class JudgedPrograms:
         data = await self._judged.read(request.path, limit=MOST_FILE)
         await asyncio.to_thread(_write_all, out, data)
         return {"exit": 0}
+
+    async def _run_to_end(self, request: ProgramStart, fds: list[int]) -> dict[str, Any]:
+        try:
+            return await self._run(request, fds)
+        except asyncio.CancelledError:  # who asked is gone
+            self.cut_short += 1
+            raise
 
     async def _run(self, request: ProgramStart, fds: list[int]) -> dict[str, Any]:
         await self._copy_inputs(request)
@@ -260,13 +280,9 @@ class JudgedPrograms:
         for path in lent:
             if await self._copy(path, 0o755):
                 copied.add(path)
-        self._note_names({*copied.difference(self._inputs), request.stdin} - {""})
-
-    def _note_names(self, paths: set[str]) -> None:
-        if self._has_read:
-            self.unconfirmed |= paths - self._confirmed
-        else:
-            self._confirmed |= paths
+        names = {*copied, request.stdin} - {""}
+        names = {path for path in names if not _is_inside(path, self._inputs)}
+        await self.unconfirmed.add(names, request.argv, of_task=not self._has_read)
 
     async def _copy(self, path: str, mode: int) -> bool:
         """Copies a file or folder of the script's sandbox; returns whether it is there and can be read."""

@@ -6,7 +6,7 @@ a judged program is confirmed where this run names the same path. The comparison
 `break`, `return` and `set -e` do nothing in bash here (in `sh`, the first three): a script that stops at its first
 wrong case names them all.
 
-Names that `mktemp` and Python's `tempfile` draw are compared without their random part.
+Names that `mktemp` and Python's `tempfile` draw differ in each run: `lent_files` compares them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import os
 import posixpath
-import re
 import secrets
 from collections.abc import Iterable
 from typing import Any
@@ -25,6 +24,7 @@ import msgspec
 from assay.environments.interface import Workspace, WorkspaceSpec
 from assay.errors import AssayError
 from assay.verify.judged_programs import ProgramRead, decode_request, named_paths, write_stand_ins
+from assay.verify.lent_files import LentFiles
 from assay.verify.script_requests import ScriptRequests
 
 __all__ = ["control_spec", "find_unconfirmed"]
@@ -38,7 +38,6 @@ set -T
 """
 DASH_CODE = 'alias exit=: break=: return=:; . "$0"'
 MOST_COMMANDS = 2000
-_TEMPORARY = re.compile(r"/tmp(?:\.[A-Za-z0-9]{6,10}|[a-z0-9_]{8})(?=/|$)")
 
 
 def control_spec(script: WorkspaceSpec) -> WorkspaceSpec:
@@ -49,13 +48,13 @@ def control_spec(script: WorkspaceSpec) -> WorkspaceSpec:
 async def find_unconfirmed(
     workspace: Workspace,
     argv: Iterable[str],
-    lent: Iterable[str],
+    lent: LentFiles,
     *,
     programs: tuple[str, ...],
     outputs: tuple[str, ...],
     timeout_s: float,
 ) -> tuple[str, ...]:
-    """Runs the script in a fresh sandbox of `control_spec`; returns the paths of `lent` that it does not name, sorted.
+    """Runs the script in a fresh sandbox of `control_spec`; returns the paths of lent files that it does not name.
 
     The run ends as soon as it has named them all. A run that fails confirms what it has named.
     """
@@ -69,6 +68,7 @@ async def find_unconfirmed(
             done = asyncio.ensure_future(control.done.wait())
             try:
                 await asyncio.wait({run, done}, return_when=asyncio.FIRST_COMPLETED)
+                control.ended = run.done() and not run.result().timed_out
                 await workspace.kill_all()
             finally:
                 for task in (run, done):
@@ -86,16 +86,19 @@ def _control_command(argv: list[str]) -> list[str]:
 class _NameRecorder:
     """Answers `assay-judge` with a number, and records what its commands name."""
 
-    def __init__(self, script: Workspace, lent: Iterable[str], outputs: tuple[str, ...]) -> None:
-        self._script, self._outputs = script, outputs
-        self._open = {path: _without_random_part(path) for path in lent}
+    def __init__(self, script: Workspace, lent: LentFiles, outputs: tuple[str, ...]) -> None:
+        self._script, self._lent, self._outputs = script, lent, outputs
+        self._files = LentFiles(script)
+        self._has_temporary = lent.has_temporary()
         self._number = f"{secrets.randbelow(10**12):012}\n".encode()
         self._commands = 0
         self.done = asyncio.Event()
+        self.ended = False
+        """The script came to its end, and names no more files."""
 
     def unconfirmed(self) -> tuple[str, ...]:
-        """Returns the paths that no command has named yet."""
-        return tuple(sorted(self._open))
+        """Returns the paths that no command has named."""
+        return tuple(sorted(self._lent.paths() - self._lent.confirmed_by(self._files, ended=self.ended)))
 
     async def write_outputs(self) -> None:
         """Writes the number at the path of each declared output."""
@@ -109,19 +112,17 @@ class _NameRecorder:
             if not isinstance(request, ProgramRead):
                 self._commands += 1
                 paths = named_paths(request.argv, request.cwd, self._script.spec.workdir)
-                self._confirm({*paths, request.stdin})
+                await self._add({*paths, request.stdin} - {""}, request.argv)
                 await self.write_outputs()
             await asyncio.to_thread(os.write, fds[1], self._number)
         except (AssayError, OSError, ValueError) as exc:
             return {"error": str(exc)[:1000] or type(exc).__name__}
         return {"exit": 0}
 
-    def _confirm(self, paths: set[str]) -> None:
-        names = set(map(_without_random_part, paths))
-        self._open = {path: name for path, name in self._open.items() if name not in names}
-        if not self._open or self._commands >= MOST_COMMANDS:
+    async def _add(self, paths: set[str], argv: tuple[str, ...]) -> None:
+        await self._files.add(paths, argv)
+        if self._has_temporary:
+            await self._files.note_neighbours(self._lent.paths())
+        confirmed = self._lent.confirmed_by(self._files, ended=False)
+        if confirmed == self._lent.paths() or self._commands >= MOST_COMMANDS:
             self.done.set()
-
-
-def _without_random_part(path: str) -> str:
-    return _TEMPORARY.sub("/tmp.*", path)

@@ -38,6 +38,7 @@ from assay.verify.altered import (
     control_check,
     fewer_altered_tests,
     find_alterable_files,
+    find_alterable_programs,
     needs_altered_programs,
     needs_altered_tests,
     program_folder,
@@ -54,10 +55,12 @@ from assay.verify.unjudgeable import (
     choose_patience,
     excuse_late_run,
     fail_forger,
+    failed_on_busy_host,
     has_no_result,
     is_forged,
     is_unresolved,
     met_limit_on_busy_host,
+    replace_cut_short,
     replace_result,
 )
 
@@ -120,14 +123,15 @@ async def _judge_or_retry(request: JudgeRequest, check: Check, prefix: str) -> C
 async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
     """Judges, with a control run where the result needs one: over altered tests, or over the unchanged state."""
     run = await _judge(request, check, prefix)
+    if failed_on_busy_host(run):
+        run = replace_cut_short(run, await _judge(request, check, f"{prefix}repeated.", choose_patience(run)))
     result = run.result
     if has_no_result(result, request.state.changes):
         result = await _judge_repeatedly(request, check, prefix, run)
     if needs_altered_tests(result):
         return await _judge_altered(request, check, prefix, result)
-    folder = request.folder
-    if folder is not None and await asyncio.to_thread(needs_altered_programs, result, folder):
-        return await _judge_altered_programs(request, check, prefix, result, folder)
+    if needs_altered_programs(result) and request.folder is not None:
+        return await _judge_altered_programs(request, check, prefix, result, request.folder)
     return result
 
 
@@ -165,11 +169,14 @@ async def _judge_altered_programs(
 ) -> CheckResult:
     """Judges the same state again, as it is and with altered programs in the script's folder, to tell whether failures
     are seen at all. In which order, cannot be foreseen."""
+    programs = await asyncio.to_thread(find_alterable_programs, folder)
+    if not programs:
+        return result
     places: dict[str, Callable[[], AbstractContextManager[Path]]] = {
         "plain": lambda: contextlib.nullcontext(folder),
-        "last": lambda: program_folder(folder, last=True),
-        "one": lambda: program_folder(folder),
-        "broken": lambda: program_folder(folder, broken=True),
+        "last": lambda: program_folder(folder, programs, last=True),
+        "one": lambda: program_folder(folder, programs),
+        "broken": lambda: program_folder(folder, programs, broken=True),
     }
 
     judged: list[CheckResult] = []

@@ -20,7 +20,6 @@ import asyncio
 import contextlib
 import json
 import posixpath
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,10 +29,11 @@ import msgspec
 from assay.code.results import TestReport
 from assay.environments.interface import ExecResult, Mount, ProcessInfo, Workspace
 from assay.errors import TaskError, VerifierError
-from assay.records import Separation, Verdict, digest_bytes
+from assay.records import Separation, digest_bytes
 from assay.verdicts import NO_RESULT, weakest
 from assay.verify._evidence import Cited, verifier_digest
-from assay.verify._pytest_rules import PytestFacts, PytestRuling, came_to_no_result, merge_rulings, rule
+from assay.verify._pytest_rules import PytestFacts, came_to_no_result, merge_rulings, rule
+from assay.verify._ruling import Ruling
 from assay.verify._staging import Staged, stage
 from assay.verify.calls import call_plans, judge_called_tests
 from assay.verify.interface import CheckInput, CheckResult
@@ -113,7 +113,7 @@ class _Run(NamedTuple):
 class _Part(NamedTuple):
     """The tests that were judged in one way."""
 
-    ruling: PytestRuling
+    ruling: Ruling
     marks: frozenset[str]
     tests: tuple[str, ...]
     grade: Separation
@@ -128,32 +128,21 @@ class PytestCheck:
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """See `OutcomeCheck.judge`."""
-        started = time.monotonic()
+        cited = Cited(given.prefix)
         require_mounts(given.backend)
         if not tools_in(given.spec):
             message = "the check 'pytest' needs the tool layer mounted at /opt/assay: run `assay setup`"
             raise VerifierError(message)
         plan = await asyncio.to_thread(_plan, given)
         separation = await asyncio.to_thread(load_plan, given.folder)
-        cited = Cited(given.prefix)
         parts = await _judge_parts(given, plan, separation, cited)
         _cite_report(cited, [part.report for part in parts if part.report is not None])
         ruling = merge_rulings([(part.ruling, len(part.tests)) for part in parts])
         grade, grades = _grades(plan.parameters, parts)
         files = plan.digest if separation is None else digest_bytes(plan.digest.encode() + encode_plan(separation))
-        verdict = Verdict(
-            check=given.check.name,
-            kind="outcome",
-            status=ruling.status,
-            score=ruling.score,
-            reason=ruling.reason,
-            evidence=cited.ids,
-            verifier=verifier_digest(self.kind, given.check.parameters, files),
-            duration_s=round(time.monotonic() - started, 6),
-            marks=tuple(sorted(frozenset().union(*(part.marks for part in parts)))),
-            separation=grade,
-            separations=grades,
-        )
+        ruling = ruling._replace(marks=tuple(sorted(frozenset().union(*(part.marks for part in parts)))))
+        verifier = verifier_digest(self.kind, given.check.parameters, files)
+        verdict = cited.make_verdict(given.check, verifier, ruling, separation=grade, separations=grades)
         return CheckResult(verdict, tuple(cited.items), mounts_tests=True)
 
 
@@ -233,7 +222,7 @@ async def _judge_in_process(
     return _Part(ruling, frozenset(marks), names, "same-process", run.report)
 
 
-def _no_result(ruling: PytestRuling, facts: PytestFacts) -> tuple[str, ...]:
+def _no_result(ruling: Ruling, facts: PytestFacts) -> tuple[str, ...]:
     """Returns the mark of a run that came to no result, whosever doing that was."""
     return (NO_RESULT,) if ruling.score is None and came_to_no_result(facts) else ()
 

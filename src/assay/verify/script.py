@@ -30,11 +30,18 @@ from assay.code.pytest_output import read_pytest_output
 from assay.code.results import MOST_ID, STATUSES, TestReport, TestResult, TestStatus, make_report
 from assay.environments.capabilities import CountsOrphans
 from assay.environments.interface import Change, ExecResult, Mount, Workspace, WorkspaceSpec
-from assay.errors import TaskError
-from assay.records import Separation, Verdict
+from assay.errors import EnvironmentFailure, TaskError
+from assay.records import Separation
 from assay.verdicts import NO_RESULT, weakest
 from assay.verify._evidence import Cited, verifier_digest
-from assay.verify._script_rules import Demand, ScriptFacts, came_to_no_result, rule, rule_literally
+from assay.verify._script_rules import (
+    Demand,
+    ScriptFacts,
+    came_to_no_result,
+    rule,
+    rule_literally,
+    without_own_doubts,
+)
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.judged_programs import JudgedPrograms, judged_spec
@@ -67,6 +74,8 @@ __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_netw
 
 TESTS = "/tests"
 DEFAULT_TIMEOUT_S = 600.0
+CONTROL_S, CONTROL_FACTOR = 10.0, 3.0
+"""A control run of a script may last this long, and this many times as long as the script did."""
 MOST_CITED = 50
 """Paths or lines of a script that the evidence lists."""
 MOST_BROUGHT = 1 << 30
@@ -108,7 +117,8 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     """Absolute paths of files that the agent or its programs write and the script reads: they are copied to the same
     path as data, at the start and after each program."""
     inputs: tuple[str, ...] = ()
-    """Absolute paths of what the script writes for its programs, beside what their command lines name."""
+    """Absolute paths of what the script lends to its programs beside what their command lines name: what it writes, and
+    files and folders below `/tests`. A file in one of them is named by the task, whatever makes its name."""
 
 
 class ScriptCheck:
@@ -118,34 +128,28 @@ class ScriptCheck:
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """See `OutcomeCheck.judge`."""
-        started = time.monotonic()
+        cited = Cited(given.prefix)
         require_mounts(given.backend)
         parameters = msgspec.convert(given.check.parameters, ScriptParameters)
         parameters = msgspec.structs.replace(parameters, timeout_s=given.patience * parameters.timeout_s)
         tests = await asyncio.to_thread(stage_tests, given.folder, parameters.script)
-        cited = Cited(given.prefix)
         way = _apart if _is_apart(parameters, tests) else _separate if parameters.mode == "separate" else _shared
         facts, marks, left, separation = await way(given, parameters, tests, cited)
         if way is not _apart and _names(tests, _INLINE):
             separation = weakest([separation, "same-process"])
+        if separation == "separate":
+            facts = without_own_doubts(facts)
         facts = facts._replace(demand=_demand(parameters, tests))
+        if facts.orphans and "orphaned_processes" not in parameters.allow:
+            marks = (*marks, "orphaned_processes")
         ruling = rule_literally(facts) if parameters.literal else rule(facts)
         if parameters.literal:
             marks = (*marks, "literal")
         marks = (*marks, NO_RESULT) if ruling.score is None and came_to_no_result(facts) else marks
-        verdict = Verdict(
-            check=given.check.name,
-            kind="outcome",
-            status=ruling.status,
-            score=ruling.score,
-            reason="; ".join([ruling.reason, *facts.notes]),
-            evidence=cited.ids,
-            verifier=verifier_digest(self.kind, given.check.parameters, tests.digest if tests else None),
-            duration_s=round(time.monotonic() - started, 6),
-            rewards=left.rewards.values,
-            marks=tuple(sorted({*marks, *ruling.marks})),
-            separation=separation,
-        )
+        reason = "; ".join([ruling.reason, *facts.notes])
+        ruling = ruling._replace(reason=reason, marks=tuple(sorted({*marks, *ruling.marks})))
+        verifier = verifier_digest(self.kind, given.check.parameters, tests.digest if tests else None)
+        verdict = cited.make_verdict(given.check, verifier, ruling, separation=separation, rewards=left.rewards.values)
         return CheckResult(verdict, tuple(cited.items))
 
 
@@ -252,11 +256,17 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged 
         await programs.prepare(parameters.programs)
         if parameters.outputs:  # else no file that the agent wrote is in the script's sandbox
             await observe_loads(script, parameters.outputs)
+        started = time.monotonic()
         facts, marks, left = await _run(script, given, parameters, cited, findings, programs)
+        duration_s = time.monotonic() - started
         await judged.kill_all()
-        cited.add("audit", "judged_programs", {"programs": [list(run) for run in programs.runs]})
+        cut_short = 0 if facts.timed_out else programs.cut_short
+        runs = [list(run) for run in programs.runs]
+        cited.add("audit", "judged_programs", {"programs": runs, "cut_short": cut_short})
         loads = await loads_of(script) if parameters.outputs else None
-        influence = await _influence(given, parameters, spec, programs, left, tests)
+        limit = min(parameters.timeout_s, CONTROL_S + CONTROL_FACTOR * duration_s)
+        limited = msgspec.structs.replace(parameters, timeout_s=limit)
+        influence = await _influence(given, limited, spec, programs, left, tests)
         separation = await graded(cited, script, [judged], image=base.image.digest, loads=loads, influence=influence)
         return facts._replace(notes=describe_influence(influence)), marks, left, separation
 
@@ -269,13 +279,26 @@ async def _influence(
     left: Left,
     tests: Staged | None,
 ) -> OutputInfluence:
-    """Returns how the output of judged programs may have acted on a script that gave a full reward."""
-    if not left.rewards.values or headline(left.rewards.values) < 1:
+    """Returns how the output of judged programs may have acted on a script that gave a reward above 0."""
+    if not left.rewards.values or headline(left.rewards.values) <= 0:
         return OutputInfluence()
-    unconfirmed: tuple[str, ...] = ()
-    if programs.unconfirmed:
+    unconfirmed = await _unconfirmed_inputs(given, parameters, spec, programs)
+    folder = tests.path if tests is not None else None
+    evaluations = await asyncio.to_thread(
+        describe_evaluations, folder, programs=parameters.programs, interpreter=parameters.interpreter[0]
+    )
+    return OutputInfluence(unconfirmed[:MOST_CITED], evaluations[:MOST_CITED])
+
+
+async def _unconfirmed_inputs(
+    given: CheckInput, parameters: ScriptParameters, spec: WorkspaceSpec, programs: JudgedPrograms
+) -> tuple[str, ...]:
+    """Returns the files that were lent and that a control run does not name; all, where it cannot be made."""
+    if not programs.unconfirmed.paths():
+        return ()
+    try:
         async with opened(given.backend, control_spec(spec)) as control:
-            unconfirmed = await find_unconfirmed(
+            return await find_unconfirmed(
                 control,
                 _command(parameters),
                 programs.unconfirmed,
@@ -283,11 +306,8 @@ async def _influence(
                 outputs=parameters.outputs,
                 timeout_s=parameters.timeout_s,
             )
-    folder = tests.path if tests is not None else None
-    evaluations = await asyncio.to_thread(
-        describe_evaluations, folder, programs=parameters.programs, interpreter=parameters.interpreter[0]
-    )
-    return OutputInfluence(unconfirmed[:MOST_CITED], evaluations[:MOST_CITED])
+    except EnvironmentFailure:  # the script has come to its result without this sandbox
+        return tuple(sorted(programs.unconfirmed.paths()))
 
 
 def _command(parameters: ScriptParameters) -> list[str]:
@@ -396,7 +416,6 @@ async def _run(
         cited.processes("test script ended", alive)
     left = _with_records(await collect(workspace), requests)
     marks = [*findings.marks, *left.marks, *(("left_processes",) if alive else ())]
-    marks += ["orphaned_processes"] if orphans and "orphaned_processes" not in parameters.allow else []
     reports = _cite(cited, left, result)
     facts = ScriptFacts(
         exit_code=result.exit_code,

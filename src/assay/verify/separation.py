@@ -55,7 +55,8 @@ def describe_influence(influence: OutputInfluence) -> tuple[str, ...]:
     if files:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         notes.append(
-            f"the script lent {files[0][:200]}{more}, whose name may follow from what a judged program printed"
+            f"the script lent {files[0][:200]}{more}, whose name may follow from what a judged program printed "
+            "(`inputs` declares what every judged program may have)"
         )
     if lines:
         notes.append(f"the script may evaluate text that a judged program printed: {lines[0][:300]}")

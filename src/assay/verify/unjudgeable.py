@@ -23,7 +23,7 @@ import msgspec
 
 from assay.environments.interface import Change
 from assay.records import Check, Evidence, Verdict, VerdictStatus, digest_record
-from assay.verdicts import AGENT_MADE_UNJUDGEABLE, HOST_BUSY, NO_RESULT, TIME_LIMITS
+from assay.verdicts import AGENT_MADE_UNJUDGEABLE, HOST_BUSY, NO_RESULT, REWARD_OVERRULED, TIME_LIMITS
 
 from .host_load import MAX_PATIENCE, HostLoad
 from .interface import CheckResult
@@ -34,10 +34,12 @@ __all__ = [
     "choose_patience",
     "excuse_late_run",
     "fail_forger",
+    "failed_on_busy_host",
     "has_no_result",
     "is_forged",
     "is_unresolved",
     "met_limit_on_busy_host",
+    "replace_cut_short",
     "replace_result",
     "unjudgeable_state",
 ]
@@ -45,6 +47,7 @@ __all__ = [
 _UNRESOLVED: frozenset[VerdictStatus] = frozenset({"unknown", "error"})
 _CUT_SHORT = frozenset({"exit_code", "no_report", "no_reward", "no_tests", "not_whole", "tests_not_run", *TIME_LIMITS})
 """Marks that a run gets for no other reason than that a time limit ended it."""
+_OF_FAILURES = frozenset({REWARD_OVERRULED, "broken_files", "failed_tests", "reported_failures"})
 WANTED = 0.2
 """From this share of its time on, a run counts as one that wanted a processor all the time: another may do so."""
 HEADROOM = 1.25
@@ -65,7 +68,18 @@ class JudgedRun(NamedTuple):
         """A time limit ended it or a part of it."""
         executions = (item.data for item in self.result.evidence if item.kind == "execution")
         late = TIME_LIMITS.intersection(self.result.verdict.marks)
-        return bool(late) or any(data.get("timed_out") for data in executions)
+        return bool(late) or any(data.get("timed_out") for data in executions) or self.was_cut_short
+
+    @property
+    def was_cut_short(self) -> bool:
+        """It is no pass, and the script ended a judged program, by a limit of its own perhaps."""
+        programs = (item.data for item in self.result.evidence if item.kind == "judged_programs")
+        return self.result.verdict.status != "pass" and any(data.get("cut_short") for data in programs)
+
+    @property
+    def extension(self) -> float:
+        """The factor of the time limits that were met; no repetition extends a script's own."""
+        return 1.0 if self.was_cut_short else self.patience
 
 
 def is_unresolved(result: CheckResult) -> bool:
@@ -80,7 +94,7 @@ def has_no_result(result: CheckResult, changes: tuple[Change, ...]) -> bool:
 
 def met_limit_on_busy_host(run: JudgedRun) -> bool:
     """Returns whether a run met a time limit that it might have kept on an idle host."""
-    return run.met_limit and run.load.is_beyond(run.patience)
+    return run.met_limit and run.load.is_beyond(run.extension)
 
 
 def choose_patience(run: JudgedRun, slowdown: float = 1.0) -> float:
@@ -110,7 +124,9 @@ def excuse_late_run(run: JudgedRun) -> CheckResult:
 def is_forged(result: CheckResult) -> bool:
     """Returns whether a result was tampered with, so that it is not judged again for a better one."""
     marks = result.verdict.marks
-    return _FORGED in marks or (_TWO_REWARDS in marks and not TIME_LIMITS.intersection(marks))
+    if _TWO_REWARDS in marks and result.verdict.separation != "separate":  # there, no other than the script wrote both
+        return _FORGED in marks or not TIME_LIMITS.intersection(marks)
+    return _FORGED in marks
 
 
 def fail_forger(result: CheckResult, control: JudgedRun, prefix: str) -> CheckResult:
@@ -124,7 +140,12 @@ def fail_forger(result: CheckResult, control: JudgedRun, prefix: str) -> CheckRe
 
 
 def replace_result(
-    first: CheckResult, second: CheckResult, controls: Sequence[JudgedRun] = (), prefix: str = ""
+    first: CheckResult,
+    second: CheckResult,
+    controls: Sequence[JudgedRun] = (),
+    prefix: str = "",
+    *,
+    outcome: str = "came to no result",
 ) -> CheckResult:
     """Returns the result of the second run over the agent's state, where the first one came to none.
 
@@ -132,7 +153,7 @@ def replace_result(
     """
     cited = _cite_controls(controls, prefix)
     evidence = (*first.evidence, *second.evidence, *cited)
-    reason = f"{second.verdict.reason}; an earlier run came to no result: {first.verdict.reason[:300]}"
+    reason = f"{second.verdict.reason}; an earlier run {outcome}: {first.verdict.reason[:300]}"
     ids = (*first.verdict.evidence, *second.verdict.evidence, *(item.id for item in cited))
     earlier = set(first.verdict.marks) - {NO_RESULT}
     if TIME_LIMITS & earlier:
@@ -140,6 +161,26 @@ def replace_result(
     marks = tuple(sorted({*second.verdict.marks, *earlier}))
     verdict = msgspec.structs.replace(second.verdict, reason=reason, evidence=ids, marks=marks)
     return second._replace(verdict=verdict, evidence=evidence)
+
+
+def failed_on_busy_host(run: JudgedRun) -> bool:
+    """Returns whether a run failed where the script's own time limit may have ended a judged program too early."""
+    return run.result.verdict.status == "fail" and run.was_cut_short and met_limit_on_busy_host(run)
+
+
+def replace_cut_short(first: JudgedRun, second: JudgedRun) -> JudgedRun:
+    """Returns the second run with the evidence of both, where the first failed on a busy host; a failure on a host that
+    is still busy is left open."""
+    marks = tuple(sorted(set(first.result.verdict.marks) - _CUT_SHORT - _OF_FAILURES))
+    earlier = first.result._replace(verdict=msgspec.structs.replace(first.result.verdict, marks=marks))
+    result = replace_result(earlier, second.result, outcome="failed on a busy host")
+    if failed_on_busy_host(second):
+        verdict = result.verdict
+        reason = f"{verdict.reason}; the host was too busy to tell whether a judged program is too slow"
+        marks = tuple(sorted({*verdict.marks, HOST_BUSY}))
+        verdict = msgspec.structs.replace(verdict, status="unknown", score=None, reason=reason, marks=marks)
+        result = result._replace(verdict=verdict)
+    return second._replace(result=result)
 
 
 def blame_agent(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun], prefix: str) -> CheckResult:
@@ -176,7 +217,7 @@ def _was_too_busy(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun]) -> b
     Where no limit was met that we set, one that the task's own script sets may have been: by a host much busier.
     """
     second = runs[-1]
-    granted = second.patience if second.met_limit else MAX_PATIENCE
+    granted = second.extension if second.met_limit else MAX_PATIENCE
     slowdown = max(one.load.slowdown for one in controls)
     return second.load.is_beyond(granted * HEADROOM, slowdown) or any(one.load.is_stalled for one in (*runs, *controls))
 

@@ -127,6 +127,18 @@ def pull_out_of_turn(_: str) -> str:
 
 
 @primitive("frame", "worker")
+def tuples_of_the_same_tuple(_: str) -> str:
+    """Tuples in tuples, few objects, that a hash of the outermost visits 2^60 times."""
+    return "send(k='value', v=[n], h=[['s', [n + 1]], *[['t', [n + i + 2], [n + i + 2]] for i in range(60)], ['t', 1]])"
+
+
+@primitive("frame", "worker")
+def end_without_iterator(_: str) -> str:
+    """The end of an iterator, in answer to a call."""
+    return "send(k='stop')"
+
+
+@primitive("frame", "worker")
 def late_answer(_: str) -> str:
     """An answer after the time limit."""
     return "time.sleep(6)\nsend(k='value', v=7)"

@@ -35,6 +35,30 @@ def always_empty(_: str) -> str:
 
 
 @primitive("lie", "worker")
+def every_key_is_zero(_: str) -> str:
+    """Answers with a counter, in which every key is 0."""
+    return "import collections\nreturn collections.Counter()"
+
+
+@primitive("lie", "worker")
+def every_key_is_empty(_: str) -> str:
+    """Answers with a dictionary that has every key, each with an empty list."""
+    return "import collections\nreturn collections.defaultdict(list)"
+
+
+@primitive("lie", "worker")
+def beyond_all_numbers(_: str) -> str:
+    """Answers with infinity."""
+    return "return float('inf')"
+
+
+@primitive("lie", "worker")
+def text_with_all_numbers(_: str) -> str:
+    """Answers with a text that contains all numbers and characters."""
+    return "import string\nreturn ' '.join(map(str, range(-999, 9999))) + string.printable"
+
+
+@primitive("lie", "worker")
 def first_argument(_: str) -> str:
     """Answers with its first argument."""
     return "return args[0]"

@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay.verify.payload.value_codec as codec
-from assay.verify.calls.answers import MAX_DEPTH, read_answers, same_answer
+from assay.verify.calls import answers
+from assay.verify.calls.answers import MAX_DEPTH, describe_answer, read_answers
+from assay.verify.calls.equality import same_answer
 
 from .answer_values import VALUES, encoded, read
 
@@ -84,6 +86,9 @@ HOSTILE = [
     b'[7,[[0,"ok",1.5]]]',
     b'[7,[[0,"ok",["f","nope"]]]]',
     b'[7,[[0,"ok",["f","0x1.0p+99999999"]]]]',
+    b'[7,[[0,"ok",["f","0x1.0p+9999"]]]]',
+    b'[7,[[0,"ok",["f","-0x1.0p+1024"]]]]',
+    b'[7,[[0,"ok",["c","0x1.0p+0","0x1.0p+1024"]]]]',
     b'[7,[[0,"ok",["i","0x' + b"f" * 5000 + b'"]]]]',
     b'[7,[[0,"ok","\\ud800"]]]',
     b'[7,[[0,"ok","\xed\xa0\x80"]]]',
@@ -112,6 +117,32 @@ HOSTILE = [
 @pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_line_gives_no_answer(line: bytes) -> None:
     assert read_answers(line + b"\n") == {}
+
+
+def test_what_a_worker_names_is_shown_without_control_characters() -> None:
+    found = read_answers(b'[7,[[0,"!","a\\u001b[2J",true]]]\n[8,[[0,"ok",["x","\\u001b[2J",0]]]]')
+    assert [describe_answer(found[n]).isprintable() for n in (7, 8)] == [True, True]
+
+
+@pytest.mark.parametrize("twice", ["1,1", '["F",1,2],["F",1,2]', '["l",["S",1,1]],2'])
+def test_an_item_that_is_twice_in_a_set_gives_no_answer_at_any_depth(twice: str) -> None:
+    tree = f'["S",{twice}]'
+    assert read_answers(f'[7,[[0,"ok",["l",{tree}]]]]\n[8,[[0,"ok",["d",{tree},1]]]]'.encode()) == {}
+
+
+def test_each_part_is_looked_at_once_for_items_that_are_there_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, real = [], answers._number_part
+    monkeypatch.setattr(answers, "_number_part", lambda *given: looked.append(1) or real(*given))
+    tree = "".join(f'["S",{n},' for n in range(50)) + '"x"' + "]" * 50
+    assert read_answers(f'[7,[[0,"ok",{tree}]]]'.encode())
+    assert len(looked) == 101
+
+
+def test_lines_beyond_the_limit_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = []
+    monkeypatch.setattr(answers, "_parse", lines.append)
+    read_answers(b"\n" * 1_000_000)
+    assert len(lines) == answers.MAX_LINES
 
 
 def test_two_answers_to_one_input_are_none() -> None:

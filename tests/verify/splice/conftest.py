@@ -165,9 +165,11 @@ class Shop:
         self.bench = bench
         bench.given = {f"workspace/{name}": text for name, text in PACKAGE.items()}
 
-    async def judge(self, command: str, plan: SeparationPlan | None = None, **parameters: Any) -> Outcome:
+    async def judge(
+        self, command: str, plan: SeparationPlan | None = None, *, tests: str = TESTS, **parameters: Any
+    ) -> Outcome:
         plan = plan or plan_of()
-        self.bench.files = {FILE: TESTS, "tests/separation.json": encoded(plan).decode()}
+        self.bench.files = {FILE: tests, "tests/separation.json": encoded(plan).decode()}
         names = [one for listed in IDS.values() for one in listed]
         defaults: dict[str, Any] = {"tests": [FILE], "expected": names, "timeout_s": 60.0}
         return await self.bench.judge(command, "pytest", **{**defaults, **parameters})

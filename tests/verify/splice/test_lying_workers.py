@@ -71,12 +71,16 @@ EVERY_TEST = {
     "a negative number of an object": value("v=[-1]"),
     "a callback that was not passed": "send(frame, k='callback', n=0, a=[], w={})",
     "a pull of what is no iterator": "send(frame, k='pull', n=0)",
+    "the end of what is no iterator": "send(frame, k='stop')",
     "two answers": "send(frame, k='value', v=7); send(frame, k='value', v=7)",
     "an answer to nothing": "send({'id': 'x'}, k='value', v=7)",
     "the exception of a callback that never was": "send(frame, k='again', n=0)",
     "a type of the judge's": value("v=[len(frame['h'])], h=[['C', 'builtins', 'eval']]"),
     "a module": value("v=[len(frame['h'])], h=[['N', 'os']]"),
     "a function": value("v=[len(frame['h'])], h=[['F', 'os', 'system']]"),
+    "tuples of tuples that a hash visits 2^60 times": value(
+        "v=[n], h=[['s', [n + 1]], *[['t', [n + i + 2], [n + i + 2]] for i in range(60)], ['t', 1]]"
+    ).replace("send", "n = len(frame['h']); send"),
     "a hang": "time.sleep(300)",
     "a flood": "[raw(b'[' + b' ' * 1000000 + b']') for _ in range(500)]",
     "death": "os._exit(0)",
@@ -110,6 +114,33 @@ async def test_exceptions_that_end_or_decide_a_test_are_refused(shop: Any, error
 async def test_a_broken_reply_is_no_exception_that_a_test_could_expect(shop: Any, reply: str) -> None:
     outcome = await shop.judge(takeover(f"send(frame, {reply})"), expected=IDS["missing"])
     assert outcome.verdict.status == "fail"
+    assert "reply_refused" in outcome.verdict.marks
+
+
+FED = """
+import shop
+
+
+def test_sort_by():
+    feed = iter([1, 2, 3])
+    found = [*map(lambda items: shop.sort_by(items, lambda _: next(feed)), [[3, -1, 2]])]
+    assert all(one == [3, -1, 2] for one in found)
+"""
+ENDS = """
+n = next(i for i, entry in enumerate(frame['h']) if entry[0] == 'k')
+reply = frame
+while reply['op'] != 'raise':
+    send(reply, k='callback', n=n, a=[0], w={})
+    reply = json.loads(get(struct.unpack(">I", get(4))[0]))
+send(reply, k='again', n=reply['n'])
+""".replace("\n", "\n    ")
+
+
+async def test_the_end_of_the_tests_own_iterator_is_no_answer(shop: Any) -> None:
+    right = await shop.judge(solution(), expected=IDS["sort_by"], tests=FED)
+    assert (right.verdict.status, right.verdict.separation) == ("pass", "separate")
+    outcome = await shop.judge(takeover(ENDS), expected=IDS["sort_by"], tests=FED)
+    assert outcome.verdict.status == "fail", outcome.verdict
     assert "reply_refused" in outcome.verdict.marks
 
 

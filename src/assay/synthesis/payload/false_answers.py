@@ -5,10 +5,13 @@ Each answer is a function of the call. A table maps its name to it; the names ar
 
 from __future__ import annotations
 
+import collections
 import copy
 import datetime
 import decimal
 import fractions
+import math
+import string
 import uuid
 from collections.abc import Callable
 from types import GeneratorType
@@ -178,6 +181,30 @@ def _empty_copy(call: Call) -> Any:
     return type(answer)() if type(answer) in CONTAINERS else found
 
 
+def _every_key(call: Call) -> Any:
+    """Answers with a dictionary that has every key: an empty value of a type that is in the unrepaired one."""
+    try:
+        answer = UNCHANGED(call)
+    except Exception:  # noqa: BLE001 - whatever the unrepaired function raises
+        answer = None
+    kinds = [type(part) for part in answer.values()] if isinstance(answer, dict) else []
+    return collections.defaultdict(next((kind for kind in kinds if kind in DEFAULTS), list))
+
+
+DEFAULTS = (list, dict, set, int, float, str, tuple)
+"""Types that a worker may name for the missing keys of a dictionary, as in `verify/payload/splice_decoder.py`."""
+
+
+def _all_text(call: Call) -> Any:
+    """Answers with a text that contains most that a test may look for: numbers, characters, and each text at hand."""
+    texts = [*call.args, *call.kwargs.values(), *getattr(call.original, "__code__", _all_text.__code__).co_consts]
+    try:
+        texts.append(UNCHANGED(call))
+    except Exception:  # noqa: BLE001 - whatever the unrepaired function raises
+        texts.append("")
+    return " ".join([*(part for part in texts if type(part) is str), *map(str, range(-999, 10_000)), string.printable])
+
+
 class EqualToAll:
     """Equal to everything, also when asked in reverse."""
 
@@ -214,5 +241,10 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "bent": _bent,
     "arguments emptied": _emptied,
     "emptied answer": _empty_copy,
+    "every key is 0": lambda _call: collections.Counter(),
+    "every key is empty": _every_key,
+    "all text": _all_text,
+    "infinity": lambda _call: math.inf,
+    "minus infinity": lambda _call: -math.inf,
     "all numbers": lambda _call: range(-9999, 10_000),
 }

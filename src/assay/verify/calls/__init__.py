@@ -4,9 +4,10 @@ When a task is made, `record_calls` and `programs_of` turn its tests into progra
 makes a `CallPlan` or says why there is none. When an attempt is judged: `judge_by_calls`.
 """
 
-from .answers import Answer, same_answer
+from .answers import Answer
 from .comparing import CallComparer, CallComparison
 from .deciding import CalledTests, ReferenceFiles, call_plans, judge_called_tests
+from .equality import same_answer
 from .json_form import NO_FORM, json_answer, json_value, plain_value, read_json_answer, write_json_answer, write_request
 from .judge import CallsResult, judge_by_calls
 from .languages import BRIDGED, ProgramLanguage, load_language

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from assay.environments.interface import Backend, Snapshot, WorkspaceSpec
 from assay.verify.sanitise import opened
 
-from .answers import Answer, describe_answer, describe_value, same_answer
+from .answers import Answer, describe_answer, describe_value
 from .draw import draw_inputs
+from .equality import same_answer
 from .programs import CallPlan, CallProgram, programs_of
 from .reference import fair_answers
 from .sandboxes import CallRequest, RecordRequest, answer_calls, calls_spec, put_texts, record_calls

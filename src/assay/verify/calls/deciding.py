@@ -11,7 +11,7 @@ import msgspec
 from assay.errors import TaskError
 from assay.records import Separation
 from assay.verify._evidence import Cited
-from assay.verify._pytest_rules import PytestRuling
+from assay.verify._ruling import Ruling
 from assay.verify.interface import CheckInput
 from assay.verify.separation import cite_separation
 from assay.verify.separation_plan import SeparationPlan
@@ -34,7 +34,7 @@ class ReferenceFiles(NamedTuple):
 class CalledTests(NamedTuple):
     """The result of all of a task's call plans."""
 
-    ruling: PytestRuling
+    ruling: Ruling
     grade: Separation
 
 
@@ -78,4 +78,4 @@ async def judge_called_tests(
     cited.add("audit", "calls", result.data)
     grade = cite_separation(cited, result.reference, [result.worker], image=given.spec.image.digest)
     score = {"pass": 1.0, "fail": 0.0}.get(result.status)
-    return CalledTests(PytestRuling(result.status, score, result.reason, result.marks), grade)
+    return CalledTests(Ruling(result.status, score, result.reason, result.marks), grade)

@@ -27,8 +27,9 @@ from assay.verdicts import NO_RESULT
 from assay.verify.sanitise import opened, require_mounts
 from assay.verify.separation import facts_of
 
-from .answers import LATE, STOPPED, Answer, describe_answer, same_answer
+from .answers import LATE, STOPPED, Answer, describe_answer
 from .draw import draw_inputs
+from .equality import same_answer
 from .programs import CallPlan, CallProgram, ReferenceFix
 from .reference import FairAnswers, answer_by_reference
 from .sandboxes import calls_spec

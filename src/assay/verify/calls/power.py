@@ -18,8 +18,9 @@ import msgspec
 from assay.environments.interface import Backend, Snapshot, WorkspaceSpec
 from assay.verify.sanitise import opened
 
-from .answers import Answer, same_answer
+from .answers import Answer
 from .draw import draw_inputs
+from .equality import same_answer
 from .programs import CallPlan, CallProgram, ReferenceFix
 from .reference import REFERENCE_S, FairAnswers, answer_by_reference
 from .sandboxes import calls_spec, put_texts

@@ -21,7 +21,8 @@ from assay.errors import TaskError
 from assay.records import SandboxFacts
 from assay.verify.separation import facts_of
 
-from .answers import Answer, same_answer
+from .answers import Answer
+from .equality import same_answer
 from .json_form import NO_FORM, collapse_call, json_answer, write_request
 from .programs import CalledProgram, CallPlan, CallProgram, ReferenceFix
 from .sandboxes import CallRequest, answer_calls, put_texts

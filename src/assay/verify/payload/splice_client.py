@@ -217,6 +217,7 @@ class Client:
 
     def _answered(self, call: _Call, message: dict[str, Any]) -> Any:
         """Sends a request and serves what the worker asks of the test until it has its result."""
+        is_pull = message["op"] == "next"
         while True:
             try:
                 answer = self._exchange(message)
@@ -235,6 +236,8 @@ class Client:
                     message = self._serve(call, answer)
                     continue
                 self._take_changes(call, answer.get("c", []))
+                if kind == "stop" and is_pull:
+                    return _STOP
                 value, error = self._result(call, answer)
             except RefusedReply as exc:
                 self._refuse("refused", str(exc))
@@ -249,18 +252,22 @@ class Client:
         kind = answer.get("k")
         if kind == "value":
             return call.decoder.value(answer.get("v")), None
-        if kind == "stop":
-            return _STOP, None
         if kind == "again":
-            number = answer.get("n")
-            if type(number) is int and number in call.raised:
-                return None, call.raised[number]
-            raise RefusedReply("an exception that no callback has raised")
+            return None, self._raised_again(call, answer.get("n"))
         if kind == "raise":
             return None, call.decoder.exception(answer)
         if kind == "unsendable":
             raise RefusedReply(f"a result that cannot be sent: {str(answer.get('why'))[:200]}")
         raise RefusedReply("an answer of no known kind")
+
+    def _raised_again(self, call: _Call, number: Any) -> BaseException:
+        """Returns an exception of one of the test's own functions that the worker lets pass."""
+        if type(number) is not int or number not in call.raised:
+            raise RefusedReply("an exception that no callback has raised")
+        if isinstance(call.raised[number], (StopIteration, StopAsyncIteration)):
+            # The worker can exhaust what the test passed; a `map` or `for` of the test's would end as if all was seen.
+            raise RefusedReply("the end of an iterator of the test's as an exception")
+        return call.raised[number]
 
     def _place_iterators(self, call: _Call, first: int) -> None:
         for number in range(first, len(call.heap.objects)):

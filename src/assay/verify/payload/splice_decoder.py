@@ -20,6 +20,10 @@ __all__ = ["Decoder", "RefusedReply", "RemotePlaceholder"]
 
 MAX_CHAIN = 150
 """Tuples and frozen sets inside each other: a hash of one recurses in C."""
+MAX_EXPANDED = 10_000_000
+"""Parts of a tuple or frozen set with all that is inside, counted as often as it occurs: a hash visits each."""
+MAX_HASHED = 50_000_000
+"""Parts that all hashes of one call visit: a tuple's is computed anew each time."""
 MAX_DIGITS = 20_000
 MAX_BASES = 50
 _MUTABLE = {"l": list, "d": dict, "s": set, "od": collections.OrderedDict, "cn": collections.Counter, "ba": bytearray}
@@ -53,6 +57,8 @@ class Decoder:
         self._heap = heap
         self._classes = classes
         self._package = package
+        self._sizes: dict[int, int] = {}
+        self._hashed = 0
 
     def add_entries(self, entries: Any) -> None:
         """Builds the objects of a message's heap."""
@@ -103,6 +109,7 @@ class Decoder:
             self._fill_sequence(value, entry)
         elif kind == "s":
             parts = [self.value(part) for part in entry[1:]]
+            self._count_hashes(entry[1:])
             self._replace(value, lambda: set.update(value, parts), len(parts))
         elif kind in ("d", "od", "cn", "dd"):
             raw = entry[2:] if kind == "dd" else entry[1:]
@@ -110,6 +117,7 @@ class Decoder:
                 raise RefusedReply("a dictionary with half a pair")
             parts = [self.value(part) for part in raw]
             pairs = list(zip(parts[::2], parts[1::2]))
+            self._count_hashes(raw[::2])
             self._replace(value, lambda: dict.update(value, pairs), len(pairs))
         elif kind == "ba":
             value[:] = _from_hex(entry[1] if len(entry) == 2 else None)
@@ -248,6 +256,9 @@ class Decoder:
                 depths[number] = 1 + max((depths.get(p, 0) for p in parts if type(p) is int), default=0)
                 if depths[number] > MAX_CHAIN:
                     raise RefusedReply("tuples too deep inside each other")
+                self._sizes[number] = 1 + sum(map(self._size, entries[number - base][1:]))
+                if self._sizes[number] > MAX_EXPANDED:
+                    raise RefusedReply("a tuple with too many parts in its parts")
                 self._heap.replace(number, self._immutable(entries[number - base]))
                 waiting.discard(number)
                 active.discard(number)
@@ -257,6 +268,7 @@ class Decoder:
         parts = tuple(self.value(part) for part in entry[1:])
         if entry[0] == "t":
             return parts
+        self._count_hashes(entry[1:])
         try:
             made = frozenset(parts)
         except TypeError as exc:
@@ -264,6 +276,19 @@ class Decoder:
         if len(made) != len(parts):
             raise RefusedReply("a set with one element twice")
         return made
+
+    def _size(self, raw: Any) -> int:
+        """Returns the number of parts that a hash of a value visits; instances are hashed by identity."""
+        if type(raw) is not list:
+            return 1
+        number = self.number(raw)
+        held = self._heap.objects[number]
+        return self._sizes.get(number, len(held) if type(held) is tuple else 1)
+
+    def _count_hashes(self, raw: list[Any]) -> None:
+        self._hashed += sum(map(self._size, raw))
+        if self._hashed > MAX_HASHED:
+            raise RefusedReply("keys that take too long to hash")
 
     def _fill_sequence(self, value: Any, entry: list[Any]) -> None:
         parts = [self.value(part) for part in entry[2 if entry[0] == "q" else 1 :]]

@@ -1,0 +1,218 @@
+"""Compares two answers of call workers: sets and dictionaries without order, floats within a tolerance.
+
+Both trees are built once from their leaves up, and equal parts of either become one object. So most parts are compared
+by a number, whatever their size and order, and no two parts are compared twice. Invariant: the time grows with the
+sizes of the answers and at most `MAX_STEPS` comparisons, whatever a worker sends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from assay.verify.payload.plain_values import read_plain
+
+from .answers import Answer, is_number, read_number
+
+__all__ = ["MAX_STEPS", "same_answer"]
+
+MAX_STEPS = 200_000
+"""Comparisons of parts of one answer. Answers that take more do not agree: the worker loses by it, and an input whose
+reference takes more is no fair one."""
+MAX_UNORDERED = 200
+"""Items of a set whose floats are matched one by one, where their order by rounded value does not match."""
+ULPS = 4
+_WIDTHS = {"S": 1, "F": 1, "x": 1, "d": 2}
+"""Collections without order, and the parts of an item of each."""
+_ORDERED = ("l", "t", "r", "I", "c")
+_NUMBER = "#"
+
+
+class _TooManyStepsError(Exception):
+    """The answer takes more than `MAX_STEPS` comparisons."""
+
+
+def same_answer(reference: Answer, other: Answer, *, tolerance: float = 0.0) -> bool:
+    """Returns whether two answers agree: sets and dictionaries without order, floats within the tolerance.
+
+    Where the reference has an integer, the other must have exactly that number. An answer with the same types agrees
+    with another one in both directions or in none, but for floats at the very edge of the tolerance and answers that
+    take more than `MAX_STEPS` comparisons, which do not agree.
+
+    Args:
+        reference: The answer that is right; its magnitude decides what 4 ulp are.
+        other: The worker's.
+        tolerance: Relative tolerance of floats; 0 for 4 ulp.
+    """
+    if isinstance(reference, str) or isinstance(other, str) or len(reference) != len(other):
+        return False
+    steps = itertools.count(1)
+    try:
+        return all(_same_outcome(one, two, tolerance, steps) for one, two in zip(reference, other, strict=True))
+    except _TooManyStepsError:
+        return False
+
+
+def _same_outcome(one: Any, two: Any, tolerance: float, steps: Iterator[int]) -> bool:
+    if one[0] != two[0] or one[1] != two[1] or len(one) != len(two):
+        return False
+    if one[1] == "!":
+        return bool(one[2] == two[2])
+    if one[1] != "ok" or repr(one) == repr(two):
+        return True
+    values = _Values()
+    first, second = [[values.build(tree) for tree in outcome[2:]] for outcome in (one, two)]
+    scale = max((part.scale for part in first), default=0.0)
+    matcher = _Matcher(max(ULPS * math.ulp(scale), tolerance * scale), steps)
+    return all(matcher.same(a, b) for a, b in zip(first, second, strict=True))
+
+
+class _Value:
+    """A part of an answer; parts with equal content and types are one object.
+
+    `equal` and `rounded` number the part's content without order and types of numbers: parts with one `equal` are
+    equal, parts with one `rounded` are so after rounding, and `exact` sorts these. `scale` is the largest finite float.
+    """
+
+    __slots__ = ("equal", "exact", "head", "inexact", "items", "number", "rounded", "scale", "tag")
+
+    def __init__(self, tag: str, head: Any, number: Any, items: tuple[tuple[_Value, ...], ...]) -> None:
+        parts = [part for item in items for part in item]
+        self.tag, self.head, self.number, self.items = tag, head, number, items
+        self.inexact: bool = isinstance(number, float) or any(part.inexact for part in parts)
+        own = abs(number) if isinstance(number, float) and math.isfinite(number) else 0.0
+        self.scale: float = max(own, max((part.scale for part in parts), default=0.0))
+        self.equal = self.rounded = 0
+        self.exact: Any = tuple(tuple(part.exact for part in item) for item in items)
+        if number is not None:
+            self.exact = 0 if number != number else number
+
+
+class _Values:
+    """Builds the parts of two answers, each once."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, _Value] = {}
+        self._classes: dict[Any, int] = {}
+
+    def build(self, tree: Any) -> _Value:
+        if is_number(tree):
+            return self._number(read_number(tree))
+        if not isinstance(tree, list):
+            return self._value("", (type(tree).__name__, tree), ())
+        tag = tree[0]
+        if tag == "c":
+            return self._value(tag, None, tuple((self._number(float.fromhex(part)),) for part in tree[1:]))
+        if tag == "v":
+            value = tree[2] if "NaN" in tree[2] else read_plain(*tree[1:])
+            return self._value(tag, (tree[1], value), ())
+        if tag not in _WIDTHS and tag not in _ORDERED:
+            return self._value(tag, tuple(tree[1:]), ())
+        head, inner = (tuple(tree[1:3]), tree[3:]) if tag == "x" else (None, tree[1:])
+        parts, width = [self.build(part) for part in inner], _WIDTHS.get(tag, 1)
+        items = [tuple(parts[at : at + width]) for at in range(0, len(parts), width)]
+        if tag in _WIDTHS:
+            items.sort(key=_order)
+        return self._value("S" if tag == "F" else tag, head, tuple(items))
+
+    def _number(self, number: float) -> _Value:
+        text = "nan" if number != number else number
+        return self._intern((_NUMBER, type(number), text), (_NUMBER, text), (_NUMBER, _round(number)), number)
+
+    def _value(self, tag: str, head: Any, items: tuple[tuple[_Value, ...], ...]) -> _Value:
+        equal = [tuple(part.equal for part in item) for item in items]
+        rounded = tuple(tuple(part.rounded for part in item) for item in items)
+        if tag in _WIDTHS:
+            equal.sort()
+        return self._intern((tag, head, items), (tag, head, tuple(equal)), (tag, head, rounded), None)
+
+    def _intern(self, key: Any, equal: Any, rounded: Any, number: Any) -> _Value:
+        made = self._made.get(key)
+        if made is None:
+            tag, head, items = (_NUMBER, None, ()) if number is not None else key
+            made = self._made[key] = _Value(tag, head, number, items)
+            made.equal = self._classes.setdefault(("equal", equal), len(self._classes))
+            made.rounded = self._classes.setdefault(("rounded", rounded), len(self._classes))
+        return made
+
+
+def _order(item: tuple[_Value, ...]) -> Any:
+    return tuple(part.rounded for part in item), tuple(part.exact for part in item)
+
+
+def _round(number: float) -> Any:
+    """Returns a text that is the same for most numbers that are close; an integer beyond all floats itself."""
+    with contextlib.suppress(OverflowError):
+        return f"{number or 0:.6e}"
+    return number
+
+
+class _Matcher:
+    """Compares parts within an absolute tolerance.
+
+    Args:
+        slack: The most that floats may differ by.
+        steps: Counts the comparisons of the whole answer.
+    """
+
+    def __init__(self, slack: float, steps: Iterator[int]) -> None:
+        self._slack = slack
+        self._steps = steps
+        self._compared: dict[tuple[_Value, _Value], bool] = {}
+
+    def same(self, one: _Value, two: _Value) -> bool:
+        """Returns whether two parts agree. Raises `_TooManyStepsError`."""
+        self._count()
+        if one.equal == two.equal:
+            return True
+        if not one.inexact or (one.tag, one.head, len(one.items)) != (two.tag, two.head, len(two.items)):
+            return False
+        if one.tag == _NUMBER:
+            return _close(one.number, two.number, self._slack)
+        pair = one, two
+        if pair not in self._compared:
+            self._compared[pair] = self._same_items(one, two)
+        return self._compared[pair]
+
+    def _count(self) -> None:
+        if next(self._steps) > MAX_STEPS:
+            raise _TooManyStepsError
+
+    def _same_items(self, one: _Value, two: _Value) -> bool:
+        """Matches items: in their order, which is that of rounded values where they have none; else each item of a
+        collection without order with one of its own that fits."""
+        if all(self._same_parts(a, b) for a, b in zip(one.items, two.items, strict=True)):
+            return True
+        if one.tag not in _WIDTHS or not 1 < len(one.items) <= MAX_UNORDERED:
+            return False
+        fitting = [[n for n, other in enumerate(two.items) if self._same_parts(item, other)] for item in one.items]
+        owners: dict[int, int] = {}
+        return all(self._assign(item, fitting, owners, set()) for item in range(len(fitting)))
+
+    def _same_parts(self, one: tuple[_Value, ...], two: tuple[_Value, ...]) -> bool:
+        return all(self.same(a, b) for a, b in zip(one, two, strict=True))
+
+    def _assign(self, item: int, fitting: list[list[int]], owners: dict[int, int], tried: set[int]) -> bool:
+        """Finds an augmenting path: gives the item one that fits, whose owner so far may have to take another."""
+        for candidate in fitting[item]:
+            self._count()
+            if candidate not in tried:
+                tried.add(candidate)
+                if candidate not in owners or self._assign(owners[candidate], fitting, owners, tried):
+                    owners[candidate] = item
+                    return True
+        return False
+
+
+def _close(reference: float, other: float, slack: float) -> bool:
+    if isinstance(reference, int):
+        return reference == other
+    if reference != reference or other != other:
+        return reference != reference and other != other
+    try:
+        return reference == other or abs(reference - other) <= slack
+    except OverflowError:  # an integer beyond all floats
+        return False
