@@ -158,6 +158,8 @@ REPORTED = [
     'run() { while [ $# -gt 0 ]; do "$@"; shift; done; }; run prog eval',
     'run() { set -- "$(prog)"; "$@"; }; run prog',
     "prog > lib; . ./lib",
+    "v=$(prog); w=v; x=w; (( x ))",
+    "cat <(prog) | while read -r v; do (( v )); done",
     "prog > lib; bash <<'END' lib\nEND",
     "f() { read -r n; (( n )); } <<END\n$(prog)\nEND\nf",
     "cat <<END | bash\n$(prog)\nEND",
@@ -226,7 +228,7 @@ ACCEPTED = [
     'run() { local dir=$1; shift; (cd "$dir" && timeout 5 "$@"); }; run /tmp prog "$(prog)"; run . cmp a b',
     'both() { run "${@:2}"; }; run() { "$@" 2> /dev/null; }; both 1 prog "$(prog)"; main() { prog; }; main "$@"',
     'prog 2> /dev/null "$(prog)"; grep -q 2> /dev/null x out; cmp > /dev/null out /tests/out',
-    "python3 - <<'END' \"$(prog)\"\nprint(7)\nEND",
+    "python3 - <<'END'\nprint(7)\nEND\ncat - <<'END' | prog\n7\nEND",
     "until prog status | grep -q ready; do sleep 0.1; n=$((n + 1)); [ $n -lt 50 ] || break; done & wait $!",
 ]
 
