@@ -239,8 +239,7 @@ class _Walker:
                 self._expander.calculate(one.of_field("name")[0] if one.children else one)
             if one.kind == "variable_name" and re.search("[aA]", options):
                 self.variables.arrays.add(one.text)
-        PROGRAM_RULES["declare"](Call(self, node, name, words, stdin))
-        return SILENT
+        return PROGRAM_RULES["declare"](Call(self, node, name, words, stdin))
 
     def _check_declared_value(self, node: Node, options: str) -> None:
         """Reports a declaration whose value, where it is written as a list, is evaluated again."""

@@ -17,6 +17,7 @@ from .words import CLEAN, TAINTED, UNKNOWN, Variables, Word, is_file_of_the_task
 __all__ = ["RULES", "Call", "Host", "require_data_file", "skip_options"]
 
 SILENT = Word("")
+_COUNT = re.compile(r"-[EFGivxwhHqsnz]*c[EFGivxwhHqsnz]*|--count")
 _VALUE = re.compile(r"\d+|[^\w/\0]")
 """The value of an option such as `-n 1` or `-d ,`; no file that a judged program wrote has such a name."""
 CODE_FILES = (
@@ -127,6 +128,17 @@ def _words_are_clean(call: Call) -> Word:
     return Word(UNKNOWN, all(word.clean for word in call.words))
 
 
+def _shows(call: Call) -> Word:
+    """Prints what others hold: arguments of processes, variables, content of files."""
+    call.require_clean(call.words)
+    return TAINTED
+
+
+def _date(call: Call) -> Word:
+    shown = _words_are_clean(call)
+    return TAINTED if any(re.match(r"-\w*f|--file", word.text) for word in call.words) else shown
+
+
 def _silent(call: Call) -> Word:
     call.require_clean(call.words)
     return SILENT
@@ -178,7 +190,7 @@ def _count(call: Call) -> Word:
 
 def _grep(call: Call) -> Word:
     """Takes a pattern after `-e` or `--`, where it is read as no option; tainted text names no file."""
-    words, after_option, ended = call.words, False, False
+    words, after_option, ended, counts = call.words, False, False, False
     files: list[Word] = []
     for word in words:
         if not word.clean and (word.is_open or not (after_option or ended or word.cannot_be_option) or files):
@@ -186,10 +198,11 @@ def _grep(call: Call) -> Word:
         text = word.text if word.clean else ""
         if not (ended or after_option or text.startswith("-")):
             files.append(word)
+        counts = counts or (not (ended or after_option) and _COUNT.fullmatch(text) is not None)
         ended = ended or (text == "--" and not after_option)
         after_option = not ended and bool(re.fullmatch(r"-[A-Za-z]*e", text))
-    counts = any(re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*|--count", word.text) for word in words if word.clean)
-    clean = counts or (call.stdin.clean and all(is_file_of_the_task(one) for one in files[1:]))
+    has_pattern = any(re.match(r"-[A-Za-z]*[ef]|--(?:regexp|file)", word.text) for word in words if word.clean)
+    clean = counts or (call.stdin.clean and all(map(is_file_of_the_task, files[not has_pattern :])))
     return Word(UNKNOWN, clean and all(word.clean for word in words))
 
 
@@ -207,7 +220,8 @@ def _write(call: Call) -> Word:
         return SILENT
     for word in files:
         require_data_file(call.host, call.node, word)
-    return call.stdin if call.name == "tee" else SILENT
+    prints = call.name == "dd" or any(word.text.startswith("/dev/") for word in files)
+    return call.stdin if call.name == "tee" else TAINTED if prints else SILENT
 
 
 def _change_mode(call: Call) -> Word:
@@ -250,11 +264,13 @@ def _by_name(rule: Rule, names: str) -> dict[str, Rule]:
 
 
 RULES: dict[str, Rule] = {
-    **_by_name(_data, "echo expr :"),
+    **_by_name(_shows, "ps pgrep printenv file"),
+    "date": _date,
+    **_by_name(_data, "echo expr : yes"),
     **_by_name(
         _words_are_clean,
-        "date mktemp nproc id whoami uname hostname ls stat du df ps pgrep type which "
-        "printenv file getconf arch tput seq locale ulimit umask jobs times",
+        "mktemp nproc id whoami uname hostname ls stat du df type which "
+        "getconf arch tput seq locale ulimit umask jobs times",
     ),
     **_by_name(_silent, "true false sleep kill pkill killall mkdir rm rmdir sync disown popd"),
     **_by_name(_path, "dirname basename realpath readlink"),

@@ -74,7 +74,7 @@ def _set(call: Call) -> Word:
     if rest or ended:
         call.host.variables.assign(call.host.positional(), join_words(rest, " "), whole=False)
         call.host.count_shift([TAINTED])
-    return SILENT
+    return SILENT if call.words else TAINTED
 
 
 def _shift(call: Call) -> Word:
