@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from assay.verify.calls import read_json_answer, same_answer
+from assay.verify.payload.plain_values import read_plain
 
 from .answer_values import SCALARS, STANDARD, TAGS, VALUES, encoded, read, values_of
 
@@ -143,6 +145,34 @@ def test_one_other_integer_anywhere_is_refused(value: Any, rng: random.Random) -
 )
 def test_where_the_reference_has_an_integer_the_number_is_exact(one: Any, two: Any, same: bool) -> None:
     assert same_answer(read(one), read(two)) is same
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        (["Decimal", "150E-2"], ["Decimal", "15E-1"], True),
+        (["Decimal", "-0E3"], ["Decimal", "0E0"], True),
+        (["Decimal", "-15E-1"], ["Decimal", "15E-1"], False),
+        (["Decimal", "100E0"], ["Decimal", "1E2"], True),
+        (["Decimal", "1E2"], ["Decimal", "1E3"], False),
+        (["datetime", "2020-01-01T00:30:00.000000+01:00"], ["datetime", "2019-12-31T23:30:00.000000+00:00"], True),
+        (["datetime", "2020-01-01T00:30:00.000000+01:00"], ["datetime", "2020-01-01T00:30:00.000000"], False),
+        (["datetime", "0001-01-01T00:00:00.000000+01:00"], ["datetime", "0001-01-01T00:00:00.000000+02:00"], False),
+        (["time", "12:00:00.000000+00:00"], ["time", "13:00:00.000000+01:00"], True),
+        (["time", "12:00:00.000000 fold"], ["time", "12:00:00.000000"], True),
+        (["time", "12:00:00.000000"], ["time", "12:00:00.000001"], False),
+    ],
+)
+def test_values_of_the_standard_library_agree_where_python_says_equal(one: list[str], two: list[str], same: bool):
+    assert same_answer(answer(["v", *one]), answer(["v", *two])) is same
+    assert (read_plain(*one) == read_plain(*two)) is same
+
+
+def test_numbers_with_one_hash_are_compared_in_time() -> None:
+    one, two = [["S", *[["i", hex(n * (2**61 - 1) + k)] for n in range(1, 9000)]] for k in (0, 1)]
+    began = time.process_time()
+    assert not same_answer(answer(one), answer(two))
+    assert time.process_time() - began < 5
 
 
 def test_a_large_set_of_close_floats_agrees_in_any_order() -> None:

@@ -19,6 +19,7 @@ from .redirections import RedirectionReader
 from .special_variables import reason_against
 from .syntax import Node, UnreadableScript, parse_script
 from .tests_of_values import check_double_brackets, check_single_brackets, operands_of_test
+from .variable_commands import VARIABLE_RULES
 from .words import CLEAN, TAINTED, UNKNOWN, Variables, Word, join_words
 
 MOST_WALKS, MOST_NESTED, TEXT_WALKS = 12, 4, 2
@@ -236,8 +237,7 @@ class _Walker:
                 self._expander.calculate(one.of_field("name")[0] if one.children else one)
             if one.kind == "variable_name" and re.search("[aA]", options):
                 self.variables.arrays.add(one.text)
-        PROGRAM_RULES["declare"](Call(self, node, name, words, stdin))
-        return SILENT
+        return PROGRAM_RULES["declare"](Call(self, node, name, words, stdin))
 
     def _check_declared_value(self, node: Node, options: str) -> None:
         """Reports a declaration whose value, where it is written as a list, is evaluated again."""
@@ -251,7 +251,7 @@ class _Walker:
 
     def _visit_unset_command(self, node: Node, stdin: Word) -> Word:
         words = [self._expander.expand(one) for one in node.children[1:] if one.kind != "variable_name"]
-        return RULES["unset"](Call(self, node, "unset", words, stdin))
+        return VARIABLE_RULES["unset"](Call(self, node, "unset", words, stdin))
 
     def _visit_command(self, node: Node, stdin: Word, more: Iterable[Node] = ()) -> Word:
         for one in node.children:
@@ -302,7 +302,7 @@ class _Walker:
         if name in ("[", "test"):
             check_single_brackets(self, node, words[1:-1] if name == "[" else words[1:])
             return SILENT
-        if rule := RULES.get(name) or PROGRAM_RULES.get(name):
+        if rule := RULES.get(name) or VARIABLE_RULES.get(name) or PROGRAM_RULES.get(name):
             return rule(call)
         if "/" in name and is_file_of_tests(call, words[0]):
             return self.start_file(node, words[0], words[1:], "shell")
@@ -357,7 +357,8 @@ class _Walker:
 
     def _report_broken(self, root: Node) -> None:
         for one in root.walk():
-            if one.is_broken and one.text.strip() != "<<":
+            skipped = one.skipped_text
+            if (one.is_broken and one.text.strip() != "<<") or skipped not in ("", "-"):  # as in `cat - <<END`
                 self.report(one, "the parser does not understand this")
 
 

@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from .expansion import NAME
 from .syntax import Node
 from .words import CLEAN, TAINTED, UNKNOWN, Variables, Word, is_file_of_the_task, join_words
 
 SILENT = Word("")
-_VALUE = re.compile(r"\d+|[^\w/]")
+_COUNT = re.compile(r"-[EFGivxwhHqsnz]*c[EFGivxwhHqsnz]*|--count")
+_VALUE = re.compile(r"\d+|[^\w/\0]")
 """The value of an option such as `-n 1` or `-d ,`; no file that a judged program wrote has such a name."""
 CODE_FILES = (
     *(".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ksh", ".zsh", ".bats", ".ini", ".cfg", ".toml", ".js"),
@@ -120,33 +120,21 @@ def _data(call: Call) -> Word:
     return join_words(call.words, " ")._replace(is_split=False, is_open=False)
 
 
-def _print(call: Call) -> Word:
-    """`printf`; a format and a variable's name are not data."""
-    words = call.words
-    target = None
-    if words and words[0].prefix.startswith("-v"):
-        target = words[1] if words[0].text == "-v" and len(words) > 1 else words[0]._replace(text=words[0].text[2:])
-        words = words[2 if words[0].text == "-v" else 1 :]
-    call.require_clean(words[:1], "its format is tainted")
-    if call.host.is_korn and re.search(r"%[^%s]*[diouxXeEfgGc]", words[0].text if words else ""):
-        call.require_clean(words[1:], "this shell evaluates numbers as arithmetic")
-    printed = join_words(words)._replace(text=UNKNOWN, prefix="", is_open=False, is_split=False)
-    if len(words) == 1 and not set(words[0].text) & set("%\\"):
-        printed = words[0]
-    if target is None:
-        return printed
-    if target.known is None or not NAME.match(target.known):
-        call.report("the name of its variable is not known, and an index is evaluated")
-    else:
-        call.host.check_assignment(call.node, target.known, printed)
-        call.host.variables.assign(target.known, printed)
-    return SILENT
-
-
 def _words_are_clean(call: Call) -> Word:
     """Prints what follows from its arguments and the files of the sandbox, which the script named."""
     call.require_clean(call.words)
     return Word(UNKNOWN, all(word.clean for word in call.words))
+
+
+def _shows(call: Call) -> Word:
+    """Prints what others hold: arguments of processes, variables, content of files."""
+    call.require_clean(call.words)
+    return TAINTED
+
+
+def _date(call: Call) -> Word:
+    shown = _words_are_clean(call)
+    return TAINTED if any(re.match(r"-\w*f|--file", word.text) for word in call.words) else shown
 
 
 def _silent(call: Call) -> Word:
@@ -200,7 +188,7 @@ def _count(call: Call) -> Word:
 
 def _grep(call: Call) -> Word:
     """Takes a pattern after `-e` or `--`, where it is read as no option; tainted text names no file."""
-    words, after_option, ended = call.words, False, False
+    words, after_option, ended, counts = call.words, False, False, False
     files: list[Word] = []
     for word in words:
         if not word.clean and (word.is_open or not (after_option or ended or word.cannot_be_option) or files):
@@ -208,10 +196,11 @@ def _grep(call: Call) -> Word:
         text = word.text if word.clean else ""
         if not (ended or after_option or text.startswith("-")):
             files.append(word)
+        counts = counts or (not (ended or after_option) and _COUNT.fullmatch(text) is not None)
         ended = ended or (text == "--" and not after_option)
         after_option = not ended and bool(re.fullmatch(r"-[A-Za-z]*e", text))
-    counts = any(re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*|--count", word.text) for word in words if word.clean)
-    clean = counts or (call.stdin.clean and all(is_file_of_the_task(one) for one in files[1:]))
+    has_pattern = any(re.match(r"-[A-Za-z]*[ef]|--(?:regexp|file)", word.text) for word in words if word.clean)
+    clean = counts or (call.stdin.clean and all(map(is_file_of_the_task, files[not has_pattern :])))
     return Word(UNKNOWN, clean and all(word.clean for word in words))
 
 
@@ -229,7 +218,8 @@ def _write(call: Call) -> Word:
         return SILENT
     for word in files:
         require_data_file(call.host, call.node, word)
-    return call.stdin if call.name == "tee" else SILENT
+    prints = call.name == "dd" or any(word.text.startswith("/dev/") for word in files)
+    return call.stdin if call.name == "tee" else TAINTED if prints else SILENT
 
 
 def _change_mode(call: Call) -> Word:
@@ -243,89 +233,6 @@ def _change_mode(call: Call) -> Word:
     )
     if not own and (mode.known is None or re.search(r"[1357]|[+=]\w*[xXst]", mode.known)):
         call.report("a file that is not the task's is made executable")
-    return SILENT
-
-
-def _read(call: Call) -> Word:
-    """`read` and `mapfile`: variables get lines of the input."""
-    words = call.words
-    lines = call.name != "read"
-    start = skip_options(words, ("-d", "-n", "-O", "-s", "-u") if lines else ("-p", "-t", "-n", "-N", "-d", "-u"))
-    options = "".join(word.text for word in words[:start])
-    call.require_clean(words)
-    if ("C" in options and lines) or (re.search(r"-\w*[ei]", options) and not lines):
-        call.report("an option of it evaluates text")
-    stdin = Word(UNKNOWN, call.stdin.clean and not re.search(r"-\w*u", options))
-    names = words[start:]
-    for word in names or [Word("MAPFILE" if lines else "REPLY")]:
-        if word.known is None or not NAME.match(word.known):
-            call.report("the name of its variable is not known, and an index is evaluated")
-        else:
-            call.host.check_assignment(call.node, word.known, stdin)
-            call.host.variables.assign(word.known, stdin)
-            if lines or re.search(r"-\w*a", options):
-                call.host.variables.arrays.add(word.known)
-    return SILENT
-
-
-def _get_options(call: Call) -> Word:
-    """`getopts SPEC NAME`."""
-    call.require_clean(call.words)
-    for word in call.words[1:2]:
-        call.host.variables.assign(word.text, call.host.variables.lookup(call.host.positional()))
-    return SILENT
-
-
-def _set(call: Call) -> Word:
-    """`set`: options, or positional parameters after `--`."""
-    start = skip_options(call.words, ("-o", "+o"))
-    rest = call.words[start:]
-    ended = any(word.text == "--" for word in call.words[:start])
-    if not ended and any(not word.clean for word in call.words):
-        call.report("tainted text may be read as an option: write `set --` before it")
-    if rest or ended:
-        call.host.variables.assign(call.host.positional(), join_words(rest, " "), whole=False)
-        call.host.count_shift([TAINTED])
-    return SILENT
-
-
-def _shift(call: Call) -> Word:
-    call.host.count_shift(call.words)
-    return _silent(call)
-
-
-def _let(call: Call) -> Word:
-    for word in call.words:
-        call.host.require_number(call.node, word)
-    return SILENT
-
-
-def _unset(call: Call) -> Word:
-    for word in call.words:
-        if not word.clean or ("[" in word.text and not re.search(r"\[(?:\d+|[@*])\]\Z", word.text)):
-            call.report("an index in a variable's name is evaluated")
-    return SILENT
-
-
-def _trap(call: Call) -> Word:
-    start = skip_options(call.words)
-    for word in call.words[start : start + 1]:
-        if word.known is None:
-            call.report("it evaluates text that is not known")
-        elif word.known not in ("", "-"):
-            call.host.run_text(call.node, word.known, CLEAN)
-    return SILENT
-
-
-def _wait(call: Call) -> Word:
-    if any(word.text.startswith("-p") for word in call.words):
-        call.report("an index in its variable's name is evaluated")
-    return _silent(call)
-
-
-def _options_of_shell(call: Call) -> Word:
-    if any(word.known is None or "alias" in word.text for word in call.words):
-        call.report("its options are not known, or they turn on aliases")
     return SILENT
 
 
@@ -355,15 +262,15 @@ def _by_name(rule: Rule, names: str) -> dict[str, Rule]:
 
 
 RULES: dict[str, Rule] = {
-    **_by_name(_data, "echo expr :"),
+    **_by_name(_shows, "ps pgrep printenv file"),
+    "date": _date,
+    **_by_name(_data, "echo expr : yes"),
     **_by_name(
         _words_are_clean,
-        "date mktemp nproc id whoami uname hostname ls stat du df ps pgrep type which "
-        "printenv file getconf arch tput seq locale ulimit umask jobs times",
+        "mktemp nproc id whoami uname hostname ls stat du df type which "
+        "getconf arch tput seq locale ulimit umask jobs times",
     ),
-    **_by_name(
-        _silent, "true false exit return break continue sleep kill pkill killall mkdir rm rmdir sync disown popd"
-    ),
+    **_by_name(_silent, "true false sleep kill pkill killall mkdir rm rmdir sync disown popd"),
     **_by_name(_path, "dirname basename realpath readlink"),
     **_by_name(_change_folder, "cd pushd"),
     **_by_name(
@@ -375,18 +282,8 @@ RULES: dict[str, Rule] = {
     **_by_name(_grep, "grep egrep fgrep"),
     **_by_name(_translate, "tr"),
     **_by_name(_write, "cp mv ln tee touch truncate dd"),
-    **_by_name(_read, "read mapfile readarray"),
     "pwd": _print_folder,
     "chmod": _change_mode,
-    "printf": _print,
-    "getopts": _get_options,
-    "set": _set,
-    "shift": _shift,
-    "let": _let,
-    "unset": _unset,
-    "trap": _trap,
-    "wait": _wait,
-    "shopt": _options_of_shell,
     "find": _refuse_programs,
     "bc": _calculate,
     "dc": _calculate,

@@ -10,6 +10,7 @@ from .words import CLEAN, TAINTED, UNKNOWN, Variables, Word, join_words
 
 NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _NAMES = re.compile(r"[A-Za-z_]\w*")
+MOST_INDIRECTIONS, MOST_NAMES = 3, 50
 _SIMPLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"})
 _TRANSFORMS = frozenset({"Q", "U", "u", "L", "a"})
@@ -206,10 +207,14 @@ class Expander:
         if not word.clean:
             self._report(node, "the shell evaluates it as arithmetic, which runs commands in it")
             return
-        names = {name for name in _NAMES.findall(word.text)}
-        names |= {name for one in names for name in _NAMES.findall(self._variables.lookup(one).text)}
+        names = dict.fromkeys(_NAMES.findall(word.text))
+        for _ in range(MOST_INDIRECTIONS):  # the text of a variable that is evaluated is evaluated too
+            names |= dict.fromkeys(name for one in list(names)[:MOST_NAMES] for name in self._names_in(one))
         if any(self._variables.is_tainted(name) for name in names):
             self._report(node, "the shell evaluates a variable's text as arithmetic, which runs commands in it")
+
+    def _names_in(self, variable: str) -> list[str]:
+        return _NAMES.findall(self._variables.lookup(variable).text)
 
 
 def _literal(text: str) -> Word:

@@ -22,7 +22,8 @@ def arguments_word(node: Node, word: Word) -> Word | None:
 
 def dropped_arguments(word: Word) -> int | None:
     """Returns how many arguments the word for all arguments leaves out; None for another word."""
-    return int(word.text[len(_ALL) :]) if word.text.startswith(_ALL) else None
+    number = word.text.removeprefix(_ALL)
+    return int(number) if word.text.startswith(_ALL) and number in set("012345678") else None
 
 
 class FunctionTable:

@@ -74,7 +74,7 @@ def _environment(call: Call) -> Word:
         call.host.check_assignment(call.node, found[1], value)
         call.host.variables.assign(found[1], value)
         rest = rest[1:]
-    return _start(call, rest) if rest else CLEAN
+    return _start(call, rest) if rest else TAINTED
 
 
 def _judge(_: Call) -> Word:
@@ -271,7 +271,7 @@ def _declare(call: Call) -> Word:
                 call.report("it evaluates a value that is written as a list: write the name and `=` without quotes")
             call.host.check_assignment(call.node, name, word)
             call.host.variables.assign(name, word, whole=False)
-    return SILENT
+    return TAINTED if any(re.match(r"-\w*p", word.text) for word in call.words) else SILENT
 
 
 PROGRAM_RULES: dict[str, Callable[[Call], Word]] = {

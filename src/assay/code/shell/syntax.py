@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 MOST_TEXT, MOST_NODES, MOST_DEPTH = 1 << 18, 60_000, 100
+_TEXTS = frozenset({"string", "translated_string", "heredoc_body"})
 _EXPANSION = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[\w({?#@*!$\"'-])")
 
 
@@ -52,6 +53,16 @@ class Node:
     def of_field(self, field: str) -> list[Node]:
         """Returns the children with this role."""
         return [one for one in self.children if one.field == field]
+
+    @property
+    def skipped_text(self) -> str:
+        """Source text between the children that the grammar left out."""
+        if self.kind in _TEXTS or not self.children:
+            return ""
+        ends = [self.start, *(one.end for one in self.children)]
+        starts = [*(one.start for one in self.children), self.end]
+        gaps = [self.between(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
+        return "".join(gap.replace("\\\n", "").strip() for gap in gaps)
 
     def walk(self) -> Iterator[Node]:
         """Yields this node and all below it."""

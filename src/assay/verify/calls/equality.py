@@ -2,7 +2,8 @@
 
 Both trees are built once from their leaves up, and equal parts of either become one object. So most parts are compared
 by a number, whatever their size and order, and no two parts are compared twice. Invariant: the time grows with the
-sizes of the answers and at most `MAX_STEPS` comparisons, whatever a worker sends.
+sizes of the answers and at most `MAX_STEPS` comparisons, whatever a worker sends. Numbers are looked up by texts, whose
+hashes a worker cannot choose: equal hashes of integers or fractions would make every look-up slow.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 from assay.verify.payload.plain_values import read_plain
@@ -107,8 +109,7 @@ class _Values:
         if tag == "c":
             return self._value(tag, None, tuple((self._number(float.fromhex(part)),) for part in tree[1:]))
         if tag == "v":
-            value = tree[2] if "NaN" in tree[2] else read_plain(*tree[1:])
-            return self._value(tag, (tree[1], value), ())
+            return self._value(tag, (tree[1], _plain_key(*tree[1:])), ())
         if tag not in _WIDTHS and tag not in _ORDERED:
             return self._value(tag, tuple(tree[1:]), ())
         head, inner = (tuple(tree[1:3]), tree[3:]) if tag == "x" else (None, tree[1:])
@@ -119,7 +120,7 @@ class _Values:
         return self._value("S" if tag == "F" else tag, head, tuple(items))
 
     def _number(self, number: float) -> _Value:
-        text = "nan" if number != number else number
+        text = _number_key(number)
         return self._intern((_NUMBER, type(number), text), (_NUMBER, text), (_NUMBER, _round(number)), number)
 
     def _value(self, tag: str, head: Any, items: tuple[tuple[_Value, ...], ...]) -> _Value:
@@ -143,11 +144,33 @@ def _order(item: tuple[_Value, ...]) -> Any:
     return tuple(part.rounded for part in item), tuple(part.exact for part in item)
 
 
-def _round(number: float) -> Any:
-    """Returns a text that is the same for most numbers that are close; an integer beyond all floats itself."""
+def _number_key(number: float) -> str:
+    """Returns a text that is the same for equal numbers of both types."""
+    return hex(int(number)) if isinstance(number, int) or number.is_integer() else repr(number)
+
+
+def _round(number: float) -> str:
+    """Returns a text that is the same for most numbers that are close; exact for an integer beyond all floats."""
     with contextlib.suppress(OverflowError):
         return f"{number or 0:.6e}"
-    return number
+    return _number_key(number)
+
+
+def _plain_key(name: str, text: str) -> str:
+    """Returns a text that is the same for equal values: decimals without trailing zeros, moments in one time zone."""
+    if name == "Decimal":
+        digits, exponent = text.split("E") if "E" in text else (text, "0")
+        short = digits.rstrip("0")
+        return f"{short}E{int(exponent) + len(digits) - len(short)}" if short.strip("-") else "0"
+    if name in ("time", "datetime"):
+        text = text.removesuffix(" fold")
+        value = read_plain(name, text)
+        offset = value.utcoffset()
+        if offset is not None:
+            day = value.toordinal() if name == "datetime" else 0
+            clock = timedelta(day, value.second, value.microsecond, 0, value.minute, value.hour)
+            return f"{clock - offset!r}"
+    return text
 
 
 class _Matcher:

@@ -14,6 +14,7 @@ import splice_codec  # type: ignore[import-not-found]  # the folder of this file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 __all__ = ["Decoder", "RefusedReply", "RemotePlaceholder"]
@@ -24,6 +25,8 @@ MAX_EXPANDED = 10_000_000
 """Parts of a tuple or frozen set with all that is inside, counted as often as it occurs: a hash visits each."""
 MAX_HASHED = 50_000_000
 """Parts that all hashes of one call visit: a tuple's is computed anew each time."""
+MAX_EQUAL_HASHES = 200
+"""Keys of one container with one hash: each look-up compares with all of them."""
 MAX_DIGITS = 20_000
 MAX_BASES = 50
 _MUTABLE = {"l": list, "d": dict, "s": set, "od": collections.OrderedDict, "cn": collections.Counter, "ba": bytearray}
@@ -109,7 +112,7 @@ class Decoder:
             self._fill_sequence(value, entry)
         elif kind == "s":
             parts = [self.value(part) for part in entry[1:]]
-            self._count_hashes(entry[1:])
+            self._require_quick_keys(entry[1:], parts)
             self._replace(value, lambda: set.update(value, parts), len(parts))
         elif kind in ("d", "od", "cn", "dd"):
             raw = entry[2:] if kind == "dd" else entry[1:]
@@ -117,7 +120,7 @@ class Decoder:
                 raise RefusedReply("a dictionary with half a pair")
             parts = [self.value(part) for part in raw]
             pairs = list(zip(parts[::2], parts[1::2]))
-            self._count_hashes(raw[::2])
+            self._require_quick_keys(raw[::2], parts[::2])
             self._replace(value, lambda: dict.update(value, pairs), len(pairs))
         elif kind == "ba":
             value[:] = _from_hex(entry[1] if len(entry) == 2 else None)
@@ -268,11 +271,8 @@ class Decoder:
         parts = tuple(self.value(part) for part in entry[1:])
         if entry[0] == "t":
             return parts
-        self._count_hashes(entry[1:])
-        try:
-            made = frozenset(parts)
-        except TypeError as exc:
-            raise RefusedReply("a set of what has no hash") from exc
+        self._require_quick_keys(entry[1:], parts)
+        made = frozenset(parts)
         if len(made) != len(parts):
             raise RefusedReply("a set with one element twice")
         return made
@@ -285,10 +285,17 @@ class Decoder:
         held = self._heap.objects[number]
         return self._sizes.get(number, len(held) if type(held) is tuple else 1)
 
-    def _count_hashes(self, raw: list[Any]) -> None:
+    def _require_quick_keys(self, raw: Sequence[Any], keys: Sequence[Any]) -> None:
+        """Refuses keys without a hash, and those with which a set or dictionary takes too long to build."""
         self._hashed += sum(map(self._size, raw))
         if self._hashed > MAX_HASHED:
             raise RefusedReply("keys that take too long to hash")
+        try:
+            most = max(collections.Counter(map(hash, keys)).values(), default=0)
+        except Exception as exc:  # a hash of the package's own may raise anything
+            raise RefusedReply(f"keys without a hash: {type(exc).__name__}") from exc
+        if most > MAX_EQUAL_HASHES:
+            raise RefusedReply("too many keys with one hash")
 
     def _fill_sequence(self, value: Any, entry: list[Any]) -> None:
         parts = [self.value(part) for part in entry[2 if entry[0] == "q" else 1 :]]
