@@ -81,7 +81,7 @@ class FunctionTable:
 
     def count_shift(self, words: list[Word], *, is_certain: bool) -> None:
         """Notes that `shift` drops arguments, where it is certain that it runs once."""
-        count = (words[0].known or "") if words else "1"
+        count = (words[0].known_text or "") if words else "1"
         shifts = self._expander.shifts
         if is_certain and shifts is not None and count.isdigit():
             self._expander.shifts = shifts + int(count)

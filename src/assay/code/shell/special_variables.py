@@ -20,8 +20,8 @@ _TRUSTED = re.compile(
 
 def reason_against(name: str, word: Word) -> str:
     """Returns why a variable must not be set to a word; empty where it may."""
-    evaluated = _PROMPT.match(name) and (word.known is None or re.search(r"[$`\\]", word.known))
-    if evaluated or (_FORBIDDEN.match(name) and word.known != ""):
+    evaluated = _PROMPT.match(name) and (word.known_text is None or re.search(r"[$`\\]", word.known_text))
+    if evaluated or (_FORBIDDEN.match(name) and word.known_text != ""):
         return f"{name} is evaluated, or names a program"
     if not word.clean and _TRUSTED.match(name):
         return f"{name} decides which programs run, or how"

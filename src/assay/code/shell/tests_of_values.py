@@ -42,7 +42,7 @@ def operands_of_test(expander: Expander, nodes: list[Node]) -> list[Word]:
 def check_double_brackets(host: Host, node: Node, words: list[Word]) -> None:
     """Reports what `[[ ... ]]` evaluates: numbers, patterns and names of variables."""
     for index, word in enumerate(words):
-        operator = word.known or ""
+        operator = word.known_text or ""
         left = words[index - 1] if index else None
         right = words[index + 1] if index + 1 < len(words) else None
         if operator in _NUMERIC and left and right:
@@ -58,14 +58,14 @@ def check_double_brackets(host: Host, node: Node, words: list[Word]) -> None:
 
 def check_single_brackets(host: Host, node: Node, words: list[Word]) -> None:
     """Reports operands that can become operators, or that a shell evaluates as numbers."""
-    while words and words[0].known == "!":
+    while words and words[0].known_text == "!":
         words = words[1:]
     tainted = [word for word in words if not word.clean]
-    if any(word.known in _VARIABLE for word in words) and (tainted or any("[" in word.text for word in words)):
+    if any(word.known_text in _VARIABLE for word in words) and (tainted or any("[" in word.text for word in words)):
         host.report(node, "an index in a variable's name is evaluated")
     if not tainted:
         return
-    operator = words[-2].known if len(words) in (2, 3) else None
+    operator = words[-2].known_text if len(words) in (2, 3) else None
     if any(word.is_open for word in tainted):
         host.report(node, "an unquoted operand can be several words, and so operators: quote it")
     elif host.is_korn and operator in _NUMERIC:

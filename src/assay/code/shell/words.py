@@ -34,15 +34,15 @@ class Word(NamedTuple):
     prefix: str = ""
 
     @property
-    def known(self) -> str | None:
-        """The whole text, where it is known."""
+    def known_text(self) -> str | None:
+        """Returns the whole text; None if it is not known."""
         return self.text if self.clean and UNKNOWN not in self.text else None
 
     @property
     def cannot_be_option(self) -> bool:
         """Whatever it expands to, it is not read as an option."""
         return (self.prefix != "" and not self.prefix.startswith(("-", "+"))) or (
-            self.known is not None and not self.known.startswith(("-", "+"))
+            self.known_text is not None and not self.known_text.startswith(("-", "+"))
         )
 
 
