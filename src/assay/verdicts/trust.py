@@ -45,7 +45,7 @@ class Progress(Protocol):
 
 
 class Trust(NamedTuple):
-    """Whether an attempt's outcome may be taken as it stands."""
+    """The class of an attempt's outcome, with the reason to doubt a pass."""
 
     outcome_class: OutcomeClass
     doubt: str | None

@@ -73,7 +73,7 @@ def is_file_of_the_task(word: Word) -> bool:
 
 
 class Variables:
-    """What is known of variables, and of the inputs and outputs of functions, which have names that no variable has.
+    """The facts about variables, and about the inputs and outputs of functions, whose names no variable can have.
 
     The texts are found first, by `begin_texts` and a walk over the script; the taint then grows with each walk until
     `has_grown` stays false.
