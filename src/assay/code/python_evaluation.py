@@ -10,6 +10,8 @@ import ast
 from collections.abc import Callable
 from typing import NamedTuple
 
+__all__ = ["PythonEvaluation", "find_python_evaluations"]
+
 MOST_TEXT = 1 << 20
 _BUILTINS = frozenset({"eval", "exec", "compile", "breakpoint"})
 _EVALUATING = frozenset(

@@ -16,6 +16,8 @@ from typing import NamedTuple
 from .python_evaluation import find_python_evaluations
 from .shell.analysis import analyse_scripts
 
+__all__ = ["Evaluation", "find_evaluations", "find_folder_evaluations", "is_script_file"]
+
 MOST_SCRIPTS_TEXT = 1 << 20
 _SHELLS = (".sh", ".bash", ".ksh", ".zsh", ".bats")
 _SHELL_LINE = re.compile(rb"#!.*\b(?:ba|da|a|k|mk|z|c|tc|fi)?sh\b")

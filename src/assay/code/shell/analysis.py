@@ -22,6 +22,8 @@ from .tests_of_values import check_double_brackets, check_single_brackets, opera
 from .variable_commands import VARIABLE_RULES
 from .words import CLEAN, TAINTED, UNKNOWN, Variables, Word, join_words
 
+__all__ = ["MOST_WALKS", "Report", "analyse_scripts"]
+
 MOST_WALKS, MOST_NESTED, TEXT_WALKS = 12, 4, 2
 _SYSTEM = re.compile(r"/(?:usr/(?:local/)?)?s?bin/([\w.+-]+)\Z")
 _ELEMENTS = re.compile(r'"\$\{\w+\[@\]\}"\Z|"\$@"\Z')
@@ -260,7 +262,7 @@ class _Walker:
         rest = [one for one in node.children if one.kind != "variable_assignment"]
         stdin, plain, behind, later, _ = self._redirections.read(rest, stdin)
         words = [word for one in (*plain, *behind, *more) for word in self._words_of(one)]
-        if len(words) == 1 and words[0].known_text == "exec":
+        if len(words) == 1 and words[0].known == "exec":
             for name in ("<", f"{self._expander.function}<"):
                 self.variables.assign(name, stdin, whole=False)
         printed = self.run_words(node, words, stdin)
@@ -279,7 +281,7 @@ class _Walker:
         return [word]
 
     def run_words(self, node: Node, words: list[Word], stdin: Word) -> Word:
-        name = words[0].known_text if words else ":"
+        name = words[0].known if words else ":"
         if words and (dropped := dropped_arguments(words[0])) is not None:
             return self._run_arguments(node, dropped)
         if words and basename(words[0]) in self.programs and name not in self._functions:
@@ -312,8 +314,8 @@ class _Walker:
     def start_file(self, node: Node, file: Word, arguments: list[Word], language: str) -> Word:
         self.variables.assign("()", join_words(arguments), whole=False)
         pattern = file.text.rpartition("/")[2].replace("[", "[[]").replace(UNKNOWN, "*")
-        for name, role in (self._files or {}).items():
-            if language != "other" and role not in (language, "program") and fnmatch.fnmatchcase(name, pattern):
+        for name, known in (self._files or {}).items():
+            if language != "other" and known not in (language, "program") and fnmatch.fnmatchcase(name, pattern):
                 self.report(node, f"{name} is not looked at: its name and its first line name no {language}")
         return TAINTED
 

@@ -14,6 +14,8 @@ from typing import NamedTuple, Protocol
 from .syntax import Node
 from .words import CLEAN, TAINTED, UNKNOWN, Variables, Word, is_file_of_the_task, join_words
 
+__all__ = ["RULES", "Call", "Host", "require_data_file", "skip_options"]
+
 SILENT = Word("")
 _COUNT = re.compile(r"-[EFGivxwhHqsnz]*c[EFGivxwhHqsnz]*|--count")
 _VALUE = re.compile(r"\d+|[^\w/\0]")
@@ -90,8 +92,8 @@ Rule = Callable[[Call], Word]
 def skip_options(words: list[Word], with_value: Iterable[str] = ()) -> int:
     """Returns the index of the first operand."""
     index, valued = 0, frozenset(with_value)
-    while index < len(words) and (words[index].known_text or "").startswith("-") and words[index].known_text != "-":
-        text = words[index].known_text
+    while index < len(words) and (words[index].known or "").startswith("-") and words[index].known != "-":
+        text = words[index].known
         index += 2 if text in valued else 1
         if text == "--":
             break
@@ -231,7 +233,7 @@ def _change_mode(call: Call) -> Word:
         name in call.host.programs or is_file_of_the_task(one) or one.text.startswith("/logs/")
         for name, one in zip(names, files, strict=True)
     )
-    if not own and (mode.known_text is None or re.search(r"[1357]|[+=]\w*[xXst]", mode.known_text)):
+    if not own and (mode.known is None or re.search(r"[1357]|[+=]\w*[xXst]", mode.known)):
         call.report("a file that is not the task's is made executable")
     return SILENT
 

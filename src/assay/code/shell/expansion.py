@@ -8,6 +8,8 @@ from collections.abc import Callable
 from .syntax import Node, has_expansion
 from .words import CLEAN, TAINTED, UNKNOWN, Variables, Word, join_words
 
+__all__ = ["EXPANSIONS", "NAME", "Expander"]
+
 NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _NAMES = re.compile(r"[A-Za-z_]\w*")
 MOST_INDIRECTIONS, MOST_NAMES = 3, 50

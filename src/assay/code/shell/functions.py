@@ -9,6 +9,8 @@ from .expansion import Expander
 from .syntax import Node
 from .words import UNKNOWN, Variables, Word, join_words
 
+__all__ = ["FunctionTable", "arguments_word", "dropped_arguments"]
+
 _ALL = "\0@"
 """Begins the text of the word `"$@"` in a function; the number of arguments that are left out follows."""
 _ARGUMENTS = re.compile(r'"\$(?:@|\{@(?::([1-9]))?\})"\Z')
@@ -81,7 +83,7 @@ class FunctionTable:
 
     def count_shift(self, words: list[Word], *, is_certain: bool) -> None:
         """Notes that `shift` drops arguments, where it is certain that it runs once."""
-        count = (words[0].known_text or "") if words else "1"
+        count = (words[0].known or "") if words else "1"
         shifts = self._expander.shifts
         if is_certain and shifts is not None and count.isdigit():
             self._expander.shifts = shifts + int(count)

@@ -16,6 +16,8 @@ from .commands import CODE_FILES, SILENT, Call, skip_options
 from .expansion import NAME
 from .words import CLEAN, TAINTED, UNKNOWN, Word, is_file_of_the_task, join_words
 
+__all__ = ["PROGRAM_RULES", "basename", "is_file_of_tests"]
+
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"})
 _PYTHON = re.compile(r"python(?:[23](?:\.\d+)?)?\Z|pypy3?\Z")
 _OTHER = {"perl": "-e", "ruby": "-e", "node": "-e", "nodejs": "-e"}
@@ -117,7 +119,7 @@ def _file(call: Call, word: Word, arguments: list[Word]) -> Word:
 def _shell(call: Call) -> Word:
     index, inline = 0, False
     while index < len(call.words) and call.words[index].prefix[:1] in ("-", "+") and len(call.words[index].text) > 1:
-        option = call.words[index].known_text or ""
+        option = call.words[index].known or ""
         if not re.fullmatch(r"[-+][euxvcfo]+|--|-o|--posix|--norc|--noprofile", option):
             call.report("its options are not known")
         inline = inline or bool(re.match(r"-\w*c", option))
@@ -127,11 +129,11 @@ def _shell(call: Call) -> Word:
         return _standard_input(call, lambda text: call.host.run_text(call.node, text, CLEAN))
     if not inline:
         return _file(call, rest[0], rest[1:])
-    if rest[0].known_text is None:
+    if rest[0].known is None:
         call.report("tainted or unknown text is run as a script")
         return TAINTED
     call.host.variables.assign("-c()", join_words(rest[1:]))
-    return call.host.run_text(call.node, rest[0].known_text, call.stdin, "-c")
+    return call.host.run_text(call.node, rest[0].known, call.stdin, "-c")
 
 
 def _standard_input(call: Call, look: Callable[[str], object]) -> Word:
@@ -147,10 +149,10 @@ def _standard_input(call: Call, look: Callable[[str], object]) -> Word:
 
 def _python(call: Call) -> Word:
     index = 0
-    while index < len(call.words) and re.fullmatch(r"-[IBEsSuqbdOPv]+|-[WX].*", call.words[index].known_text or ""):
-        index += 2 if call.words[index].known_text in ("-W", "-X") else 1
+    while index < len(call.words) and re.fullmatch(r"-[IBEsSuqbdOPv]+|-[WX].*", call.words[index].known or ""):
+        index += 2 if call.words[index].known in ("-W", "-X") else 1
     rest = call.words[index:]
-    first = rest[0].known_text if rest else "-"
+    first = rest[0].known if rest else "-"
     if first == "-":
         return _standard_input(call, lambda text: _look_at_python(call, text))
     if first == "-c":
@@ -168,7 +170,7 @@ def _python(call: Call) -> Word:
 
 
 def _module(call: Call, rest: list[Word]) -> Word:
-    name = rest[0].known_text if rest else None
+    name = rest[0].known if rest else None
     if name is not None and {f"{name}.py", name} & call.host.programs:
         return TAINTED
     if name not in _MODULES:
@@ -191,11 +193,11 @@ def _other(call: Call) -> Word:
     start = skip_options(call.words)
     texts = [index for index, word in enumerate(call.words[:start]) if re.fullmatch(rf"-\w*{inline[1]}", word.text)]
     if not texts:
-        if any(word.known_text != "--" for word in call.words[:start]):
+        if any(word.known != "--" for word in call.words[:start]):
             call.report("its options are not known")
         return _file(call, call.words[start], call.words[start + 1 :]) if start < len(call.words) else _refuse(call)
     index = texts[0] + 1
-    text = call.words[index].known_text if index < len(call.words) else None
+    text = call.words[index].known if index < len(call.words) else None
     if text is None or call.name == "perl" or _STARTS_OTHERS.search(text):
         call.report("its program is not known, or may evaluate text")
     if call.name == "ruby":
@@ -221,7 +223,7 @@ def _awk(call: Call) -> Word:
         index += 1 if value is option else 2
     if program is None:
         program, index = (words[index] if index < len(words) else TAINTED), index + 1
-        if program.known_text is None or program.text.startswith("-") or _AWK_STARTS.search(program.known_text):
+        if program.known is None or program.text.startswith("-") or _AWK_STARTS.search(program.known):
             call.report("its program is not known, or may start commands or write files")
     call.require_clean(words[index:])
     clean = call.stdin.clean and len(words) == index and all(word.clean for word in words)
@@ -239,7 +241,7 @@ def _sed(call: Call) -> Word:
     ]
     scripts = inline or operands[:1]
     for script in scripts:
-        if script.known_text is None or not _SED.match(script.known_text):
+        if script.known is None or not _SED.match(script.known):
             call.report("its program is not known, or may start commands or write files")
     files = operands[len(scripts) :]
     clean = all(map(is_file_of_the_task, files)) if files else call.stdin.clean
@@ -250,9 +252,9 @@ def _json(call: Call) -> Word:
     """`jq`: values by `--arg`; its programs start nothing."""
     values: set[int] = set()
     for index, word in enumerate(call.words):
-        if word.known_text in ("--arg", "--argjson"):
+        if word.known in ("--arg", "--argjson"):
             values.add(index + 2)
-        if word.known_text in ("-L", "--from-file", "-f", "--slurpfile", "--rawfile"):
+        if word.known in ("-L", "--from-file", "-f", "--slurpfile", "--rawfile"):
             call.report("it reads more than its input and its arguments")
     call.require_clean([word for index, word in enumerate(call.words) if index not in values])
     return TAINTED

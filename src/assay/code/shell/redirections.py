@@ -11,6 +11,8 @@ from .expansion import Expander
 from .syntax import Node
 from .words import CLEAN, TAINTED, UNKNOWN, Word, is_file_of_the_task, join_words
 
+__all__ = ["Redirected", "RedirectionReader"]
+
 _DEVICES = ("/dev/null", "/dev/std", "/dev/fd/", "/dev/tty")
 
 

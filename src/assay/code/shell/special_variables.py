@@ -6,6 +6,8 @@ import re
 
 from .words import Word
 
+__all__ = ["reason_against"]
+
 _FORBIDDEN = re.compile(
     r"(?:BASH_ENV|ENV|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|BASH_FUNC.*|LD_\w+|PYTHONSTARTUP|PYTHONINSPECT|PYTHONHOME|PERL5\w+"
     r"|RUBY(?:OPT|LIB)|NODE_(?:OPTIONS|PATH)|GCONV_PATH|LOCPATH|NLSPATH|PYTEST_(?:PLUGINS|ADDOPTS))\Z"
@@ -20,8 +22,8 @@ _TRUSTED = re.compile(
 
 def reason_against(name: str, word: Word) -> str:
     """Returns why a variable must not be set to a word; empty where it may."""
-    evaluated = _PROMPT.match(name) and (word.known_text is None or re.search(r"[$`\\]", word.known_text))
-    if evaluated or (_FORBIDDEN.match(name) and word.known_text != ""):
+    evaluated = _PROMPT.match(name) and (word.known is None or re.search(r"[$`\\]", word.known))
+    if evaluated or (_FORBIDDEN.match(name) and word.known != ""):
         return f"{name} is evaluated, or names a program"
     if not word.clean and _TRUSTED.match(name):
         return f"{name} decides which programs run, or how"

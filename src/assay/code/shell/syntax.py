@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+__all__ = ["MOST_DEPTH", "MOST_NODES", "MOST_TEXT", "Node", "UnreadableScript", "has_expansion", "parse_script"]
+
 MOST_TEXT, MOST_NODES, MOST_DEPTH = 1 << 18, 60_000, 100
 _TEXTS = frozenset({"string", "translated_string", "heredoc_body"})
 _EXPANSION = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[\w({?#@*!$\"'-])")

@@ -7,6 +7,8 @@ from .expansion import Expander
 from .syntax import Node
 from .words import Word, join_words
 
+__all__ = ["check_double_brackets", "check_single_brackets", "operands_of_test"]
+
 _EXPRESSIONS = frozenset(
     {"binary_expression", "unary_expression", "parenthesized_expression", "negated_command", "test_command"}
 )
@@ -42,7 +44,7 @@ def operands_of_test(expander: Expander, nodes: list[Node]) -> list[Word]:
 def check_double_brackets(host: Host, node: Node, words: list[Word]) -> None:
     """Reports what `[[ ... ]]` evaluates: numbers, patterns and names of variables."""
     for index, word in enumerate(words):
-        operator = word.known_text or ""
+        operator = word.known or ""
         left = words[index - 1] if index else None
         right = words[index + 1] if index + 1 < len(words) else None
         if operator in _NUMERIC and left and right:
@@ -58,14 +60,14 @@ def check_double_brackets(host: Host, node: Node, words: list[Word]) -> None:
 
 def check_single_brackets(host: Host, node: Node, words: list[Word]) -> None:
     """Reports operands that can become operators, or that a shell evaluates as numbers."""
-    while words and words[0].known_text == "!":
+    while words and words[0].known == "!":
         words = words[1:]
     tainted = [word for word in words if not word.clean]
-    if any(word.known_text in _VARIABLE for word in words) and (tainted or any("[" in word.text for word in words)):
+    if any(word.known in _VARIABLE for word in words) and (tainted or any("[" in word.text for word in words)):
         host.report(node, "an index in a variable's name is evaluated")
     if not tainted:
         return
-    operator = words[-2].known_text if len(words) in (2, 3) else None
+    operator = words[-2].known if len(words) in (2, 3) else None
     if any(word.is_open for word in tainted):
         host.report(node, "an unquoted operand can be several words, and so operators: quote it")
     elif host.is_korn and operator in _NUMERIC:

@@ -8,6 +8,8 @@ from .commands import SILENT, Call, Rule, skip_options
 from .expansion import NAME
 from .words import CLEAN, TAINTED, UNKNOWN, Word, join_words
 
+__all__ = ["VARIABLE_RULES"]
+
 
 def _print(call: Call) -> Word:
     """`printf`; a format and a variable's name are not data."""
@@ -24,11 +26,11 @@ def _print(call: Call) -> Word:
         printed = words[0]
     if target is None:
         return printed
-    if target.known_text is None or not NAME.match(target.known_text):
+    if target.known is None or not NAME.match(target.known):
         call.report("the name of its variable is not known, and an index is evaluated")
     else:
-        call.host.check_assignment(call.node, target.known_text, printed)
-        call.host.variables.assign(target.known_text, printed)
+        call.host.check_assignment(call.node, target.known, printed)
+        call.host.variables.assign(target.known, printed)
     return SILENT
 
 
@@ -44,13 +46,13 @@ def _read(call: Call) -> Word:
     stdin = Word(UNKNOWN, call.stdin.clean and not re.search(r"-\w*u", options))
     names = words[start:]
     for word in names or [Word("MAPFILE" if lines else "REPLY")]:
-        if word.known_text is None or not NAME.match(word.known_text):
+        if word.known is None or not NAME.match(word.known):
             call.report("the name of its variable is not known, and an index is evaluated")
         else:
-            call.host.check_assignment(call.node, word.known_text, stdin)
-            call.host.variables.assign(word.known_text, stdin)
+            call.host.check_assignment(call.node, word.known, stdin)
+            call.host.variables.assign(word.known, stdin)
             if lines or re.search(r"-\w*a", options):
-                call.host.variables.arrays.add(word.known_text)
+                call.host.variables.arrays.add(word.known)
     return SILENT
 
 
@@ -96,10 +98,10 @@ def _unset(call: Call) -> Word:
 def _trap(call: Call) -> Word:
     start = skip_options(call.words)
     for word in call.words[start : start + 1]:
-        if word.known_text is None:
+        if word.known is None:
             call.report("it evaluates text that is not known")
-        elif word.known_text not in ("", "-"):
-            call.host.run_text(call.node, word.known_text, CLEAN)
+        elif word.known not in ("", "-"):
+            call.host.run_text(call.node, word.known, CLEAN)
     return SILENT
 
 
@@ -110,7 +112,7 @@ def _wait(call: Call) -> Word:
 
 
 def _options_of_shell(call: Call) -> Word:
-    if any(word.known_text is None or "alias" in word.text for word in call.words):
+    if any(word.known is None or "alias" in word.text for word in call.words):
         call.report("its options are not known, or they turn on aliases")
     return SILENT
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+__all__ = ["CLEAN", "TAINTED", "UNKNOWN", "Variables", "Word", "is_file_of_the_task", "join_words"]
+
 UNKNOWN = "\0"
 """Stands for clean text that is not known."""
 TESTS = "/tests"
@@ -34,15 +36,15 @@ class Word(NamedTuple):
     prefix: str = ""
 
     @property
-    def known_text(self) -> str | None:
-        """Returns the whole text; None if it is not known."""
+    def known(self) -> str | None:
+        """The whole text, where it is known."""
         return self.text if self.clean and UNKNOWN not in self.text else None
 
     @property
     def cannot_be_option(self) -> bool:
         """Whatever it expands to, it is not read as an option."""
         return (self.prefix != "" and not self.prefix.startswith(("-", "+"))) or (
-            self.known_text is not None and not self.known_text.startswith(("-", "+"))
+            self.known is not None and not self.known.startswith(("-", "+"))
         )
 
 
@@ -73,7 +75,7 @@ def is_file_of_the_task(word: Word) -> bool:
 
 
 class Variables:
-    """The facts about variables, and about the inputs and outputs of functions, whose names no variable can have.
+    """What is known of variables, and of the inputs and outputs of functions, which have names that no variable has.
 
     The texts are found first, by `begin_texts` and a walk over the script; the taint then grows with each walk until
     `has_grown` stays false.
