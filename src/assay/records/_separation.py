@@ -129,8 +129,6 @@ class SeparationFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     loads: LoadFacts | None = None
     """Observation of the judge's processes; None where the grade does not hang on it: no file that an agent wrote can
     be opened in the judge's sandbox, or the record is older."""
-    unconfirmed_inputs: tuple[str, ...] = ()
-    """Files that a script lent to judged programs and that its control run, without any output of theirs, does not
-    name: a program may have chosen which file it was lent."""
-    evaluations: tuple[str, ...] = ()
-    """Lines of a script that evaluate text as arithmetic or code, where programs printed more than numbers."""
+    reference_difference: str = ""
+    """How the first text that the judge read of judged programs differs from the one that the reference solution's
+    print, or why that is not known; empty where all is equal, or nothing was read."""
