@@ -243,11 +243,14 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged 
     async with opened(given.backend, spec) as script, _final_state(given, parameters, cited) as (judged, changes):
         findings = await _cleaned(judged, given, parameters, cited, changes)
         programs = await _programs(script, judged, parameters, transcript)
+        if parameters.outputs:  # else no file that the agent wrote is in the script's sandbox
+            await observe_loads(script, parameters.outputs)
         facts, marks, left = await _run(script, given, parameters, cited, findings, programs)
         await judged.kill_all()
         cut_short = 0 if facts.timed_out else programs.cut_short
         runs = [list(run) for run in programs.runs]
         cited.add("audit", "judged_programs", {"programs": runs, "cut_short": cut_short})
+        loads = await loads_of(script) if parameters.outputs else None
         judge_facts, judged_facts = await facts_of(script), await facts_of(judged)
 
     async def run_again(reference: CheckInput, its_transcript: Transcript) -> None:
@@ -261,7 +264,9 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged 
     difference = ""
     if left.rewards.values and headline(left.rewards.values) > 0:
         difference = await find_reference_difference(given, transcript, run_again)
-    separation = cite_separation(cited, judge_facts, [judged_facts], image=base.image.digest, difference=difference)
+    separation = cite_separation(
+        cited, judge_facts, [judged_facts], image=base.image.digest, loads=loads, difference=difference
+    )
     return facts._replace(notes=(difference,) if difference else ()), marks, left, separation
 
 

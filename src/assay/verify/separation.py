@@ -4,8 +4,8 @@ A check that opens a sandbox for its judge and others for what the agent wrote a
 and cites the record with `cite_separation`: the grade is computed from that evidence alone (`verdicts.grade_of`).
 
 A judge in whose sandbox files of the agent's can be opened is observed (`observe_loads`, `loads_of`). Observation is
-left out where no such file is in the sandbox by construction (splicing, calls on fresh inputs), or where its content is
-compared with the reference's (outputs of judged programs).
+left out where no such file is in the sandbox by construction (splicing, calls on fresh inputs, scripts without declared
+outputs).
 """
 
 from __future__ import annotations
