@@ -130,7 +130,8 @@ class SeparationFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Observation of the judge's processes; None where the grade does not hang on it: no file that an agent wrote can
     be opened in the judge's sandbox, or the record is older."""
     unconfirmed_inputs: tuple[str, ...] = ()
-    """Files that a script lent to judged programs and that its control run, without any output of theirs, does not
-    name: a program may have chosen which file it was lent."""
+    """In records of earlier versions: files that a script lent to judged programs and whose names may follow from what
+    these printed."""
     evaluations: tuple[str, ...] = ()
-    """Lines of a script that evaluate text as arithmetic or code, where programs printed more than numbers."""
+    """Reasons why printed text may have acted on the script: the first command whose text is another one than for the
+    reference solution, or the reason why there is nothing to compare with."""

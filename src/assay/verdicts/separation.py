@@ -43,7 +43,7 @@ def grade_of(facts: SeparationFacts) -> Separation:
     `separate` needs, for the judge and each judged sandbox: five namespaces of its own; a judge that was started from
     the declared image and stands on no layer that an agent wrote; no file system that one can write and the other see;
     no descriptor but the declared pipes. Observation of the judge's processes, where it was asked for, only lowers, as
-    does what a judged program may have chosen or had evaluated by printing text.
+    does text of judged programs that is not shown to be the reference solution's.
     """
     grade = _grade_of_sandboxes(facts)
     if facts.unconfirmed_inputs or facts.evaluations:
