@@ -25,7 +25,7 @@ KINDS: dict[str, str] = {
     "mutant-survived": "a changed solution that behaves differently is paid",
     "mutants-undecided": "changed solutions are paid, and nothing showed whether they behave differently",
     "low-sensitivity": "too few of the changed solutions are rejected",
-    "separation-lowered": "the test script keeps right solutions below the separation that its programs allow",
+    "separation-lowered": "right solutions do not reach the separation that judging programs apart allows",
     "variant-failed": "a solution that means the same is refused",
     "untold-path": "the verifier names a path that nobody mentions",
     "untold-name": "the verifier uses a name that nobody mentions",

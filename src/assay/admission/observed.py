@@ -13,7 +13,7 @@ from assay.verdicts import REWARD_OVERRULED
 
 from .knowledge import changes_in
 from .probes import Group, Probe
-from .separation import LoweredBy, read_lowered
+from .separation import read_reasons
 
 __all__ = ["Observed", "observe"]
 
@@ -56,8 +56,8 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of an attempt that should have passed: the last line that the verifier printed."""
     told: dict[str, str] = {}
     """Of a world: where it ended. Of a review: what was said."""
-    lowered: LoweredBy | None = None
-    """Why the grade of a test script with judged programs is lower than `separate`, where its own text is why."""
+    lowered: tuple[str, ...] = ()
+    """Why the text of judged programs keeps the grade below `separate`; empty where it does not."""
 
     @property
     def passed(self) -> bool:
@@ -124,7 +124,7 @@ def _observed(store: RunStore, row: AttemptRow, probe: Probe) -> Observed:
         separation=deciding.separation if deciding is not None else "unknown",
         output=_last_line(facts) if probe.group in ("completeness", "strictness") and row.outcome != "pass" else "",
         told=_told(facts),
-        lowered=read_lowered(f for f in facts if f.kind == "separation"),
+        lowered=read_reasons(f for f in facts if f.kind == "separation"),
     )
     members = tuple(member.name for member in probe.members)
     return msgspec.structs.replace(observed, members=members, covers=_covers(store, probe, observed, facts))

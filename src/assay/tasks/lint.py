@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from assay.code.shell_evaluation import find_folder_evaluations
 from assay.errors import UserError
 
 from .findings import Finding
@@ -28,6 +27,7 @@ _INSTALL = re.compile(r"\b(?:pip3?|uv|npm|apt|apt-get|apk|dnf|yum|conda)\s+(?:pi
 _DOWNLOAD = re.compile(r"\b(?:curl|wget)\b.*https?://|\bgit\s+clone\b")
 _PIP = re.compile(r"\b(?:pip3?|uv\s+pip)\s+install\s+([^;&|\n]*)")
 _REWARD = re.compile(r"reward\.(?:txt|json)")
+_JUDGE = re.compile(r"\bassay-judge (?:run|read)\b")
 _LOGS = (PurePosixPath("/logs/verifier"), PurePosixPath("/logs/agent"))
 Found = Iterator[Finding]
 
@@ -91,25 +91,6 @@ def _script_lines(parts: Parts, _: HarborTask) -> Found:
                 yield Finding("verifier-download", "warning", path, message, "put the file into tests/", line=number)
 
 
-def _evaluated_output(parts: Parts, _: HarborTask) -> Found:
-    """Output of a judged program that a shell evaluates is code in the script's sandbox."""
-    lists = [check.parameters.get("programs") for check in parts.assay.checks]
-    programs = [path for paths in lists if isinstance(paths, list | tuple) for path in paths if isinstance(path, str)]
-    for _path, text, step in _scripts(parts):
-        if not (programs or "assay-judge" in text):
-            continue
-        below = f"{step.tests}/"
-        names = [entry.path for entry in parts.tree.entries if entry.kind == "file" and entry.path.startswith(below)]
-        texts = {name: read_text(parts.tree, name) for name in names}
-        files = {name: one.encode() for name, one in texts.items() if isinstance(one, str)}
-        for found in find_folder_evaluations(files, programs):
-            message = f"may evaluate text that a judged program printed, so a pass is `same-process`: {found.reason}"
-            fix = (
-                'compare it as text: [ "$got" = 12 ], as a number: [ "$got" -eq 12 ], or in a Python program of tests/'
-            )
-            yield Finding("evaluated-output", "warning", found.file, message, fix, line=found.line)
-
-
 def _line_ends(parts: Parts, _: HarborTask) -> Found:
     for entry in parts.tree.entries:
         if entry.kind == "file" and entry.path.endswith((".sh", "Dockerfile")) and entry.size <= 1 << 20:
@@ -124,7 +105,18 @@ def _oracle(parts: Parts, _: HarborTask) -> Found:
         if step.solution is None:
             at = f"steps/{step.name}/" if step.name else ""
             message = "is missing, so nothing shows that the task can be solved"
+            if _judges_apart(parts, step):
+                message += ", and without its output to compare with, a pass is at most `same-process`"
             yield Finding("no-oracle", "warning", f"{at}solution/solve.sh", message, "write a reference solution")
+
+
+def _judges_apart(parts: Parts, step: StepParts) -> bool:
+    """Returns whether a step's script runs apart from the programs that it judges."""
+    if any(check.parameters.get(name) for check in parts.assay.checks for name in ("programs", "outputs")):
+        return True
+    text = read_text(parts.tree, f"{step.tests}/test.sh") if step.tests is not None else None
+    lines = text.splitlines() if isinstance(text, str) else ()
+    return any(_JUDGE.search(line) for line in lines if not line.lstrip().startswith("#"))
 
 
 def _limits(parts: Parts, config: HarborTask) -> Found:
@@ -250,7 +242,6 @@ def _separate(parts: Parts, config: HarborTask) -> Found:
 _RULES: tuple[Callable[[Parts, HarborTask], Found], ...] = (
     _rewards,
     _script_lines,
-    _evaluated_output,
     _line_ends,
     _oracle,
     _limits,
