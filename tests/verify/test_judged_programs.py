@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from assay.environments.interface import PipedExec
 from assay.errors import TaskError
 from assay.verdicts import grade_recorded
-from assay.verify.judged_programs import require_data_path
+from assay.verify.judged_programs import JudgedPrograms, require_data_path
+from assay.verify.transcript import Transcript
 
 SCRIPT = "tests/test.sh"
 SUM = "import sys\nprint(sum(int(x) for x in sys.argv[1:]))\n"
@@ -274,6 +277,13 @@ async def test_a_pass_is_not_separate_where_the_reference_gives_the_script_somet
     outcome = await judge(bench, DIRECT, typed(SUM))
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "same-process")
     assert reason in outcome.verdict.reason
+
+
+async def test_a_request_that_starts_nothing_is_something_that_the_script_reads():
+    transcript, box = Transcript(), Mock(spec=PipedExec)
+    programs = JudgedPrograms(box, box, timeout_s=1, transcript=transcript)
+    assert "error" in await programs.answer({"op": "run", "argv": ["prog"], "cwd": "/"}, [])
+    assert transcript.find_difference(Transcript()).startswith("the script reads 1 results")
 
 
 async def test_a_partial_reward_is_compared_too(bench: Any):

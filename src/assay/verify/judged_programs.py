@@ -183,6 +183,7 @@ class JudgedPrograms:
 
     async def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """See `ProgramStarter.answer`."""
+        before, name = len(self._transcript.readings), str(message.get("argv") or message.get("path"))
         try:
             request = _decode_request(message, fds)
             if isinstance(request, _ProgramRead):
@@ -193,6 +194,9 @@ class JudgedPrograms:
                 return await self._run_to_end(request, fds)
         except (msgspec.ValidationError, AssayError, OSError, ValueError) as exc:
             return {"error": str(exc)[:1000] or type(exc).__name__}
+        finally:
+            if len(self._transcript.readings) == before:  # the script reads that nothing was run
+                self._transcript.add(name, None, ())
 
     async def _read(self, request: _ProgramRead, out: int) -> dict[str, Any]:
         try:
