@@ -1,4 +1,4 @@
-"""Admission of a real folder warns where the script itself keeps right solutions below `separate`."""
+"""Admission of a real folder warns where the reference solution itself does not reach `separate`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from assay.admission.separation import COMPARE_TEXT, NAME_INPUTS, LoweredBy, read_lowered, separation_findings
+from assay.admission.separation import FIX_CASES, PRINT_THE_SAME, read_reasons, separation_findings
 from assay.cli.app import build_app
 from assay.records import Evidence
 from tests.admission.folders import write_task
@@ -26,15 +26,12 @@ programs = ["/workspace/answer.py"]
 """
 HEAD = "#!/bin/bash\nscore=0\n"
 TAIL = "echo $score > /logs/verifier/reward.txt\n[ $score = 1 ]\n"
-EVALUATES = '[[ "$(python3 /workspace/answer.py)" -eq 42 ]] && score=1\n'
-LENDS = """f=/tmp/$(python3 /workspace/answer.py name).txt
-echo 40+2 > "$f"
-[ "$(python3 /workspace/answer.py "$f")" = 40+2 ] && score=1
-"""
-COMPARES = '[ "$(python3 /workspace/answer.py)" = 40+2 ] && score=1\n'
+TELLS_THE_TIME = '[ "$(python3 /workspace/answer.py)" -gt 0 ] && score=1\n'
+DRAWS_ITS_CASE = 'n=$RANDOM$RANDOM$RANDOM\n[ "$(python3 /workspace/answer.py $n)" = $n ] && score=1\n'
+ASKS_ONE_CASE = '[ "$(python3 /workspace/answer.py 42)" = 42 ] && score=1\n'
 PROGRAM = """import sys
-words = sys.argv[1:]
-print("data" if words == ["name"] else open(words[0]).read() if words else "40+2")
+import time
+print(*sys.argv[1:] or [time.time_ns()])
 """
 SOLUTION = f"cat > /workspace/answer.py <<'PY'\n{PROGRAM}PY\n"
 
@@ -52,41 +49,40 @@ def admitted(folder: Path, middle: str) -> tuple[dict[str, Any], str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("middle", "shown", "closed"),
-    [(EVALUATES, "-eq 42", COMPARE_TEXT), (LENDS, "/tmp/data.txt", NAME_INPUTS)],
-    ids=["evaluates", "lends"],
-)
-def test_a_script_that_lowers_its_own_grade_is_named_with_the_remedy(
-    tmp_path: Path, middle: str, shown: str, closed: str
-) -> None:
+@pytest.mark.parametrize("middle", [TELLS_THE_TIME, DRAWS_ITS_CASE], ids=["time", "random case"])
+def test_a_solution_that_prints_another_text_each_time_is_named_with_the_remedy(tmp_path: Path, middle: str) -> None:
     task, report = admitted(tmp_path, middle)
     (found,) = [f for f in task["findings"] if f["kind"] == "separation-lowered"]
     assert (task["separation"], found["severity"]) == ("same-process", "weak")
-    assert closed in found["closed_by"]
-    assert shown in found["text"]
+    assert found["closed_by"] == [PRINT_THE_SAME, FIX_CASES]
+    assert "/workspace/answer.py" in found["text"]
     assert "separation-lowered" in report
     assert "Separation of the passing solution: same-process." in report
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_script_that_compares_text_is_not_warned_of(tmp_path: Path) -> None:
-    task, _ = admitted(tmp_path, COMPARES)
+def test_a_solution_that_prints_the_same_text_each_time_is_not_warned_of(tmp_path: Path) -> None:
+    task, _ = admitted(tmp_path, ASKS_ONE_CASE)
     assert task["separation"] == "separate"
     assert [f for f in task["findings"] if f["kind"] == "separation-lowered"] == []
 
 
 @pytest.mark.quick
-def test_a_failing_attempt_and_malformed_evidence_name_no_cause() -> None:
-    lowered = LoweredBy(evaluations=("let x",))
-    failed = seen("oracle.1", "completeness", "fail", separation="same-process", lowered=lowered)
+def test_a_failing_attempt_and_malformed_evidence_give_no_reason() -> None:
+    failed = seen("oracle.1", "completeness", "fail", separation="same-process", lowered=("command 1",))
     assert separation_findings("t", [failed]) == []
-    assert read_lowered([Evidence("e", "audit", "separation", {"judged": 3})]) is None
+    assert read_reasons([Evidence("e", "audit", "separation", {"judged": 3})]) == ()
 
 
 @pytest.mark.quick
-def test_many_files_are_counted() -> None:
-    lowered = LoweredBy(tuple(f"/tmp/{n}" for n in range(5)))
+def test_reasons_are_listed_once_in_order() -> None:
+    facts = [Evidence(str(n), "audit", "separation", {"reference_difference": text}) for n, text in enumerate("bab")]
+    assert read_reasons(facts) == ("b", "a")
+
+
+@pytest.mark.quick
+def test_many_reasons_are_counted() -> None:
+    lowered = tuple(f"command {n}" for n in range(5))
     (found,) = separation_findings("t", [seen("oracle.1", "completeness", "pass", lowered=lowered)])
-    assert "/tmp/2 and 2 more" in found.text
+    assert "command 2; and 2 more" in found.text

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.quick
 Make = Callable[..., Path]
 TIMED = "[agent]\ntimeout_sec = 60\n[environment]\nnetwork_mode = 'no-network'\n"
 SOLVED = {"solution/solve.sh": "#!/bin/sh\n"}
+APART = "[[metadata.assay.checks]]\nname = 'tests'\nkind = 'script'\nparameters = { programs = ['/workspace/sum'] }\n"
 SEPARATE = "[verifier]\nenvironment_mode = 'separate'\n"
 LONG = "the answer is in here, and it is long enough to be told from an empty file by its bytes"
 CASES: dict[str, tuple[str, dict[str, str | bytes | None], str]] = {
@@ -37,14 +38,6 @@ CASES: dict[str, tuple[str, dict[str, str | bytes | None], str]] = {
         TIMED,
         {**SOLVED, "tests/test.sh": "curl -s https://example.com/data > /logs/verifier/reward.txt"},
         "warning tests/test.sh:1: downloads while judging; the verdict then depends on a remote server",
-    ),
-    "evaluated-output": (
-        TIMED,
-        {
-            **SOLVED,
-            "tests/test.sh": '# reward.txt\nout=$(assay-judge run -- ./sum)\n[[ $out -eq 12 ]]\n[ "$out" = 12 ]\n',
-        },
-        "warning tests/test.sh:3: may evaluate text that a judged program printed, so a pass is `same-process`: ",
     ),
     "line-ends": (
         TIMED,
@@ -111,6 +104,20 @@ def test_rule_finds_its_case_and_no_other(rule: str, make: Make) -> None:
     said = [shown(f) for f in found if f.rule == rule]
     assert any(expected in line for line in said), found
     assert {f.rule for f in found} <= {rule, "no-timeout", "network-unstated"}
+
+
+@pytest.mark.parametrize(
+    ("checks", "script", "is_told"),
+    [
+        (APART, "# reward.txt", True),
+        ("", "# reward.txt\nout=$(assay-judge run -- ./sum)", True),
+        ("", "# reward.txt\n# assay-judge run -- ./sum", False),
+    ],
+)
+def test_programs_judged_apart_want_a_reference_solution(checks: str, script: str, is_told: bool, make: Make) -> None:
+    found = lint_task(make(TIMED + checks, {"tests/test.sh": script}))
+    (message,) = [finding.message for finding in found if finding.rule == "no-oracle"]
+    assert ("at most `same-process`" in message) is is_told
 
 
 def test_lint_of_a_broken_task_says_why_it_does_not_load(make: Make) -> None:

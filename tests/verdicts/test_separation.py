@@ -106,10 +106,9 @@ def test_a_file_system_that_one_writes_and_the_other_sees_is_no_separation(root,
     assert grade_of(replace(facts, judge=facts.judged[0], judged=(facts.judge,))) != "separate"
 
 
-@pytest.mark.parametrize("name", ["unconfirmed_inputs", "evaluations"])
-def test_printed_text_that_may_act_on_the_judge_lowers_the_grade(name):
-    assert grade_of(pair(**{name: ("/tests/expected",)})) == "same-process"
-    assert grade_of(pair(judged={"namespaces": {}}, **{name: ("/tests/expected",)})) == "unknown"
+def test_text_that_the_reference_solution_does_not_print_lowers_the_grade():
+    assert grade_of(pair(reference_difference="another text")) == "same-process"
+    assert grade_of(pair(judged={"namespaces": {}}, reference_difference="another text")) == "unknown"
 
 
 def test_a_file_system_that_neither_writes_is_no_channel():

@@ -12,7 +12,7 @@ import pytest
 from assay.environments.interface import Image, ResourceLimits, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import ToolLayer, ensure_toolchain
-from assay.records import Check, EnvironmentSpec, Evidence, Task, Verdict
+from assay.records import Check, EnvironmentSpec, Evidence, Oracle, Task, Verdict
 from assay.settings import Settings
 from assay.store import BlobStore
 from assay.verify import JudgeRequest, verify_outcome
@@ -38,6 +38,7 @@ class Bench:
         self.given: dict[str, str] = {}
         self.environment: dict[str, Any] = {}
         self.repetitions = 1
+        self.solution: str | None = None
         self.network: Literal["none", "host"] = "none"
         self.blobs = BlobStore(place / "blobs")
         self._place = place
@@ -52,9 +53,11 @@ class Bench:
         return WorkspaceSpec(image=image, limits=limits, mounts=(self._layer.mount(),), network=self.network)
 
     async def judge(self, command: str, kind: str, **parameters: Any) -> Outcome:
+        """Judges what `command` leaves; the reference solution is `self.solution`, by default the same command."""
         write(self.folder, self.files)
         check = Check("the check", kind, parameters)
-        task = Task("t", "", EnvironmentSpec("workspace", self.environment), (check,), "blake3:task")
+        oracle = Oracle(("/bin/sh", "-c", command if self.solution is None else self.solution))
+        task = Task("t", "", EnvironmentSpec("workspace", self.environment), (check,), "blake3:task", oracle=oracle)
         spec = self.spec()
         workspace = await self.backend.open(spec)
         try:

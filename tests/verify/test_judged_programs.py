@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from assay.environments.interface import PipedExec
 from assay.errors import TaskError
 from assay.verdicts import grade_recorded
-from assay.verify.judged_programs import require_data_path
+from assay.verify.judged_programs import JudgedPrograms, require_data_path
+from assay.verify.transcript import Transcript
 
 SCRIPT = "tests/test.sh"
 SUM = "import sys\nprint(sum(int(x) for x in sys.argv[1:]))\n"
@@ -165,13 +168,13 @@ async def test_a_pass_is_not_separate_where_a_program_chose_which_file_it_was_le
     words, pieces, written = PRINTS[form]
     bench.files = {"tests/expected": "48151623", SCRIPT: ASKS % words}
     outputs = {"outputs": ["/workspace/out.txt"], "programs": ["/workspace/ledger.py"]}
+    bench.solution = typed("print(48151623)")
     outcome = await bench.judge(
         typed(CHOOSES % (pieces, written)), "script", script=SCRIPT, interpreter=["/bin/bash"], **outputs
     )
     assert outcome.verdict.rewards == {"reward": 1.0}, outcome.of_kind("execution")
     assert outcome.verdict.separation == "same-process"
-    assert "lent /tests/expected" in outcome.verdict.reason
-    assert outcome.of_kind("separation")[0]["unconfirmed_inputs"] == ("/tests/expected",)
+    assert "another text" in outcome.verdict.reason or "is not there" in outcome.verdict.reason
 
 
 NAMES_CASES = {
@@ -204,57 +207,99 @@ async def test_files_that_a_script_names_itself_are_lent_whatever_a_program_prin
     bench.files = {"tests/cases/one.in": "a\n", "tests/cases/two.in": "b\n", "tests/names": "one\ntwo\n"}
     outcome = await judge(bench, CHECK_CASES % NAMES_CASES[form], typed(SHOUTS))
     assert outcome.verdict.rewards == {"reward": 1.0}, outcome.of_kind("execution")
-    assert outcome.verdict.separation == "separate", outcome.of_kind("separation")[0].get("unconfirmed_inputs")
-
-
-async def test_a_script_of_sh_that_stops_at_its_first_wrong_case_names_all_its_files(bench: Any):
-    bench.files = {"tests/cases/one.in": "a\n", "tests/cases/two.in": "b\n"}
-    script = CHECK_CASES % "for case in /tests/cases/*.in; do check $case; [ $score = 1 ] || exit 1; done"
-    outcome = await judge(bench, script, typed(SHOUTS), interpreter=["/bin/sh"])
-    assert (outcome.verdict.rewards, outcome.verdict.separation) == ({"reward": 1.0}, "separate")
+    assert outcome.verdict.separation == "separate", outcome.verdict.reason
 
 
 EVALUATES = {
     "assigns": ('[[ "$(python3 /workspace/ledger.py 3)" -eq 9 ]] && score=1', "score=9", "9"),
     "calculates": ("got=$(python3 /workspace/ledger.py 3); n=3; (( got == n*n )) && score=1", "n*n", "9"),
-    "code": ('eval "$(python3 /workspace/ledger.py 3)"; score=${score:-0}', "score=1", "score=1"),
+    "code": ('eval "$(python3 /workspace/ledger.py 3)"; score=${score:-0}', "score=$((1))", "score=1"),
     "removes": (
         '[[ "$(python3 /workspace/ledger.py 3)" -eq 7 ]] || true',
         "x[$(rm -rf /run/verifier/* /tmp/*)0]+(score=7, score=1)",
         "7",
     ),
-    "file": ("python3 /workspace/ledger.py > /tmp/cfg; . /tmp/cfg; score=${score:-0}", "score=1", "score=1"),
+    "file": ("python3 /workspace/ledger.py > /tmp/cfg; . /tmp/cfg; score=${score:-0}", "score=$((1))", "score=1"),
     "document": ("python3 - <<END && score=1\nassert $(python3 /workspace/ledger.py 3) == 9\nEND", "9 or 8", "9"),
     "pattern": ('got=$(python3 /workspace/ledger.py 3); [[ "9" == $got ]] && score=1', "*", "9"),
-    "library": ('. /tests/lib.sh; is_nine "$(python3 /workspace/ledger.py 3)" && score=1', "3*3", "9"),
 }
-"""A line that evaluates, a text that gains by it or shows it, and the honest text."""
+"""A line that evaluates, a text that gains by it, and the text of the reference solution."""
 
 
 @pytest.mark.parametrize("form", EVALUATES)
-async def test_a_pass_is_not_separate_where_the_script_may_evaluate_printed_text(bench: Any, form: str):
+async def test_text_that_a_script_evaluates_is_separate_only_where_the_reference_prints_it_too(bench: Any, form: str):
     line, text, right = EVALUATES[form]
     script = f"#!/bin/bash\nscore=0\n{line}\necho $score > /logs/verifier/reward.txt\n"
-    bench.files = {"tests/lib.sh": "is_nine() { [[ $1 -eq 9 ]]; }\n"}
-    for answer in (text, right):
+    bench.solution = typed(f"print({right!r})")
+    for answer, grade in ((text, "same-process"), (right, "separate")):
         outcome = await judge(bench, script, typed(f"print({answer!r})"))
-        if outcome.verdict.rewards == {"reward": 1.0}:
-            assert outcome.verdict.separation == "same-process"
-            assert any(line.split("\n")[0][:40] in one or "lib.sh:1" in one for one in evaluations_of(outcome))
-        if answer == text:
+        difference = outcome.of_kind("separation")[0].get("reference_difference", "")
+        if answer == text or outcome.verdict.rewards == {"reward": 1.0}:  # one script gives the right text no reward
             assert outcome.verdict.rewards == {"reward": 1.0}, outcome.of_kind("execution")
+            assert (outcome.verdict.separation, bool(difference)) == (grade, grade != "separate"), difference
 
 
-def evaluations_of(outcome: Any) -> tuple[str, ...]:
-    return outcome.of_kind("separation")[0]["evaluations"]
+LOADS = """#!/bin/sh
+python3 - <<'END'
+import json, pathlib, subprocess
+out = subprocess.run(["python3", "/workspace/ledger.py"], capture_output=True, text=True).stdout
+score = 0
+for name, text in json.loads(out).items():
+    pathlib.Path("/tmp", name).write_text(text)
+score = 1 if pathlib.Path("/tmp/total").is_file() and pathlib.Path("/tmp/total").read_text() == "7" else 0
+pathlib.Path("/logs/verifier/reward.txt").write_text(str(score))
+END
+"""
 
 
-async def test_a_script_in_the_verifiers_own_image_is_not_looked_at(bench: Any):
-    bench.given = {"tests/test.sh": DIRECT}
-    usual = {"programs": ["/workspace/ledger.py"], "interpreter": ["/bin/bash"]}
-    outcome = await bench.judge(typed(SUM), "script", **usual)
-    assert (outcome.verdict.rewards, outcome.verdict.separation) == ({"reward": 1.0}, "same-process")
-    assert "image" in evaluations_of(outcome)[0]
+async def test_files_that_a_script_writes_by_printed_names_are_no_way_to_a_separate_pass(bench: Any):
+    bench.solution = typed('print(\'{"total": "7"}\')')
+    told = {"total": "6", "/logs/verifier/reward.json": '{"reward": 1}'}
+    outcome = await judge(bench, LOADS, typed(f"import json\nprint(json.dumps({told!r}))"))
+    assert (outcome.verdict.status, outcome.verdict.separation) != ("pass", "separate")
+    outcome = await judge(bench, LOADS, bench.solution)
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate")
+
+
+@pytest.mark.parametrize(
+    ("solution", "reason"),
+    [
+        (typed("import time\nprint(12 if time.time_ns() else 0, time.time_ns())"), "another text"),
+        (typed("print(12)") + "exit 3", "ended with exit code 3"),
+        (typed("import sys\nprint('slow', file=sys.stderr)\n" + SUM), "another text"),
+        (typed(SUM + "sys.exit(4)"), "another exit code"),
+    ],
+)
+async def test_a_pass_is_not_separate_where_the_reference_gives_the_script_something_else(
+    bench: Any, solution: str, reason: str
+):
+    bench.solution = solution
+    outcome = await judge(bench, DIRECT, typed(SUM))
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "same-process")
+    assert reason in outcome.verdict.reason
+
+
+async def test_a_request_that_starts_nothing_is_something_that_the_script_reads():
+    transcript, box = Transcript(), Mock(spec=PipedExec)
+    programs = JudgedPrograms(box, box, timeout_s=1, transcript=transcript)
+    assert "error" in await programs.answer({"op": "run", "argv": ["prog"], "cwd": "/"}, [])
+    assert transcript.find_difference(Transcript()).startswith("the script reads 1 results")
+
+
+async def test_a_partial_reward_is_compared_too(bench: Any):
+    script = DIRECT.replace("echo $score", "echo 0.5")
+    outcome = await judge(bench, script, typed(SUM))
+    assert (outcome.verdict.score, outcome.verdict.separation) == (0.5, "separate")
+    bench.solution = typed("print(1)")
+    outcome = await judge(bench, script, typed(SUM))
+    assert (outcome.verdict.score, outcome.verdict.separation) == (0.5, "same-process")
+
+
+@pytest.mark.parametrize("reader", ["head -c 3", "head -1", "grep -q y", "true"])
+async def test_output_that_the_script_does_not_read_to_the_end_is_compared_as_far_as_it_went(bench: Any, reader: str):
+    script = f"#!/bin/bash\npython3 /workspace/ledger.py | {reader}\necho 1 > /logs/verifier/reward.txt\n"
+    outcome = await judge(bench, script, typed("while True: print('y' * 100)"))
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome.verdict.reason
 
 
 async def test_a_file_that_was_named_before_a_program_printed_its_name_is_lent_again(bench: Any):

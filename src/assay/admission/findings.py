@@ -23,7 +23,7 @@ KINDS: dict[str, str] = {
     "mutant-survived": "a mutant that behaves differently passes",
     "mutants-undecided": "mutants pass whose behaviour could not be compared",
     "low-sensitivity": "too few mutants are rejected",
-    "separation-lowered": "the test script keeps right solutions below the separation that its programs allow",
+    "separation-lowered": "right solutions do not reach the separation that judging programs apart allows",
     "variant-failed": "an equivalent solution is rejected",
     "untold-path": "the verifier names a path missing from the instruction and the image",
     "untold-name": "the verifier uses a name missing from the instruction and the image",

@@ -13,7 +13,7 @@ from assay.verdicts import REWARD_OVERRULED
 
 from .knowledge import changes_in
 from .probe import Group, Probe
-from .separation import LoweredBy, read_lowered
+from .separation import read_reasons
 
 
 class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -54,8 +54,8 @@ class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """For an attempt that should have passed: the last line of the verifier's output."""
     told: dict[str, str] = {}
     """For a world: its final state. For a review: its text."""
-    lowered: LoweredBy | None = None
-    """Ways in which a test script with judged programs lowers its own grade below `separate`; None if it does not."""
+    lowered: tuple[str, ...] = ()
+    """Reasons for which the text of judged programs keeps the grade below `separate`; empty if it does not."""
 
     @property
     def passed(self) -> bool:
@@ -122,7 +122,7 @@ def _read_probe_result(store: RunStore, row: AttemptRow, probe: Probe) -> ProbeR
         separation=deciding.separation if deciding is not None else "unknown",
         output=_last_line(facts) if probe.group in ("completeness", "strictness") and row.outcome != "pass" else "",
         told=_read_details(facts),
-        lowered=read_lowered(f for f in facts if f.kind == "separation"),
+        lowered=read_reasons(f for f in facts if f.kind == "separation"),
     )
     members = tuple(member.name for member in probe.members)
     return msgspec.structs.replace(observed, members=members, covers=_covers(store, probe, observed, facts))

@@ -1,4 +1,4 @@
-"""Findings on test scripts whose own text keeps right solutions below `separate` although programs run apart."""
+"""Findings on tasks whose right solutions stay below `separate` although the test script judges programs apart."""
 
 from __future__ import annotations
 
@@ -16,57 +16,44 @@ if TYPE_CHECKING:
     from .probe_results import ProbeResult
 
 MAX_SHOWN = 3
-NAME_INPUTS = "list what judged programs may read under `inputs`, each program under `programs`"
-COMPARE_TEXT = 'compare printed text as text (`[ "$got" = 7 ]`), or in a program under /tests that reads it as data'
+PRINT_THE_SAME = (
+    "let the solution print the same bytes in each run: no times, process numbers or temporary names, sets and "
+    "folders sorted (the script may set `PYTHONHASHSEED=0`)"
+)
+FIX_CASES = "let the script ask the same cases in each run: write them out, or draw them from a fixed seed"
 
 
-class LoweredBy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Ways in which printed text may have acted on the script, as in `SeparationFacts`."""
+def read_reasons(facts: Iterable[Evidence]) -> tuple[str, ...]:
+    """Returns why text of judged programs lowers the grade, by the evidence of kind `separation`.
 
-    unconfirmed_inputs: tuple[str, ...] = ()
-    evaluations: tuple[str, ...] = ()
-
-
-def read_lowered(facts: Iterable[Evidence]) -> LoweredBy | None:
-    """Returns the causes in the evidence of kind `separation`; None if nothing lowers the grade. Malformed evidence
-    has the grade `unknown` and names no cause."""
-    inputs: list[str] = []
-    evaluations: list[str] = []
+    Malformed evidence has the grade `unknown` and gives no reason.
+    """
+    reasons: list[str] = []
     for fact in facts:
         try:
-            found = msgspec.convert(dict(fact.data), SeparationFacts)
+            recorded = msgspec.convert(dict(fact.data), SeparationFacts)
         except msgspec.ValidationError:
             continue
-        inputs += found.unconfirmed_inputs
-        evaluations += found.evaluations
-    if not inputs and not evaluations:
-        return None
-    return LoweredBy(tuple(dict.fromkeys(inputs)), tuple(dict.fromkeys(evaluations)))
+        if recorded.reference_difference:
+            reasons.append(recorded.reference_difference)
+    return tuple(dict.fromkeys(reasons))
 
 
 def separation_findings(task: str, oracles: Sequence[ProbeResult]) -> list[AdmissionFinding]:
-    """Returns the finding on the passing attempts of the reference solution whose grade the script lowers.
+    """Returns the finding on the passing attempts of the reference solution whose grade their own text lowers.
 
     Args:
         task: Id of the task.
         oracles: Ordinary attempts by the reference solution, under one verification.
     """
-    lowered = [one for one in oracles if one.passed and one.lowered is not None]
-    causes = [one.lowered for one in lowered if one.lowered is not None]
-    inputs = list(dict.fromkeys(path for cause in causes for path in cause.unconfirmed_inputs))
-    lines = list(dict.fromkeys(line for cause in causes for line in cause.evaluations))
+    lowered = [one for one in oracles if one.passed and one.lowered]
     if not lowered:
         return []
-    reasons, closed = [], []
-    if inputs:
-        reasons.append(f"it lends {_list(inputs)}, whose names may follow from what a judged program printed")
-        closed.append(NAME_INPUTS)
-    if lines:
-        reasons.append(f"it evaluates text that a judged program may have printed: {_list(lines)}")
-        closed.append(COMPARE_TEXT)
+    reasons = list(dict.fromkeys(reason for one in lowered for reason in one.lowered))
     text = (
-        f"the script keeps right solutions at `{weakest(one.separation for one in lowered)}`, although its programs "
-        f"are judged apart: {'; '.join(reasons)}. A run with `--require separate` accepts none of them"
+        f"right solutions stay at `{weakest(one.separation for one in lowered)}`, although programs are judged apart: "
+        "a pass is `separate` only where these print what they print for the reference solution, and that is not "
+        f"shown even for its own attempts: {_list(reasons)}. A run with `--require separate` accepts no pass"
     )
     return [
         AdmissionFinding(
@@ -75,7 +62,7 @@ def separation_findings(task: str, oracles: Sequence[ProbeResult]) -> list[Admis
             lowered[0].probe,
             "weak",
             text,
-            tuple(closed),
+            (PRINT_THE_SAME, FIX_CASES),
             verification=lowered[0].verification,
             evidence=tuple(one.attempt for one in lowered),
         )
@@ -83,5 +70,5 @@ def separation_findings(task: str, oracles: Sequence[ProbeResult]) -> list[Admis
 
 
 def _list(items: Sequence[str]) -> str:
-    shown = ", ".join(item[:120] for item in items[:MAX_SHOWN])
-    return f"{shown} and {len(items) - MAX_SHOWN} more" if len(items) > MAX_SHOWN else shown
+    shown = "; ".join(item[:200] for item in items[:MAX_SHOWN])
+    return f"{shown}; and {len(items) - MAX_SHOWN} more" if len(items) > MAX_SHOWN else shown

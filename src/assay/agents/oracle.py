@@ -5,19 +5,15 @@ It is the only agent that is given the solution. It does not judge: whether the 
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
-
 from assay.environments.hooks import SolvesItself
 from assay.environments.interface import Workspace
+from assay.environments.solution import SOLUTION, solution_command
 from assay.errors import TaskError
 from assay.records import Oracle
 
 from .interface import Attempt
 
-__all__ = ["SOLUTION", "OracleAgent"]
-
-SOLUTION = "/solution"
-"""Path of the solution folder inside the sandbox."""
+__all__ = ["OracleAgent"]
 
 
 class OracleAgent:
@@ -44,7 +40,7 @@ class OracleAgent:
         oracle, workspace = _required(attempt)
         if attempt.solution is not None:
             await workspace.upload(attempt.solution, SOLUTION)
-        argv = _argv(oracle, attempt.solution)
+        argv = solution_command(oracle, attempt.solution)
         result = await attempt.shell(argv, message="run the reference solution", env=oracle.env)
         if result.exit_code == 0:
             attempt.finish("ran the reference solution")
@@ -75,19 +71,3 @@ def _required(attempt: Attempt) -> tuple[Oracle, Workspace]:
     if oracle.folder is not None and attempt.solution is None:
         raise TaskError(f"task {task.id!r}: its solution folder {oracle.folder!r} is not there")
     return oracle, attempt.workspace
-
-
-def _argv(oracle: Oracle, solution: Path | None) -> list[str]:
-    program, *arguments = oracle.command
-    if solution is not None:
-        arguments = [_inside(solution, argument) for argument in arguments]
-        if not arguments or "/" in program:
-            program = _inside(solution, program)
-    return [program, *arguments]
-
-
-def _inside(solution: Path, argument: str) -> str:
-    path = PurePosixPath(argument)
-    if not argument or path.is_absolute() or ".." in path.parts or not (solution / path).is_file():
-        return argument
-    return str(PurePosixPath(SOLUTION) / path)

@@ -127,8 +127,6 @@ class SeparationFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     loads: LoadFacts | None = None
     """Observation of the judge's processes; None where the grade does not depend on it: the judge's sandbox can open no
     file of the agent's, or the record is older."""
-    unconfirmed_inputs: tuple[str, ...] = ()
-    """Files that a script lent to judged programs and that its control run, without any output of theirs, does not
-    name: a program may have chosen which file it was lent."""
-    evaluations: tuple[str, ...] = ()
-    """Lines of a script that evaluate text as arithmetic or code, where programs printed more than numbers."""
+    reference_difference: str = ""
+    """First difference between the text that the judge read of judged programs and that of the reference solution's
+    programs, or the reason why it is unknown; empty if all is equal, or the judge read nothing."""

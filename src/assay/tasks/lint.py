@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from assay.code.shell_evaluation import find_folder_evaluations
 from assay.errors import UserError
 
 from .assay_rules import is_pinned
@@ -26,6 +25,7 @@ _INSTALL = re.compile(r"\b(?:pip3?|uv|npm|apt|apt-get|apk|dnf|yum|conda)\s+(?:pi
 _DOWNLOAD = re.compile(r"\b(?:curl|wget)\b.*https?://|\bgit\s+clone\b")
 _PIP = re.compile(r"\b(?:pip3?|uv\s+pip)\s+install\s+([^;&|\n]*)")
 _REWARD = re.compile(r"reward\.(?:txt|json)")
+_JUDGE = re.compile(r"\bassay-judge (?:run|read)\b")
 _LOGS = (PurePosixPath("/logs/verifier"), PurePosixPath("/logs/agent"))
 Found = Iterator[TaskFinding]
 
@@ -89,27 +89,6 @@ def _script_lines(parts: TaskParts, _: HarborTask) -> Found:
                 )
 
 
-def _evaluated_output(parts: TaskParts, _: HarborTask) -> Found:
-    """Reports a script that evaluates the output of a judged program, which runs it as code."""
-    lists = [check.parameters.get("programs") for check in parts.assay.checks]
-    programs = [path for paths in lists if isinstance(paths, list | tuple) for path in paths if isinstance(path, str)]
-    for _path, text, step in _scripts(parts):
-        if not (programs or "assay-judge" in text):
-            continue
-        below = f"{step.tests}/"
-        names = [entry.path for entry in parts.tree.entries if entry.kind == "file" and entry.path.startswith(below)]
-        texts = {name: read_text(parts.tree, name) for name in names}
-        files = {name: one.encode() for name, one in texts.items() if isinstance(one, str)}
-        for evaluation in find_folder_evaluations(files, programs):
-            message = (
-                f"may evaluate text that a judged program printed, so a pass is `same-process`: {evaluation.reason}"
-            )
-            fix = (
-                'compare it as text: [ "$got" = 12 ], as a number: [ "$got" -eq 12 ], or in a Python program of tests/'
-            )
-            yield TaskFinding("evaluated-output", "warning", evaluation.file, message, fix, line=evaluation.line)
-
-
 def _line_ends(parts: TaskParts, _: HarborTask) -> Found:
     for entry in parts.tree.entries:
         if entry.kind == "file" and entry.path.endswith((".sh", "Dockerfile")) and entry.size <= 1 << 20:
@@ -124,7 +103,18 @@ def _oracle(parts: TaskParts, _: HarborTask) -> Found:
         if step.solution is None:
             at = f"steps/{step.name}/" if step.name else ""
             message = "is missing, so nothing shows that the task can be solved"
+            if _judges_apart(parts, step):
+                message += ", and without its output to compare with, a pass is at most `same-process`"
             yield TaskFinding("no-oracle", "warning", f"{at}solution/solve.sh", message, "write a reference solution")
+
+
+def _judges_apart(parts: TaskParts, step: StepParts) -> bool:
+    """Returns whether a step's script runs apart from the programs that it judges."""
+    if any(check.parameters.get(name) for check in parts.assay.checks for name in ("programs", "outputs")):
+        return True
+    text = read_text(parts.tree, f"{step.tests}/test.sh") if step.tests is not None else None
+    lines = text.splitlines() if isinstance(text, str) else ()
+    return any(_JUDGE.search(line) for line in lines if not line.lstrip().startswith("#"))
 
 
 def _limits(parts: TaskParts, config: HarborTask) -> Found:
@@ -252,7 +242,6 @@ def _separate(parts: TaskParts, config: HarborTask) -> Found:
 _RULES: tuple[Callable[[TaskParts, HarborTask], Found], ...] = (
     _rewards,
     _script_lines,
-    _evaluated_output,
     _line_ends,
     _oracle,
     _limits,

@@ -41,10 +41,10 @@ def grade_of(facts: SeparationFacts) -> Separation:
     `separate` needs, for the judge and each judged sandbox: five namespaces of its own; a judge that was started from
     the declared image and stands on no layer that an agent wrote; no file system that one can write and the other see;
     no descriptor but the declared pipes. Observation of the judge's processes, where it was asked for, only lowers, as
-    does what a judged program may have chosen or had evaluated by printing text.
+    does text that a judged program printed to the judge and the reference solution's does not print.
     """
     grade = _grade_of_sandboxes(facts)
-    if facts.unconfirmed_inputs or facts.evaluations:
+    if facts.reference_difference:
         grade = weakest([grade, "same-process"])
     return grade if facts.loads is None else weakest([grade, _most_by_loads(facts.loads, grade)])
 

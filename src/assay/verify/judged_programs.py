@@ -6,9 +6,8 @@ starts, files of the script's that its command names and the declared inputs are
 the script expects may lie beside them. When the program has ended, everything in its sandbox is killed, and then the
 declared outputs are copied back. One program runs at a time.
 
-A script can make a file name out of what a program printed; the program then chooses which file it is lent. Such a file
-is lent, and its path is in `unconfirmed`: the caller confirms it by a control run (`named_inputs`) or lowers the grade.
-Not covered: a file that the script itself opens by such a name and hands on through a pipe or under another name.
+What a program prints can act on the script: a shell evaluates text, and a file is lent whose name is made of text. All
+that the script could read is therefore in a transcript, which the caller compares with that of the reference solution.
 """
 
 from __future__ import annotations
@@ -26,26 +25,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.environments.interface import Change, Mount, PipedExec, Workspace, WorkspaceSpec
+from assay.environments.interface import Change, ExecResult, Mount, PipedExec, Workspace, WorkspaceSpec
 from assay.errors import AssayError, TaskError, VerifierError
-from assay.verify.lent_files import LentFiles
+from assay.verify.transcript import Transcript
 
 __all__ = [
     "JudgedPrograms",
-    "ProgramStart",
-    "decode_request",
     "judged_spec",
-    "named_paths",
     "require_data_path",
-    "require_input_path",
-    "write_stand_ins",
 ]
 
 GUARD_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", "/solution", "/run/verifier")
 LENT = ("/tests/", "/tmp/")
 """Where the script's own files lie that no list of changes shows: one is copied when a command names it."""
-MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS = 64 << 20, 2000, 200, 200
+MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS = 64 << 20, 2000, 5000, 200
 _WORDS = re.compile(r"[\s=;|&<>()\"'`]+")
 _CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ini", ".cfg", ".toml", ".js", ".rb", ".pl", ".jar")
 _OF_A_SHELL = frozenset({"HOME", "OLDPWD", "PWD", "SHLVL", "_"})
@@ -85,7 +79,7 @@ def require_data_path(path: str, *, data: bool) -> None:
         )
 
 
-def require_input_path(path: str) -> None:
+def _require_input_path(path: str) -> None:
     """Raises `TaskError` for a declared input that is no plain absolute path, or the verifier's own; what the task has
     below `/tests` may be lent."""
     parts = path.split("/")
@@ -101,31 +95,29 @@ def judged_spec(given: WorkspaceSpec, mounts: tuple[Mount, ...] = ()) -> Workspa
     return msgspec.structs.replace(given, user="verifier", env=env, tmpfs=tmpfs, mounts=(*given.mounts, *mounts))
 
 
-class ProgramStart(msgspec.Struct, frozen=True, tag_field="op", tag="run"):
+class _ProgramStart(msgspec.Struct, frozen=True, tag_field="op", tag="run"):
     """A request to start a program."""
 
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = {}
-    stdin: str = ""
-    """Path of the file that is its standard input; empty where that is no file with a name."""
 
 
-class ProgramRead(msgspec.Struct, frozen=True, tag_field="op", tag="read"):
+class _ProgramRead(msgspec.Struct, frozen=True, tag_field="op", tag="read"):
     """A request for a file of the judged sandbox."""
 
     path: str
 
 
-def decode_request(message: dict[str, Any], fds: list[int]) -> ProgramStart | ProgramRead:
+def _decode_request(message: dict[str, Any], fds: list[int]) -> _ProgramStart | _ProgramRead:
     """Returns a request of `assay-judge`. Raises `ValueError` for another message, or other descriptors than pipes."""
     if len(fds) != 3 or not all(stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in fds):
         message_text = "three pipes are needed"
         raise ValueError(message_text)
-    return msgspec.convert(message, ProgramStart | ProgramRead)
+    return msgspec.convert(message, _ProgramStart | _ProgramRead)
 
 
-async def write_stand_ins(script: Workspace, programs: tuple[str, ...]) -> None:
+async def _write_stand_ins(script: Workspace, programs: tuple[str, ...]) -> None:
     """Puts a stand-in at the path of each judged program in the script's sandbox."""
     for path in programs:
         require_data_path(path, data=False)
@@ -149,6 +141,7 @@ class JudgedPrograms:
         outputs: Paths that are copied to the script's sandbox, as data.
         inputs: Paths of what the script writes for programs that do not name it.
         timeout_s: The most that one program may run.
+        transcript: Takes what the script could read.
     """
 
     def __init__(
@@ -159,18 +152,15 @@ class JudgedPrograms:
         outputs: tuple[str, ...] = (),
         inputs: tuple[str, ...] = (),
         timeout_s: float,
+        transcript: Transcript,
     ) -> None:
         if not isinstance(judged, PipedExec):
             raise VerifierError("judged programs need a sandbox whose commands can be given pipes")
         self._script, self._judged, self._pipes = script, judged, judged
         self._outputs, self._inputs = outputs, inputs
-        self._timeout_s = timeout_s
+        self._timeout_s, self._transcript = timeout_s, transcript
         self._own: dict[str, str | None] = {}
         """Digests of what was written into the script's sandbox from here, and of what was copied out of it."""
-        self._has_read = False
-        """The script could read a byte that the agent or its programs wrote."""
-        self.unconfirmed = LentFiles(script)
-        """Files that were lent by a name that a command had after that."""
         self._running = asyncio.Lock()
         self.runs: list[ProgramRun] = []
         self.cut_short = 0
@@ -178,11 +168,11 @@ class JudgedPrograms:
 
     async def prepare(self, programs: tuple[str, ...]) -> None:
         """Puts a stand-in at each program's path, and the outputs as they are now."""
-        await write_stand_ins(self._script, programs)
+        await _write_stand_ins(self._script, programs)
         for path in self._outputs:
             require_data_path(path, data=True)
         for path in self._inputs:
-            require_input_path(path)
+            _require_input_path(path)
         await self._copy_outputs()
         await self._note_own()
 
@@ -190,9 +180,10 @@ class JudgedPrograms:
         self._own = {change.path: change.digest for change in await self._script.diff()}
 
     async def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        before, name = len(self._transcript.readings), str(message.get("argv") or message.get("path"))
         try:
-            request = decode_request(message, fds)
-            if isinstance(request, ProgramRead):
+            request = _decode_request(message, fds)
+            if isinstance(request, _ProgramRead):
                 return await self._read(request, fds[1])
             if self._running.locked():
                 return {"error": "another judged program is running; one runs at a time"}
@@ -200,37 +191,32 @@ class JudgedPrograms:
                 return await self._run_to_end(request, fds)
         except (msgspec.ValidationError, AssayError, OSError, ValueError) as exc:
             return {"error": str(exc)[:1000] or type(exc).__name__}
+        finally:
+            if len(self._transcript.readings) == before:  # the script reads that nothing was run
+                self._transcript.add(name, None, ())
 
-    async def _read(self, request: ProgramRead, out: int) -> dict[str, Any]:
-        self._has_read = True
-        data = await self._judged.read(request.path, limit=MOST_FILE)
+    async def _read(self, request: _ProgramRead, out: int) -> dict[str, Any]:
+        try:
+            data = await self._judged.read(request.path, limit=MOST_FILE)
+        except (OSError, ValueError):
+            self._transcript.add_file(request.path, None)
+            raise
+        self._transcript.add_file(request.path, data)
         await asyncio.to_thread(_write_all, out, data)
         return {"exit": 0}
 
-    async def _run_to_end(self, request: ProgramStart, fds: list[int]) -> dict[str, Any]:
+    async def _run_to_end(self, request: _ProgramStart, fds: list[int]) -> dict[str, Any]:
         try:
             return await self._run(request, fds)
         except asyncio.CancelledError:  # who asked is gone
             self.cut_short += 1
             raise
 
-    async def _run(self, request: ProgramStart, fds: list[int]) -> dict[str, Any]:
+    async def _run(self, request: _ProgramStart, fds: list[int]) -> dict[str, Any]:
         await self._copy_inputs(request)
-        self._has_read = True
         if request.cwd.startswith("/") and not _is_inside(request.cwd, COVERED):  # as from `cd $(mktemp -d)`
             await self._judged.exec(["/bin/mkdir", "-p", "--", request.cwd], cwd="/")
-        try:
-            result = await self._pipes.exec_piped(
-                request.argv,
-                fds[0],
-                fds[1],
-                stderr=fds[2],
-                cwd=request.cwd,
-                env=self._environment(request.env),
-                timeout_s=self._timeout_s,
-            )
-        finally:
-            await asyncio.shield(self._judged.kill_all())
+        result = await self._run_copied(request, fds)
         if result.exit_code in (126, 127) and result.stderr:  # the program could not be started: its host says why
             await asyncio.to_thread(_write_all, fds[2], result.stderr.encode())
         if len(self.runs) < MOST_RUNS:
@@ -239,6 +225,27 @@ class JudgedPrograms:
         await self._copy_outputs()
         await self._note_own()
         return {"exit": result.exit_code}
+
+    async def _run_copied(self, request: _ProgramStart, fds: list[int]) -> ExecResult:
+        """Runs a program whose output is copied to the script's descriptors, and adds it to the transcript."""
+        copies = self._transcript.open_copies(fds[1:])
+        code = None
+        try:
+            result = await self._pipes.exec_piped(
+                request.argv,
+                fds[0],
+                copies[0].far_end,
+                stderr=copies[1].far_end,
+                cwd=request.cwd,
+                env=self._environment(request.env),
+                timeout_s=self._timeout_s,
+            )
+            code = result.exit_code
+            return result
+        finally:
+            await asyncio.shield(self._judged.kill_all())
+            digests = await asyncio.shield(asyncio.gather(*(copy.finish() for copy in copies)))
+            self._transcript.add(" ".join(request.argv), code, digests)
 
     def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Variables that the script set itself; the verifier's own stay with the verifier."""
@@ -252,17 +259,17 @@ class JudgedPrograms:
                 data = await self._judged.read(path, limit=MOST_FILE)
             except (OSError, ValueError):
                 await self._script.exec(["/bin/rm", "-f", "--", path], cwd="/")
+                self._transcript.add_file(path, None)
             else:
                 await self._script.write(path, data, mode=0o644)
-                self._has_read = True
+                self._transcript.add_file(path, data)
 
-    async def _copy_inputs(self, request: ProgramStart) -> None:
+    async def _copy_inputs(self, request: _ProgramStart) -> None:
         """Copies the files that the command names, and the declared inputs, into the judged sandbox."""
-        named = named_paths(request.argv, request.cwd, self._script.spec.workdir)
+        named = _named_paths(request.argv, request.cwd, self._script.spec.workdir)
         places = (*named, *self._inputs)
         lent = [path for path in places if path.startswith(LENT)]
         changed = [c for c in await self._script.diff() if self._is_input(c) and _is_inside(c.path, places)]
-        copied = {path for path in named if any(_is_inside(change.path, (path,)) for change in changed)}
         if len(changed) > MOST_CHANGES:
             raise VerifierError(
                 f"the script wrote {len(changed)} paths; at most {MOST_CHANGES} are copied for a program"
@@ -276,14 +283,10 @@ class JudgedPrograms:
             if change.type == "file" and change.kind != "removed":
                 await self._copy(change.path, (change.mode or 0o644) & 0o777)
         for path in lent:
-            if await self._copy(path, 0o755):
-                copied.add(path)
-        names = {*copied, request.stdin} - {""}
-        names = {path for path in names if not _is_inside(path, self._inputs)}
-        await self.unconfirmed.add(names, request.argv, of_task=not self._has_read)
+            await self._copy(path, 0o755)
 
-    async def _copy(self, path: str, mode: int) -> bool:
-        """Copies a file or folder of the script's sandbox; returns whether it is there and can be read."""
+    async def _copy(self, path: str, mode: int) -> None:
+        """Copies a file or folder of the script's sandbox, where it is there and can be read."""
         try:
             await self._judged.write(path, await self._script.read(path, limit=MOST_FILE), mode=mode)
         except IsADirectoryError:
@@ -292,18 +295,22 @@ class JudgedPrograms:
                 await self._judged.exec(["/bin/mkdir", "-p", "--", posixpath.dirname(path)], cwd="/")
                 await self._judged.upload(Path(folder, "tree"), path)
         except OSError:
-            return False
-        return True
+            return
 
     def _is_input(self, change: Change) -> bool:
         own = change.path in self._own and self._own[change.path] == change.digest
         return not own and not _is_inside(change.path, COVERED)
 
 
-def named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> tuple[str, ...]:
+def _named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> tuple[str, ...]:
     """Returns the absolute paths that words of a command name. The working directory and what it lies in are named by
-    too many commands, and the verifier's own folders by none that may have them."""
-    words = [word for text in argv for word in _WORDS.split(text) if word][:MOST_WORDS]
+    too many commands, and the verifier's own folders by none that may have them.
+
+    Raises `ValueError` for too many words.
+    """
+    words = [word for text in argv for word in _WORDS.split(text) if word]
+    if len(words) > MOST_WORDS:
+        raise ValueError(f"a command of {len(words)} words; the files of at most {MOST_WORDS} can be brought to it")
     paths = dict.fromkeys(posixpath.normpath(posixpath.join(cwd, word)) for word in words if "\0" not in word)
     return tuple(
         p for p in paths if not _is_inside(workdir, (p,)) and (p.startswith(LENT) or not _is_inside(p, COVERED))

@@ -19,7 +19,6 @@ import asyncio
 import contextlib
 import re
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -30,7 +29,7 @@ from assay.code.pytest_output import read_pytest_output
 from assay.code.results import MOST_ID, STATUSES, TestReport, TestResult, TestStatus, make_report
 from assay.environments.capabilities import CountsOrphans
 from assay.environments.interface import Change, ExecResult, Mount, Workspace, WorkspaceSpec
-from assay.errors import EnvironmentFailure, TaskError
+from assay.errors import TaskError
 from assay.records import Separation
 from assay.verdicts import NO_RESULT, weakest
 from assay.verify._evidence import Cited, verifier_digest
@@ -45,7 +44,7 @@ from assay.verify._script_rules import (
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.judged_programs import JudgedPrograms, judged_spec
-from assay.verify.named_inputs import control_spec, find_unconfirmed
+from assay.verify.reference_run import find_reference_difference
 from assay.verify.rewards import Left, collect, headline
 from assay.verify.sanitise import (
     Findings,
@@ -59,16 +58,8 @@ from assay.verify.sanitise import (
     verifier_spec,
 )
 from assay.verify.script_requests import ScriptRequests
-from assay.verify.separation import (
-    OutputInfluence,
-    cite_separation,
-    describe_evaluations,
-    describe_influence,
-    facts_of,
-    graded,
-    loads_of,
-    observe_loads,
-)
+from assay.verify.separation import cite_separation, facts_of, loads_of, observe_loads
+from assay.verify.transcript import Transcript
 
 __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
 
@@ -245,66 +236,51 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged 
     if parameters.programs and not tools_in(base):
         raise TaskError("judged programs need the tool layer in the script's sandbox: run `assay setup`")
     spec = own_network(verifier_spec(base, _mounts(tests), parameters.env), parameters)
+    transcript = Transcript()
     async with opened(given.backend, spec) as script, _final_state(given, parameters, cited) as (judged, changes):
         findings = await _cleaned(judged, given, parameters, cited, changes)
-        programs = JudgedPrograms(
-            script, judged, outputs=parameters.outputs, inputs=parameters.inputs, timeout_s=parameters.timeout_s
-        )
-        await programs.prepare(parameters.programs)
+        programs = await _programs(script, judged, parameters, transcript)
         if parameters.outputs:  # else no file that the agent wrote is in the script's sandbox
             await observe_loads(script, parameters.outputs)
-        started = time.monotonic()
         facts, marks, left = await _run(script, given, parameters, cited, findings, programs)
-        duration_s = time.monotonic() - started
         await judged.kill_all()
         cut_short = 0 if facts.timed_out else programs.cut_short
         runs = [list(run) for run in programs.runs]
         cited.add("audit", "judged_programs", {"programs": runs, "cut_short": cut_short})
         loads = await loads_of(script) if parameters.outputs else None
-        limit = min(parameters.timeout_s, CONTROL_S + CONTROL_FACTOR * duration_s)
-        limited = msgspec.structs.replace(parameters, timeout_s=limit)
-        influence = await _influence(given, limited, spec, programs, left, tests)
-        separation = await graded(cited, script, [judged], image=base.image.digest, loads=loads, influence=influence)
-        return facts._replace(notes=describe_influence(influence)), marks, left, separation
+        judge_facts, judged_facts = await facts_of(script), await facts_of(judged)
 
+    async def run_again(reference: CheckInput, its_transcript: Transcript) -> None:
+        state = _final_state(reference, parameters, Cited("reference"))
+        async with opened(given.backend, spec) as script, state as (judged, _):
+            programs = await _programs(script, judged, parameters, its_transcript)
+            async with ScriptRequests(script, programs).serving():
+                await script.exec(_command(parameters), timeout_s=parameters.timeout_s)
+                await script.kill_all()
 
-async def _influence(
-    given: CheckInput,
-    parameters: ScriptParameters,
-    spec: WorkspaceSpec,
-    programs: JudgedPrograms,
-    left: Left,
-    tests: Staged | None,
-) -> OutputInfluence:
-    """Returns how the output of judged programs may have acted on a script that gave a reward above 0."""
-    if not left.rewards.values or headline(left.rewards.values) <= 0:
-        return OutputInfluence()
-    unconfirmed = await _unconfirmed_inputs(given, parameters, spec, programs)
-    folder = tests.path if tests is not None else None
-    evaluations = await asyncio.to_thread(
-        describe_evaluations, folder, programs=parameters.programs, interpreter=parameters.interpreter[0]
+    difference = ""
+    if left.rewards.values and headline(left.rewards.values) > 0:
+        difference = await find_reference_difference(given, transcript, run_again)
+    separation = cite_separation(
+        cited, judge_facts, [judged_facts], image=base.image.digest, loads=loads, difference=difference
     )
-    return OutputInfluence(unconfirmed[:MOST_CITED], evaluations[:MOST_CITED])
+    return facts._replace(notes=(difference,) if difference else ()), marks, left, separation
 
 
-async def _unconfirmed_inputs(
-    given: CheckInput, parameters: ScriptParameters, spec: WorkspaceSpec, programs: JudgedPrograms
-) -> tuple[str, ...]:
-    """Returns the files that were lent and that a control run does not name; all, where it cannot be made."""
-    if not programs.unconfirmed.paths():
-        return ()
-    try:
-        async with opened(given.backend, control_spec(spec)) as control:
-            return await find_unconfirmed(
-                control,
-                _command(parameters),
-                programs.unconfirmed,
-                programs=parameters.programs,
-                outputs=parameters.outputs,
-                timeout_s=parameters.timeout_s,
-            )
-    except EnvironmentFailure:  # the script has come to its result without this sandbox
-        return tuple(sorted(programs.unconfirmed.paths()))
+async def _programs(
+    script: Workspace, judged: Workspace, parameters: ScriptParameters, transcript: Transcript
+) -> JudgedPrograms:
+    """Returns the judged programs of a script, with a stand-in at each program's path."""
+    programs = JudgedPrograms(
+        script,
+        judged,
+        outputs=parameters.outputs,
+        inputs=parameters.inputs,
+        timeout_s=parameters.timeout_s,
+        transcript=transcript,
+    )
+    await programs.prepare(parameters.programs)
+    return programs
 
 
 def _command(parameters: ScriptParameters) -> list[str]:

@@ -90,14 +90,6 @@ def _bytes_of(process: int, name: str) -> bytes:
         return file.read(1 << 16)
 
 
-def input_path() -> str:
-    """Returns the path of the file that is the script's standard input; empty for a pipe or a file without a name."""
-    if not stat.S_ISREG(os.fstat(0).st_mode):
-        return ""
-    path = os.readlink("/proc/self/fd/0")  # noqa: PTH115
-    return "" if path.endswith(" (deleted)") else path
-
-
 class Pump:
     """Copies between the script's descriptors and the pipes until the host answers."""
 
@@ -196,8 +188,6 @@ def ask(request: dict[str, object]) -> int:
         except OSError:
             sys.stderr.write("assay-judge: no judged programs in this verification: the task does not declare them\n")
             return FAILED
-        if "argv" in request:
-            request["stdin"] = input_path()
         socket.send_fds(host, [json.dumps(request).encode()], list(pump.far_ends))
         answer = pump.run(host)
     if "error" in answer:
