@@ -58,6 +58,13 @@ def test_no_package_imports_a_private_module_of_another() -> None:
     assert private <= PRIVATE_ALLOWED
 
 
+def test_programs_for_sandboxes_import_nothing_of_assay() -> None:
+    """A program may import the files of its own folder, by their bare names."""
+    programs = [(module, target) for module, target in _imports() if ".payload." in f"{module}."]
+    assert len({module for module, _ in programs}) > 20
+    assert [(module, target) for module, target in programs if target.partition(".")[0] == "assay"] == []
+
+
 def test_permitted_imports_have_no_circle() -> None:
     order = [package for packages in layers() for package in packages]
     allowed = allowed_imports()

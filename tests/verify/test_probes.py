@@ -27,7 +27,7 @@ pytestmark = pytest.mark.quick
 
 def load() -> ModuleType:
     """As in the tests' process: a module of its own, outside any package."""
-    path = Path(assay.verify.__file__).with_name("guard") / "probes.py"
+    path = Path(assay.verify.__file__).with_name("payload") / "assay_supervisor" / "probes.py"
     spec = importlib.util.spec_from_file_location("loaded_probes", path)
     assert spec is not None
     assert spec.loader is not None

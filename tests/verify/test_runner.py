@@ -12,7 +12,7 @@ import pytest
 
 import assay.verify
 
-RUNNER = Path(assay.verify.__file__).with_name("guard") / "runner.py"
+RUNNER = Path(assay.verify.__file__).with_name("payload") / "assay_supervisor" / "runner.py"
 HONEST = "def test_one():\n    assert 1 == 1\n\n\ndef test_two():\n    assert 'a' in 'abc'\n"
 
 

@@ -19,9 +19,9 @@ import msgspec
 
 from assay.errors import HostFailure, TaskError
 from assay.records import digest_bytes
-from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._ruling import Ruling
 from assay.verify.calls import Answer, read_json_answer, same_answer
+from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.sanitise import opened, require_mounts
 
@@ -51,7 +51,7 @@ class AnswerCheck:
     kind = "answer"
 
     async def judge(self, given: CheckInput) -> CheckResult:
-        cited = Cited(given.prefix)
+        cited = CitedEvidence(given.prefix)
         require_mounts(given.backend)
         parameters = msgspec.convert(given.check.parameters, AnswerParameters)
         data = await asyncio.to_thread(_read_expected, given.folder, parameters.expected)

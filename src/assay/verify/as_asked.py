@@ -29,10 +29,10 @@ import msgspec
 from assay.environments.interface import Backend, ExecResult, ProcessInfo, SpillTarget, Workspace, WorkspaceSpec
 from assay.records import Check, Task
 from assay.verdicts import AS_ASKED
-from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._ruling import Ruling
 from assay.verify._script_rules import ScriptFacts, rule_literally
 from assay.verify._staging import Staged
+from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckResult
 from assay.verify.rewards import MOST_REWARD, Rewards, parse_rewards
 from assay.verify.sanitise import PYTHON, REWARDS, opened, tools_in
@@ -98,7 +98,7 @@ async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
         TaskError: The tests cannot be taken from the task's folder.
         EnvironmentFailure: A sandbox is gone, or the verifier's cannot be opened.
     """
-    cited = Cited(given.prefix)
+    cited = CitedEvidence(given.prefix)
     parameters = msgspec.convert(given.check.parameters, ScriptParameters)
     tests = await asyncio.to_thread(stage_tests, given.folder, parameters.script)
     _tell_settings(cited, given, parameters, workspace)
@@ -114,7 +114,7 @@ async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
     return CheckResult(cited.make_verdict(given.check, verifier, ruling, rewards=rewards), tuple(cited.items))
 
 
-def _tell_settings(cited: Cited, given: AsAsked, parameters: ScriptParameters, workspace: Workspace) -> None:
+def _tell_settings(cited: CitedEvidence, given: AsAsked, parameters: ScriptParameters, workspace: Workspace) -> None:
     user = given.check.parameters.get("user", given.task.environment.parameters.get("verifier_user"))
     ran_as = "verifier" if parameters.mode == "separate" else workspace.spec.user
     cited.add("audit", "verification", {"as_asked": True, "mode": parameters.mode, "user": user, "ran_as": ran_as})
@@ -130,7 +130,7 @@ def _rule(ran: _Ran) -> Ruling:
 
 
 async def _judged_in(
-    workspace: Workspace, given: AsAsked, parameters: ScriptParameters, tests: Staged | None, cited: Cited
+    workspace: Workspace, given: AsAsked, parameters: ScriptParameters, tests: Staged | None, cited: CitedEvidence
 ) -> _Ran:
     """Brings the tests in, runs the script, and reads the reward while everything goes on."""
     if tests is not None:
@@ -174,7 +174,7 @@ async def _reward(workspace: Workspace, name: str) -> bytes | None:
 
 
 async def _separate(
-    workspace: Workspace, given: AsAsked, parameters: ScriptParameters, tests: Staged | None, cited: Cited
+    workspace: Workspace, given: AsAsked, parameters: ScriptParameters, tests: Staged | None, cited: CitedEvidence
 ) -> _Ran:
     """Artifacts go from the agent's sandbox to the same places in the verifier's; links stay links."""
     base = given.separate or msgspec.structs.replace(workspace.spec, tmpfs=())

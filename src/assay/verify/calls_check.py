@@ -21,9 +21,9 @@ import msgspec
 
 from assay.errors import TaskError
 from assay.records import digest_bytes
-from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._staging import stage
 from assay.verify.calls import CallPlan, ReferenceFiles, ReferenceFix, judge_called_tests
+from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.sanitise import require_mounts
 
@@ -58,7 +58,7 @@ class CallsCheck:
     kind = "calls"
 
     async def judge(self, given: CheckInput) -> CheckResult:
-        cited = Cited(given.prefix)
+        cited = CitedEvidence(given.prefix)
         require_mounts(given.backend)
         files = await asyncio.to_thread(_read, given)
         called = await judge_called_tests(given, files.plan, cited, files.reference)

@@ -35,7 +35,7 @@ __all__ = [
     "require_data_path",
 ]
 
-GUARD_PROGRAM = "/opt/assay-verify/bin/assay-judge"
+JUDGE_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", "/solution", "/run/verifier")
 LENT = ("/tests/", "/tmp/")
 """Where the script's own files lie that no list of changes shows: one is copied when a command names it."""
@@ -62,8 +62,8 @@ def stand_in(path: str) -> bytes:
     """Returns what lies at a judged program's path in the script's sandbox: it starts the program in the other."""
     suffix = posixpath.splitext(path)[1]
     if suffix == ".py":
-        return _PYTHON.format(program=GUARD_PROGRAM, path=path).encode()
-    return _SHELL.format(program=GUARD_PROGRAM, start=_STARTS.get(suffix, ""), path=path).encode()
+        return _PYTHON.format(program=JUDGE_PROGRAM, path=path).encode()
+    return _SHELL.format(program=JUDGE_PROGRAM, start=_STARTS.get(suffix, ""), path=path).encode()
 
 
 def require_data_path(path: str, *, data: bool) -> None:

@@ -5,8 +5,8 @@ in a sandbox that holds nothing of the agent's; the entry points that the plan n
 the final state, across two pipes (`verify.splice`), or are asked fresh inputs (`verify.calls`). All other tests run in
 process, apart and after, in a fork of the final state: test files are mounted read-only over whatever stands at their
 place, and a trusted parent starts pytest with the tool layer's own interpreter, the standard library before any import
-root, and records each result as it comes (`guard.runner`). A pass needs all tests, a run that reached its end, and no
-doubt. The verdict's `separation` is the grade of the tests that must flip.
+root, and records each result as it comes (`assay_supervisor.runner`). A pass needs all tests, a run that reached its
+end, and no doubt. The verdict's `separation` is the grade of the tests that must flip.
 
 Covered in process: edited, deleted and skipped tests; configuration; exit codes; an early exit; printed results;
 stand-ins for modules; a patched runner (canaries, and a second run over altered tests: `verify.altered`); values that
@@ -31,16 +31,16 @@ from assay.environments.interface import ExecResult, Mount, ProcessInfo, Workspa
 from assay.errors import TaskError, VerifierError
 from assay.records import Separation, digest_bytes
 from assay.verdicts import NO_RESULT, weakest
-from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._pytest_rules import PytestFacts, came_to_no_result, merge_rulings, rule
 from assay.verify._ruling import Ruling
 from assay.verify._staging import Staged, stage
 from assay.verify.calls import call_plans, judge_called_tests
+from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.planted import Planted
 from assay.verify.sanitise import (
-    GUARD,
     PYTHON,
+    SUPERVISOR,
     Undoing,
     clean,
     left_running,
@@ -127,7 +127,7 @@ class PytestCheck:
     kind = "pytest"
 
     async def judge(self, given: CheckInput) -> CheckResult:
-        cited = Cited(given.prefix)
+        cited = CitedEvidence(given.prefix)
         require_mounts(given.backend)
         if not tools_in(given.spec):
             raise VerifierError("the check 'pytest' needs the tool layer mounted at /opt/assay: run `assay setup`")
@@ -145,7 +145,7 @@ class PytestCheck:
 
 
 async def _judge_parts(
-    given: CheckInput, plan: _Plan, separation: SeparationPlan | None, cited: Cited
+    given: CheckInput, plan: _Plan, separation: SeparationPlan | None, cited: CitedEvidence
 ) -> tuple[_Part, ...]:
     """Judges the tests from outside that can be, then the others in process."""
     planned = planted_in(given.changes, given.spec, plan.roots, plan.parameters.keep) + _edited(given, plan)
@@ -164,7 +164,7 @@ async def _judge_parts(
 
 
 async def _judge_called(
-    given: CheckInput, separation: SeparationPlan | None, wanted: Sequence[str], cited: Cited
+    given: CheckInput, separation: SeparationPlan | None, wanted: Sequence[str], cited: CitedEvidence
 ) -> list[_Part]:
     """Asks the final state fresh inputs; first, so that no test of the task was ever near the worker."""
     parts = []
@@ -184,7 +184,7 @@ class Spliced(NamedTuple):
     undoing: Undoing
 
 
-async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited: Cited) -> _Part:
+async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited: CitedEvidence) -> _Part:
     names = tuple(test.id for test in spliced.tests)
     # Asked for one by one, in the plan's order: the order in which the plan was proven.
     configuration = {**_configuration(given, plan), "owned": [], "only": names, "args": [*plan.parameters.args, *names]}
@@ -204,7 +204,7 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited
 
 
 async def _judge_in_process(
-    given: CheckInput, plan: _Plan, names: tuple[str, ...], undoing: Undoing, cited: Cited
+    given: CheckInput, plan: _Plan, names: tuple[str, ...], undoing: Undoing, cited: CitedEvidence
 ) -> _Part:
     """Runs tests in a fork of the final state, where the code under test lives with pytest and its recorder."""
     plan = _of_tests(plan, names)
@@ -303,7 +303,7 @@ def _configuration(given: CheckInput, plan: _Plan) -> dict[str, Any]:
 
 
 async def _run(workspace: Workspace, given: CheckInput, plan: _Plan) -> _Run:
-    argv = [PYTHON, "-I", "-B", f"{GUARD}/runner.py", "check"]
+    argv = [PYTHON, "-I", "-B", f"{SUPERVISOR}/runner.py", "check"]
     result = await workspace.exec(
         argv,
         stdin=json.dumps(_configuration(given, plan)).encode(),
@@ -348,16 +348,16 @@ def _passed_canaries(report: dict[str, Any]) -> int:
     return int(canaries["planted"]) - int(canaries["failed"]) - int(canaries["unsure"])
 
 
-def _cite(cited: Cited, run: _Run) -> None:
+def _cite(cited: CitedEvidence, run: _Run) -> None:
     report, result = run.report, run.result
     tail = str(report["tail"]) if report else result.stdout[-4000:]
     shown = msgspec.structs.replace(result, stdout=tail[-20_000:])
-    cited.execution([PYTHON, f"{GUARD}/runner.py", "check"], "", shown)
+    cited.execution([PYTHON, f"{SUPERVISOR}/runner.py", "check"], "", shown)
     if run.alive:
         cited.processes("tests ended", run.alive)
 
 
-def _cite_report(cited: Cited, reports: Sequence[dict[str, Any]]) -> None:
+def _cite_report(cited: CitedEvidence, reports: Sequence[dict[str, Any]]) -> None:
     """Cites the reports of all parts as the one account of the check's tests that they are."""
     if not reports:
         return

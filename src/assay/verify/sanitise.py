@@ -23,11 +23,11 @@ from assay.verify.host_load import metered_sandbox
 from assay.verify.planted import SYSTEM_PATH, Planted, find_planted, git_includes, pytest_tables
 
 __all__ = [
-    "GUARD",
     "HOME",
     "PYTHON",
     "RECORDS",
     "REWARDS",
+    "SUPERVISOR",
     "Findings",
     "NotIsolated",
     "SuspectFile",
@@ -42,7 +42,7 @@ __all__ = [
     "verifier_spec",
 ]
 
-GUARD = "/opt/assay-verify"
+SUPERVISOR = "/opt/assay-verify"
 TOOLS = "/opt/assay"
 PYTHON = f"{TOOLS}/bin/python3"
 REWARDS, RECORDS, HOME = "/logs/verifier", "/logs/recorder", "/run/verifier"
@@ -127,16 +127,16 @@ def require_mounts(backend: Backend) -> None:
         )
 
 
-def guard_folder() -> Path:
-    """The runner's own files."""
-    return stage(Path(__file__).with_name("guard")).path
+def supervisor_folder() -> Path:
+    """Returns the staged folder of the supervisor of test runs."""
+    return stage(Path(__file__).with_name("payload") / "assay_supervisor").path
 
 
 def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, str]) -> WorkspaceSpec:
     """The verifier's spec: its user, a clean environment, the tests and fresh folders."""
     with_tools = tools_in(given)
-    guard = (Mount(str(guard_folder()), GUARD),) if with_tools else ()
-    front = (f"{GUARD}/bin", f"{TOOLS}/bin") if with_tools else ()
+    programs = (Mount(str(supervisor_folder()), SUPERVISOR),) if with_tools else ()
+    front = (f"{SUPERVISOR}/bin", f"{TOOLS}/bin") if with_tools else ()
     clean = {
         **dict.fromkeys(_EMPTY, ""),
         **{name: value for name, value in given.env.items() if name not in _EMPTY},
@@ -152,7 +152,7 @@ def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, 
         given,
         user="verifier",
         env=clean,
-        mounts=(*given.mounts, *guard, *mounts),
+        mounts=(*given.mounts, *programs, *mounts),
         tmpfs=(*given.tmpfs, REWARDS, RECORDS, HOME),
     )
 

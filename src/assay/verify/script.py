@@ -32,7 +32,6 @@ from assay.environments.interface import Change, ExecResult, Mount, Workspace, W
 from assay.errors import TaskError
 from assay.records import Separation
 from assay.verdicts import NO_RESULT, weakest
-from assay.verify._evidence import Cited, verifier_digest
 from assay.verify._script_rules import (
     Demand,
     ScriptFacts,
@@ -42,6 +41,7 @@ from assay.verify._script_rules import (
     without_own_doubts,
 )
 from assay.verify._staging import Staged, stage
+from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.judged_programs import JudgedPrograms, judged_spec
 from assay.verify.reference_run import find_reference_difference
@@ -118,7 +118,7 @@ class ScriptCheck:
     kind = "script"
 
     async def judge(self, given: CheckInput) -> CheckResult:
-        cited = Cited(given.prefix)
+        cited = CitedEvidence(given.prefix)
         require_mounts(given.backend)
         parameters = msgspec.convert(given.check.parameters, ScriptParameters)
         parameters = msgspec.structs.replace(parameters, timeout_s=given.patience * parameters.timeout_s)
@@ -202,14 +202,14 @@ def own_network(spec: WorkspaceSpec, parameters: ScriptParameters) -> WorkspaceS
     return spec if own else msgspec.structs.replace(spec, network="none")
 
 
-async def _shared(given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: Cited) -> _Ran:
+async def _shared(given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: CitedEvidence) -> _Ran:
     spec = own_network(verifier_spec(given.spec, _mounts(tests), parameters.env), parameters)
     async with opened(given.backend, spec, given.state) as workspace:
         findings = await _cleaned(workspace, given, parameters, cited, given.changes)
         return await _run_beside(given, parameters, cited, _Beside(workspace, tests, given.changes, findings))
 
 
-async def _run_beside(given: CheckInput, parameters: ScriptParameters, cited: Cited, beside: _Beside) -> _Ran:
+async def _run_beside(given: CheckInput, parameters: ScriptParameters, cited: CitedEvidence, beside: _Beside) -> _Ran:
     """Runs the script in one sandbox with what it judges: its programs may write what the script's user may, and what
     the script's own processes load of them runs with the judge.
 
@@ -230,7 +230,7 @@ def _paths_left(changes: Iterable[Change]) -> list[str]:
     return [change.path for change in changes if change.kind != "removed" and change.type == "file"]
 
 
-async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: Cited) -> _Ran:
+async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: CitedEvidence) -> _Ran:
     """The script on the image alone; the final state in a second sandbox, where judged programs are started."""
     base = given.separate or given.spec if parameters.mode == "separate" else given.spec
     if parameters.programs and not tools_in(base):
@@ -251,7 +251,7 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged 
         judge_facts, judged_facts = await facts_of(script), await facts_of(judged)
 
     async def run_again(reference: CheckInput, its_transcript: Transcript) -> None:
-        state = _final_state(reference, parameters, Cited("reference"))
+        state = _final_state(reference, parameters, CitedEvidence("reference"))
         async with opened(given.backend, spec) as script, state as (judged, _):
             programs = await _programs(script, judged, parameters, its_transcript)
             async with ScriptRequests(script, programs).serving():
@@ -289,7 +289,7 @@ def _command(parameters: ScriptParameters) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def _final_state(
-    given: CheckInput, parameters: ScriptParameters, cited: Cited
+    given: CheckInput, parameters: ScriptParameters, cited: CitedEvidence
 ) -> AsyncIterator[tuple[Workspace, tuple[Change, ...]]]:
     """The sandbox of the judged programs, and what the agent changed in it."""
     if parameters.mode == "separate":
@@ -302,7 +302,9 @@ async def _final_state(
             yield workspace, given.changes
 
 
-async def _separate(given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: Cited) -> _Ran:
+async def _separate(
+    given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: CitedEvidence
+) -> _Ran:
     """Only what the task declared goes from the final state into a fresh image."""
     spec = own_network(verifier_spec(given.separate or given.spec, _mounts(tests), parameters.env), parameters)
     async with _with_artifacts(given, spec, cited) as (workspace, changes):
@@ -312,7 +314,7 @@ async def _separate(given: CheckInput, parameters: ScriptParameters, tests: Stag
 
 @contextlib.asynccontextmanager
 async def _with_artifacts(
-    given: CheckInput, spec: WorkspaceSpec, cited: Cited
+    given: CheckInput, spec: WorkspaceSpec, cited: CitedEvidence
 ) -> AsyncIterator[tuple[Workspace, tuple[Change, ...]]]:
     """A fresh sandbox with the declared artifacts, and those of the agent's changes that came with them."""
     with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as folder:
@@ -358,7 +360,11 @@ async def _bring_out(given: CheckInput, folder: Path) -> tuple[dict[str, Path], 
 
 
 async def _cleaned(
-    workspace: Workspace, given: CheckInput, parameters: ScriptParameters, cited: Cited, changes: tuple[Change, ...]
+    workspace: Workspace,
+    given: CheckInput,
+    parameters: ScriptParameters,
+    cited: CitedEvidence,
+    changes: tuple[Change, ...],
 ) -> Findings:
     """Undoes what was planted."""
     planned = planted_in(changes, given.spec, parameters.roots, parameters.keep)
@@ -371,7 +377,7 @@ async def _run(
     workspace: Workspace,
     given: CheckInput,
     parameters: ScriptParameters,
-    cited: Cited,
+    cited: CitedEvidence,
     findings: Findings,
     programs: JudgedPrograms | None = None,
 ) -> tuple[ScriptFacts, tuple[str, ...], Left]:
@@ -420,7 +426,7 @@ async def _orphans(workspace: Workspace) -> int:
     return await workspace.orphans() if isinstance(workspace, CountsOrphans) else 0
 
 
-def _cite(cited: Cited, left: Left, result: ExecResult) -> tuple[TestReport, ...]:
+def _cite(cited: CitedEvidence, left: Left, result: ExecResult) -> tuple[TestReport, ...]:
     for record in left.records:
         cited.report(recorded(record), **{k: record.get(k) for k in _TOLD})
     reports = list(left.reports)

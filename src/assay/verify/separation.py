@@ -19,7 +19,7 @@ from assay.environments.interface import Session, Workspace
 from assay.errors import EnvironmentFailure
 from assay.records import LoadFacts, SandboxFacts, Separation, SeparationFacts
 from assay.verdicts import grade_of
-from assay.verify._evidence import Cited
+from assay.verify.cited_evidence import CitedEvidence
 
 __all__ = [
     "cite_separation",
@@ -52,7 +52,7 @@ async def loads_of(workspace: Workspace) -> LoadFacts:
 
 
 def cite_separation(
-    cited: Cited,
+    cited: CitedEvidence,
     judge: SandboxFacts,
     judged: Iterable[SandboxFacts],
     *,
@@ -81,7 +81,7 @@ def cite_separation(
 
 
 async def graded(
-    cited: Cited,
+    cited: CitedEvidence,
     judge: Session,
     judged: Iterable[Session],
     *,

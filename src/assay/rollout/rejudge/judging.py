@@ -27,8 +27,8 @@ from assay.verdicts import (
     worst_outcome,
 )
 from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
-from assay.verify._from_artifacts import state_of_import
 from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, recorded_seeds, reverdict, sealed_states
+from assay.verify.imported_state import rebuild_imported_state
 
 MORE_ROUNDS = 2
 """Additional rounds for a check whose result differs from the recorded one, to expose flakiness."""
@@ -172,7 +172,7 @@ class _AttemptJudge:
     async def _import(self, preparer: Preparer) -> _Comparisons:
         """Pairs an imported verdict with the worst result of the task's checks on the imported files."""
         spec = await self._spec(preparer)
-        snapshot = await state_of_import(self._trajectory, spec, preparer.backend, self._blobs)
+        snapshot = await rebuild_imported_state(self._trajectory, spec, preparer.backend, self._blobs)
         try:
             rounds = await self._rounds_on(preparer, spec, snapshot, self._loaded.task, None)
         finally:

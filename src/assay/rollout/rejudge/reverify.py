@@ -26,8 +26,8 @@ from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, annotate_all, later_events
 from assay.tasks import LoadedTask
 from assay.verdicts import Reverification
-from assay.verify._evidence import code_digest
 from assay.verify.again import CannotRebuildError, Reverdict, cannot
+from assay.verify.cited_evidence import code_digest
 
 COMMIT_EVERY_S = 1.0
 COMMIT_EVERY = 16

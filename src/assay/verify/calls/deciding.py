@@ -10,8 +10,8 @@ import msgspec
 
 from assay.errors import TaskError
 from assay.records import Separation
-from assay.verify._evidence import Cited
 from assay.verify._ruling import Ruling
+from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput
 from assay.verify.separation import cite_separation
 from assay.verify.separation_plan import SeparationPlan
@@ -51,7 +51,7 @@ def call_plans(separation: SeparationPlan | None) -> tuple[CallPlan, ...]:
 
 
 async def judge_called_tests(
-    given: CheckInput, plan: CallPlan, cited: Cited, reference: ReferenceFiles | None = None
+    given: CheckInput, plan: CallPlan, cited: CitedEvidence, reference: ReferenceFiles | None = None
 ) -> CalledTests:
     """Judges the final state by one call plan and cites what was asked.
 

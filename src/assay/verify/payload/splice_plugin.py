@@ -1,7 +1,7 @@
 """The judge's plugin for pytest: which entry points are called at the worker in which test, and what came of it.
 
 It runs with pytest, the tests and the original package in a sandbox that holds nothing of the agent's. The recorder of
-`guard.child` records the results; this plugin adds each refusal, the number of calls and what was collected.
+`assay_supervisor.child` records the results; this plugin adds each refusal, the number of calls and what was collected.
 """
 
 from __future__ import annotations

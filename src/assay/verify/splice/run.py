@@ -19,13 +19,13 @@ import msgspec
 from assay.environments.interface import ExecResult, Mount, PipedExec, ProcessInfo, Workspace, WorkspaceSpec
 from assay.errors import AssayError, VerifierError
 from assay.records import Separation
-from assay.verify._evidence import Cited
 from assay.verify._staging import stage
+from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput
 from assay.verify.sanitise import (
-    GUARD,
     HOME,
     PYTHON,
+    SUPERVISOR,
     Findings,
     Undoing,
     inspect_changes,
@@ -100,11 +100,11 @@ class SplicedRun(NamedTuple):
         if problems:
             raise VerifierError(f"the separation plan does not fit: {problems[0][:500]}")
 
-    def cite(self, cited: Cited) -> None:
+    def cite(self, cited: CitedEvidence) -> None:
         """Adds what was run to the evidence."""
         tail = str(self.report["tail"]) if self.report else self.judge.stderr[-4000:]
         shown = msgspec.structs.replace(self.judge, stdout=tail[-10_000:], stderr="")
-        cited.execution([PYTHON, f"{GUARD}/runner.py", "judge"], "", shown)
+        cited.execution([PYTHON, f"{SUPERVISOR}/runner.py", "judge"], "", shown)
         if self.worker is not None:
             ended = msgspec.structs.replace(self.worker, stdout="", stderr=self.worker.stderr[-1000:])
             cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py"], "", ended)
@@ -139,7 +139,7 @@ class SpliceRequest(NamedTuple):
     """What the agent planted. It is noted, and left where it is: nothing decides in the worker's sandbox."""
 
 
-async def run_spliced(given: CheckInput, request: SpliceRequest, cited: Cited) -> SplicedRun:
+async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvidence) -> SplicedRun:
     """Runs tests of method `splice` once.
 
     Args:
@@ -185,7 +185,7 @@ async def _run_joined(
     modules = sorted({module for module, _ in splice["entries"]})
     answering = [PYTHON, "-I", "-B", f"{PROGRAMS}/splice_worker.py", splice["package"]]
     answering += [json.dumps(configuration["roots"]), json.dumps(modules)]
-    asking = [PYTHON, "-I", "-B", f"{GUARD}/runner.py", "judge", CONFIGURATION]
+    asking = [PYTHON, "-I", "-B", f"{SUPERVISOR}/runner.py", "judge", CONFIGURATION]
     (calls_out, calls_in), (answers_out, answers_in) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
     limit = float(configuration["timeout_s"]) + GRACE_S
     try:

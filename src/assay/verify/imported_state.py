@@ -1,4 +1,4 @@
-"""The final state of an attempt that somebody else ran, out of what their record holds: a patch, or files.
+"""Rebuilds the final state of an imported attempt from the patch or the files in its record.
 
 The patch is applied, and the files are written, in a fresh sandbox of the task; nothing of the record is executed.
 """
@@ -16,13 +16,15 @@ from assay.store import BlobStore
 
 from .again import CannotRebuildError
 
-__all__ = ["state_of_import"]
+__all__ = ["rebuild_imported_state"]
 
 MOST_FILE = 16 << 20
 
 
-async def state_of_import(trajectory: Trajectory, spec: WorkspaceSpec, backend: Backend, blobs: BlobStore) -> Snapshot:
-    """The state; the caller releases it.
+async def rebuild_imported_state(
+    trajectory: Trajectory, spec: WorkspaceSpec, backend: Backend, blobs: BlobStore
+) -> Snapshot:
+    """Returns a snapshot of the state; the caller releases it.
 
     Raises:
         CannotRebuildError: The record holds no patch and no files, or they do not fit the task.
@@ -48,7 +50,7 @@ async def state_of_import(trajectory: Trajectory, spec: WorkspaceSpec, backend: 
 
 
 def _patch_of(trajectory: Trajectory, blobs: BlobStore) -> str | None:
-    """The last patch that was submitted, where the record holds it whole: as text, or, where it is long, as a blob."""
+    """Returns the last submitted patch, from its text or, if it is long, from its blob; None if the record has none."""
     for found in reversed(trajectory.evidence):
         if found.kind not in ("submission", "patch"):
             continue
@@ -60,9 +62,9 @@ def _patch_of(trajectory: Trajectory, blobs: BlobStore) -> str | None:
 
 
 def _files_of(trajectory: Trajectory, blobs: BlobStore) -> dict[str, bytes]:
-    """Files by their absolute path in the sandbox."""
-    kept = trajectory.finished.artifacts if trajectory.finished is not None else {}
-    plain = {path: digest for path, digest in kept.items() if path.startswith("/") and ".." not in path.split("/")}
+    """Returns the content of the recorded files by absolute path in the sandbox."""
+    artifacts = trajectory.finished.artifacts if trajectory.finished is not None else {}
+    plain = {path: digest for path, digest in artifacts.items() if path.startswith("/") and ".." not in path.split("/")}
     return {path: blobs.get(digest, limit=MOST_FILE + 1) for path, digest in plain.items()}
 
 

@@ -306,7 +306,7 @@ def write_ctrf(path: str, report: dict[str, Any]) -> None:
     tests = [{"name": t["id"], "status": known.get(t["status"], "failed"), "duration": 0} for t in report["tests"]]
     count = {status: sum(t["status"] == status for t in tests) for status in ("passed", "failed", "skipped")}
     summary = {"tests": len(tests), **count, "pending": 0, "other": 0}
-    with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+    with open(path, "w", encoding="utf-8") as file:
         json.dump({"results": {"tool": {"name": "pytest"}, "summary": summary, "tests": tests}}, file)
 
 
@@ -351,7 +351,7 @@ def as_script(arguments: list[str]) -> int:
             kept.append(argument)
     config = {
         "args": kept,
-        "cwd": os.getcwd(),  # noqa: PTH109, pathlib takes longer to import than this to run
+        "cwd": os.getcwd(),
         "script": True,
         "module": module,
     }
@@ -381,7 +381,7 @@ def as_check() -> int:
 
 def as_judge(path: str) -> int:
     """Runs the tests with the pipes of a worker; the report goes to standard error, for the pipes are taken."""
-    with open(path, encoding="utf-8") as file:  # noqa: PTH123
+    with open(path, encoding="utf-8") as file:
         config = json.load(file)
     config["worker"] = [os.dup(0), os.dup(1)]
     null = os.open("/dev/null", os.O_RDWR)

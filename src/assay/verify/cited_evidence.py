@@ -1,4 +1,4 @@
-"""What checks cite, in one shape: numbered evidence with ids that are unique in the attempt."""
+"""Numbered evidence that a check cites, with ids unique in the attempt, and the digest of a verifier's code."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from assay.verify._ruling import Ruling
 from assay.verify._staging import stage
 from assay.verify.sanitise import Findings
 
-__all__ = ["Cited", "code_digest", "verifier_digest"]
+__all__ = ["CitedEvidence", "code_digest", "verifier_digest"]
 
 MOST_TESTS = 2000
 
 
-class Cited:
-    """Evidence of a check in the order in which it was found. Make it when the check begins.
+class CitedEvidence:
+    """Evidence of a check in the order in which it was added. Create it when the check begins: it times the check.
 
     Args:
-        prefix: Of the evidence's ids.
+        prefix: First characters of each id.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -33,7 +33,7 @@ class Cited:
         self._started = time.monotonic()
 
     def add(self, channel: Channel, kind: str, data: dict[str, Any], blobs: tuple[str, ...] = ()) -> str:
-        """Adds a fact; returns its id."""
+        """Adds an item of evidence and returns its id."""
         found = Evidence(f"{self._prefix}{len(self.items) + 1}", channel, kind, data, blobs, time.time())
         self.items.append(found)
         return found.id
@@ -43,7 +43,7 @@ class Cited:
         return tuple(item.id for item in self.items)
 
     def make_verdict(self, check: Check, verifier: str, ruling: Ruling, **more: Any) -> Verdict:
-        """Returns the verdict of a check that cites all that was found.
+        """Returns the verdict of a check, which cites all evidence that was added.
 
         Args:
             check: The check.
@@ -63,7 +63,7 @@ class Cited:
         )
 
     def execution(self, argv: Sequence[str], cwd: str, result: ExecResult) -> str:
-        """A command that the verifier ran."""
+        """Adds a command that the verifier ran; returns the id."""
         data = {
             "argv": list(argv),
             "cwd": cwd,
@@ -79,19 +79,19 @@ class Cited:
         return self.add("audit", "execution", data, blobs)
 
     def report(self, report: TestReport, **more: Any) -> str:
-        """What a source says of a run of tests."""
+        """Adds the results of a test run from one source; returns the id."""
         counts = {name: getattr(report.counts, name) for name in report.counts.__struct_fields__}
         tests = [{"id": test.id, "status": test.status} for test in report.tests[:MOST_TESTS]]
         data = {"source": report.source, "counts": counts, "tests": tests, "listed": len(tests), **more}
         return self.add("audit", "test_report", data)
 
     def processes(self, when: str, alive: Sequence[ProcessInfo]) -> str:
-        """What was still running."""
+        """Adds the processes that were still alive; returns the id."""
         listed = [{"pid": p.pid, "parent": p.parent, "command": p.command[:500]} for p in alive[:100]]
         return self.add("state", "processes", {"when": when, "count": len(alive), "processes": listed})
 
     def findings(self, findings: Findings) -> None:
-        """What was undone, and what changed files reach for; nothing where there is neither."""
+        """Adds the undone changes and the suspicious changed files, each if there are any."""
         if findings.planted:
             changes = [{"path": p.path, "mark": p.mark, "action": p.action} for p in findings.planted[:500]]
             self.add("state", "difference", {"undone": changes, "count": len(findings.planted)})
@@ -105,14 +105,14 @@ class Cited:
 
 @cache
 def code_digest() -> str:
-    """The content address of every program that takes part in judging: the checks, the readers of test results, the
-    rules of a verdict's grade, and what makes the sandboxes, with the mount plan, and runs in them."""
+    """Returns the content address of all code that takes part in judging: the checks, the readers of test results, the
+    rules of a verdict's grade, the sandboxes with their mount plan, and the programs that run in them."""
     parts = ("verify", "code", "verdicts", "environments/workspace", "environments/payload")
     root = Path(__file__).parent.parent
     return digest_bytes("".join(stage(root / part).digest for part in parts).encode())
 
 
 def verifier_digest(kind: str, parameters: dict[str, Any], files: str | None) -> str:
-    """The content address of a check: its code, its parameters and the files that it runs."""
+    """Returns the content address of a check: its code, its parameters and the files that it runs."""
     parts = {"kind": kind, "parameters": parameters, "files": files, "code": code_digest()}
     return digest_bytes(canonical_bytes(parts))

@@ -60,7 +60,7 @@ def _readers_above(pipe: int) -> list[int]:
     found, process = [], os.getppid()
     while process > 1:
         try:
-            if os.stat(f"/proc/{process}/fd/0").st_ino != pipe:  # noqa: PTH116
+            if os.stat(f"/proc/{process}/fd/0").st_ino != pipe:
                 break
             found.append(process)
             process = _parent(process)
@@ -76,7 +76,7 @@ def _has_read(process: int) -> bool:
         command = _bytes_of(process, "cmdline")
         if command == _bytes_of(_parent(process), "cmdline"):  # a fork, for a pipeline or a substitution
             return not _bytes_of(process, "io").startswith(b"rchar: 0\n")
-        return os.readlink(f"/proc/{process}/exe").rpartition("/")[2].startswith(_READERS)  # noqa: PTH115
+        return os.readlink(f"/proc/{process}/exe").rpartition("/")[2].startswith(_READERS)
     except OSError:
         return True
 
@@ -86,7 +86,7 @@ def _parent(process: int) -> int:
 
 
 def _bytes_of(process: int, name: str) -> bytes:
-    with open(f"/proc/{process}/{name}", "rb") as file:  # noqa: PTH123
+    with open(f"/proc/{process}/{name}", "rb") as file:
         return file.read(1 << 16)
 
 
@@ -200,11 +200,11 @@ def ask(request: dict[str, object]) -> int:
 def main(arguments: list[str]) -> int:
     """Reads the command line."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    here = os.getcwd()  # noqa: PTH109, pathlib takes long to import
+    here = os.getcwd()
     if arguments[:2] == ["run", "--"] and arguments[2:]:
         return ask({"op": "run", "argv": arguments[2:], "cwd": here, "env": dict(os.environ)})
     if arguments[:1] == ["read"] and len(arguments) == 2:
-        return ask({"op": "read", "path": os.path.join(here, arguments[1])})  # noqa: PTH118
+        return ask({"op": "read", "path": os.path.join(here, arguments[1])})
     sys.stderr.write("usage: assay-judge run -- COMMAND [ARGUMENT]... | assay-judge read PATH\n")
     return 2
 
