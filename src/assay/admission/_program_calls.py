@@ -22,7 +22,7 @@ from assay.environments.interface import Backend, Mount, Snapshot, Workspace, Wo
 from assay.environments.workspace.toolchain import PYTHON
 from assay.errors import TaskError
 from assay.records import Check
-from assay.verify.sanitise import opened, tools_in, verifier_spec
+from assay.verify.sanitise import has_tool_layer, opened, verifier_spec
 from assay.verify.script import TESTS, ScriptParameters, own_network, stage_tests
 
 HOME = "/tmp/assay-calls-of-programs"
@@ -101,7 +101,7 @@ class ProgramComparer:
         return ProgramComparison(looked, first_difference(one, two, first, await self._record(other)))
 
     def _applies(self) -> bool:
-        if self._check.kind != "script" or not tools_in(self._spec):
+        if self._check.kind != "script" or not has_tool_layer(self._spec):
             return False
         parameters = msgspec.convert(self._check.parameters, ScriptParameters)
         return parameters.mode == "shared" and not (parameters.programs or parameters.outputs)

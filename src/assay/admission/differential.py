@@ -40,7 +40,7 @@ from assay.verify.calls.signature_calls import (
     read_calls,
     write_calls,
 )
-from assay.verify.sanitise import tools_in
+from assay.verify.sanitise import has_tool_layer
 
 from ._callable_functions import called_functions
 from ._canonical_data import same_data
@@ -254,7 +254,11 @@ class DifferentialTester:
     ) -> MutantComparison:
         """Compares results of the visible tests' calls with fresh inputs."""
         named = tuple(target for target in targets if target.module)
-        if not (named and self._tests and tools_in(self._spec)) or self._state is None or None in contents.values():
+        if (
+            not (named and self._tests and has_tool_layer(self._spec))
+            or self._state is None
+            or None in contents.values()
+        ):
             return MutantComparison("undecided")
         if targets not in self._comparers:
             request = RecordRequest(

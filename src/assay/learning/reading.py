@@ -21,7 +21,7 @@ from assay.rollout.exchange.exporting import merge_later_events
 from assay.rollout.rejudge.recorded_task import RecordedTasks
 from assay.store import AttemptRow, RunStore, audit, final_rows, later_events
 from assay.verdicts import IMPORTED, is_imported_record
-from assay.verify.again import CannotRebuildError
+from assay.verify.reverification import CannotRebuildError
 
 from .conversation import Opening, asked_model, has_agent_output
 from .openings import build_opening

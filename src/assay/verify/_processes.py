@@ -46,17 +46,17 @@ class _Table:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._place: Path | None = None
+        self._proc: Path | None = None
         self._until = 0.0
         self._processes: dict[int, _Process] = {}
 
     def read(self, proc: Path) -> dict[int, _Process]:
         with self._lock:
             began = time.monotonic()
-            if proc != self._place or began > self._until:
+            if proc != self._proc or began > self._until:
                 self._processes = _read_all(proc)
                 ended = time.monotonic()
-                self._place, self._until = proc, ended + max(FRESH_S, MAX_SPENT * (ended - began))
+                self._proc, self._until = proc, ended + max(FRESH_S, MAX_SPENT * (ended - began))
             return self._processes
 
 

@@ -25,14 +25,14 @@ from blake3 import blake3
 from assay.errors import TaskError
 from assay.records import DIGEST_PREFIX
 
-__all__ = ["Staged", "stage", "staging_folder", "unstage"]
+__all__ = ["StagedCopy", "stage", "staging_folder", "unstage"]
 
 PREFIX = "assay-verify-"
 MOST_ENTRIES = 20_000
 MOST_BYTES = 1 << 30
 
 
-class Staged(NamedTuple):
+class StagedCopy(NamedTuple):
     """A copy: where it is, and the content address over the names, modes and bytes in it."""
 
     path: Path
@@ -48,12 +48,12 @@ def _remove_abandoned(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-class _Place:
+class _StagingArea:
     """The temporary folder of this process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.known: dict[tuple[object, ...], Staged] = {}
+        self.known: dict[tuple[object, ...], StagedCopy] = {}
         self.numbers = itertools.count()
         _remove_abandoned(Path(tempfile.gettempdir()))
         self.root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
@@ -65,18 +65,18 @@ class _Place:
 
 
 @cache
-def _place() -> _Place:
-    return _Place()
+def _staging_area() -> _StagingArea:
+    return _StagingArea()
 
 
-def stage(source: Path) -> Staged:
+def stage(source: Path) -> StagedCopy:
     """A copy of a folder or file. Blocking. Raises `TaskError` where it cannot be taken."""
     try:
         real = source.resolve(strict=True)
         entries = list(_entries(real))
     except (OSError, ValueError) as exc:
         raise TaskError(f"{source.name} cannot be brought to the verifier: {exc}") from exc
-    place = _place()
+    place = _staging_area()
     key = (str(real), *((name, s.st_mtime_ns, s.st_size, s.st_mode, s.st_ino) for name, s in entries))
     with place.lock:
         staged = place.known.get(key)
@@ -87,7 +87,7 @@ def stage(source: Path) -> Staged:
 
 def unstage(folder: Path) -> None:
     """Removes the copies of a folder and of what is in it, so that a folder that is gone leaves none. Blocking."""
-    place, real = _place(), str(folder.resolve())
+    place, real = _staging_area(), str(folder.resolve())
     with place.lock:
         gone = [key for key in place.known if (str(key[0]) + "/").startswith(real + "/")]
         copies = [place.known.pop(key) for key in gone]
@@ -101,7 +101,7 @@ def unstage(folder: Path) -> None:
 @contextlib.contextmanager
 def staging_folder() -> Iterator[Path]:
     """Gives an empty folder that goes with its content, at the latest with what else is staged. Blocking."""
-    place = _place()
+    place = _staging_area()
     with place.lock:
         folder = place.root / f"folder-{next(place.numbers)}"
         folder.mkdir()
@@ -131,7 +131,7 @@ def _entries(top: Path) -> Iterator[tuple[str, os.stat_result]]:
             todo = [f"{name}/{entry}" if name else entry for entry in inner] + todo
 
 
-def _copy(top: Path, entries: list[tuple[str, os.stat_result]], target: Path) -> Staged:
+def _copy(top: Path, entries: list[tuple[str, os.stat_result]], target: Path) -> StagedCopy:
     hasher = blake3()
     for name, status in entries:
         source, copy = (top / name, target / name) if name else (top, target)
@@ -147,4 +147,4 @@ def _copy(top: Path, entries: list[tuple[str, os.stat_result]], target: Path) ->
         hasher.update(data)
     with contextlib.suppress(OSError):
         target.parent.chmod(0o755)
-    return Staged(target, DIGEST_PREFIX + hasher.hexdigest())
+    return StagedCopy(target, DIGEST_PREFIX + hasher.hexdigest())

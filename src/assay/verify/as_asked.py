@@ -31,14 +31,14 @@ from assay.records import Check, Task
 from assay.verdicts import AS_ASKED
 from assay.verify._ruling import Ruling
 from assay.verify._script_rules import ScriptFacts, rule_literally
-from assay.verify._staging import Staged
+from assay.verify._staging import StagedCopy
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckResult
 from assay.verify.rewards import MOST_REWARD, Rewards, parse_rewards
-from assay.verify.sanitise import PYTHON, REWARDS, opened, tools_in
+from assay.verify.sanitise import PYTHON, REWARDS, has_tool_layer, opened
 from assay.verify.script import MOST_BROUGHT, TESTS, ScriptParameters, own_network, stage_tests
 
-__all__ = ["AsAsked", "judge_as_asked", "living_spec"]
+__all__ = ["AsAskedRequest", "judge_as_asked", "living_spec"]
 
 MADE = ("/logs/verifier", "/logs/agent", "/logs/artifacts")
 """Folders that Harbor mounts into every sandbox, writable for the agent."""
@@ -60,7 +60,7 @@ print(json.dumps(dict(list(found.items())[:int(sys.argv[1])])))
 """
 
 
-class AsAsked(NamedTuple):
+class AsAskedRequest(NamedTuple):
     """What is to be judged, and with what."""
 
     task: Task
@@ -76,7 +76,7 @@ class AsAsked(NamedTuple):
     """What ids of evidence start with."""
 
 
-class _Ran(NamedTuple):
+class _ScriptRun(NamedTuple):
     result: ExecResult
     alive: tuple[ProcessInfo, ...]
     rewards: Rewards
@@ -91,7 +91,7 @@ def living_spec(spec: WorkspaceSpec) -> WorkspaceSpec:
     return msgspec.structs.replace(spec, tmpfs=tuple(dict.fromkeys(wanted)))
 
 
-async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
+async def judge_as_asked(workspace: Workspace, given: AsAskedRequest) -> CheckResult:
     """Judges what is in the agent's `workspace`, opened on a `living_spec`, while what the agent started still runs.
 
     Raises:
@@ -114,13 +114,15 @@ async def judge_as_asked(workspace: Workspace, given: AsAsked) -> CheckResult:
     return CheckResult(cited.make_verdict(given.check, verifier, ruling, rewards=rewards), tuple(cited.items))
 
 
-def _tell_settings(cited: CitedEvidence, given: AsAsked, parameters: ScriptParameters, workspace: Workspace) -> None:
+def _tell_settings(
+    cited: CitedEvidence, given: AsAskedRequest, parameters: ScriptParameters, workspace: Workspace
+) -> None:
     user = given.check.parameters.get("user", given.task.environment.parameters.get("verifier_user"))
     ran_as = "verifier" if parameters.mode == "separate" else workspace.spec.user
     cited.add("audit", "verification", {"as_asked": True, "mode": parameters.mode, "user": user, "ran_as": ran_as})
 
 
-def _rule(ran: _Ran) -> Ruling:
+def _rule(ran: _ScriptRun) -> Ruling:
     if ran.result.timed_out:
         return Ruling("error", None, "the test script met its time limit", ("time_limit",))
     ruling = rule_literally(ScriptFacts(ran.result.exit_code, False, None, ran.rewards, (), (), 0, 0, (), "reward"))
@@ -130,8 +132,12 @@ def _rule(ran: _Ran) -> Ruling:
 
 
 async def _judged_in(
-    workspace: Workspace, given: AsAsked, parameters: ScriptParameters, tests: Staged | None, cited: CitedEvidence
-) -> _Ran:
+    workspace: Workspace,
+    given: AsAskedRequest,
+    parameters: ScriptParameters,
+    tests: StagedCopy | None,
+    cited: CitedEvidence,
+) -> _ScriptRun:
     """Brings the tests in, runs the script, and reads the reward while everything goes on."""
     if tests is not None:
         await workspace.upload(tests.path, TESTS)
@@ -145,7 +151,7 @@ async def _judged_in(
     rewards, readings = await _read_rewards(workspace, MAX_READINGS if alive else 1)
     told = {"values": rewards.values, "source": rewards.source, "problem": rewards.problem, "readings": readings}
     cited.add("state", "reward", told)
-    return _Ran(result, alive, rewards)
+    return _ScriptRun(result, alive, rewards)
 
 
 async def _read_rewards(workspace: Workspace, readings: int) -> tuple[Rewards, int]:
@@ -174,8 +180,12 @@ async def _reward(workspace: Workspace, name: str) -> bytes | None:
 
 
 async def _separate(
-    workspace: Workspace, given: AsAsked, parameters: ScriptParameters, tests: Staged | None, cited: CitedEvidence
-) -> _Ran:
+    workspace: Workspace,
+    given: AsAskedRequest,
+    parameters: ScriptParameters,
+    tests: StagedCopy | None,
+    cited: CitedEvidence,
+) -> _ScriptRun:
     """Artifacts go from the agent's sandbox to the same places in the verifier's; links stay links."""
     base = given.separate or msgspec.structs.replace(workspace.spec, tmpfs=())
     spec = msgspec.structs.replace(living_spec(base), user="verifier")
@@ -208,7 +218,7 @@ async def _bring_out(workspace: Workspace, sources: list[str], folder: Path) -> 
 
 async def _links(workspace: Workspace, sources: list[str]) -> dict[str, str]:
     """Links in the declared artifacts and where they lead; known only where the tool layer is there to look."""
-    if not sources or not tools_in(workspace.spec):
+    if not sources or not has_tool_layer(workspace.spec):
         return {}
     argv = [PYTHON, "-I", "-S", "-B", "-c", _LINKS, str(MOST_LINKS)]
     told = await workspace.exec(argv, stdin=json.dumps(sources).encode(), cwd="/", timeout_s=30, show_bytes=1 << 20)

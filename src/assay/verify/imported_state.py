@@ -14,7 +14,7 @@ from assay.errors import StoreError
 from assay.records import Trajectory
 from assay.store import BlobStore
 
-from .again import CannotRebuildError
+from .reverification import CannotRebuildError
 
 __all__ = ["rebuild_imported_state"]
 

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 
 from assay.environments.interface import Change
 
-__all__ = ["SYSTEM_PATH", "Planted", "find_planted", "git_includes", "pytest_tables"]
+__all__ = ["SYSTEM_PATH", "PlantedChange", "find_planted", "git_includes", "pytest_tables"]
 
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LIBRARIES = ("/lib/", "/lib32/", "/lib64/", "/libx32/", "/usr/lib/", "/usr/lib32/", "/usr/lib64/", "/usr/libexec/")
@@ -42,7 +42,7 @@ _PROTECTED = sys.stdlib_module_names | _RUNNER
 _VERIFIER = ("/logs/", "/tests/", "/solution/", "/opt/assay")
 
 
-class Planted(NamedTuple):
+class PlantedChange(NamedTuple):
     """One thing to undo: `restore` brings back the image's file, `remove` leaves none, `note` only marks."""
 
     path: str
@@ -52,7 +52,9 @@ class Planted(NamedTuple):
     be removed only where it leads to the verifier's files."""
 
 
-def find_planted(changes: Sequence[Change], roots: Sequence[str], keep: Sequence[str] = ()) -> tuple[Planted, ...]:
+def find_planted(
+    changes: Sequence[Change], roots: Sequence[str], keep: Sequence[str] = ()
+) -> tuple[PlantedChange, ...]:
     """What to undo.
 
     Args:
@@ -60,7 +62,7 @@ def find_planted(changes: Sequence[Change], roots: Sequence[str], keep: Sequence
         roots: Folders that the verifier imports from, absolute.
         keep: Patterns of paths that the task expects to change (as in `fnmatch`).
     """
-    found: dict[str, Planted] = {}
+    found: dict[str, PlantedChange] = {}
     new_folders = {change.path for change in changes if change.kind == "added" and change.type == "directory"}
     for change in changes:
         if any(fnmatchcase(change.path, pattern) for pattern in keep):
@@ -77,29 +79,29 @@ def _undo(change: Change) -> Literal["remove", "restore"]:
     return "remove" if change.kind == "added" else "restore"
 
 
-def _configuration(change: Change) -> Planted | None:
+def _configuration(change: Change) -> PlantedChange | None:
     name = posixpath.basename(change.path)
     stem = name.partition(".")[0]
     if name == "conftest.py":
-        return Planted(change.path, "conftest", _undo(change))
+        return PlantedChange(change.path, "conftest", _undo(change))
     if name in _CONFIGURATION:
-        return Planted(change.path, "pytest_configuration", _undo(change))
+        return PlantedChange(change.path, "pytest_configuration", _undo(change))
     if name in _SHARED_CONFIGURATION:
-        return Planted(change.path, "pytest_configuration", "compare")
+        return PlantedChange(change.path, "pytest_configuration", "compare")
     if stem in _HOOKS or (name.endswith(".pth") and change.type != "directory"):
-        return Planted(change.path, "start_up_hook", _undo(change))
+        return PlantedChange(change.path, "start_up_hook", _undo(change))
     return None
 
 
 _GIT = re.compile(r"(?P<top>.*/\.git)(?:/(?:modules|worktrees)/.+)?/(?:config(?:\.worktree)?|hooks/.+|info/attributes)")
 
 
-def _git(change: Change, new_folders: set[str]) -> Planted | None:
+def _git(change: Change, new_folders: set[str]) -> PlantedChange | None:
     """Configuration of a repository of the image; one that the agent made is its work."""
     found = _GIT.fullmatch(change.path)
     if found is None or found["top"] in new_folders or change.type == "directory":
         return None
-    return Planted(change.path, "git_configuration", _undo(change))
+    return PlantedChange(change.path, "git_configuration", _undo(change))
 
 
 _INCLUDES = re.compile(
@@ -107,7 +109,7 @@ _INCLUDES = re.compile(
 )
 
 
-def git_includes(text: str, top: str, changes: Sequence[Change]) -> tuple[Planted, ...]:
+def git_includes(text: str, top: str, changes: Sequence[Change]) -> tuple[PlantedChange, ...]:
     """Returns what an agent changed of the files that the image's configuration of a repository names.
 
     Args:
@@ -120,26 +122,26 @@ def git_includes(text: str, top: str, changes: Sequence[Change]) -> tuple[Plante
         folder = f"{top}/.git" if found["name"].lower() == "path" else top
         places.append(posixpath.normpath(posixpath.join(folder, found["path"])))
     return tuple(
-        Planted(change.path, "git_configuration", _undo(change))
+        PlantedChange(change.path, "git_configuration", _undo(change))
         for change in changes
         if change.type != "directory" and any((change.path + "/").startswith(place + "/") for place in places)
     )
 
 
-def _system(change: Change) -> Planted | None:
+def _system(change: Change) -> PlantedChange | None:
     folder, name = posixpath.split(change.path)
     if change.type == "directory":
         return None
     if change.path.startswith(_LOADER):
-        return Planted(change.path, "replaced_library", _undo(change))
+        return PlantedChange(change.path, "replaced_library", _undo(change))
     if folder in SYSTEM_PATH and (change.kind == "changed" or name in _PROGRAMS):
-        return Planted(change.path, "replaced_program", _undo(change))
+        return PlantedChange(change.path, "replaced_program", _undo(change))
     if change.kind == "changed" and change.path.startswith(_LIBRARIES):
-        return Planted(change.path, "replaced_library", "restore")
+        return PlantedChange(change.path, "replaced_library", "restore")
     return None
 
 
-def _stand_in(change: Change, roots: Sequence[str]) -> Planted | None:
+def _stand_in(change: Change, roots: Sequence[str]) -> PlantedChange | None:
     """A module at an import root with the name of one of the standard library or of the runner."""
     if change.kind != "added":
         return None
@@ -152,18 +154,18 @@ def _stand_in(change: Change, roots: Sequence[str]) -> Planted | None:
         module = first.endswith((".py", ".pyc", ".so")) and not rest
         package = "." not in first and (rest == "__init__.py" or rest.startswith("__init__."))
         if stem in _PROTECTED and (module or package):
-            return Planted(f"{root.rstrip('/')}/{first}", "shadowed_module", "remove")
+            return PlantedChange(f"{root.rstrip('/')}/{first}", "shadowed_module", "remove")
     return None
 
 
-def _verifier(change: Change) -> Planted | None:
+def _verifier(change: Change) -> PlantedChange | None:
     if change.path.startswith(_VERIFIER) and change.type != "directory":
-        return Planted(change.path, "verifier_paths", "note")
+        return PlantedChange(change.path, "verifier_paths", "note")
     return None
 
 
-def _link(change: Change) -> Planted | None:
-    return Planted(change.path, "verifier_link", "follow") if change.type == "symlink" else None
+def _link(change: Change) -> PlantedChange | None:
+    return PlantedChange(change.path, "verifier_link", "follow") if change.type == "symlink" else None
 
 
 _HEADER = re.compile(r"^\s*\[+([^\]]*)\]+", re.MULTILINE)

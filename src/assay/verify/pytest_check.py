@@ -33,21 +33,21 @@ from assay.records import Separation, digest_bytes
 from assay.verdicts import NO_RESULT, weakest
 from assay.verify._pytest_rules import PytestFacts, came_to_no_result, merge_rulings, rule
 from assay.verify._ruling import Ruling
-from assay.verify._staging import Staged, stage
+from assay.verify._staging import StagedCopy, stage
 from assay.verify.calls import call_plans, judge_called_tests
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
-from assay.verify.planted import Planted
+from assay.verify.planted import PlantedChange
 from assay.verify.sanitise import (
     PYTHON,
     SUPERVISOR,
-    Undoing,
+    CleanupPlan,
     clean,
+    has_tool_layer,
     left_running,
     opened,
-    planted_in,
     require_mounts,
-    tools_in,
+    select_planted,
     verifier_spec,
 )
 from assay.verify.script import recorded
@@ -129,7 +129,7 @@ class PytestCheck:
     async def judge(self, given: CheckInput) -> CheckResult:
         cited = CitedEvidence(given.prefix)
         require_mounts(given.backend)
-        if not tools_in(given.spec):
+        if not has_tool_layer(given.spec):
             raise VerifierError("the check 'pytest' needs the tool layer mounted at /opt/assay: run `assay setup`")
         plan = await asyncio.to_thread(_plan, given)
         separation = await asyncio.to_thread(load_plan, given.folder)
@@ -148,14 +148,14 @@ async def _judge_parts(
     given: CheckInput, plan: _Plan, separation: SeparationPlan | None, cited: CitedEvidence
 ) -> tuple[_Part, ...]:
     """Judges the tests from outside that can be, then the others in process."""
-    planned = planted_in(given.changes, given.spec, plan.roots, plan.parameters.keep) + _edited(given, plan)
-    undoing = Undoing(given.backend, given.spec, given.changes, planned)
+    planned = select_planted(given.changes, given.spec, plan.roots, plan.parameters.keep) + _edited(given, plan)
+    undoing = CleanupPlan(given.backend, given.spec, given.changes, planned)
     wanted = tuple(dict.fromkeys((*plan.parameters.expected, *plan.parameters.also)))
     carried = () if separation is None else tuple(t for t in separation.of_method("splice") if t.id in set(wanted))
     parts = await _judge_called(given, separation, wanted, cited)
     if separation is not None and carried:
         with contextlib.suppress(NotJoinable):
-            parts.append(await _judge_spliced(given, plan, Spliced(separation, carried, undoing), cited))
+            parts.append(await _judge_spliced(given, plan, SplicedTests(separation, carried, undoing), cited))
     judged = {name for part in parts for name in part.tests}
     rest = tuple(name for name in wanted if name not in judged)
     if rest or not judged:
@@ -176,15 +176,15 @@ async def _judge_called(
     return parts
 
 
-class Spliced(NamedTuple):
+class SplicedTests(NamedTuple):
     """Tests that are judged from outside."""
 
     separation: SeparationPlan
     tests: tuple[TestPlan, ...]
-    undoing: Undoing
+    undoing: CleanupPlan
 
 
-async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited: CitedEvidence) -> _Part:
+async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, cited: CitedEvidence) -> _Part:
     names = tuple(test.id for test in spliced.tests)
     # Asked for one by one, in the plan's order: the order in which the plan was proven.
     configuration = {**_configuration(given, plan), "owned": [], "only": names, "args": [*plan.parameters.args, *names]}
@@ -204,7 +204,7 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: Spliced, cited
 
 
 async def _judge_in_process(
-    given: CheckInput, plan: _Plan, names: tuple[str, ...], undoing: Undoing, cited: CitedEvidence
+    given: CheckInput, plan: _Plan, names: tuple[str, ...], undoing: CleanupPlan, cited: CitedEvidence
 ) -> _Part:
     """Runs tests in a fork of the final state, where the code under test lives with pytest and its recorder."""
     plan = _of_tests(plan, names)
@@ -269,7 +269,7 @@ def _plan(given: CheckInput) -> _Plan:
     return _Plan(parameters, tuple(mounts), targets, digest_bytes("\n".join(digests).encode()), roots)
 
 
-def _staged(folder: Path, test: TestMount) -> Staged:
+def _staged(folder: Path, test: TestMount) -> StagedCopy:
     source = Path(test.source)
     target_leaves = not test.target or ".." in Path(test.target).parts
     if source.is_absolute() or ".." in source.parts or target_leaves or not (folder / source).exists():
@@ -279,10 +279,10 @@ def _staged(folder: Path, test: TestMount) -> Staged:
     return stage(folder / source)
 
 
-def _edited(given: CheckInput, plan: _Plan) -> tuple[Planted, ...]:
+def _edited(given: CheckInput, plan: _Plan) -> tuple[PlantedChange, ...]:
     """Marks for test files that the agent touched; the mounts stand over them."""
     return tuple(
-        Planted(change.path, "edited_tests", "note")
+        PlantedChange(change.path, "edited_tests", "note")
         for change in given.changes
         if any(change.path == target or change.path.startswith(target + "/") for target in plan.targets)
     )

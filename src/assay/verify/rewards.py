@@ -20,7 +20,7 @@ from assay.code.results import TestReport
 from assay.environments.interface import Workspace
 from assay.verify.sanitise import RECORDS, REWARDS
 
-__all__ = ["Left", "Rewards", "collect", "headline", "parse_rewards"]
+__all__ = ["Rewards", "ScriptOutputs", "collect", "headline", "parse_rewards"]
 
 MOST_REWARD, MOST_KEYS, MOST_RECORDS = 64 * 1024, 100, 50
 MOST_RECORD = 32 * 1024 * 1024
@@ -44,7 +44,7 @@ class Rewards(NamedTuple):
     """One of two files cannot be used: which of them the script wrote last is not known."""
 
 
-class Left(NamedTuple):
+class ScriptOutputs(NamedTuple):
     """Everything that a script left behind for the verifier."""
 
     rewards: Rewards
@@ -119,7 +119,7 @@ def _object(data: bytes) -> dict[str, float]:
     return {str(key)[:200]: _number(value, f"reward.json: {str(key)[:80]!r}") for key, value in found.items()}
 
 
-async def collect(workspace: Workspace) -> Left:
+async def collect(workspace: Workspace) -> ScriptOutputs:
     """Reads everything; call it after `kill_all`."""
     files, marks = await _listing(workspace)
     rewards = parse_rewards(
@@ -138,7 +138,7 @@ async def collect(workspace: Workspace) -> Left:
     for path in [p for p in sorted(files) if p.startswith(RECORDS + "/")][:MOST_RECORDS]:
         data = await _bounded(workspace, path, files, MOST_RECORD)
         records.append(_record(data))
-    return Left(rewards, tuple(reports), tuple(records), tuple(dict.fromkeys(marks)), tuple(sorted(files)))
+    return ScriptOutputs(rewards, tuple(reports), tuple(records), tuple(dict.fromkeys(marks)), tuple(sorted(files)))
 
 
 def _record(data: bytes | None) -> dict[str, object]:

@@ -20,7 +20,7 @@ from assay.environments.interface import Backend, Change, Mount, ProcessInfo, Sn
 from assay.errors import EnvironmentFailure, VerifierError
 from assay.verify._staging import stage
 from assay.verify.host_load import metered_sandbox
-from assay.verify.planted import SYSTEM_PATH, Planted, find_planted, git_includes, pytest_tables
+from assay.verify.planted import SYSTEM_PATH, PlantedChange, find_planted, git_includes, pytest_tables
 
 __all__ = [
     "HOME",
@@ -28,17 +28,17 @@ __all__ = [
     "RECORDS",
     "REWARDS",
     "SUPERVISOR",
+    "CleanupPlan",
     "Findings",
     "NotIsolated",
     "SuspectFile",
-    "Undoing",
     "clean",
+    "has_tool_layer",
     "inspect_changes",
     "left_running",
     "opened",
-    "planted_in",
     "require_mounts",
-    "tools_in",
+    "select_planted",
     "verifier_spec",
 ]
 
@@ -91,7 +91,7 @@ class SuspectFile(NamedTuple):
 class Findings(NamedTuple):
     """What was undone and what looks wrong."""
 
-    planted: tuple[Planted, ...]
+    planted: tuple[PlantedChange, ...]
     suspects: tuple[SuspectFile, ...]
 
     @property
@@ -105,7 +105,7 @@ class Findings(NamedTuple):
         return tuple(sorted(names - set(allowed)))
 
 
-def tools_in(spec: WorkspaceSpec) -> bool:
+def has_tool_layer(spec: WorkspaceSpec) -> bool:
     """Whether the tool layer is mounted."""
     return any(mount.target.rstrip("/") == TOOLS for mount in spec.mounts)
 
@@ -134,7 +134,7 @@ def supervisor_folder() -> Path:
 
 def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, str]) -> WorkspaceSpec:
     """The verifier's spec: its user, a clean environment, the tests and fresh folders."""
-    with_tools = tools_in(given)
+    with_tools = has_tool_layer(given)
     programs = (Mount(str(supervisor_folder()), SUPERVISOR),) if with_tools else ()
     front = (f"{SUPERVISOR}/bin", f"{TOOLS}/bin") if with_tools else ()
     clean = {
@@ -168,17 +168,17 @@ async def opened(backend: Backend, spec: WorkspaceSpec, state: Snapshot | None =
             await asyncio.shield(workspace.close())
 
 
-class Undoing(NamedTuple):
+class CleanupPlan(NamedTuple):
     """What is to be undone, and where the image is looked up."""
 
     backend: Backend
     base: WorkspaceSpec
     """The agent's spec."""
     changes: tuple[Change, ...]
-    planned: tuple[Planted, ...]
+    planned: tuple[PlantedChange, ...]
 
 
-async def clean(workspace: Workspace, undoing: Undoing) -> Findings:
+async def clean(workspace: Workspace, undoing: CleanupPlan) -> Findings:
     """Undoes what was planted and reads what changed files reach for. Call it before anything else runs."""
     async with _opened_image(undoing) as pristine:
         findings = await _find(workspace, pristine, undoing)
@@ -186,22 +186,22 @@ async def clean(workspace: Workspace, undoing: Undoing) -> Findings:
     return findings
 
 
-async def inspect_changes(workspace: Workspace, undoing: Undoing) -> Findings:
+async def inspect_changes(workspace: Workspace, undoing: CleanupPlan) -> Findings:
     """Returns the same findings and leaves everything as it is: for a sandbox in which nothing decides."""
     async with _opened_image(undoing) as pristine:
         return await _find(workspace, pristine, undoing)
 
 
 @asynccontextmanager
-async def _opened_image(undoing: Undoing) -> AsyncIterator[_Pristine]:
-    pristine = _Pristine(undoing.backend, undoing.base)
+async def _opened_image(undoing: CleanupPlan) -> AsyncIterator[_ImageFiles]:
+    pristine = _ImageFiles(undoing.backend, undoing.base)
     try:
         yield pristine
     finally:
         await pristine.close()
 
 
-class _Pristine:
+class _ImageFiles:
     """The image as the agent was given it, opened only when a file of it is needed."""
 
     def __init__(self, backend: Backend, spec: WorkspaceSpec) -> None:
@@ -226,7 +226,7 @@ async def _read(workspace: Workspace, path: str, limit: int = MOST_RESTORED) -> 
         return None
 
 
-async def _find(workspace: Workspace, pristine: _Pristine, undoing: Undoing) -> Findings:
+async def _find(workspace: Workspace, pristine: _ImageFiles, undoing: CleanupPlan) -> Findings:
     planned = undoing.planned
     done = [p for p in planned if p.action == "note"]
     for planted in [p for p in planned if p.action == "compare"]:
@@ -234,13 +234,15 @@ async def _find(workspace: Workspace, pristine: _Pristine, undoing: Undoing) -> 
             done.append(planted._replace(action="restore"))
     done += [p for p in planned if p.action in ("remove", "restore")]
     done += await _included_by_git(workspace, pristine, undoing.changes)
-    done += await _leading_here(workspace, [p for p in planned if p.action == "follow"])
+    done += await _find_links_to(workspace, [p for p in planned if p.action == "follow"])
     gone = [p.path for p in done if p.action != "note"]
     suspects = await _suspects(workspace, pristine, undoing.changes, frozenset(gone))
     return Findings(tuple(done), suspects)
 
 
-async def _undo(workspace: Workspace, pristine: _Pristine, undoing: Undoing, done: tuple[Planted, ...]) -> None:
+async def _undo(
+    workspace: Workspace, pristine: _ImageFiles, undoing: CleanupPlan, done: tuple[PlantedChange, ...]
+) -> None:
     gone = [p.path for p in done if p.action != "note"]
     await _remove(workspace, [*gone, *_caches(undoing.changes)])
     for planted in done:
@@ -249,11 +251,11 @@ async def _undo(workspace: Workspace, pristine: _Pristine, undoing: Undoing, don
             await workspace.write(planted.path, original, mode=0o755)
 
 
-async def _leading_here(workspace: Workspace, links: list[Planted]) -> list[Planted]:
+async def _find_links_to(workspace: Workspace, links: list[PlantedChange]) -> list[PlantedChange]:
     """Those of the agent's links that lead to the verifier's files, to be removed: an answer that is one is compared
     with itself. Seen where the tool layer is there to look."""
     found: set[str] = set()
-    for start in range(0, len(links) if tools_in(workspace.spec) else 0, LINKS_AT_A_TIME):
+    for start in range(0, len(links) if has_tool_layer(workspace.spec) else 0, LINKS_AT_A_TIME):
         given = {"links": [p.path for p in links[start : start + LINKS_AT_A_TIME]], "places": _OWN}
         argv = [PYTHON, "-I", "-S", "-B", "-c", _FOLLOW]
         told = await workspace.exec(argv, stdin=json.dumps(given).encode(), cwd="/", show_bytes=16 << 20)
@@ -264,12 +266,14 @@ async def _leading_here(workspace: Workspace, links: list[Planted]) -> list[Plan
     return [p._replace(action="remove") for p in links if p.path in found]
 
 
-async def _included_by_git(workspace: Workspace, pristine: _Pristine, changes: tuple[Change, ...]) -> list[Planted]:
+async def _included_by_git(
+    workspace: Workspace, pristine: _ImageFiles, changes: tuple[Change, ...]
+) -> list[PlantedChange]:
     """Changed files that the image's own configuration of a repository makes git read or run."""
     inside = {c.path.partition("/.git/")[0] for c in changes if "/.git/" in c.path}
     if not changes:
         return []
-    found: list[Planted] = []
+    found: list[PlantedChange] = []
     for top in sorted(inside | {workspace.spec.workdir.rstrip("/")})[:MOST_REPOSITORIES]:
         if top in inside or await _read(workspace, f"{top}/.git/config") is not None:
             text = await pristine.read(f"{top}/.git/config")
@@ -284,7 +288,7 @@ def _caches(changes: Sequence[Change]) -> list[str]:
     return list(dict.fromkeys(path[: path.index(name) + len(name)] for path in inside))
 
 
-async def _tables_changed(workspace: Workspace, pristine: _Pristine, path: str) -> bool:
+async def _tables_changed(workspace: Workspace, pristine: _ImageFiles, path: str) -> bool:
     before = await pristine.read(path)
     try:
         now = await workspace.read(path, limit=MOST_TEXT)
@@ -302,7 +306,7 @@ async def _remove(workspace: Workspace, paths: list[str]) -> None:
         return
     for start in range(0, len(paths), AT_A_TIME):
         some = paths[start : start + AT_A_TIME]
-        if tools_in(workspace.spec):
+        if has_tool_layer(workspace.spec):
             argv = [PYTHON, "-I", "-S", "-B", "-c", _REMOVE]
             result = await workspace.exec(argv, stdin=json.dumps(some).encode(), cwd="/")
         else:
@@ -317,7 +321,7 @@ def _is_test(path: str) -> bool:
 
 
 async def _suspects(
-    workspace: Workspace, pristine: _Pristine, changes: tuple[Change, ...], gone: frozenset[str]
+    workspace: Workspace, pristine: _ImageFiles, changes: tuple[Change, ...], gone: frozenset[str]
 ) -> tuple[SuspectFile, ...]:
     """What changed files newly reach for. Files that are undone are left out."""
     found: list[SuspectFile] = []
@@ -340,7 +344,7 @@ def _may_hold_code(change: Change) -> bool:
     return change.type == "file" or linked
 
 
-async def _suspicions_of(workspace: Workspace, pristine: _Pristine, change: Change) -> tuple[Suspicion, ...]:
+async def _suspicions_of(workspace: Workspace, pristine: _ImageFiles, change: Change) -> tuple[Suspicion, ...]:
     path = change.path
     if "/__pycache__/" in path:
         return ()
@@ -387,9 +391,9 @@ async def left_running(workspace: Workspace, *, polls: int = 4) -> tuple[Process
     return alive
 
 
-def planted_in(
+def select_planted(
     changes: Sequence[Change], spec: WorkspaceSpec, roots: Sequence[str], keep: Sequence[str]
-) -> tuple[Planted, ...]:
+) -> tuple[PlantedChange, ...]:
     """`find_planted` with the import roots that every check has."""
     path = {**spec.image.env, **spec.env}.get("PYTHONPATH", "").split(":")
     usual = [spec.workdir, f"{spec.workdir.rstrip('/')}/src", "/home/agent", "/app"]

@@ -40,25 +40,25 @@ from assay.verify._script_rules import (
     rule_literally,
     without_own_doubts,
 )
-from assay.verify._staging import Staged, stage
+from assay.verify._staging import StagedCopy, stage
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.judged_programs import JudgedPrograms, judged_spec
 from assay.verify.reference_run import find_reference_difference
-from assay.verify.rewards import Left, collect, headline
+from assay.verify.rewards import ScriptOutputs, collect, headline
 from assay.verify.sanitise import (
+    CleanupPlan,
     Findings,
-    Undoing,
     clean,
+    has_tool_layer,
     left_running,
     opened,
-    planted_in,
     require_mounts,
-    tools_in,
+    select_planted,
     verifier_spec,
 )
 from assay.verify.script_requests import ScriptRequests
-from assay.verify.separation import cite_separation, facts_of, loads_of, observe_loads
+from assay.verify.separation import cite_separation, observe_loads, read_facts, read_loads
 from assay.verify.transcript import Transcript
 
 __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
@@ -143,7 +143,7 @@ class ScriptCheck:
         return CheckResult(verdict, tuple(cited.items))
 
 
-def stage_tests(folder: Path | None, script: str | None) -> Staged | None:
+def stage_tests(folder: Path | None, script: str | None) -> StagedCopy | None:
     """A copy of the folder that a task's test script is in. Raises `TaskError` where there is none."""
     if script is None:
         return None
@@ -153,23 +153,23 @@ def stage_tests(folder: Path | None, script: str | None) -> Staged | None:
     return stage((folder / path).parent)
 
 
-def _demand(parameters: ScriptParameters, tests: Staged | None) -> Demand:
+def _demand(parameters: ScriptParameters, tests: StagedCopy | None) -> Demand:
     if parameters.evidence is not None:
         return parameters.evidence
     return "tests" if _names(tests, _RUNNER) else "script"
 
 
-def _is_apart(parameters: ScriptParameters, tests: Staged | None) -> bool:
+def _is_apart(parameters: ScriptParameters, tests: StagedCopy | None) -> bool:
     """Returns whether judged programs run in a sandbox of their own: the task, or its script, says how they start."""
     return bool(parameters.programs or parameters.outputs) or _names(tests, _JUDGE)
 
 
-def _names(tests: Staged | None, pattern: re.Pattern[bytes]) -> bool:
+def _names(tests: StagedCopy | None, pattern: re.Pattern[bytes]) -> bool:
     """Returns whether a script of the tests folder names a program."""
     return any(pattern.search(_without_comments(p.read_bytes()[: 1 << 20])) for p in _scripts(tests))
 
 
-def _scripts(tests: Staged | None) -> list[Path]:
+def _scripts(tests: StagedCopy | None) -> list[Path]:
     if tests is None:
         return []
     return [p for p in tests.path.rglob("*") if p.is_file() and p.suffix in ("", ".sh", ".bash")][:200]
@@ -179,20 +179,20 @@ def _without_comments(data: bytes) -> bytes:
     return b"\n".join(line for line in data.splitlines() if not line.lstrip().startswith(b"#"))
 
 
-_Ran = tuple[ScriptFacts, tuple[str, ...], Left, Separation]
+_ScriptRun = tuple[ScriptFacts, tuple[str, ...], ScriptOutputs, Separation]
 
 
-class _Beside(NamedTuple):
+class _SharedSandbox(NamedTuple):
     """A sandbox in which the script runs beside what it judges."""
 
     workspace: Workspace
-    tests: Staged | None
+    tests: StagedCopy | None
     changes: tuple[Change, ...]
     """The agent's, as far as they are in it."""
     findings: Findings
 
 
-def _mounts(tests: Staged | None) -> tuple[Mount, ...]:
+def _mounts(tests: StagedCopy | None) -> tuple[Mount, ...]:
     return (Mount(str(tests.path), TESTS),) if tests is not None else ()
 
 
@@ -202,14 +202,18 @@ def own_network(spec: WorkspaceSpec, parameters: ScriptParameters) -> WorkspaceS
     return spec if own else msgspec.structs.replace(spec, network="none")
 
 
-async def _shared(given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: CitedEvidence) -> _Ran:
+async def _shared(
+    given: CheckInput, parameters: ScriptParameters, tests: StagedCopy | None, cited: CitedEvidence
+) -> _ScriptRun:
     spec = own_network(verifier_spec(given.spec, _mounts(tests), parameters.env), parameters)
     async with opened(given.backend, spec, given.state) as workspace:
         findings = await _cleaned(workspace, given, parameters, cited, given.changes)
-        return await _run_beside(given, parameters, cited, _Beside(workspace, tests, given.changes, findings))
+        return await _run_beside(given, parameters, cited, _SharedSandbox(workspace, tests, given.changes, findings))
 
 
-async def _run_beside(given: CheckInput, parameters: ScriptParameters, cited: CitedEvidence, beside: _Beside) -> _Ran:
+async def _run_beside(
+    given: CheckInput, parameters: ScriptParameters, cited: CitedEvidence, beside: _SharedSandbox
+) -> _ScriptRun:
     """Runs the script in one sandbox with what it judges: its programs may write what the script's user may, and what
     the script's own processes load of them runs with the judge.
 
@@ -219,8 +223,8 @@ async def _run_beside(given: CheckInput, parameters: ScriptParameters, cited: Ci
     if not imports:
         await observe_loads(workspace, _paths_left(beside.changes))
     facts, marks, left = await _run(workspace, given, parameters, cited, beside.findings)
-    loads = None if imports else await loads_of(workspace)
-    box = await facts_of(workspace)
+    loads = None if imports else await read_loads(workspace)
+    box = await read_facts(workspace)
     grade = cite_separation(cited, box, [box], image=workspace.spec.image.digest, loads=loads)
     return facts, marks, left, weakest([grade, "same-process"]) if imports or facts.records else grade
 
@@ -230,10 +234,12 @@ def _paths_left(changes: Iterable[Change]) -> list[str]:
     return [change.path for change in changes if change.kind != "removed" and change.type == "file"]
 
 
-async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: CitedEvidence) -> _Ran:
+async def _apart(
+    given: CheckInput, parameters: ScriptParameters, tests: StagedCopy | None, cited: CitedEvidence
+) -> _ScriptRun:
     """The script on the image alone; the final state in a second sandbox, where judged programs are started."""
     base = given.separate or given.spec if parameters.mode == "separate" else given.spec
-    if parameters.programs and not tools_in(base):
+    if parameters.programs and not has_tool_layer(base):
         raise TaskError("judged programs need the tool layer in the script's sandbox: run `assay setup`")
     spec = own_network(verifier_spec(base, _mounts(tests), parameters.env), parameters)
     transcript = Transcript()
@@ -247,8 +253,8 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged 
         cut_short = 0 if facts.timed_out else programs.cut_short
         runs = [list(run) for run in programs.runs]
         cited.add("audit", "judged_programs", {"programs": runs, "cut_short": cut_short})
-        loads = await loads_of(script) if parameters.outputs else None
-        judge_facts, judged_facts = await facts_of(script), await facts_of(judged)
+        loads = await read_loads(script) if parameters.outputs else None
+        judge_facts, judged_facts = await read_facts(script), await read_facts(judged)
 
     async def run_again(reference: CheckInput, its_transcript: Transcript) -> None:
         state = _final_state(reference, parameters, CitedEvidence("reference"))
@@ -303,13 +309,13 @@ async def _final_state(
 
 
 async def _separate(
-    given: CheckInput, parameters: ScriptParameters, tests: Staged | None, cited: CitedEvidence
-) -> _Ran:
+    given: CheckInput, parameters: ScriptParameters, tests: StagedCopy | None, cited: CitedEvidence
+) -> _ScriptRun:
     """Only what the task declared goes from the final state into a fresh image."""
     spec = own_network(verifier_spec(given.separate or given.spec, _mounts(tests), parameters.env), parameters)
     async with _with_artifacts(given, spec, cited) as (workspace, changes):
         findings = await _cleaned(workspace, given, parameters, cited, changes)
-        return await _run_beside(given, parameters, cited, _Beside(workspace, tests, changes, findings))
+        return await _run_beside(given, parameters, cited, _SharedSandbox(workspace, tests, changes, findings))
 
 
 @contextlib.asynccontextmanager
@@ -367,8 +373,8 @@ async def _cleaned(
     changes: tuple[Change, ...],
 ) -> Findings:
     """Undoes what was planted."""
-    planned = planted_in(changes, given.spec, parameters.roots, parameters.keep)
-    findings = await clean(workspace, Undoing(given.backend, given.spec, changes, planned))
+    planned = select_planted(changes, given.spec, parameters.roots, parameters.keep)
+    findings = await clean(workspace, CleanupPlan(given.backend, given.spec, changes, planned))
     cited.findings(findings)
     return findings
 
@@ -380,7 +386,7 @@ async def _run(
     cited: CitedEvidence,
     findings: Findings,
     programs: JudgedPrograms | None = None,
-) -> tuple[ScriptFacts, tuple[str, ...], Left]:
+) -> tuple[ScriptFacts, tuple[str, ...], ScriptOutputs]:
     """Runs the script, kills everything, reads what is left."""
     argv = _command(parameters)
     before = await _orphans(workspace)
@@ -412,7 +418,7 @@ async def _run(
     return facts, tuple(marks), left
 
 
-def _with_records(left: Left, requests: ScriptRequests) -> Left:
+def _with_records(left: ScriptOutputs, requests: ScriptRequests) -> ScriptOutputs:
     """What was left, with the records that the test runner told; a record that came as a file is nobody's word."""
     if not requests.takes_records:
         return left
@@ -426,7 +432,7 @@ async def _orphans(workspace: Workspace) -> int:
     return await workspace.orphans() if isinstance(workspace, CountsOrphans) else 0
 
 
-def _cite(cited: CitedEvidence, left: Left, result: ExecResult) -> tuple[TestReport, ...]:
+def _cite(cited: CitedEvidence, left: ScriptOutputs, result: ExecResult) -> tuple[TestReport, ...]:
     for record in left.records:
         cited.report(recorded(record), **{k: record.get(k) for k in _TOLD})
     reports = list(left.reports)

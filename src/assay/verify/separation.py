@@ -1,9 +1,9 @@
 """Records how far a deciding sandbox is from those in which judged code ran, and grades it.
 
-A check that opens a sandbox for its judge and others for what the agent wrote asks `facts_of` each before it closes it,
-and cites the record with `cite_separation`: the grade is computed from that evidence alone (`verdicts.grade_of`).
+A check that opens a sandbox for its judge and others for the agent's code calls `read_facts` for each before it closes
+it, and cites the record with `cite_separation`. The grade is computed from that evidence alone (`verdicts.grade_of`).
 
-A judge in whose sandbox files of the agent's can be opened is observed (`observe_loads`, `loads_of`). Observation is
+A judge in whose sandbox files of the agent's can be opened is observed (`observe_loads`, `read_loads`). Observation is
 left out where no such file is in the sandbox by construction (splicing, calls on fresh inputs, scripts without declared
 outputs).
 """
@@ -23,14 +23,14 @@ from assay.verify.cited_evidence import CitedEvidence
 
 __all__ = [
     "cite_separation",
-    "facts_of",
     "graded",
-    "loads_of",
     "observe_loads",
+    "read_facts",
+    "read_loads",
 ]
 
 
-async def facts_of(workspace: Session) -> SandboxFacts:
+async def read_facts(workspace: Session) -> SandboxFacts:
     """Returns what the tier observed of a sandbox; empty facts, which grade `unknown`, where it observes nothing."""
     return await workspace.facts() if isinstance(workspace, DescribesSeparation) else SandboxFacts()
 
@@ -41,7 +41,7 @@ async def observe_loads(workspace: Workspace, paths: Iterable[str]) -> None:
         await workspace.observe_loads(tuple(paths), workspace.spec.workdir)
 
 
-async def loads_of(workspace: Workspace) -> LoadFacts:
+async def read_loads(workspace: Workspace) -> LoadFacts:
     """Ends the observation and returns its record, which is incomplete where something was not observed."""
     if not isinstance(workspace, ObservesLoads):
         return LoadFacts(problem="this tier observes nothing")
@@ -91,7 +91,7 @@ async def graded(
     difference: str = "",
 ) -> Separation:
     """Does the same for sandboxes that are still open."""
-    facts = [await facts_of(box) for box in judged]
+    facts = [await read_facts(box) for box in judged]
     return cite_separation(
-        cited, await facts_of(judge), facts, image=image, pipes=pipes, loads=loads, difference=difference
+        cited, await read_facts(judge), facts, image=image, pipes=pipes, loads=loads, difference=difference
     )

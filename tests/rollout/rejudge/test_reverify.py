@@ -29,8 +29,8 @@ from assay.rollout import ReverifyConfig, ReverifyReport, RunConfig, Tally, reve
 from assay.settings import Settings
 from assay.store import RunStore, audit, later_events, load_current_verdicts, seal
 from assay.tasks import LoadedTask
-from assay.verify.again import reverdict
 from assay.verify.interface import CheckResult
+from assay.verify.reverification import compare_verdicts
 from tests.rollout.counting import counting_task
 
 FOLDERS = Path(__file__).parents[2] / "tasks" / "harbor"
@@ -259,14 +259,14 @@ async def test_a_run_that_is_being_written_is_not_judged(tmp_path: Path) -> None
 )
 def test_marks_follow_from_what_the_rounds_say(was: VerdictStatus, said: list[VerdictStatus], mark: str) -> None:
     rounds = [CheckResult(Verdict("tests", "outcome", status, None, "r"), ()) for status in said]
-    found = reverdict(Verdict("tests", "outcome", was, None, ""), rounds)
+    found = compare_verdicts(Verdict("tests", "outcome", was, None, ""), rounds)
     assert (found.mark, found.verdict.marks, found.verdict.check) == (mark, (mark,), "reverify:tests")
     assert found.verdict.status == (said[0] if mark in ("agree", "disagree") else "unknown")
 
 
 @pytest.mark.quick
 def test_a_score_that_moves_is_told_and_does_not_disagree() -> None:
-    found = reverdict(Verdict("tests", "outcome", "fail", 0.5, ""), [CheckResult(FAIL, ())])
+    found = compare_verdicts(Verdict("tests", "outcome", "fail", 0.5, ""), [CheckResult(FAIL, ())])
     assert (found.mark, "the score was 0.5, and is 0.0" in found.verdict.reason) == ("agree", True)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from assay.records import Evidence, Verdict
-from assay.verify.again import recorded_seeds
 from assay.verify.calls.judge import draw_questions
 from assay.verify.calls.power import _enough, _lower_bound
+from assay.verify.reverification import read_recorded_seeds
 
 from .conftest import PLAN
 
@@ -45,12 +45,12 @@ def trajectory(*evidence: Evidence) -> Any:
 def test_the_seed_of_a_verdict_is_that_of_the_evidence_which_it_cites() -> None:
     own = Evidence("v0.1", "audit", "calls", {"seed": "00ff"})
     other = Evidence("v1.1", "audit", "calls", {"seed": "11"})
-    assert recorded_seeds(trajectory(other, own)) == {"tests": b"\x00\xff"}
+    assert read_recorded_seeds(trajectory(other, own)) == {"tests": b"\x00\xff"}
 
 
 @pytest.mark.parametrize("seed", [None, 7, "", "no hexadecimal"])
 def test_a_malformed_seed_is_left_out(seed: Any) -> None:
-    assert recorded_seeds(trajectory(Evidence("v0.1", "audit", "calls", {"seed": seed}))) == {}
+    assert read_recorded_seeds(trajectory(Evidence("v0.1", "audit", "calls", {"seed": seed}))) == {}
 
 
 def test_the_number_of_inputs_makes_a_pass_by_chance_unlikely() -> None:

@@ -37,7 +37,7 @@ from assay.rollout.recording.task_archive import TaskArchive, sandbox_facts
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
 from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
-from assay.verify.as_asked import AsAsked, judge_as_asked, living_spec
+from assay.verify.as_asked import AsAskedRequest, judge_as_asked, living_spec
 
 NOT_NEEDED = Isolation("not needed")
 WORLD_CHECKPOINT = "began"
@@ -241,7 +241,7 @@ class WorkspaceSite:
         self._unsealed = None
         check = _find_script_check(self._loaded, task, unsealed.step)
         resolved = self._preparer.resolved(msgspec.structs.replace(task, checks=(check,)))
-        given = AsAsked(
+        given = AsAskedRequest(
             task=resolved,
             check=resolved.checks[0],
             folder=self._loaded.folder,

@@ -27,12 +27,20 @@ from assay.verdicts import (
     worst_outcome,
 )
 from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
-from assay.verify.again import CannotRebuildError, Reverdict, cannot, rebuilt, recorded_seeds, reverdict, sealed_states
 from assay.verify.imported_state import rebuild_imported_state
+from assay.verify.reverification import (
+    CannotRebuildError,
+    VerdictComparison,
+    compare_verdicts,
+    find_sealed_states,
+    make_cannot_result,
+    read_recorded_seeds,
+    rebuild_state,
+)
 
 MORE_ROUNDS = 2
 """Additional rounds for a check whose result differs from the recorded one, to expose flakiness."""
-_Comparisons = list[tuple[Verdict, Reverdict]]
+_Comparisons = list[tuple[Verdict, VerdictComparison]]
 
 
 async def judge_again(
@@ -55,12 +63,12 @@ async def judge_again(
         fresh: Draw new inputs for checks that draw inputs.
     """
     attempt_judge = _AttemptJudge(trajectory, loaded, resources, blobs, rounds)
-    attempt_judge.seeds = {} if fresh else recorded_seeds(trajectory)
+    attempt_judge.seeds = {} if fresh else read_recorded_seeds(trajectory)
     try:
         with boundary(VerifierError, "judging again"):
             return await attempt_judge.run()
     except (BoundaryError, UserError) as exc:
-        return [(was, cannot(was.check, exc)) for was in attempt_judge.recorded]
+        return [(was, make_cannot_result(was.check, exc)) for was in attempt_judge.recorded]
 
 
 class _AttemptJudge:
@@ -92,7 +100,7 @@ class _AttemptJudge:
         return await self._workspace(preparer)
 
     async def _workspace(self, preparer: Preparer) -> _Comparisons:
-        parts, states = step_tasks(self._loaded), sealed_states(self._trajectory)
+        parts, states = step_tasks(self._loaded), find_sealed_states(self._trajectory)
         if not states:
             raise CannotRebuildError("no state was sealed: there is nothing to judge")
         spec = await self._spec(preparer)
@@ -119,7 +127,7 @@ class _AttemptJudge:
     async def _by_checks(
         self, preparer: Preparer, spec: WorkspaceSpec, state: Evidence, step: TaskStep | None, task: Task
     ) -> dict[str, list[CheckResult]]:
-        snapshot = await rebuilt(state, spec.image, preparer.backend, self._blobs)
+        snapshot = await rebuild_state(state, spec.image, preparer.backend, self._blobs)
         try:
             return await self._rounds_on(preparer, spec, snapshot, task, step.name if step is not None else None)
         finally:
@@ -163,10 +171,10 @@ class _AttemptJudge:
         recorded = (v for v in self._trajectory.verdicts if not is_reverification(v.check))
         for was in (v for v in recorded if v.kind == kind):
             if was.check in rounds:
-                found.append((was, reverdict(was, rounds[was.check])))
+                found.append((was, compare_verdicts(was, rounds[was.check])))
             elif kind == "outcome":
                 gone = f"the task has no check {was.check!r} (it has {', '.join(rounds) or 'none'})"
-                found.append((was, cannot(was.check, gone)))
+                found.append((was, make_cannot_result(was.check, gone)))
         return found
 
     async def _import(self, preparer: Preparer) -> _Comparisons:
@@ -180,7 +188,7 @@ class _AttemptJudge:
         whole = [_combine_worst(results) for results in zip(*rounds.values(), strict=True)]
         if not whole:
             raise CannotRebuildError("the task has no check")
-        return [(was, reverdict(was, whole)) for was in self.recorded]
+        return [(was, compare_verdicts(was, whole)) for was in self.recorded]
 
     async def _world(self) -> _Comparisons:
         """Recreates the world and replays the calls; a different final digest is not judged."""

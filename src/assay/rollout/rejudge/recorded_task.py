@@ -20,7 +20,7 @@ from assay.rollout.config import RunConfig
 from assay.rollout.recording.task_archive import restore_task
 from assay.store import RunStore, write_tree
 from assay.tasks import LoadedTask, find_tasks
-from assay.verify.again import CannotRebuildError
+from assay.verify.reverification import CannotRebuildError
 
 Version = Literal["recorded", "today"]
 AS_ASKED = "+as-asked"

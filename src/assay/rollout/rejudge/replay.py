@@ -37,7 +37,7 @@ from assay.settings import Settings
 from assay.store import ADMISSION, AttemptRow, BlobStore, RunStore, annotate_all
 from assay.tasks import LoadedTask
 from assay.verdicts import is_imported_record, was_given_solution
-from assay.verify.again import CannotRebuildError, sealed_states
+from assay.verify.reverification import CannotRebuildError, find_sealed_states
 
 MOST_EXPLAINED = 20
 """Diverging attempts of one replay that are repeated under variations."""
@@ -116,8 +116,8 @@ class ReplayReport(msgspec.Struct, frozen=True):
     def counts(self) -> dict[str, int]:
         """Numbers of agreeing, differing and unreplayable attempts."""
         agree = sum(one.agrees for one in self.results)
-        cannot = sum(one.comparison is None for one in self.results)
-        return {"agree": agree, "differ": len(self.results) - agree - cannot, "cannot": cannot}
+        failed = sum(one.comparison is None for one in self.results)
+        return {"agree": agree, "differ": len(self.results) - agree - failed, "cannot": failed}
 
     @property
     def rate(self) -> float | None:
@@ -365,7 +365,7 @@ def _evidence(one: ReplayResult, run: str) -> EvidenceAdded:
 
 def _final_manifest(trajectory: Trajectory, blobs: BlobStore) -> Manifest | None:
     """Returns the last sealed state by path; None if its manifest is unknown."""
-    states = sealed_states(trajectory)
+    states = find_sealed_states(trajectory)
     manifest = states[-1].data.get("manifest") if states else None
     if not isinstance(manifest, str):
         return None

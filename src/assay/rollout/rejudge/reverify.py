@@ -26,8 +26,8 @@ from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, annotate_all, later_events
 from assay.tasks import LoadedTask
 from assay.verdicts import Reverification
-from assay.verify.again import CannotRebuildError, Reverdict, cannot
 from assay.verify.cited_evidence import code_digest
+from assay.verify.reverification import CannotRebuildError, VerdictComparison, make_cannot_result
 
 COMMIT_EVERY_S = 1.0
 COMMIT_EVERY = 16
@@ -191,7 +191,7 @@ class _Reverification:
                 loaded = self._tasks.of(trajectory)
             except CannotRebuildError as exc:
                 was = _deciding_verdict(trajectory)
-                self._keep(_Work(row, None, None, known), [(was, cannot(was.check, exc))])
+                self._keep(_Work(row, None, None, known), [(was, make_cannot_result(was.check, exc))])
                 continue
             fresh = ("fresh",) if self._config.fresh else ()
             basis = digest_record([loaded.task, self._config.check_version, code_digest(), *fresh])
@@ -206,14 +206,14 @@ class _Reverification:
     async def _judge(self, work: _Work, resources: RunResources | None, problem: str) -> None:
         trajectory = self._store.trajectory(work.row.chain)
         if resources is None or work.loaded is None:
-            found = [(_deciding_verdict(trajectory), cannot(_deciding_verdict(trajectory).check, problem))]
+            found = [(_deciding_verdict(trajectory), make_cannot_result(_deciding_verdict(trajectory).check, problem))]
         else:
             found = await judge_again(
                 trajectory, work.loaded, resources, self._store.blobs, self._config.again, fresh=self._config.fresh
             )
         self._keep(work, found)
 
-    def _keep(self, work: _Work, found: Sequence[tuple[Verdict, Reverdict]]) -> None:
+    def _keep(self, work: _Work, found: Sequence[tuple[Verdict, VerdictComparison]]) -> None:
         row = work.row
         results = [_result_of(row, was, now) for was, now in found]
         self._results[row.chain] = results
@@ -246,7 +246,7 @@ def _deciding_verdict(trajectory: Trajectory) -> Verdict:
     return next(v for v in trajectory.verdicts if v.kind == "outcome")
 
 
-def _result_of(row: AttemptRow, was: Verdict, now: Reverdict) -> ReverificationResult:
+def _result_of(row: AttemptRow, was: Verdict, now: VerdictComparison) -> ReverificationResult:
     return ReverificationResult(
         attempt=row.attempt,
         chain=row.chain,
@@ -260,7 +260,7 @@ def _result_of(row: AttemptRow, was: Verdict, now: Reverdict) -> ReverificationR
     )
 
 
-def _bodies(found: Sequence[Reverdict], data: dict[str, Any], times: int) -> list[Body]:
+def _bodies(found: Sequence[VerdictComparison], data: dict[str, Any], times: int) -> list[Body]:
     prefix = f"r{times + 1}."
     bodies: list[Body] = []
     for one in found:

@@ -25,7 +25,7 @@ from assay.environments.interface import Backend, Snapshot, WorkspaceSpec
 from assay.records import SandboxFacts, digest_record
 from assay.verdicts import NO_RESULT
 from assay.verify.sanitise import opened, require_mounts
-from assay.verify.separation import facts_of
+from assay.verify.separation import read_facts
 
 from .answers import LATE, STOPPED, Answer, describe_answer
 from .draw import draw_inputs
@@ -146,7 +146,7 @@ async def _answer_by_worker(
     async with opened(backend, calls_spec(spec), state) as workspace:
         asked = [(q.number, q.program) for q in questions]
         answers = await answer_by_worker(workspace, asked, plan, program_s=WORKER_S, patience=patience)
-        return answers, await facts_of(workspace)
+        return answers, await read_facts(workspace)
 
 
 def _ruling(plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _Answers) -> CallsResult:

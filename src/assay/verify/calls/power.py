@@ -60,18 +60,18 @@ class PowerQuestion(NamedTuple):
     """The unrepaired state, where it is not the image."""
 
 
-class _Measured(NamedTuple):
+class _Measurement(NamedTuple):
     inputs: list[CallProgram]
     source: list[int]
     """The recorded program that each input was drawn from."""
     fair: FairAnswers
     asked: list[int]
     """Fair inputs, drawn from all, that the wrong solutions were asked."""
-    base: _Wrong
-    mutants: list[_Wrong]
+    base: _WrongProgram
+    mutants: list[_WrongProgram]
 
 
-class _Wrong(NamedTuple):
+class _WrongProgram(NamedTuple):
     """A wrong solution's answers."""
 
     differing: set[int]
@@ -105,7 +105,7 @@ async def measure_power(
     return _plan(question.draft, measured)
 
 
-async def _measure(backend: Backend, spec: WorkspaceSpec, question: PowerQuestion, seed: bytes) -> _Measured:
+async def _measure(backend: Backend, spec: WorkspaceSpec, question: PowerQuestion, seed: bytes) -> _Measurement:
     draft = question.draft
     count = max(MIN_DRAWN, min(MAX_DRAWN, DRAWN_EACH * len(draft.programs)))
     drawn = await _draw_fair(backend, spec, question, count, seed)
@@ -120,21 +120,25 @@ async def _measure(backend: Backend, spec: WorkspaceSpec, question: PowerQuestio
             await put_texts(workspace, texts)
             found = (await answer_by_worker(workspace, asked, draft, program_s=REFERENCE_S)).answers
             asked_now = {n for n in chosen if found.get(n) != "stopped"}
-            wrong.append(_Wrong({n for n in asked_now if _differs(fair.answers[n], found.get(n), draft)}, asked_now))
-    return _Measured(inputs, source, fair, chosen, wrong[0], wrong[1:])
+            wrong.append(
+                _WrongProgram({n for n in asked_now if _differs(fair.answers[n], found.get(n), draft)}, asked_now)
+            )
+    return _Measurement(inputs, source, fair, chosen, wrong[0], wrong[1:])
 
 
-class _Drawn(NamedTuple):
+class _DrawnInputs(NamedTuple):
     inputs: list[CallProgram]
     source: list[int]
     fair: FairAnswers
 
 
-async def _draw_fair(backend: Backend, spec: WorkspaceSpec, question: PowerQuestion, count: int, seed: bytes) -> _Drawn:
+async def _draw_fair(
+    backend: Backend, spec: WorkspaceSpec, question: PowerQuestion, count: int, seed: bytes
+) -> _DrawnInputs:
     inputs, source = _inputs_of_each(question.draft.programs, count, seed)
     async with opened(backend, calls_spec(spec), question.state) as reference:
         fair = await answer_by_reference(reference, question.draft, list(enumerate(inputs)), question.fixes)
-    return _Drawn(inputs, source, fair)
+    return _DrawnInputs(inputs, source, fair)
 
 
 def _inputs_of_each(programs: Sequence[CallProgram], count: int, seed: bytes) -> tuple[list[CallProgram], list[int]]:
@@ -147,7 +151,7 @@ def _differs(right: Answer, answer: Answer | None, plan: CallPlan) -> bool:
     return answer is None or not same_answer(right, answer, tolerance=plan.tolerance)
 
 
-def _plan(draft: CallPlan, measured: _Measured) -> CallPlan | CallRefusal:
+def _plan(draft: CallPlan, measured: _Measurement) -> CallPlan | CallRefusal:
     chosen = _useful_programs(measured, len(draft.programs))
     fair = [n for n in measured.fair.answers if measured.source[n] in chosen]
     asked = {n for n in measured.asked if measured.source[n] in chosen}
@@ -179,7 +183,7 @@ def _plan(draft: CallPlan, measured: _Measured) -> CallPlan | CallRefusal:
     return plan
 
 
-def _useful_programs(measured: _Measured, count: int) -> set[int]:
+def _useful_programs(measured: _Measurement, count: int) -> set[int]:
     """Programs whose inputs are fair often enough: those that tell something apart, and as many others."""
     drawn = Counter(measured.source)
     fair = Counter(measured.source[n] for n in measured.fair.answers)
@@ -199,7 +203,7 @@ def _lower_bound(hits: int, count: int) -> float:
     return max(0.0, (centre - spread) / (1 + square / count))
 
 
-def _guessed_share(measured: _Measured, fair: Sequence[int]) -> float:
+def _guessed_share(measured: _Measurement, fair: Sequence[int]) -> float:
     """The share of inputs that the likeliest answer to each program gets right."""
     seen: dict[int, Counter[str]] = {}
     for n in fair:

@@ -19,7 +19,7 @@ from assay.code.preserving import PRESERVING
 from assay.environments.interface import Workspace
 from assay.errors import TaskError
 from assay.records import SandboxFacts
-from assay.verify.separation import facts_of
+from assay.verify.separation import read_facts
 
 from .answers import Answer
 from .equality import same_answer
@@ -122,7 +122,7 @@ async def answer_by_reference(
         asked = [(number, program) for number, program in inputs if number in fair.answers]
         answers = await answer_calls(workspace, asked, request, hash_seed=0)
         fair = _agreeing(fair, answers if plan.program is None else _as_json(answers, asked, plan.program), plan)
-    return fair._replace(facts=await facts_of(workspace))
+    return fair._replace(facts=await read_facts(workspace))
 
 
 def _as_json(

@@ -12,7 +12,7 @@ import msgspec
 from assay.environments.interface import Backend, ExecResult, Mount, Snapshot, Workspace, WorkspaceSpec
 from assay.errors import EnvironmentFailure, VerifierError
 from assay.verify._staging import stage
-from assay.verify.sanitise import PYTHON, opened, require_mounts, tools_in, verifier_spec
+from assay.verify.sanitise import PYTHON, has_tool_layer, opened, require_mounts, verifier_spec
 
 from .answers import LATE, MAX_REPLY_BYTES, Answer, read_answers
 from .programs import CallProgram, Recording
@@ -69,7 +69,7 @@ def payload_folder() -> Path:
 
 def calls_spec(given: WorkspaceSpec) -> WorkspaceSpec:
     """Returns the spec of a sandbox that answers calls: no tests, no folders of the verifier's but the payload."""
-    if not tools_in(given):
+    if not has_tool_layer(given):
         raise VerifierError("judging by calls needs the tool layer mounted at /opt/assay: run `assay setup`")
     return verifier_spec(given, (Mount(str(payload_folder()), MOUNT),), {"PYTHONPATH": ""})
 

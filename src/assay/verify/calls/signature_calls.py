@@ -67,11 +67,12 @@ class Difference(NamedTuple):
     other: Called
 
     def describe(self) -> str:
-        """In one line."""
-        return f"{self.one.function}{self.one.call}: {_shown(self.one)}, and in the other {_shown(self.other)}"
+        """Returns the difference in one line."""
+        ends = f"{_describe_end(self.one)}, and in the other {_describe_end(self.other)}"
+        return f"{self.one.function}{self.one.call}: {ends}"
 
 
-def _shown(called: Called) -> str:
+def _describe_end(called: Called) -> str:
     if called.ended == "returned":
         return called.value[:200]
     return "no end in time" if called.ended == "time" else f"raises {called.value[:100]}"
@@ -94,7 +95,7 @@ def read_calls(data: bytes) -> tuple[Called, ...]:
     return tuple(decoder.decode(line) for line in data.splitlines() if line.strip())
 
 
-class Compared(NamedTuple):
+class SignatureComparison(NamedTuple):
     """Two versions beside each other."""
 
     looked: int
@@ -102,7 +103,7 @@ class Compared(NamedTuple):
     found: tuple[Difference, ...]
 
 
-def differences(one: tuple[Called, ...], again: tuple[Called, ...], other: tuple[Called, ...]) -> Compared:
+def differences(one: tuple[Called, ...], again: tuple[Called, ...], other: tuple[Called, ...]) -> SignatureComparison:
     """Where `other` answers otherwise than `one`, of the calls that `one` accepts and answers as `again` does.
 
     A version accepts a call where it returns, or where it refuses by a `raise` of its own. Only calls with the same
@@ -118,7 +119,7 @@ def differences(one: tuple[Called, ...], again: tuple[Called, ...], other: tuple
         looked += 1
         if _answer(counterpart) != _answer(called):
             found.append(Difference(called, counterpart))
-    return Compared(looked, tuple(found))
+    return SignatureComparison(looked, tuple(found))
 
 
 def _key(called: Called) -> tuple[str, str]:

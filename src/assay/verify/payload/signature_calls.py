@@ -307,13 +307,13 @@ class Caller:
             return getattr(found, last)
         for number in range(8):
             with contextlib.suppress(Exception):
-                made = self._made(found, f"{seed} made {number}")
+                made = self._construct(found, f"{seed} made {number}")
                 member = inspect.getattr_static(found, last)
                 # A property, or a decorator that makes one: looking at it is the call.
                 return getattr(made, last) if callable(member) else partial(look_at, made, last)
         raise LookupError(f"no {owner} could be made")
 
-    def _made(self, kind: Any, seed: str) -> Any:
+    def _construct(self, kind: Any, seed: str) -> Any:
         """An object of the class; of a graph with some edges in it, as an empty one shows little."""
         given, named = arguments(kind, seed)
         if not hasattr(kind, "add_edges_from"):
@@ -365,7 +365,7 @@ class Caller:
             for number, example in enumerate(doctest.DocTestParser().get_examples(text)[:60]):
                 if time.monotonic() > until:
                     return
-                answer = self._answer(lambda source=example.source: shown_output(source, names))  # type: ignore[misc]
+                answer = self._answer(lambda source=example.source: render_output(source, names))  # type: ignore[misc]
                 source = " ".join(example.source.split())
                 self._note(name, f" example {number}: {source}", answer, example=True)
 
@@ -379,7 +379,7 @@ def _changeable(given: list[Any], named: dict[str, Any]) -> bool:
     return any(isinstance(v, list | dict | set) for v in (*given, *named.values()))
 
 
-def shown_output(source: str, names: dict[str, Any]) -> str:
+def render_output(source: str, names: dict[str, Any]) -> str:
     """What an example prints, as an interactive Python would, without addresses."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):

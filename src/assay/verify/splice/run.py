@@ -26,8 +26,8 @@ from assay.verify.sanitise import (
     HOME,
     PYTHON,
     SUPERVISOR,
+    CleanupPlan,
     Findings,
-    Undoing,
     inspect_changes,
     left_running,
     opened,
@@ -135,7 +135,7 @@ class SpliceRequest(NamedTuple):
     """The check's own variables, for both sides."""
     configuration: dict[str, Any]
     """The runner's, with `splice` from `configure_splice`."""
-    undoing: Undoing
+    undoing: CleanupPlan
     """What the agent planted. It is noted, and left where it is: nothing decides in the worker's sandbox."""
 
 

@@ -29,7 +29,7 @@ from _pytest.assertion import rewrite
 del sys.path[0]
 
 
-class Teller:
+class RecordWriter:
     """Writes lines to the parent, at once."""
 
     def __init__(self, fd: int, nonce: str) -> None:
@@ -70,7 +70,7 @@ CANARIES = (
 class Recorder:
     """The plugin."""
 
-    def __init__(self, teller: Teller, config: dict[str, Any]) -> None:
+    def __init__(self, teller: RecordWriter, config: dict[str, Any]) -> None:
         self._tell = teller.tell
         self._wanted = set(config.get("only", ()))
         self._reversed = bool(config.get("reversed"))
@@ -208,7 +208,7 @@ def _arguments(config: dict[str, Any]) -> list[str]:
     return [*ours, *config["args"]]
 
 
-def _splice(config: dict[str, Any], teller: Teller) -> list[object]:
+def _splice(config: dict[str, Any], teller: RecordWriter) -> list[object]:
     """The plugin that calls entry points at a worker, where the configuration has one."""
     if "splice" not in config:
         return []
@@ -227,7 +227,7 @@ def main() -> int:
         config = json.load(file)
     fd = int(sys.argv[2])
     os.set_inheritable(fd, False)
-    teller = Teller(fd, config.pop("nonce"))
+    teller = RecordWriter(fd, config.pop("nonce"))
     sys.argv[:] = ["pytest", *config["args"]]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):

@@ -20,14 +20,22 @@ from assay.verdicts import Reverification, reverification_check, weakest
 
 from .interface import CheckResult
 
-__all__ = ["CannotRebuildError", "Reverdict", "cannot", "rebuilt", "recorded_seeds", "reverdict", "sealed_states"]
+__all__ = [
+    "CannotRebuildError",
+    "VerdictComparison",
+    "compare_verdicts",
+    "find_sealed_states",
+    "make_cannot_result",
+    "read_recorded_seeds",
+    "rebuild_state",
+]
 
 
 class CannotRebuildError(VerifierError):
     """What was judged cannot be had again; the message says why."""
 
 
-class Reverdict(NamedTuple):
+class VerdictComparison(NamedTuple):
     """What judging again came to."""
 
     mark: Reverification
@@ -35,7 +43,7 @@ class Reverdict(NamedTuple):
     evidence: tuple[Evidence, ...] = ()
 
 
-def sealed_states(trajectory: Trajectory) -> tuple[Evidence, ...]:
+def find_sealed_states(trajectory: Trajectory) -> tuple[Evidence, ...]:
     """The states that were sealed to be judged, one for each part of the task, in order."""
     return tuple(e for e in trajectory.evidence if e.kind == "snapshot" and "image" in e.data and not _beside(e))
 
@@ -44,11 +52,11 @@ def _beside(evidence: Evidence) -> bool:
     return bool(evidence.data.get("beside")) or "fork" in evidence.data
 
 
-async def rebuilt(state: Evidence, image: Image, backend: Backend, blobs: BlobStore) -> Snapshot:
+async def rebuild_state(state: Evidence, image: Image, backend: Backend, blobs: BlobStore) -> Snapshot:
     """A stored state as one that can be opened; the caller releases it.
 
     Args:
-        state: An evidence of `sealed_states`.
+        state: An evidence of `find_sealed_states`.
         image: What the task's sandbox stands on now.
         backend: Where it is to be opened.
         blobs: The store's.
@@ -78,7 +86,7 @@ async def rebuilt(state: Evidence, image: Image, backend: Backend, blobs: BlobSt
     return snapshot
 
 
-def reverdict(recorded: Verdict, rounds: Sequence[CheckResult]) -> Reverdict:
+def compare_verdicts(recorded: Verdict, rounds: Sequence[CheckResult]) -> VerdictComparison:
     """Compares what one check says now, over some rounds, with what was recorded.
 
     The status alone decides: how many tests of a broken program fail may hang on the order of a set. Rounds that could
@@ -114,14 +122,14 @@ def reverdict(recorded: Verdict, rounds: Sequence[CheckResult]) -> Reverdict:
         marks=(mark,),
         separation=weakest(one.verdict.separation for one in rounds),
     )
-    return Reverdict(mark, verdict, evidence)
+    return VerdictComparison(mark, verdict, evidence)
 
 
 def _listed(scores: set[float | None]) -> str:
     return ", ".join(sorted(str(score) for score in scores))
 
 
-def recorded_seeds(trajectory: Trajectory) -> dict[str, bytes]:
+def read_recorded_seeds(trajectory: Trajectory) -> dict[str, bytes]:
     """Returns the seed of the inputs that each check drew, by the check's name; malformed ones are left out."""
     found: dict[str, bytes] = {}
     for verdict in trajectory.verdicts:
@@ -132,8 +140,8 @@ def recorded_seeds(trajectory: Trajectory) -> dict[str, bytes]:
     return found
 
 
-def cannot(check: str, why: AssayError | str) -> Reverdict:
+def make_cannot_result(check: str, why: AssayError | str) -> VerdictComparison:
     """What stands where a state could not be judged again."""
     reason = f"cannot: {why}"[:2000]
     verdict = Verdict(reverification_check(check), "outcome", "unknown", None, reason, marks=("cannot",))
-    return Reverdict("cannot", verdict)
+    return VerdictComparison("cannot", verdict)
