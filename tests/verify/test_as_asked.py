@@ -13,7 +13,7 @@ from assay.environments.interface import Workspace
 from assay.errors import TaskError
 from assay.records import Check, EnvironmentSpec, Task
 from assay.verify import as_asked
-from assay.verify.as_asked import AsAsked, judge_as_asked, living_spec
+from assay.verify.as_asked import AsAskedRequest, judge_as_asked, living_spec
 
 from .conftest import Bench, Outcome, write
 
@@ -37,7 +37,7 @@ async def judged(bench: Bench, command: str, script: str = TEST, **parameters: A
     check = Check("tests", "script", {"script": "tests/test.sh", "timeout_s": 20.0, **parameters})
     task = Task("t", "", EnvironmentSpec("workspace", bench.environment), (check,), "blake3:task")
     async with living(bench, command) as workspace:
-        result = await judge_as_asked(workspace, AsAsked(task, check, bench.folder, bench.backend, bench.blobs))
+        result = await judge_as_asked(workspace, AsAskedRequest(task, check, bench.folder, bench.backend, bench.blobs))
     return Outcome(result.verdict, result.evidence)
 
 
@@ -157,4 +157,4 @@ async def test_a_script_that_is_not_there_is_the_tasks_fault(bench: Bench) -> No
     task = Task("t", "", EnvironmentSpec("workspace", {}), (check,), "blake3:task")
     async with living(bench, "true") as workspace:
         with pytest.raises(TaskError, match=r"tests/none\.sh"):
-            await judge_as_asked(workspace, AsAsked(task, check, bench.folder, bench.backend, bench.blobs))
+            await judge_as_asked(workspace, AsAskedRequest(task, check, bench.folder, bench.backend, bench.blobs))

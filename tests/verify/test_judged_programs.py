@@ -286,6 +286,28 @@ async def test_a_request_that_starts_nothing_is_something_that_the_script_reads(
     assert transcript.find_difference(Transcript()).startswith("the script reads 1 results")
 
 
+BOTH = "import sys\nprint(1, flush=True)\nprint(2, file=sys.stderr, flush=True)\n"
+SWAPPED = "import sys\nprint(2, file=sys.stderr, flush=True)\nprint(1, flush=True)\n"
+
+
+@pytest.mark.parametrize(("joins", "grade"), [("2>&1", "same-process"), ("2> /dev/null", "separate"), ("", "separate")])
+async def test_the_order_of_two_streams_counts_where_the_script_joins_them(bench: Any, joins: str, grade: str):
+    script = f"#!/bin/bash\ngot=$(python3 /workspace/ledger.py {joins}); echo 1 > /logs/verifier/reward.txt\n"
+    bench.solution = typed(BOTH)
+    assert (await judge(bench, script, typed(BOTH))).verdict.separation == "separate"
+    assert (await judge(bench, script, typed(SWAPPED))).verdict.separation == grade
+
+
+@pytest.mark.parametrize(
+    "code", ["print(1)", "print(len(sys.stdin.readline()) - 1)", "print(len(sys.stdin.read()) // 4)"]
+)
+async def test_how_much_of_a_file_a_program_reads_does_not_decide_what_the_script_reads_next(bench: Any, code: str):
+    script = '#!/bin/bash\n{ python3 /workspace/ledger.py; read -r rest; echo "rest=$rest"; } < /tests/cases\n'
+    bench.files = {"tests/cases": "1\n2\n"}
+    outcome = await judge(bench, script, typed(f"import sys\n{code}"))
+    assert outcome.of_kind("execution")[0]["stdout"].split() == ["1", "rest="]
+
+
 async def test_a_partial_reward_is_compared_too(bench: Any):
     script = DIRECT.replace("echo $score", "echo 0.5")
     outcome = await judge(bench, script, typed(SUM))

@@ -190,17 +190,18 @@ class JudgedPrograms:
             async with self._running:
                 return await self._run_to_end(request, fds)
         except (msgspec.ValidationError, AssayError, OSError, ValueError) as exc:
-            return {"error": str(exc)[:1000] or type(exc).__name__}
+            text = str(exc)[:1000] or type(exc).__name__
+            self._transcript.add_file(name, text.encode())
+            return {"error": text}
         finally:
-            if len(self._transcript.readings) == before:  # the script reads that nothing was run
-                self._transcript.add(name, None, ())
+            if len(self._transcript.readings) == before:  # whoever asked is gone, or is told to wait
+                self._transcript.add_file(name, None)
 
     async def _read(self, request: _ProgramRead, out: int) -> dict[str, Any]:
         try:
             data = await self._judged.read(request.path, limit=MOST_FILE)
         except (OSError, ValueError):
-            self._transcript.add_file(request.path, None)
-            raise
+            return {"error": f"{request.path} cannot be read"}  # no word of it is chosen by who put it there
         self._transcript.add_file(request.path, data)
         await asyncio.to_thread(_write_all, out, data)
         return {"exit": 0}
@@ -228,14 +229,15 @@ class JudgedPrograms:
 
     async def _run_copied(self, request: _ProgramStart, fds: list[int]) -> ExecResult:
         """Runs a program whose output is copied to the script's descriptors, and adds it to the transcript."""
-        copies = self._transcript.open_copies(fds[1:])
+        joined = os.path.sameopenfile(fds[1], fds[2])
+        copies = self._transcript.open_copies(fds[1:2] if joined else fds[1:])
         code = None
         try:
             result = await self._pipes.exec_piped(
                 request.argv,
                 fds[0],
                 copies[0].far_end,
-                stderr=copies[1].far_end,
+                stderr=copies[-1].far_end,
                 cwd=request.cwd,
                 env=self._environment(request.env),
                 timeout_s=self._timeout_s,

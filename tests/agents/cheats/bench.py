@@ -17,7 +17,7 @@ from assay.records import Check, EnvironmentSpec, Step, Task, ToolCall, Verdict
 from assay.settings import Settings
 from assay.store import BlobStore
 from assay.verify import JudgeRequest, verify_outcome
-from assay.verify.as_asked import AsAsked, judge_as_asked, living_spec
+from assay.verify.as_asked import AsAskedRequest, judge_as_asked, living_spec
 
 Result = TypeVar("Result")
 AT_ONCE = 6
@@ -84,7 +84,7 @@ class Room:
         try:
             attempt = FakeAttempt(_task(), workspace=workspace)
             await CheatAgent(cheat, small.knowledge()).run(attempt)
-            given = AsAsked(_task(), _task().checks[0], folder, self.backend, self.blobs)
+            given = AsAskedRequest(_task(), _task().checks[0], folder, self.backend, self.blobs)
             return (await judge_as_asked(workspace, given)).verdict
         finally:
             await workspace.close()
@@ -93,7 +93,7 @@ class Room:
         """The verdicts as asked on doing nothing, and then on what the reference solution leaves."""
         spec, folder = await asyncio.to_thread(self._build, small)
         workspace = await self.backend.open(living_spec(spec))
-        given = AsAsked(_task(), _task().checks[0], folder, self.backend, self.blobs)
+        given = AsAskedRequest(_task(), _task().checks[0], folder, self.backend, self.blobs)
         try:
             nothing = (await judge_as_asked(workspace, given)).verdict
             await workspace.exec("chmod 755 /logs/verifier; rm -rf /logs/verifier/* /tmp/*")

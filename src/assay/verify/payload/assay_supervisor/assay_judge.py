@@ -9,7 +9,6 @@ that nothing that is judged ever holds a descriptor of the script's. Standard li
 
 from __future__ import annotations
 
-import array
 import contextlib
 import fcntl
 import json
@@ -19,7 +18,6 @@ import signal
 import socket
 import stat
 import sys
-import termios
 
 SOCKET = "/run/verifier/judge"
 PIECE = 1 << 16
@@ -96,12 +94,13 @@ class Pump:
     def __init__(self) -> None:
         self.stdin_read, self.stdin_write = os.pipe()
         fcntl.fcntl(self.stdin_write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        out, err = os.pipe(), os.pipe()
-        self._far_outputs = (out[1], err[1])
-        self.far_ends = (self.stdin_read, *self._far_outputs)
-        self._targets = {out[0]: 1, err[0]: 2}
+        out = os.pipe()
+        err = out if os.path.sameopenfile(1, 2) else os.pipe()  # joined outputs stay in one order
+        self._far_outputs = {out[1], err[1]}
+        self.far_ends = (self.stdin_read, out[1], err[1])
+        self._targets = {err[0]: 2, out[0]: 1}
         self._pending = b""
-        self._has_input = not _is_half_read(0)
+        self._has_input = self._had_input = not _is_half_read(0)
         for fd in (self.stdin_write, *self._targets):
             os.set_blocking(fd, False)
         if not self._has_input:
@@ -122,7 +121,7 @@ class Pump:
                 answer = host.recv(PIECE)
         for read in list(self._targets):
             self._copy(read, whole=True)
-        self._give_back()
+        self._take_all()
         return json.loads(answer) if answer else {"error": "the host is gone"}
 
     def _wait(self, host: socket.socket) -> set[int]:
@@ -170,13 +169,12 @@ class Pump:
             self._has_input = False
             os.close(self.stdin_write)
 
-    def _give_back(self) -> None:
-        """Sets a file that is the script's input back to what the program has read of it."""
-        count = array.array("i", [0])
-        fcntl.ioctl(self.stdin_read, termios.FIONREAD, count)
+    def _take_all(self) -> None:
+        """Sets a file that is the program's input to its end, however much of it the program has read: that must not
+        decide what the script reads next."""
         with contextlib.suppress(OSError):
-            if stat.S_ISREG(os.fstat(0).st_mode):
-                os.lseek(0, -(count[0] + len(self._pending)), os.SEEK_CUR)
+            if self._had_input and stat.S_ISREG(os.fstat(0).st_mode):
+                os.lseek(0, 0, os.SEEK_END)
 
 
 def ask(request: dict[str, object]) -> int:
