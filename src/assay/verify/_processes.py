@@ -1,7 +1,7 @@
-"""Which threads of the host run or wait, by `/proc`, split by whose sandbox they are in.
+"""Counts the host's running and waiting threads by `/proc`, inside and outside the given sandboxes.
 
-Agents influence these numbers only by what runs in their own sandboxes, which is told apart by ancestry: a sandbox's
-first process is the ancestor of everything in it, also of what is orphaned there.
+Agents influence these numbers only by the threads of their own sandboxes, which are identified by ancestry: a sandbox's
+first process is the ancestor of every process in it, including orphans.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_DEPTH = 200
 
 
 class Threads(NamedTuple):
-    """The threads of user space at one moment."""
+    """Counts of user-space threads at one time."""
 
     runnable: int
     """Outside the given sandboxes: those that run or wait for a processor."""
@@ -42,7 +42,7 @@ class _Process(NamedTuple):
 
 
 class _Table:
-    """All processes, read again where the last reading is old."""
+    """Table of all processes, read again if the last reading is too old."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -69,7 +69,7 @@ def count_threads(proc: Path, sandboxes: Collection[int]) -> Threads:
     A process that lost its parent while the table was read is in no sandbox for sure, and is not counted.
 
     Args:
-        proc: Where the kernel tells of processes.
+        proc: Mount point of procfs.
         sandboxes: The first process of each sandbox that is told apart from the rest of the host.
     """
     processes = _TABLE.read(proc)

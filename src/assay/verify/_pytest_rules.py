@@ -1,7 +1,7 @@
-"""From a recorded run of tests to a status: pure rules, each with its reason in words.
+"""Derives a status from a recorded run of tests: pure rules, each with a reason in words.
 
-Invariant: `pass` needs every wanted test told of once as passed, by a run that reached its end, whose canaries failed;
-where no test is named, every test of every file is wanted, so that a file without a word is no file that passed.
+Invariant: `pass` requires one report `passed` for each required test, from a run that reached its end and whose
+canaries failed. If no test is named, every test of every file is required, so a file without reports does not pass.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ __all__ = ["PytestFacts", "came_to_no_result", "merge_rulings", "rule"]
 
 
 class PytestFacts(NamedTuple):
-    """What was observed."""
+    """Facts that were observed of a test run."""
 
     expected: tuple[str, ...]
     also: tuple[str, ...]
     report: TestReport | None
-    """None where the runner itself gave no report."""
+    """None if the runner gave no report."""
     problems: tuple[str, ...]
     always_equal: tuple[str, ...]
     broken_files: tuple[str, ...]
     """Files whose tests were not collected: they could not be imported, or left themselves out."""
     canaries: int
-    """How many tests that must fail did."""
+    """Number of canaries (tests that must fail) that failed."""
     forged: bool
-    """A test that must fail did not."""
+    """A canary did not fail."""
     timed_out: bool
     exit_code: int
     left_running: int
@@ -38,7 +38,7 @@ class PytestFacts(NamedTuple):
 
 
 def rule(facts: PytestFacts) -> Ruling:
-    """The verdict."""
+    """Returns the ruling that follows from the facts."""
     if facts.report is None:
         if facts.timed_out:
             return Ruling(
@@ -106,7 +106,7 @@ def _doubted(facts: PytestFacts, passed: int) -> Ruling:
 
 
 def _sort(facts: PytestFacts, report: TestReport) -> tuple[list[str], list[str], list[str]]:
-    """Wanted tests that did not pass (with how), that were not told of, and that passed."""
+    """Returns the required tests that did not pass (with their status), that were not reported, and that passed."""
     statuses: dict[str, str] = {}
     for test in report.tests:  # of two tests under one (cut) name, the one that did not pass counts
         if statuses.get(test.id, "passed") == "passed":

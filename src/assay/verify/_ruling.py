@@ -1,4 +1,4 @@
-"""The ruling that a check's rules come to."""
+"""The ruling of a check's rules."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["Ruling"]
 
 
 class Ruling(NamedTuple):
-    """A status, its score, why, and marks."""
+    """A status with its score, reason and marks."""
 
     status: VerdictStatus
     score: float | None
     reason: str
     marks: tuple[str, ...] = ()
-    """Everything that was observed against a pass (`assay.verdicts.MARKS`), the reason's own cause among it."""
+    """All observations against a pass (`assay.verdicts.MARKS`), including the cause that the reason names."""

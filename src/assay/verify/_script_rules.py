@@ -1,7 +1,7 @@
-"""From what a test script did to a status: pure rules, in one place, each with its reason in words.
+"""Derives a status from the observed run of a test script: pure rules, each with a reason in words.
 
-Invariant: `pass` needs every witness to agree. A doubt makes `unknown`, evidence of failing tests makes `fail`; nothing
-here turns a missing observation into a pass.
+Invariant: `pass` requires all observations to agree. A doubt makes `unknown`, evidence of failing tests makes `fail`; a
+missing observation never becomes a pass.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from assay.verify.rewards import Rewards, headline
 __all__ = ["Demand", "ScriptFacts", "came_to_no_result", "rule", "rule_literally", "without_own_doubts"]
 
 Demand = Literal["tests", "report", "script", "reward"]
-"""What a pass needs beside the reward: a recorded test run; any report of one; the script's own exit code; nothing."""
+"""Requirement for a pass besides the reward: a recorded test run; any test report; the script's exit code; nothing."""
 
 
 class ScriptFacts(NamedTuple):
-    """What was observed."""
+    """Facts that were observed of a script's run."""
 
     exit_code: int
     timed_out: bool
@@ -32,13 +32,13 @@ class ScriptFacts(NamedTuple):
     reports: tuple[TestReport, ...]
     left_running: int
     orphans: int
-    """Processes that outlived the program that started them, and ended while the script ran."""
+    """Processes that outlived the program that started them and ended while the script ran."""
     untrusted: tuple[str, ...]
     demand: Demand
     allowed: tuple[str, ...] = ()
     """Names of suspicions that are part of this task's honest solutions."""
     notes: tuple[str, ...] = ()
-    """Sentences for the verdict's reason that decide nothing."""
+    """Sentences for the verdict's reason, without effect on the status."""
 
 
 class _Objection(NamedTuple):
@@ -49,7 +49,7 @@ class _Objection(NamedTuple):
 
 
 def rule_literally(facts: ScriptFacts) -> Ruling:
-    """Harbor's own meaning: the reward file alone decides."""
+    """Returns the ruling by Harbor's rule: the reward file alone decides."""
     if not facts.rewards.values:
         return Ruling("error", None, facts.rewards.problem or "no reward was written", ("no_reward",))
     value = headline(facts.rewards.values)
@@ -58,7 +58,7 @@ def rule_literally(facts: ScriptFacts) -> Ruling:
 
 
 def rule(facts: ScriptFacts) -> Ruling:
-    """The sound meaning."""
+    """Returns the ruling that follows from all observations."""
     failures, doubts = list(_failures(facts)), list(_doubts(facts))
     marks = tuple(dict.fromkeys(one.mark for one in (*failures, *doubts)))
     if facts.timed_out:
@@ -114,7 +114,7 @@ def _tests(record: dict[str, object]) -> list[dict[str, str]]:
 
 
 def _failures(facts: ScriptFacts) -> Iterator[_Objection]:
-    """Positive evidence that the work is not done."""
+    """Yields positive evidence that the task is not solved."""
     for record in facts.records:
         if record.get("always_equal"):
             yield _Objection("always_equal", "a value from the code under test compares as true with anything")
@@ -129,7 +129,7 @@ def _failures(facts: ScriptFacts) -> Iterator[_Objection]:
 
 
 def _doubts(facts: ScriptFacts) -> Iterator[_Objection]:
-    """Reasons not to believe a reward, most serious first."""
+    """Yields reasons to distrust a reward, most serious first."""
     problems = [str(p) for record in facts.records if isinstance(found := record.get("problems"), list) for p in found]
     if problems:
         mark = "forged" if any(_passed_canaries(record) for record in facts.records) else "not_whole"

@@ -1,8 +1,7 @@
-"""Copies of host folders that a verifier's sandbox mounts: readable there whatever the host's modes, and unchanging.
+"""Copies host folders for mounting in a verifier's sandbox, so that they are readable there and do not change.
 
-A folder is copied once a process (and again when it changes) under a temporary folder that goes when the process ends,
-or, where that was killed, when the next one starts.
-Links are refused where they lead outside; nothing but files and folders is taken.
+A folder is copied once per process, and again when it changes, below a temporary folder that is removed when the
+process ends or, if it was killed, when the next process starts. Links that lead outside and special files are refused.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ MOST_BYTES = 1 << 30
 
 
 class StagedCopy(NamedTuple):
-    """A copy: where it is, and the content address over the names, modes and bytes in it."""
+    """Path of a copy, and the content address over its names, modes and bytes."""
 
     path: Path
     digest: str
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """What processes of ours left that were killed."""
+    """Removes the folders of killed processes."""
     for path in folder.glob(f"{PREFIX}*-*"):
         maker = path.name.removeprefix(PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
@@ -70,7 +69,7 @@ def _staging_area() -> _StagingArea:
 
 
 def stage(source: Path) -> StagedCopy:
-    """A copy of a folder or file. Blocking. Raises `TaskError` where it cannot be taken."""
+    """Returns a copy of a folder or file. Blocking. Raises `TaskError` if it cannot be copied."""
     try:
         real = source.resolve(strict=True)
         entries = list(_entries(real))
@@ -86,7 +85,7 @@ def stage(source: Path) -> StagedCopy:
 
 
 def unstage(folder: Path) -> None:
-    """Removes the copies of a folder and of what is in it, so that a folder that is gone leaves none. Blocking."""
+    """Removes the copies of a folder and of its content. Blocking."""
     place, real = _staging_area(), str(folder.resolve())
     with place.lock:
         gone = [key for key in place.known if (str(key[0]) + "/").startswith(real + "/")]
@@ -100,7 +99,7 @@ def unstage(folder: Path) -> None:
 
 @contextlib.contextmanager
 def staging_folder() -> Iterator[Path]:
-    """Gives an empty folder that goes with its content, at the latest with what else is staged. Blocking."""
+    """Yields an empty folder, which is removed with its content on exit. Blocking."""
     place = _staging_area()
     with place.lock:
         folder = place.root / f"folder-{next(place.numbers)}"
@@ -112,7 +111,7 @@ def staging_folder() -> Iterator[Path]:
 
 
 def _entries(top: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Relative names, the top's being empty, parents first, sorted."""
+    """Yields relative names, parents first and sorted; the top's name is empty."""
     todo, count, size = [""], 0, 0
     while todo:
         name = todo.pop(0)

@@ -1,4 +1,4 @@
-"""Control runs for passes where code under test shares a process with its tests: are failures seen at all?
+"""Control runs for passes whose tests share a process with the code under test: can a failure be observed?
 
 The same check judges the same final state again, over copies of the task's folder in which tests have one expectation
 changed (`code.altered_tests`). A right solution fails the altered tests and passes the others. A test that passed, and
@@ -66,7 +66,7 @@ LONG_S = 120.0
 """A check that took longer is given one control run, not two."""
 _BROKEN = "raise SystemExit(3)\n"
 FEW = 3
-"""Tests altered in a control run that is made again."""
+"""Number of altered tests in a repeated control run."""
 _OF_A_SCRIPT = ("", ".sh", ".bash")
 _OF_SETTINGS = (".ini", ".cfg", ".toml")
 _PYTEST_COMMAND = re.compile(r"\bpy\.?test\b([^;|&)\n]*)")
@@ -80,10 +80,10 @@ _STOP = re.compile(
 
 
 class AlterableFile(NamedTuple):
-    """A test file some of whose tests can be altered."""
+    """A test file with tests that can be altered."""
 
     path: Path
-    """Its place in the task's folder."""
+    """Path in the task's folder."""
     text: str
     tests: dict[str, str]
     """The end of a test's node id to the test's name in the file."""
@@ -94,12 +94,12 @@ class ControlRun(NamedTuple):
 
     altered: frozenset[str]
     original: frozenset[str]
-    """Tests that could be altered and were left as they are."""
+    """Tests that could be altered and were not."""
     result: CheckResult
 
 
 def needs_altered_tests(result: CheckResult) -> bool:
-    """Returns whether a pass rests, wholly or in part, on tests that ran in a process with the code under test."""
+    """Returns whether a pass depends on a test that ran in one process with the code under test."""
     verdict = result.verdict
     believed = verdict.status == "pass" and "literal" not in verdict.marks
     shared = _SHARED_PROCESS in (verdict.separation, *verdict.separations)
@@ -107,8 +107,8 @@ def needs_altered_tests(result: CheckResult) -> bool:
 
 
 def needs_altered_programs(result: CheckResult) -> bool:
-    """Returns whether a script passed beside the code under test and recorded no test, so that nothing is known of the
-    programs that it ran."""
+    """Returns whether a script passed in one sandbox with the code under test and recorded no test, so that nothing is
+    known of the programs that it ran."""
     verdict = result.verdict
     beside = verdict.separation in ("same-user", _SHARED_PROCESS) and not verdict.separations
     believed = verdict.status == "pass" and "literal" not in verdict.marks
@@ -118,9 +118,10 @@ def needs_altered_programs(result: CheckResult) -> bool:
 def choose_altered_tests(
     files: Sequence[AlterableFile], folder: Path, result: CheckResult, random: Random | None = None
 ) -> list[frozenset[str]]:
-    """Returns which tests each control run alters; none where no test that passed in process can be altered.
+    """Returns the tests that each control run alters; empty if no test that passed in process can be altered.
 
-    Two runs alter one half each. One run is enough where the tests that must flip are judged apart, or take long.
+    Two runs alter one half each. One run suffices if the tests that must change to passing are judged apart or take
+    long.
     """
     random = random or SystemRandom()
     names = sorted({name for file in files for name in file.tests} & _ends_of_passed(folder, result))
@@ -148,7 +149,7 @@ def _judged_apart(folder: Path, result: CheckResult) -> set[str]:
 
 
 def fewer_altered_tests(result: CheckResult, altered: frozenset[str]) -> frozenset[str] | None:
-    """Returns the tests to alter in place of those whose control run came to no end; None where it did come to one.
+    """Returns the tests to alter instead if a control run did not end; None if it did.
 
     A single altered test can crash the test runner, for example by a deep recursion; a small sample rarely contains it.
     """
@@ -157,7 +158,7 @@ def fewer_altered_tests(result: CheckResult, altered: frozenset[str]) -> frozens
 
 
 def control_check(folder: Path, check: Check, result: CheckResult) -> Check:
-    """Returns the check that a control run of a result makes: that of the tests which ran in process."""
+    """Returns the check for a control run: it has only the tests that ran in process."""
     carried = _judged_apart(folder, result)
     lists: dict[str, Any] = {
         name: [test for test in check.parameters[name] if test not in carried]
@@ -169,7 +170,7 @@ def control_check(folder: Path, check: Check, result: CheckResult) -> Check:
 
 @contextlib.contextmanager
 def altered_folder(folder: Path, files: Sequence[AlterableFile], names: frozenset[str]) -> Iterator[Path]:
-    """Gives a copy of a task's folder with some tests altered and without a separation plan, while it is entered.
+    """Yields a copy of a task's folder with some tests altered and without a separation plan.
 
     Raises:
         OSError: The copy cannot be made.
@@ -187,13 +188,13 @@ def altered_folder(folder: Path, files: Sequence[AlterableFile], names: frozense
 def program_folder(
     folder: Path, programs: dict[Path, str], *, last: bool = False, broken: bool = False
 ) -> Iterator[Path]:
-    """Gives a copy of a task's folder in which its Python programs expect something else, while it is entered.
+    """Yields a copy of a task's folder in which the Python programs have altered expectations.
 
     Args:
-        folder: The task's.
-        programs: Those of `find_alterable_programs`.
+        folder: The task's folder.
+        programs: Result of `find_alterable_programs`.
         last: As in `alter_program`.
-        broken: The same programs end at once instead, with a failure.
+        broken: The programs instead fail at once.
 
     Raises:
         OSError: The copy cannot be made.
@@ -208,7 +209,7 @@ def program_folder(
 
 @contextlib.contextmanager
 def _copy_with(folder: Path, texts: dict[Path, str]) -> Iterator[Path]:
-    """Gives a copy of a task's folder with other texts of some files, and without a separation plan."""
+    """Yields a copy of a task's folder with replaced texts of some files and without a separation plan."""
     with staging_folder() as place:
         copy = place / "task"
         copy.mkdir()
@@ -228,7 +229,7 @@ def _copy_with(folder: Path, texts: dict[Path, str]) -> Iterator[Path]:
 
 
 def _copy_tree(source: Path, target: Path) -> None:
-    """Copies a file or folder. Links that stay inside lead to the same place in the copy; others are left out."""
+    """Copies a file or folder. Links that stay inside point to the same path in the copy; others are omitted."""
     if not source.is_dir():
         _link_or_copy(source, target)
         return
@@ -246,7 +247,7 @@ def _copy_tree(source: Path, target: Path) -> None:
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
-    """Shares the file's bytes where the file system can."""
+    """Copies a file as a hard link if the file system allows it."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:
@@ -263,7 +264,7 @@ def _write_like(original: Path, copy: Path, text: str) -> None:
 def find_alterable_files(folder: Path) -> list[AlterableFile]:
     """Returns a task's test files in which tests can be altered.
 
-    Without files that share their name with another: a node id's end does not say which of them it is of.
+    Omits files that share a name with another: the end of a node id does not distinguish them.
     """
     files = list(_test_files(folder))
     base_names = Counter(path.name for path in files)
@@ -282,7 +283,7 @@ def find_alterable_files(folder: Path) -> list[AlterableFile]:
 
 
 def find_alterable_programs(folder: Path) -> dict[Path, str]:
-    """Returns the texts of a task's Python files whose expectations can be changed, by their place in its folder."""
+    """Returns the texts of a task's Python files whose expectations can be altered, by their path in its folder."""
     texts = {path.relative_to(folder): path.read_bytes().decode("utf-8", "replace") for path in _test_files(folder)}
     random = SystemRandom()
     return {path: text for path, text in texts.items() if alter_program(text, random, last=True) is not None}
@@ -306,16 +307,16 @@ def _test_files(folder: Path) -> Iterator[Path]:
 def rule_altered(
     result: CheckResult, controls: Iterable[ControlRun], prefix: str, *, whole: bool = True
 ) -> CheckResult:
-    """Returns the result with the verdict that follows from its control runs, which are cited as evidence.
+    """Returns the result with the verdict that follows from its control runs, which it cites as evidence.
 
     Args:
         result: A pass.
         controls: The same check's results over altered tests.
-        prefix: What the ids of this check's evidence start with.
-        whole: Runs go on after a failed test, so that each test that is as it was is due to pass again.
+        prefix: Prefix of the ids of this check's evidence.
+        whole: Runs continue after a failed test, so each unaltered test must pass again.
 
-    A script may run tests of its own with the same names as the task's, which no change of the task's files reaches.
-    So where the check does not mount the tests itself, a pass is forged only where some altered test is seen to fail.
+    A script may run its own tests with the names of the task's, which changes of the task's files do not reach. Unless
+    the check mounts the tests itself, a pass is therefore forged only if some altered test was observed to fail.
     """
     passed = _with_status(result, "passed")
     asked, forged, failed, changed = set[str](), set[str](), set[str](), set[str]()
@@ -345,13 +346,13 @@ class ProgramRuns(NamedTuple):
     """The statuses of control runs of a script that recorded no test."""
 
     plain: VerdictStatus
-    """With the task's own folder, once more."""
+    """With the task's unchanged folder."""
     last: VerdictStatus
     """With the last assertion of each of its Python programs changed, and all tests in them."""
     one: VerdictStatus
     """With any assertion of each changed, and all tests."""
     broken: VerdictStatus | None
-    """With programs that fail at once; None where it was not asked for."""
+    """With programs that fail at once; None if it was not run."""
 
 
 def rule_altered_programs(
@@ -361,8 +362,8 @@ def rule_altered_programs(
 
     Args:
         result: A pass.
-        runs: Those of the same check.
-        prefix: What the ids of this check's evidence start with.
+        runs: Control runs of the same check.
+        prefix: Prefix of the ids of this check's evidence.
         judged: The results whose statuses those are.
     """
     cited = Evidence(f"{prefix}altered", "audit", "altered_programs", runs._asdict())
@@ -377,9 +378,9 @@ def rule_altered_programs(
 
 
 def _ends_of_changed(control: ControlRun, *, whole: bool) -> set[str]:
-    """Returns the tests that are as they were and failed; where runs are whole, also those that were not seen to pass.
+    """Returns the unaltered tests that failed and, if runs are whole, those that did not pass.
 
-    By the ends of their ids: what stands in brackets may be another in each run.
+    They are named by the ends of their ids, since parameters in brackets may differ in each run.
     """
     failed = {_end_of(test) for test in _with_status(control.result, "failed")}
     passed = {_end_of(test) for test in _with_status(control.result, "passed")}
@@ -387,7 +388,7 @@ def _ends_of_changed(control: ControlRun, *, whole: bool) -> set[str]:
 
 
 def stops_early(folder: Path, check: Check) -> bool:
-    """Returns whether a run of the tests may end with its first failure, by the texts that the task's author wrote."""
+    """Returns whether a run of the tests may end at the first failure, by the texts of the task's author."""
     options = [" ".join(map(str, check.parameters.get("args", ())))]
     paths = (path for name in ("tests", "environment") for path in sorted((folder / name).rglob("*")))
     settings = (p for p in paths if p.suffix in (*_OF_A_SCRIPT, *_OF_SETTINGS) and p.is_file() and not p.is_symlink())
@@ -407,7 +408,7 @@ def _pytest_options(text: str, suffix: str) -> list[str]:
 
 
 def _host_trouble(controls: Iterable[CheckResult]) -> tuple[str, str] | None:
-    """Returns why control runs say nothing of the agent, with the mark of it; None where the host did its part."""
+    """Returns the reason and mark if the host disturbed the control runs; None if it did not."""
     marks = {mark for control in controls for mark in control.verdict.marks}
     if HOST_FAILED in marks:
         return "the host failed in a control run", HOST_FAILED
@@ -415,7 +416,7 @@ def _host_trouble(controls: Iterable[CheckResult]) -> tuple[str, str] | None:
 
 
 def _with_evidence(result: CheckResult, cited: Evidence, doubt: tuple[str, str] | None = None) -> CheckResult:
-    """Returns a result that cites one more fact; with a doubt, which is a reason and a mark, it is not believed."""
+    """Returns a result that cites one more fact; a doubt (a reason and a mark) makes its pass `unknown`."""
     verdict = msgspec.structs.replace(result.verdict, evidence=(*result.verdict.evidence, cited.id))
     if doubt is not None:
         reason, marks = f"{verdict.reason}; but {doubt[0]}", tuple(sorted({*verdict.marks, doubt[1]}))
@@ -436,7 +437,7 @@ def _end_of(test: str) -> str:
 
 
 def _records(result: CheckResult) -> list[dict[str, Any]]:
-    """Returns what our own recorder told, a report for each run of tests."""
+    """Returns the reports of the test recorder, one for each run of tests."""
     reports = (item.data for item in result.evidence if item.kind == "test_report")
     return [report for report in reports if report.get("source") == "recorder"]
 
@@ -447,6 +448,6 @@ def _is_whole(result: CheckResult) -> bool:
 
 
 def _with_status(result: CheckResult, status: str) -> set[str]:
-    """Returns the ids of tests of which our own recorder told this status, in a run that it told to its end."""
+    """Returns the ids of tests with a status, by recorded runs that reached their end."""
     records = (record for record in _records(result) if not record.get("problems"))
     return {str(test["id"]) for record in records for test in record["tests"] if test["status"] == status}

@@ -33,11 +33,11 @@ MAX_ANSWER_BYTES = 512 << 10
 _FAULTS_OF_FILE = frozenset(
     {errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.EACCES, errno.ENOTDIR, errno.ENXIO, errno.ENAMETOOLONG}
 )
-"""Errors that the agent's file or its folders alone bring about."""
+"""Errors that only the agent's file or its folders can cause."""
 
 
 class AnswerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A check's parameters."""
+    """Parameters of the check."""
 
     file: str = ANSWER_FILE
     """Absolute, or relative to the working directory."""
@@ -79,9 +79,9 @@ def _read_expected(folder: Path | None, name: str) -> bytes:
 
 
 async def _read_answer(given: CheckInput, name: str) -> tuple[bytes, str]:
-    """Returns the file's bytes, or why it cannot be read, where that lies in the file and not in the host.
+    """Returns the file's bytes, or the reason why the file itself cannot be read.
 
-    Raises `HostFailure` otherwise.
+    Raises `HostFailure` if the host is the cause.
     """
     path = name if name.startswith("/") else f"{given.spec.workdir.rstrip('/')}/{name}"
     async with opened(given.backend, given.spec, given.state) as workspace:

@@ -1,6 +1,6 @@
-"""Judging as a task's own settings ask for it where they come from: Harbor's way, with the holes that this has.
+"""Judges by a task's own settings as Harbor does, including the weaknesses of that procedure.
 
-It is how an admission finds what a verifier is worth elsewhere; no verdict of it is evidence of work. In `shared` mode
+Admission measures with it how sound a verifier is elsewhere; its verdicts are no evidence of work. In `shared` mode
 the tests are copied into the agent's own living sandbox: all that the agent left is there and still runs, nothing is
 undone, no reward is removed, the environment and the user are the agent's. In `separate` mode the declared artifacts,
 links included, go to the verifier's own image. The reward file alone decides, as in Harbor; a missing or half-written
@@ -43,9 +43,9 @@ __all__ = ["AsAskedRequest", "judge_as_asked", "living_spec"]
 MADE = ("/logs/verifier", "/logs/agent", "/logs/artifacts")
 """Folders that Harbor mounts into every sandbox, writable for the agent."""
 READ_AFTER_S = 0.2
-"""How long after the script's end the reward is read: about what another program takes to fetch it."""
+"""Seconds between the script's end and reading the reward: about the time that another runner needs to fetch it."""
 MAX_READINGS, READ_INTERVAL_S = 40, 0.05
-"""Limits of reading again where a living process may be about to finish a reward file."""
+"""Limits of repeated reading while a living process may be completing a reward file."""
 MOST_LINKS = 1000
 _LINKS = """
 import json, os, sys
@@ -61,19 +61,19 @@ print(json.dumps(dict(list(found.items())[:int(sys.argv[1])])))
 
 
 class AsAskedRequest(NamedTuple):
-    """What is to be judged, and with what."""
+    """A state to be judged, with its check and sandboxes."""
 
     task: Task
-    """Its templates filled in."""
+    """The task with its templates filled in."""
     check: Check
-    """The test script's, of the kind `script`."""
+    """Check of the kind `script`."""
     folder: Path | None
     backend: Backend
     blobs: SpillTarget
     separate: WorkspaceSpec | None = None
-    """The verifier's own environment, in `separate` mode."""
+    """The verifier's own environment in `separate` mode."""
     prefix: str = "asked."
-    """What ids of evidence start with."""
+    """Prefix of the evidence's ids."""
 
 
 class _ScriptRun(NamedTuple):
@@ -83,19 +83,19 @@ class _ScriptRun(NamedTuple):
 
 
 def living_spec(spec: WorkspaceSpec) -> WorkspaceSpec:
-    """The agent's sandbox with what Harbor puts into every one: folders of rewards and logs, and a place for tests.
+    """Returns the spec of the agent's sandbox with Harbor's folders for rewards, logs and tests.
 
-    Tests that an image itself has stay where they are."""
+    Tests in the image itself stay where they are."""
     own = any(Path(layer, TESTS.lstrip("/")).is_dir() for layer in spec.image.layers)
     wanted = (*spec.tmpfs, *MADE, *(() if own else (TESTS,)))
     return msgspec.structs.replace(spec, tmpfs=tuple(dict.fromkeys(wanted)))
 
 
 async def judge_as_asked(workspace: Workspace, given: AsAskedRequest) -> CheckResult:
-    """Judges what is in the agent's `workspace`, opened on a `living_spec`, while what the agent started still runs.
+    """Judges the agent's `workspace`, opened on a `living_spec`, while the agent's processes still run.
 
     Raises:
-        TaskError: The tests cannot be taken from the task's folder.
+        TaskError: The tests cannot be copied from the task's folder.
         EnvironmentFailure: A sandbox is gone, or the verifier's cannot be opened.
     """
     cited = CitedEvidence(given.prefix)
@@ -138,7 +138,7 @@ async def _judged_in(
     tests: StagedCopy | None,
     cited: CitedEvidence,
 ) -> _ScriptRun:
-    """Brings the tests in, runs the script, and reads the reward while everything goes on."""
+    """Copies the tests into the sandbox, runs the script, and reads the reward while processes still run."""
     if tests is not None:
         await workspace.upload(tests.path, TESTS)
     argv = [*parameters.interpreter, f"{TESTS}/{Path(parameters.script or 'test.sh').name}"]
@@ -155,7 +155,7 @@ async def _judged_in(
 
 
 async def _read_rewards(workspace: Workspace, readings: int) -> tuple[Rewards, int]:
-    """Returns the first usable rewards, else those of the last reading; and the number of readings.
+    """Returns the first usable rewards, or those of the last reading, with the number of readings.
 
     A process that replaces a reward file shows none, or half of one, for a moment: which one a reader sees is chance,
     and a verifier that the process can beat is unsound either way. With no process alive, the first reading is final.
@@ -170,7 +170,7 @@ async def _read_rewards(workspace: Workspace, readings: int) -> tuple[Rewards, i
 
 
 async def _reward(workspace: Workspace, name: str) -> bytes | None:
-    """A reward file; None where there is none, nothing where it cannot be read."""
+    """Returns a reward file; None if it is missing, empty if it cannot be read."""
     try:
         return await workspace.read(f"{REWARDS}/{name}", limit=MOST_REWARD)
     except FileNotFoundError:
@@ -186,7 +186,7 @@ async def _separate(
     tests: StagedCopy | None,
     cited: CitedEvidence,
 ) -> _ScriptRun:
-    """Artifacts go from the agent's sandbox to the same places in the verifier's; links stay links."""
+    """Copies artifacts from the agent's sandbox to the same paths in the verifier's; links stay links."""
     base = given.separate or msgspec.structs.replace(workspace.spec, tmpfs=())
     spec = msgspec.structs.replace(living_spec(base), user="verifier")
     declared = given.task.environment.parameters.get("artifacts") or []
@@ -203,7 +203,7 @@ async def _separate(
 
 
 async def _bring_out(workspace: Workspace, sources: list[str], folder: Path) -> dict[str, Path]:
-    """Copies of the declared artifacts, and of the folder that is always one; what is not there is left out."""
+    """Copies the declared artifacts and the artifact folder to the host; missing ones are omitted."""
     copies = {}
     for index, source in enumerate(dict.fromkeys([*sources, "/logs/artifacts"])):
         copy = folder / str(index)
@@ -217,7 +217,7 @@ async def _bring_out(workspace: Workspace, sources: list[str], folder: Path) -> 
 
 
 async def _links(workspace: Workspace, sources: list[str]) -> dict[str, str]:
-    """Links in the declared artifacts and where they lead; known only where the tool layer is there to look."""
+    """Returns the links in the declared artifacts with their targets; empty without the tool layer."""
     if not sources or not has_tool_layer(workspace.spec):
         return {}
     argv = [PYTHON, "-I", "-S", "-B", "-c", _LINKS, str(MOST_LINKS)]

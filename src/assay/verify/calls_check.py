@@ -35,7 +35,7 @@ MAX_PLAN_BYTES = 16 << 20
 
 
 class CallsParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A check's parameters."""
+    """Parameters of the check."""
 
     plan: str = PLAN_FILE
     """Relative to the task's folder."""

@@ -12,9 +12,9 @@ __all__ = ["judge_facts"]
 
 
 def judge_facts(task: Task, facts: dict[str, Any]) -> tuple[CheckResult, ...]:
-    """One verdict a check. A check of kind `facts` names in `expected` the facts that must hold, key by key.
+    """Returns one verdict per check. A check of kind `facts` names in `expected` the facts that must hold, key by key.
 
-    A fact that the world does not report is `unknown`, never a failure; any other kind of check is an `error`.
+    A fact that the world does not report gives `unknown`, never `fail`; another kind of check gives `error`.
     """
     return tuple(_judge(check, facts, f"facts-{index}") for index, check in enumerate(task.checks))
 

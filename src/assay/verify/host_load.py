@@ -1,9 +1,9 @@
-"""How busy the host is while a state is judged: evidence against blaming an agent for a time limit.
+"""Measures the host's load while a state is judged, as evidence about time limits that were met.
 
 A time limit counts seconds of the wall clock, and a process on a busy host gets a part of them. The slowdown is the
 number of threads outside the judged sandboxes that run or wait for a processor, with one of the judged ones, for each
 processor that the runner may use. What runs in the sandboxes of the run itself is left out, so that an agent gains no
-time by its own load. It weighs as much as the run wanted a processor: a process that sleeps is slowed by no load.
+time by its own load. It is weighted by the share of time in which the run wanted a processor: load does not slow a sleeping process.
 
 Covered: affinity and quotas of control groups; disk and memory where the kernel says (`/proc/pressure`) that all tasks
 waited for them at once, and other processes did. A host without these files counts as idle. Where a tier does not say
@@ -34,7 +34,7 @@ PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 SAMPLE_S = 0.25
 MAX_PATIENCE = 6.0
-"""The most that a time limit is multiplied by."""
+"""Largest factor of a time limit."""
 MAX_STALLED = 0.5
 _FULL = re.compile(r"^full .*\btotal=([0-9]{1,18})$", re.MULTILINE)
 _QUOTA = re.compile(r"^([0-9]{1,15}) ([0-9]{1,15})$")
@@ -43,34 +43,34 @@ _UNIFIED = re.compile(r"^0::(/.*)$", re.MULTILINE)
 
 
 class HostLoad(msgspec.Struct, frozen=True):
-    """The load over some span of time."""
+    """Load over a span of time."""
 
     slowdown: float = 1.0
-    """Threads for each processor that run or wait for one, in the mean; at least 1."""
+    """Mean number of running or waiting threads for each processor; at least 1."""
     stalled: float = 0.0
-    """The larger of two shares of the time: that in which all tasks waited for a disk, and for memory."""
+    """The larger of two shares of time: all tasks waited for a disk, or for memory."""
     demand: float = 1.0
-    """The share of the time in which the judged sandboxes wanted a processor."""
+    """Share of time in which the judged sandboxes wanted a processor."""
 
     complete: bool = False
-    """All processes of the host were seen, and those of the judged sandboxes told apart."""
+    """All processes of the host were visible, and those of the judged sandboxes identified."""
 
     def required_patience(self, slowdown: float = 1.0) -> float:
-        """Returns what a time limit has to be multiplied by to grant what it grants on an idle host.
+        """Returns the factor with which a time limit grants as much computation as on an idle host.
 
         Args:
-            slowdown: That of a control, in which all threads count; for a load that is not complete.
+            slowdown: Slowdown of a control, in which all threads count; for an incomplete load.
         """
         slowdown = self.slowdown if self.complete else max(self.slowdown, slowdown)
         return 1 / (1 - self.demand + self.demand / slowdown)
 
     def is_beyond(self, patience: float, slowdown: float = 1.0) -> bool:
-        """Returns whether a program may have got less than its time limit, multiplied by `patience`, grants it."""
+        """Returns whether a program may have received less computation than its time limit times `patience` grants."""
         return self.required_patience(slowdown) > patience + 1e-6
 
     @property
     def is_stalled(self) -> bool:
-        """A device kept the host waiting for most of the time."""
+        """Returns whether the host waited for a device most of the time."""
         return self.stalled > MAX_STALLED
 
 
@@ -78,7 +78,7 @@ class LoadMeter:
     """Collects the load until it is read.
 
     Args:
-        alone: No code of an agent's runs meanwhile, so that all that the kernel counts is the host's.
+        alone: No code of an agent runs meanwhile, so the kernel's counts are the host's alone.
     """
 
     def __init__(self, *, alone: bool) -> None:
@@ -93,7 +93,7 @@ class LoadMeter:
 
     @contextlib.contextmanager
     def sandbox(self, workspace: object) -> Iterator[None]:
-        """Counts a sandbox as one of the run's while the block runs."""
+        """Counts a sandbox as part of the run while the block runs."""
         self._sandboxes.append(workspace)
         try:
             yield
@@ -159,7 +159,7 @@ async def measure_load(*, alone: bool = False) -> AsyncIterator[LoadMeter]:
 
 @contextlib.contextmanager
 def metered_sandbox(workspace: object) -> Iterator[None]:
-    """Tells the meter that runs, if one does, of a sandbox that the run opened."""
+    """Registers a sandbox of the run with the active meter, if there is one."""
     meter = _METER.get()
     with contextlib.nullcontext() if meter is None else meter.sandbox(workspace):
         yield
@@ -178,7 +178,7 @@ def _sees_all() -> bool:
 
 
 def _all_runnable() -> int:
-    """Returns how many threads the kernel counts as runnable, in all containers, without the reader."""
+    """Returns the kernel's count of runnable threads in all containers, without the reader."""
     try:
         return int((PROC / "loadavg").read_text().split()[3].partition("/")[0]) - 1
     except (OSError, ValueError, IndexError):
@@ -186,12 +186,12 @@ def _all_runnable() -> int:
 
 
 def _processors() -> float:
-    """Returns how many processors the runner may use at a time."""
+    """Returns the number of processors that the runner may use."""
     return min([float(len(os.sched_getaffinity(0))), *_quotas()])
 
 
 def _quotas() -> Iterator[float]:
-    """Yields the processors that each control group around the runner is granted."""
+    """Yields the processor quota of each control group that contains the runner."""
     try:
         match = _UNIFIED.search((PROC / "self" / "cgroup").read_text())
     except OSError:
@@ -206,7 +206,7 @@ def _quotas() -> Iterator[float]:
 
 
 def _stalls() -> list[int]:
-    """Microseconds in which all tasks waited, since the host was started: for a disk, and for memory."""
+    """Returns the microseconds since boot in which all tasks waited for a disk, and for memory."""
     totals = []
     for name in ("io", "memory"):
         try:

@@ -1,4 +1,4 @@
-"""What a check is: it looks at a fresh fork of the final state and gives a verdict with evidence."""
+"""The interface of a check: it examines a fresh fork of the final state and returns a verdict with evidence."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ __all__ = ["CheckInput", "CheckResult", "OutcomeCheck"]
 
 
 class CheckInput(NamedTuple):
-    """What a check is given. The check opens its own sandboxes on `state`; no agent process is alive."""
+    """Input of a check. The check opens its own sandboxes on `state`; no agent process is alive."""
 
     task: Task
     folder: Path | None
-    """The task's folder on the host, from which tests are mounted."""
+    """Task folder on the host, from which tests are mounted."""
     check: Check
     backend: Backend
     spec: WorkspaceSpec
     """The agent's spec; a check derives the verifier's from it."""
     state: Snapshot
     changes: tuple[Change, ...]
-    """What the agent changed, against the state it was given."""
+    """The agent's changes to its initial state."""
     blobs: SpillTarget
     artifacts: dict[str, str]
-    """Declared artifacts: path inside to digest."""
+    """Declared artifacts: path in the sandbox to digest."""
     separate: WorkspaceSpec | None = None
     """The verifier's own environment, built by the caller, for a check in `separate` mode; None: the task's image."""
     prefix: str = "e"
-    """What the ids of this check's evidence start with, so that they are unique in the attempt."""
+    """Prefix of the ids of this check's evidence, which makes them unique in the attempt."""
     seed: bytes | None = None
-    """The recorded seed of drawn inputs, where a verdict is made again; None: the check draws its own."""
+    """Recorded seed of drawn inputs, when a verdict is repeated; None: the check draws its own."""
     patience: float = 1.0
-    """The factor of all time limits, at least 1: more than 1 where an earlier run met a limit on a busy host."""
+    """Factor of all time limits: above 1 if an earlier run met a limit on a busy host."""
 
 
 class CheckResult(NamedTuple):
@@ -43,15 +43,15 @@ class CheckResult(NamedTuple):
     verdict: Verdict
     evidence: tuple[Evidence, ...]
     mounts_tests: bool = False
-    """The check itself put the task's tests in their place, so that no others of the same names can have run."""
+    """The check itself mounted the task's tests, so no others with their names can have run."""
 
 
 @runtime_checkable
 class OutcomeCheck(Protocol):
-    """A kind of check, found by entry point `assay.checks`."""
+    """Kind of check, found by the entry point group `assay.checks`."""
 
     kind: str
 
     async def judge(self, given: CheckInput) -> CheckResult:
-        """Judges. An exception becomes a verdict `error`; what could not be observed is `unknown`."""
+        """Judges the state. An exception becomes a verdict `error`; missing observations give `unknown`."""
         ...

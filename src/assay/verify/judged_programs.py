@@ -38,7 +38,7 @@ __all__ = [
 JUDGE_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", "/solution", "/run/verifier")
 LENT = ("/tests/", "/tmp/")
-"""Where the script's own files lie that no list of changes shows: one is copied when a command names it."""
+"""Folders of the script's own files that no list of changes contains; a file is copied when a command names it."""
 MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS = 64 << 20, 2000, 5000, 200
 _WORDS = re.compile(r"[\s=;|&<>()\"'`]+")
 _CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ini", ".cfg", ".toml", ".js", ".rb", ".pl", ".jar")
@@ -59,7 +59,7 @@ _STARTS = {".sh": "sh ", ".bash": "bash "}
 
 
 def stand_in(path: str) -> bytes:
-    """Returns what lies at a judged program's path in the script's sandbox: it starts the program in the other."""
+    """Returns the file at a judged program's path in the script's sandbox, which starts the program in the other."""
     suffix = posixpath.splitext(path)[1]
     if suffix == ".py":
         return _PYTHON.format(program=JUDGE_PROGRAM, path=path).encode()
@@ -80,8 +80,8 @@ def require_data_path(path: str, *, data: bool) -> None:
 
 
 def _require_input_path(path: str) -> None:
-    """Raises `TaskError` for a declared input that is no plain absolute path, or the verifier's own; what the task has
-    below `/tests` may be lent."""
+    """Raises `TaskError` for a declared input that is not a plain absolute path, or is the verifier's own; files of the
+    task below `/tests` are allowed."""
     parts = path.split("/")
     if path.startswith("/tests/") and not {"", ".", ".."} & set(parts[1:]) and "\0" not in path:
         return
@@ -89,7 +89,7 @@ def _require_input_path(path: str) -> None:
 
 
 def judged_spec(given: WorkspaceSpec, mounts: tuple[Mount, ...] = ()) -> WorkspaceSpec:
-    """The spec of the judged programs' sandbox: the agent's, with the verifier's folders covered by empty ones."""
+    """Returns the spec of the judged programs' sandbox: the agent's, with empty folders over the verifier's."""
     env = {"HOME": "/home/agent", **given.env}
     tmpfs = (*given.tmpfs, *COVERED)
     return msgspec.structs.replace(given, user="verifier", env=env, tmpfs=tmpfs, mounts=(*given.mounts, *mounts))
@@ -125,7 +125,7 @@ async def _write_stand_ins(script: Workspace, programs: tuple[str, ...]) -> None
 
 
 class ProgramRun(NamedTuple):
-    """One program that was run."""
+    """Program that was run."""
 
     argv: tuple[str, ...]
     exit_code: int
@@ -137,11 +137,11 @@ class JudgedPrograms:
 
     Args:
         script: The script's sandbox, on the task's image.
-        judged: The sandbox of what is judged, on the final state.
-        outputs: Paths that are copied to the script's sandbox, as data.
-        inputs: Paths of what the script writes for programs that do not name it.
-        timeout_s: The most that one program may run.
-        transcript: Takes what the script could read.
+        judged: The sandbox with the final state.
+        outputs: Paths that are copied to the script's sandbox as data.
+        inputs: Paths of files that the script provides and that commands do not name.
+        timeout_s: Time limit of one program.
+        transcript: Records everything that the script could read.
     """
 
     def __init__(
@@ -160,14 +160,14 @@ class JudgedPrograms:
         self._outputs, self._inputs = outputs, inputs
         self._timeout_s, self._transcript = timeout_s, transcript
         self._own: dict[str, str | None] = {}
-        """Digests of what was written into the script's sandbox from here, and of what was copied out of it."""
+        """Digests of files that were copied into the script's sandbox or out of it."""
         self._running = asyncio.Lock()
         self.runs: list[ProgramRun] = []
         self.cut_short = 0
-        """Number of programs that the script did not let come to their end."""
+        """Number of programs that the script ended early."""
 
     async def prepare(self, programs: tuple[str, ...]) -> None:
-        """Puts a stand-in at each program's path, and the outputs as they are now."""
+        """Writes a stand-in at each program's path, and copies the current outputs."""
         await _write_stand_ins(self._script, programs)
         for path in self._outputs:
             require_data_path(path, data=True)
@@ -250,12 +250,12 @@ class JudgedPrograms:
             self._transcript.add(" ".join(request.argv), code, digests)
 
     def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Variables that the script set itself; the verifier's own stay with the verifier."""
+        """Returns the variables that the script set; the verifier's own are not passed."""
         own = {**self._script.spec.image.env, **self._script.spec.env}
         return {name: text for name, text in variables.items() if own.get(name) != text and name not in _OF_A_SHELL}
 
     async def _copy_outputs(self) -> None:
-        """Copies each declared output to the script's sandbox as a file of data that nobody may execute."""
+        """Copies each declared output to the script's sandbox as a data file without execute permission."""
         for path in self._outputs:
             try:
                 data = await self._judged.read(path, limit=MOST_FILE)
@@ -288,7 +288,7 @@ class JudgedPrograms:
             await self._copy(path, 0o755)
 
     async def _copy(self, path: str, mode: int) -> None:
-        """Copies a file or folder of the script's sandbox, where it is there and can be read."""
+        """Copies a file or folder of the script's sandbox, if it exists and can be read."""
         try:
             await self._judged.write(path, await self._script.read(path, limit=MOST_FILE), mode=mode)
         except IsADirectoryError:
@@ -305,10 +305,10 @@ class JudgedPrograms:
 
 
 def _named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> tuple[str, ...]:
-    """Returns the absolute paths that words of a command name. The working directory and what it lies in are named by
-    too many commands, and the verifier's own folders by none that may have them.
+    """Returns the absolute paths that words of a command name, except the working directory, its parents and the verifier's
+    own folders.
 
-    Raises `ValueError` for too many words.
+    Raises `ValueError` if there are too many words.
     """
     words = [word for text in argv for word in _WORDS.split(text) if word]
     if len(words) > MOST_WORDS:

@@ -1,8 +1,7 @@
 """Judges a sealed final state by every check of its task.
 
-For whoever has a state: a rollout that just ended, or a later re-verification. Exceptions never leave as exceptions:
-a check that could not judge gives a verdict `error`, unless repeated control runs show that the agent's changes are
-what it could not judge (`unjudgeable`).
+The state comes from a rollout that just ended or from a later re-verification. An exception of a check becomes a
+verdict `error`, unless repeated control runs show that the agent's changes are the cause (`unjudgeable`).
 """
 
 from __future__ import annotations
@@ -68,28 +67,28 @@ __all__ = ["JudgeRequest", "verify_outcome"]
 
 
 class JudgeRequest(msgspec.Struct, frozen=True):
-    """What is to be judged, and where."""
+    """State to be judged, with the task's checks and sandboxes."""
 
     task: Task
     folder: Path | None
-    """The task's folder on the host."""
+    """Task folder on the host."""
     backend: Backend
     spec: WorkspaceSpec
-    """The agent's."""
+    """The agent's spec."""
     state: Snapshot
     blobs: SpillTarget
     repetitions: int = 1
-    """How often each check judges, each time in a fork of its own; where they disagree the verdict is `unknown`."""
+    """Number of times that each check judges, each in its own fork; if they disagree, the verdict is `unknown`."""
     separate: WorkspaceSpec | None = None
-    """The verifier's own environment, for checks in `separate` mode."""
+    """The verifier's own environment for checks in `separate` mode."""
     prefix: str = "v"
-    """What ids of evidence start with."""
+    """Prefix of the evidence's ids."""
     seeds: dict[str, bytes] = {}
-    """Check to the seed of its drawn inputs, where recorded verdicts are made again; others draw their own."""
+    """Check to the seed of its drawn inputs, when recorded verdicts are repeated; other checks draw their own."""
 
 
 async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
-    """One result a check, in the task's order, each with all the evidence of its repetitions."""
+    """Returns one result per check, in the task's order, each with the evidence of all repetitions."""
     results = []
     for index, check in enumerate(request.task.checks):
         rounds = []
@@ -101,11 +100,11 @@ async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
 
 
 async def _judge_or_retry(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
-    """Judges; once more where something around the check broke, which says nothing of what is judged.
+    """Judges, and repeats once if the infrastructure around the check failed.
 
     Raises:
         HostFailure: The host failed.
-        StoreError: Evidence cannot be kept.
+        StoreError: Evidence cannot be stored.
     """
     failure: BoundaryError | None = None
     for own in (prefix, f"{prefix}retry."):
@@ -121,7 +120,7 @@ async def _judge_or_retry(request: JudgeRequest, check: Check, prefix: str) -> C
 
 
 async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
-    """Judges, with a control run where the result needs one: over altered tests, or over the unchanged state."""
+    """Judges, with a control run over altered tests or over the unchanged state if the result needs one."""
     run = await _judge(request, check, prefix)
     if failed_on_busy_host(run):
         run = replace_cut_short(run, await _judge(request, check, f"{prefix}repeated.", choose_patience(run)))
@@ -136,7 +135,7 @@ async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) 
 
 
 async def _judge_altered(request: JudgeRequest, check: Check, prefix: str, result: CheckResult) -> CheckResult:
-    """Judges the same state over altered tests, to tell whether failures are seen at all."""
+    """Judges the same state over altered tests, to check that failures are observed."""
     if request.folder is None:
         return result
     files = await asyncio.to_thread(find_alterable_files, request.folder)
@@ -167,8 +166,8 @@ async def _judge_altered_once(
 async def _judge_altered_programs(
     request: JudgeRequest, check: Check, prefix: str, result: CheckResult, folder: Path
 ) -> CheckResult:
-    """Judges the same state again, as it is and with altered programs in the script's folder, to tell whether failures
-    are seen at all. In which order, cannot be foreseen."""
+    """Judges the same state again, unchanged and with altered programs in the script's folder, in random order, to check
+    that failures are observed."""
     programs = await asyncio.to_thread(find_alterable_programs, folder)
     if not programs:
         return result
@@ -193,7 +192,7 @@ async def _judge_altered_programs(
 async def _judge_in(
     place: AbstractContextManager[Path], request: JudgeRequest, check: Check, prefix: str
 ) -> CheckResult:
-    """Judges with a copy of the task's folder in its place."""
+    """Judges with a copy in place of the task's folder."""
     with contextlib.ExitStack() as stack:
         try:
             folder = await asyncio.to_thread(stack.enter_context, place)
@@ -207,7 +206,7 @@ async def _judge_in(
 
 
 async def _judge_repeatedly(request: JudgeRequest, check: Check, prefix: str, run: JudgedRun) -> CheckResult:
-    """Judges the state that the agent was given, the agent's again, and the given one again: whose doing is it?"""
+    """Judges the initial state, the agent's again, and the initial one again, to attribute a missing result."""
     try:
         with boundary(EnvironmentFailure, "opening the control"):
             workspace = await request.backend.open(request.spec)
@@ -242,11 +241,11 @@ async def _judge(
     """Judges once, and cites the host's load.
 
     Args:
-        request: What is judged.
-        check: By which check.
-        prefix: Of the evidence's ids.
-        patience: The factor of time limits.
-        alone: The state is the one that the agent was given.
+        request: State and sandboxes.
+        check: The check.
+        prefix: Prefix of the evidence's ids.
+        patience: Factor of time limits.
+        alone: The state is the initial one.
     """
     async with measure_load(alone=alone) as meter:
         result = await _judge_once(_input(request, check, prefix, patience))
@@ -285,7 +284,7 @@ async def _judge_once(given: CheckInput) -> CheckResult:
 
 
 def _unjudged(check: Check, exc: AssayError) -> CheckResult:
-    """Returns the verdict of a check that could not judge."""
+    """Returns the verdict for a check that could not judge."""
     where = exc.name if isinstance(exc, BoundaryError) else "verifier"
     reason = f"{where}: {str(exc)[:1000]}"
     marks = exc.marks if isinstance(exc, NotIsolated) else (_mark_of(exc),)
@@ -298,7 +297,7 @@ def _mark_of(exc: AssayError) -> str:
 
 
 def _agree(rounds: list[CheckResult]) -> CheckResult:
-    """The first result where all agree, else `unknown`."""
+    """Returns the first result if all agree, otherwise `unknown`."""
     first = rounds[0].verdict
     if len(rounds) == 1:
         return rounds[0]

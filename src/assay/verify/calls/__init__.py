@@ -1,7 +1,7 @@
-"""Judges a program by calls on fresh inputs, outside of the process that holds what an agent wrote.
+"""Judges a program by calls on fresh inputs, outside the process that runs the agent's code.
 
 When a task is made, `record_calls` and `programs_of` turn its tests into programs of public calls, and `measure_power`
-makes a `CallPlan` or says why there is none. When an attempt is judged: `judge_by_calls`.
+returns a `CallPlan` or the reason for a refusal. When an attempt is judged: `judge_by_calls`.
 """
 
 from .answers import Answer

@@ -1,7 +1,7 @@
 """Reads and describes the answers of a call worker. Everything here treats the worker as hostile.
 
 Covered: bytes, lines, depth, nodes and digits are bounded; only the tags and shapes of `payload/value_codec.py` are
-read; nothing is rebuilt as an object and no code is chosen by the data. Invariant: bytes that do not fit give an
+read; nothing is rebuilt as an object and no code is chosen by the data. Invariant: malformed bytes give an
 input no answer, which never equals the reference's.
 """
 
@@ -40,11 +40,11 @@ do not tell a slow worker from a busy host."""
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 MAX_LINE_BYTES = 512 * 1024
 MAX_LINES = 20_000
-"""Far more than inputs are asked; each line that is no answer costs an exception."""
+"""Far more than the number of inputs; each malformed line costs an exception."""
 MAX_DEPTH = 64
 MAX_NODES = 40_000
 MAX_TOTAL_NODES = 2_000_000
-"""Nodes of all answers of one worker; what comes later is not read."""
+"""Limit of the nodes in all answers of one worker; later answers are not read."""
 MAX_INTEGER = 1 << 53
 _FLOAT = re.compile(r"-?0x[01]\.[0-9a-f]{1,13}p[+-][0-9]{1,4}|-?0x0\.0p\+0|-?inf|nan")
 _BIG = re.compile(r"-?0x[0-9a-f]{1,2000}")
@@ -89,7 +89,7 @@ def _parse(line: bytes) -> tuple[int, Answer | None, int] | None:
 
 
 def _count_nodes(tree: Any) -> int | None:
-    """Returns the number of nodes; None where a bound is exceeded or something is no part of an answer."""
+    """Returns the number of nodes; None if a bound is exceeded or a part is malformed."""
     todo, nodes = [(tree, 0)], 0
     while todo:
         part, depth = todo.pop()
@@ -104,7 +104,8 @@ def _count_nodes(tree: Any) -> int | None:
 
 
 def _is_outcome(one: Any) -> bool:
-    """`[number, "ok", value, argument afterwards...]`, `[number, "!", type, deliberate]` or `[number, "skip"]`."""
+    """Returns whether a tree is `[number, "ok", value, argument afterwards...]`, `[number, "!", type, deliberate]` or
+    `[number, "skip"]`."""
     if not isinstance(one, list) or len(one) < 2 or type(one[0]) is not int or not isinstance(one[1], str):
         return False
     if one[1] == "ok":
@@ -119,7 +120,7 @@ def _all_values(parts: list[Any]) -> bool:
 
 
 def _are_sets_distinct(answer: list[Any]) -> bool:
-    """Returns whether no set holds an item twice, and no dictionary a key, written alike. Linear in the nodes."""
+    """Returns whether all items of a set and all keys of a dictionary are encoded differently. Linear in the nodes."""
     numbers: dict[Any, int] = {}
     try:
         for outcome in answer:
@@ -131,7 +132,7 @@ def _are_sets_distinct(answer: list[Any]) -> bool:
 
 
 def _number_part(tree: Any, numbers: dict[Any, int]) -> int:
-    """Returns a number that parts with the same text share. Raises `ValueError` for an item that is there twice."""
+    """Returns the number that parts with one text share. Raises `ValueError` for a duplicate item."""
     if not isinstance(tree, list):
         return numbers.setdefault((type(tree), tree), len(numbers))
     inner = [_number_part(part, numbers) for part in tree[1:]]
@@ -208,7 +209,7 @@ def read_number(tree: Any) -> int | float:
 
 
 def describe_answer(answer: Answer | None) -> str:
-    """Returns an answer in a line, for a reason or a witness."""
+    """Returns an answer as one line, for a reason or a witness."""
     if answer is None:
         return "no answer"
     if isinstance(answer, str):
@@ -223,7 +224,7 @@ def _describe_outcome(one: Any) -> str:
 
 
 def describe_value(tree: Any) -> str:
-    """Returns a tree as Python would write it, or nearly so."""
+    """Returns a tree in a notation close to Python's."""
     if is_number(tree):
         return str(read_number(tree))[:60]
     if not isinstance(tree, list):

@@ -24,20 +24,20 @@ class CallComparison(NamedTuple):
     """The result of comparing two versions."""
 
     looked: int
-    """Inputs that the first version answers the same in two processes with two hash seeds."""
+    """Number of inputs that the first version answers equally in two processes with two hash seeds."""
     witness: str = ""
-    """An input that the versions answer otherwise, twice, with both answers; empty where there is none."""
+    """An input that the versions answer differently, twice, with both answers; empty if there is none."""
 
 
 class CallComparer:
-    """The first version's programs, inputs and answers, made once for any number of other versions.
+    """Programs, inputs and answers of the first version, computed once for any number of other versions.
 
     Args:
         backend: Opens the sandboxes.
         spec: The sandbox of both versions, with the tool layer.
         state: The first version.
         request: The tests whose calls are recorded on it, and the functions that they have to reach.
-        seed: Of the drawn inputs.
+        seed: Seed of the drawn inputs.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class CallComparer:
         self._right: dict[int, Answer] = {}
 
     async def compare(self, texts: Mapping[str, bytes]) -> CallComparison:
-        """Compares the first version with itself plus some files. Raises `EnvironmentFailure` where a sandbox broke."""
+        """Compares the first version with itself plus some files. Raises `EnvironmentFailure` if a sandbox fails."""
         if self._inputs is None:
             await self._measure()
         asked = [(n, one) for n, one in self._inputs or () if n in self._right]
@@ -90,5 +90,5 @@ def _describe(program: CallProgram) -> str:
 
 
 def _agrees(right: Answer, one: Answer, two: Answer) -> bool:
-    """A version differs only where both of its answers do."""
+    """Returns whether two versions agree: they differ only if both answers of the other version do."""
     return same_answer(right, one) or same_answer(right, two)

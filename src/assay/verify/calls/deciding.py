@@ -1,4 +1,4 @@
-"""Judges the tests of a separation plan that calls on fresh inputs carry."""
+"""Judges the tests of a separation plan whose method is calls on fresh inputs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["CalledTests", "ReferenceFiles", "call_plans", "judge_called_tests"]
 
 
 class ReferenceFiles(NamedTuple):
-    """The reference of a task."""
+    """Reference solution of a task."""
 
     fixes: tuple[ReferenceFix, ...]
     package: Path | None = None
-    """Host folder with its files, where the task's image has none of them."""
+    """Host folder with its files, if they are not in the task's image."""
 
 
 class CalledTests(NamedTuple):
@@ -53,13 +53,13 @@ def call_plans(separation: SeparationPlan | None) -> tuple[CallPlan, ...]:
 async def judge_called_tests(
     given: CheckInput, plan: CallPlan, cited: CitedEvidence, reference: ReferenceFiles | None = None
 ) -> CalledTests:
-    """Judges the final state by one call plan and cites what was asked.
+    """Judges the final state by one call plan and cites the questions and answers.
 
-    The reference is the task's own fix of its image, or the files that are given. The seed comes from `given.seed`,
-    where a verdict is being made again; else from the operating system.
+    The reference is the task's own fix of its image, or the given files. The seed is `given.seed` when a verdict is
+    repeated, otherwise drawn from the operating system.
 
     Raises:
-        EnvironmentFailure: A sandbox broke.
+        EnvironmentFailure: A sandbox failed.
         TaskError: The task's folder has no reference, or the reference does not fit the image.
     """
     if reference is None:

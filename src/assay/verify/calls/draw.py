@@ -1,4 +1,4 @@
-"""Draws fresh inputs: recorded programs with other data in them.
+"""Draws fresh inputs: recorded programs with other data.
 
 Nothing comes from a fixed pool: sizes are log-uniform up to eight times the recorded ones, numbers and texts are drawn
 anew or taken from elsewhere in the program. The same programs and seed give the same inputs. An input may be one that
@@ -47,12 +47,12 @@ def _size(tree: Any) -> int:
 
 
 def _log_uniform(rng: random.Random, high: float) -> int:
-    """An integer from 0 to `high`, small ones likelier."""
+    """Returns an integer from 0 to `high`; small ones are likelier."""
     return int(math.exp(rng.random() * math.log(high + 1.999))) - 1
 
 
 class _Draw:
-    """One program and the scalars that occur in it."""
+    """A program and the scalars that occur in it."""
 
     def __init__(self, program: CallProgram, rng: random.Random) -> None:
         self._rng = rng
@@ -196,7 +196,7 @@ class _Draw:
         return grown or [[self._integer(2)] for _ in range(size)]
 
     def _unique(self, tag: str, items: list[list[Any]]) -> list[list[Any]]:
-        """One entry a key for sets and dictionaries."""
+        """Returns entries with distinct keys, for sets and dictionaries."""
         if tag not in ("S", "F", "d"):
             return items
         return list({repr(item[0]): item for item in items if _is_hashable(item[0])}.values())
@@ -209,7 +209,7 @@ def _is_hashable(tree: Any) -> bool:
 
 
 def _slots(operation: list[Any]) -> list[tuple[list[Any], int]]:
-    """Where an operation's data is: the list and the position in it of each argument that is no earlier result."""
+    """Yields the list and position of each argument of an operation that is not an earlier result."""
     kind = operation[1]
     if kind in ("call", "method"):
         found = [(operation[4], n) for n in range(len(operation[4]))] + [(pair, 1) for pair in operation[5]]
@@ -223,7 +223,7 @@ def _is_reference(tree: Any) -> bool:
 
 
 def _places(holder: list[Any], position: int) -> list[tuple[list[Any], int]]:
-    """The place and all those inside it."""
+    """Yields a slot and all slots inside it."""
     tree, found = holder[position], [(holder, position)]
     if isinstance(tree, list) and tree[0] in CONTAINERS:
         for inner in range(1, len(tree)):

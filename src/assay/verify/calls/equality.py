@@ -22,8 +22,8 @@ from .answers import Answer, is_number, read_number
 __all__ = ["MAX_STEPS", "same_answer"]
 
 MAX_STEPS = 200_000
-"""Comparisons of parts of one answer. Answers that take more do not agree: the worker loses by it, and an input whose
-reference takes more is no fair one."""
+"""Comparisons of parts of one answer. Answers that take more do not agree: the worker's answer counts as wrong, and
+an input whose reference takes more is not fair."""
 MAX_UNORDERED = 200
 """Items of a set whose floats are matched one by one, where their order by rounded value does not match."""
 ULPS = 4
@@ -45,8 +45,8 @@ def same_answer(reference: Answer, other: Answer, *, tolerance: float = 0.0) -> 
     take more than `MAX_STEPS` comparisons, which do not agree.
 
     Args:
-        reference: The answer that is right; its magnitude decides what 4 ulp are.
-        other: The worker's.
+        reference: The answer that is right; its magnitude defines 4 ulp.
+        other: The worker's answer.
         tolerance: Relative tolerance of floats; 0 for 4 ulp.
     """
     if isinstance(reference, str) or isinstance(other, str) or len(reference) != len(other):
@@ -73,7 +73,7 @@ def _same_outcome(one: Any, two: Any, tolerance: float, steps: Iterator[int]) ->
 
 
 class _Value:
-    """A part of an answer; parts with equal content and types are one object.
+    """Part of an answer; parts with equal content and types are one object.
 
     `equal` and `rounded` number the part's content without order and types of numbers: parts with one `equal` are
     equal, parts with one `rounded` are so after rounding, and `exact` sorts these. `scale` is the largest finite float.

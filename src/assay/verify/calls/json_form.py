@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 NO_FORM = "no JSON form"
-"""Answer of the reference that cannot be written as JSON, or to a call that cannot."""
+"""Answer of the reference if the answer or the call cannot be written as JSON."""
 MAX_REQUEST_BYTES = 16 << 10
 MAX_ERROR = 300
 
@@ -41,7 +41,7 @@ class NoJsonFormError(ValueError):
 
 
 def json_value(tree: Any) -> Any:
-    """Returns a tree with arrays alone in the place of tuples and iterators.
+    """Returns a tree with arrays in place of tuples and iterators.
 
     Raises:
         NoJsonFormError: A part of it has no JSON form.
@@ -114,8 +114,8 @@ def write_request(program: CallProgram, called: CalledProgram) -> str | None:
 def json_answer(answer: Answer | None, program: CallProgram) -> Answer | None:
     """Returns the reference's answer to a single call as `read_json_answer` gives a program's.
 
-    `NO_FORM` where it cannot be written as JSON or the call changed its arguments. A missing answer, or a text that
-    says why there is no outcome, is returned unchanged.
+    Returns `NO_FORM` if it cannot be written as JSON or the call changed its arguments. A missing answer, or a text
+    with the reason for a missing outcome, is returned unchanged.
     """
     if answer is None or isinstance(answer, str):
         return answer
@@ -135,7 +135,7 @@ def json_answer(answer: Answer | None, program: CallProgram) -> Answer | None:
 
 
 class NodeBudget:
-    """Nodes of decoded JSON that may still be read; also those of refused lines count."""
+    """Number of nodes of decoded JSON that may still be read; nodes of refused lines count too."""
 
     def __init__(self, nodes: int) -> None:
         self.left = nodes

@@ -1,10 +1,10 @@
-"""Judges a final state by calls on fresh inputs; nothing that the agent wrote runs in the process that decides.
+"""Judges a final state by calls on fresh inputs; no code of the agent's runs in the deciding process.
 
 The inputs are drawn here, after the agent's processes are dead. The worker's sandbox holds the final state, answers and
 is closed; only then is the reference written into a sandbox of the task's image, where it answers. The judge is this
 process: it reads both answers as data (`answers`).
 
-Covered: tests read, patched or answered by heart; a worker that lies about anything.
+Covered: tests that are read, patched or answered from memory; a worker that sends false answers.
 Not covered: a wrong reference, and behaviour that no drawn input shows.
 """
 
@@ -45,12 +45,12 @@ MAX_WITNESSES = 5
 
 
 class CallsQuestion(NamedTuple):
-    """One call program as the worker is asked it."""
+    """A call program as sent to the worker."""
 
     number: int
-    """The position in the worker's shuffled order; says nothing of the input."""
+    """Position in the worker's shuffled order, which reveals nothing of the input."""
     input: int
-    """Which drawn input it is; a tenth of the inputs are asked twice."""
+    """Number of the drawn input; a tenth of the inputs are asked twice."""
     program: CallProgram
 
 
@@ -65,11 +65,11 @@ class CallsResult(NamedTuple):
     data: dict[str, Any]
     """Evidence: the seed, the counts and the first differences; plain JSON data."""
     worker: SandboxFacts = SandboxFacts()
-    """Of the sandbox that held the final state."""
+    """Facts about the sandbox with the final state."""
     reference: SandboxFacts = SandboxFacts()
-    """Of the sandbox that held the reference alone."""
+    """Facts about the sandbox with only the reference."""
     marks: tuple[str, ...] = ()
-    """`NO_RESULT` where a time limit is all that is held against the final state."""
+    """`NO_RESULT` if a time limit is the only evidence against the final state."""
 
 
 async def judge_by_calls(
@@ -85,8 +85,8 @@ async def judge_by_calls(
 ) -> CallsResult:
     """Compares the final state with the reference on fresh inputs.
 
-    Where answers are missing because of a limit in wall seconds, and no answer is wrong, there is no result: the host
-    may have been busy.
+    If answers are missing because of a limit in wall seconds and no answer is wrong, there is no result: the host may
+    have been busy.
 
     Args:
         backend: Opens the two sandboxes, one after the other.
@@ -188,7 +188,7 @@ def _ruling(plan: CallPlan, seed: bytes, inputs: Sequence[CallProgram], given: _
 
 
 def _is_late(answer: Answer | None) -> bool:
-    """Returns whether a time limit in wall seconds is the reason why there is no answer."""
+    """Returns whether a time limit in wall seconds is the reason for a missing answer."""
     return answer in (LATE, STOPPED)
 
 

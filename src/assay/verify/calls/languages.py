@@ -1,4 +1,4 @@
-"""Programming languages as short TOML files: how a program is compiled and run, and how to see that this is possible.
+"""Programming languages as short TOML files: commands to compile and run a program, and to check that this is possible.
 
 Nothing here runs a command. Built-in descriptions are in `languages/`; a user's file has the same fields.
 """
@@ -25,23 +25,23 @@ Command = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 class ProgramLanguage(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A language. Commands are lists of words, started in the task's working directory without a shell."""
+    """Programming language. Commands are lists of words, started in the task's working directory without a shell."""
 
     name: str
-    """As the instruction names it."""
+    """Name used in the instruction."""
     file: str
     """Name of the program's source file in the working directory."""
     run: Command
-    """Starts the program."""
+    """Command that starts the program."""
     compile: tuple[str, ...] = ()
-    """Builds it first, where the language needs that; outside of the working directory, as in `/tmp/program`."""
+    """Command that builds the program, if the language needs it; outside the working directory (`/tmp/program`)."""
     probe: tuple[str, ...] = ()
-    """Ends with exit code 0 where the language is installed; tried in a sandbox when tasks are made."""
+    """Command that ends with exit code 0 if the language is installed; run in a sandbox when tasks are made."""
     compile_s: float = 60.0
     """Seconds that `compile` may take."""
     bridge: str = ""
     """A program in the language that starts `python3 @PROGRAM@` in its own place. With it a task gets a solution that
-    shows that building, starting and reading work; it shows nothing of what the language can express."""
+    shows that building, starting and reading work, and nothing about the language's expressiveness."""
 
     def __post_init__(self) -> None:
         """Refuses file names that leave the working directory."""
@@ -53,7 +53,7 @@ def load_language(name: str) -> ProgramLanguage:
     """Returns a built-in language, or the one that a TOML file describes. Blocking.
 
     Raises:
-        UserError: There is no such language, or the file does not describe one.
+        UserError: The language is unknown, or the file does not describe one.
     """
     path = Path(name) if name.endswith(".toml") else BUILT_IN / f"{name}.toml"
     known = sorted(file.stem for file in BUILT_IN.glob("*.toml"))

@@ -18,7 +18,7 @@ GROWTH = 8
 
 
 def draw_plain(rng: random.Random, name: str, text: str) -> tuple[str, str]:
-    """Returns another value of the same type, near a recorded one; the recorded one where none could be drawn."""
+    """Returns another value of the same type, near a recorded one; the recorded one if none could be drawn."""
     try:
         recorded = read_plain(name, text)
         drawn = write_plain(_changed(rng, recorded))
@@ -48,7 +48,7 @@ def _changed(rng: random.Random, value: Any) -> Any:
 
 
 def _changed_decimal(rng: random.Random, value: Decimal) -> Decimal:
-    """Digits are drawn anew, to as many places as recorded, a few more or fewer."""
+    """Returns a decimal with new digits, to about as many places as recorded."""
     if not value.is_finite():
         return Decimal(rng.randint(-9, 9))
     sign, digits, exponent = value.as_tuple()
@@ -59,7 +59,7 @@ def _changed_decimal(rng: random.Random, value: Decimal) -> Decimal:
 
 
 def _shift(rng: random.Random, high: int) -> int:
-    """An integer between `-high` and `high`, small ones likelier."""
+    """Returns an integer between `-high` and `high`; small ones are likelier."""
     size = int(math.exp(rng.random() * math.log(high + 1)))
     return rng.choice((-size, size))
 

@@ -1,4 +1,4 @@
-"""Makes the plan by which a task is judged by calls, and refuses where calls cannot decide it.
+"""Makes the plan for judging a task by calls, or refuses if calls cannot decide it.
 
 The unrepaired state and mutants of the reference answer the same drawn inputs as the reference. The number of inputs is
 the smallest for which the unrepaired state passes with a probability below 1e-3, an answer that is always the same one
@@ -36,7 +36,7 @@ MIN_DRAWN, MAX_DRAWN, DRAWN_EACH = 120, 320, 12
 MIN_FAIR, WANTED_FAIR = 30, 60
 MIN_FAIR_SHARE = 0.06
 MAX_ASKED = 80
-"""Fair inputs that mutants are asked."""
+"""Number of fair inputs that mutants are asked."""
 Z = 1.645
 
 
@@ -48,22 +48,22 @@ class CallRefusal(NamedTuple):
 
 
 class PowerQuestion(NamedTuple):
-    """Inputs of a plan."""
+    """Question whether and with how many inputs calls decide a task."""
 
     draft: CallPlan
     """The recorded programs with their imports, roots, exceptions, tolerance and other releases; `inputs` is found
     here."""
     fixes: tuple[ReferenceFix, ...]
     mutants: tuple[Mapping[str, bytes], ...]
-    """Files of wrong solutions by absolute path, over the task's image; the deciding tests fail each."""
+    """Files of wrong solutions by absolute path, over the task's image; each fails the deciding tests."""
     state: Snapshot | None = None
-    """The unrepaired state, where it is not the image."""
+    """The unrepaired state, if it is not the image."""
 
 
 class _Measurement(NamedTuple):
     inputs: list[CallProgram]
     source: list[int]
-    """The recorded program that each input was drawn from."""
+    """Recorded program from which each input was drawn."""
     fair: FairAnswers
     asked: list[int]
     """Fair inputs, drawn from all, that the wrong solutions were asked."""
@@ -78,23 +78,23 @@ class _WrongProgram(NamedTuple):
     asked: set[int]
 
     def counts_among(self, inputs: set[int]) -> tuple[int, int]:
-        """Returns how many of some inputs it answers otherwise than the reference, and how many it was asked."""
+        """Returns the number of inputs answered differently from the reference, and the number of those asked."""
         return len(self.differing & inputs), len(self.asked & inputs)
 
 
 async def measure_power(
     backend: Backend, spec: WorkspaceSpec, question: PowerQuestion, *, seed: bytes
 ) -> CallPlan | CallRefusal:
-    """Returns the plan, with the number of inputs and the measured shares, or the reason why there is none.
+    """Returns the plan with the number of inputs and the measured shares, or the reason for a refusal.
 
     Args:
         backend: Opens the sandboxes.
         spec: The task's sandbox, whose image is the unrepaired state.
         question: The recorded programs, the reference and the mutants.
-        seed: Of the drawn inputs; judging draws others.
+        seed: Seed of the drawn inputs; judging draws others.
 
     Raises:
-        EnvironmentFailure: A sandbox broke.
+        EnvironmentFailure: A sandbox failed.
         TaskError: The reference does not fit the image.
     """
     if not question.draft.programs:
@@ -184,7 +184,7 @@ def _plan(draft: CallPlan, measured: _Measurement) -> CallPlan | CallRefusal:
 
 
 def _useful_programs(measured: _Measurement, count: int) -> set[int]:
-    """Programs whose inputs are fair often enough: those that tell something apart, and as many others."""
+    """Returns programs whose inputs are fair often enough: those that distinguish solutions, and as many others."""
     drawn = Counter(measured.source)
     fair = Counter(measured.source[n] for n in measured.fair.answers)
     usable = [n for n in range(count) if fair[n] >= MIN_FAIR_SHARE * drawn[n]]
@@ -194,7 +194,7 @@ def _useful_programs(measured: _Measurement, count: int) -> set[int]:
 
 
 def _lower_bound(hits: int, count: int) -> float:
-    """One-sided 95% Wilson bound of a share."""
+    """Returns the one-sided lower 95% Wilson bound of a share."""
     if not hits:
         return 0.0
     share, square = hits / count, Z * Z
@@ -204,7 +204,7 @@ def _lower_bound(hits: int, count: int) -> float:
 
 
 def _guessed_share(measured: _Measurement, fair: Sequence[int]) -> float:
-    """The share of inputs that the likeliest answer to each program gets right."""
+    """Returns the share of inputs that the likeliest answer to each program answers correctly."""
     seen: dict[int, Counter[str]] = {}
     for n in fair:
         seen.setdefault(measured.source[n], Counter())[repr(measured.fair.answers[n])] += 1
@@ -212,7 +212,7 @@ def _guessed_share(measured: _Measurement, fair: Sequence[int]) -> float:
 
 
 def _enough(passes: float, limit: float) -> int:
-    """The number of inputs after which a share of right answers leaves a pass less likely than the limit."""
+    """Returns the number of inputs with which a pass by a share of right answers is less likely than the limit."""
     return 1 if passes <= 0 else math.ceil(math.log(limit) / math.log(passes)) if passes < 1 else MAX_INPUTS + 1
 
 

@@ -1,8 +1,8 @@
-"""Straight-line programs of public calls: what a test did with a package, as data.
+"""Straight-line programs of public calls: a test's use of a package, as data.
 
-A recorded file of tests is one list of operations. For each operation inside which a target function ran, the program
-is what built its arguments, the operation itself, and what the test read back afterwards. Invariant: a program refers
-to results of its own earlier operations alone.
+A recorded file of tests is one list of operations. A program belongs to an operation inside which a target function ran:
+the operations that built its arguments, the operation itself, and the test's later reads of the result. Invariant: a
+program refers to results of its own earlier operations alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_PROGRAMS = 40
 
 
 class RecordedOperation(msgspec.Struct, frozen=True):
-    """One operation that a test made."""
+    """Operation of a test."""
 
     n: int
     test: str
@@ -44,11 +44,11 @@ class RecordedOperation(msgspec.Struct, frozen=True):
     """A target function ran inside it."""
     result: Literal["none", "data", "instance", "iterator", "raised", ""]
     of: str = ""
-    """The type of the result, or of the exception."""
+    """Type of the result or of the exception."""
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """The operations of one file of tests."""
+    """Operations of one file of tests."""
 
     file: str
     operations: tuple[RecordedOperation, ...]
@@ -56,7 +56,7 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 class CallProgram(msgspec.Struct, frozen=True):
-    """A program; operations are numbered in their order, with gaps where some were added or removed."""
+    """Program of operations, numbered in order, with gaps where some were added or removed."""
 
     test: str
     operations: tuple[Any, ...]
@@ -98,7 +98,7 @@ class CalledProgram(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a task is judged by calls; kept with the task and read on the host alone."""
+    """Plan for judging a task by calls; stored with the task and read only on the host."""
 
     programs: tuple[CallProgram, ...]
     imports: tuple[str, ...]
@@ -110,24 +110,24 @@ class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     fair_share: float = 1.0
     """Share of drawn inputs that were fair when the plan was made, rounded down."""
     base_share: float = 0.0
-    """Share of fair inputs on which the unrepaired state answers otherwise; a lower confidence bound,
+    """Share of fair inputs on which the unrepaired state answers differently; a lower confidence bound,
     rounded down."""
     mutants: tuple[int, int] = (0, 0)
-    """How many mutants failed a draw of `inputs`, and how many there were."""
+    """Number of mutants that failed a draw of `inputs`, and number of mutants."""
     tolerance: float = 0.0
-    """Relative tolerance of floats, where the tests have one; else 4 ulp at the answer's magnitude."""
+    """Relative tolerance of floats, if the tests have one; otherwise 4 ulp at the answer's magnitude."""
     exceptions: tuple[str, ...] = ()
     """Types of exceptions that the tests expect; inputs on which the reference raises another one are not compared.
     With `program`, names without modules."""
     tests: tuple[str, ...] = ()
-    """The deciding tests whose calls tell the unrepaired state from the reference."""
+    """Deciding tests whose calls distinguish the unrepaired state from the reference."""
     releases: tuple[OtherRelease, ...] = ()
-    """Further references: an input that one of them answers otherwise than the reference is not compared."""
+    """Further references: an input that one of them answers differently from the reference is not compared."""
     releases_given: dict[str, ReleaseUse] | None = None
-    """Each release that was given when the plan was made; empty: none was given, so that behaviour that differs between
-    releases may be compared; None: the plan is of a version that asked for none."""
+    """Releases that were passed when the plan was made; empty: none, so behaviour that differs between releases may be
+    compared; None: the plan's version did not ask for releases."""
     program: CalledProgram | None = None
-    """Where the worker is a program in some language; each of `programs` is then one call of its function."""
+    """Program in some language that is the worker; each of `programs` is then one call of its function."""
 
 
 def handles(tree: Any) -> Iterator[int]:
@@ -141,7 +141,7 @@ def handles(tree: Any) -> Iterator[int]:
 
 
 class _Slicer:
-    """Finds the operations that one operation needs."""
+    """Finds the operations that an operation needs."""
 
     def __init__(self, operations: Sequence[RecordedOperation]) -> None:
         self._all = {one.n: one for one in operations}
@@ -153,7 +153,7 @@ class _Slicer:
             self._group[one.n] = self._group.get(owner, owner) if derived and owner is not None else one.n
 
     def slice(self, target: int) -> set[int]:
-        """Returns the numbers of the operations before `target` that its arguments rest on, and its own."""
+        """Returns the numbers of the operations before `target` on which its arguments depend, and its own."""
         needed = {target}
         while True:
             groups = {self._group[n] for m in needed for n in self._refs[m] if n in self._group}
@@ -165,7 +165,7 @@ class _Slicer:
             needed |= more
 
     def read_back(self, target: int, needed: set[int]) -> list[int]:
-        """Returns what the test did afterwards with the same objects."""
+        """Returns the test's later operations on the same objects."""
         groups = {self._group[n] for n in (*self._refs[target], target) if n in self._group}
         found: list[int] = []
         for n in range(target + 1, target + 60):
@@ -180,7 +180,7 @@ class _Slicer:
 
 
 def programs_of(recordings: Iterable[Recording]) -> tuple[CallProgram, ...]:
-    """Returns the programs of the operations inside which a target ran: in turns from the tests, no two alike."""
+    """Returns distinct programs of the operations inside which a target ran, taken from the tests in turns."""
     by_test: dict[str, list[CallProgram]] = {}
     for recording in recordings:
         slicer = _Slicer(recording.operations)

@@ -1,6 +1,6 @@
-"""The reference's answers to drawn inputs, and which of them are fair to compare with another solution's.
+"""Answers drawn inputs by the reference and selects those that are fair to compare with another solution's.
 
-An input is dropped where the reference does not end in time, differs from itself (another process, hash seed and home
+An input is dropped if the reference does not end in time, differs from itself (another process, hash seed and home
 folder), from a behaviour-preserving rewrite of itself or from another release that passes the tests, or fails by an
 error that it does not raise on purpose.
 """
@@ -37,19 +37,19 @@ REWRITES = ("renamed-locals", "equal-expressions", "reordered")
 
 
 class FairAnswers(NamedTuple):
-    """The reference's answers that may be compared, and why the others may not."""
+    """The reference's answers that may be compared, and the reasons why the others may not."""
 
     answers: dict[int, Answer]
     dropped: Counter[str]
     facts: SandboxFacts = SandboxFacts()
-    """Of the sandbox that the reference answered in."""
+    """Facts about the reference's sandbox."""
 
 
 def read_fixes(folder: Path | None) -> tuple[ReferenceFix, ...]:
     """Reads a synthesised task's reference. Blocking.
 
     Raises:
-        TaskError: The folder has none.
+        TaskError: The folder has no reference.
     """
     try:
         if folder is None:
@@ -60,7 +60,7 @@ def read_fixes(folder: Path | None) -> tuple[ReferenceFix, ...]:
 
 
 def span_fix(path: str, broken: str, right: str) -> ReferenceFix:
-    """Returns the shortest single span that makes one text of the other."""
+    """Returns the shortest single span whose replacement turns one text into the other."""
     shorter = min(len(broken), len(right))
     start = next((i for i, (a, b) in enumerate(zip(broken, right, strict=False)) if a != b), 0)
     tail = 0
@@ -70,10 +70,10 @@ def span_fix(path: str, broken: str, right: str) -> ReferenceFix:
 
 
 async def reference_texts(workspace: Workspace, fixes: Sequence[ReferenceFix]) -> dict[str, bytes]:
-    """Returns the reference's files by absolute path, made from a sandbox of the task's image that nothing ran in.
+    """Returns the reference's files by absolute path, read from an unused sandbox of the task's image.
 
     Raises:
-        TaskError: A file of the image is not as the reference expects.
+        TaskError: A file of the image differs from the one that the reference expects.
     """
     made: dict[str, bytes] = {}
     for fix in fixes:
@@ -97,11 +97,11 @@ async def answer_by_reference(
     """Asks the reference twice, and the plan's other releases once each.
 
     The second time it is rewritten without a change of behaviour, and runs with another hash seed; where the worker is
-    a program that reads JSON, it is asked what JSON makes of the input.
+    a program that reads JSON, it is asked the JSON form of the input.
 
     Args:
-        workspace: A sandbox of the task's image in which nothing ran, with the spec of `calls_spec`.
-        plan: What is imported, and which exceptions and tolerance the tests have.
+        workspace: An unused sandbox of the task's image, with the spec of `calls_spec`.
+        plan: Imports, and the exceptions and tolerance of the tests.
         inputs: Numbered inputs.
         fixes: The reference; it is written into the sandbox here, not before.
         patience: Factor of limits in wall seconds.
@@ -128,13 +128,13 @@ async def answer_by_reference(
 def _as_json(
     answers: Mapping[int, Answer], inputs: Sequence[tuple[int, CallProgram]], called: CalledProgram
 ) -> dict[int, Answer]:
-    """Returns the answers in their JSON form; `NO_FORM` to calls that a program cannot be asked."""
+    """Returns the answers in their JSON form; `NO_FORM` for calls without a JSON form."""
     found = {n: json_answer(answers.get(n), one) if write_request(one, called) else NO_FORM for n, one in inputs}
     return {number: answer for number, answer in found.items() if answer is not None}
 
 
 def rewritten(texts: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Returns Python files rewritten so that they mean the same."""
+    """Returns Python files rewritten without a change of behaviour."""
     made = {}
     for path, data in texts.items():
         text = data.decode(errors="surrogateescape")
@@ -147,7 +147,7 @@ def rewritten(texts: Mapping[str, bytes]) -> dict[str, bytes]:
 def fair_answers(
     numbers: Sequence[int], first: Mapping[int, Answer], second: Mapping[int, Answer], plan: CallPlan
 ) -> FairAnswers:
-    """Keeps the answers that the reference gives twice, and whose exceptions the tests know."""
+    """Selects the answers that the reference gives twice and whose exceptions the tests expect."""
     fair, dropped = {}, Counter[str]()
     for number in numbers:
         one, two = first.get(number), second.get(number)
@@ -162,7 +162,7 @@ def fair_answers(
 
 
 def _agreeing(fair: FairAnswers, other: Mapping[int, Answer], plan: CallPlan) -> FairAnswers:
-    """Returns the answers that another release gives as well."""
+    """Returns the answers that another release gives too."""
     answers = {
         number: answer
         for number, answer in fair.answers.items()

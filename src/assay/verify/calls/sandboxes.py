@@ -1,4 +1,4 @@
-"""Starts the programs of `verify/payload` in sandboxes and hands their bytes back."""
+"""Runs the programs of `verify/payload` in sandboxes and returns their output."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class CallRequest(msgspec.Struct, frozen=True):
     program_s: float = PROGRAM_S
     answer_bytes: int = ANSWER_BYTES
     endless: int = 4
-    """Programs without an end in time, after which no more are asked."""
+    """Number of timeouts after which no more programs are asked."""
     patience: float = 1.0
     """Factor of all limits in wall seconds, for a busy host."""
 
 
 class RecordRequest(msgspec.Struct, frozen=True):
-    """Which tests are recorded, and which functions they are to reach."""
+    """Tests to record, and the functions that they have to reach."""
 
     tests: dict[str, tuple[str, ...]]
     """Absolute path of a test file to the node ids to run."""
@@ -68,7 +68,7 @@ def payload_folder() -> Path:
 
 
 def calls_spec(given: WorkspaceSpec) -> WorkspaceSpec:
-    """Returns the spec of a sandbox that answers calls: no tests, no folders of the verifier's but the payload."""
+    """Returns the spec of a sandbox that answers calls: the verifier's, without tests, with the payload mounted."""
     if not has_tool_layer(given):
         raise VerifierError("judging by calls needs the tool layer mounted at /opt/assay: run `assay setup`")
     return verifier_spec(given, (Mount(str(payload_folder()), MOUNT),), {"PYTHONPATH": ""})
@@ -83,8 +83,8 @@ async def put_texts(workspace: Workspace, texts: Mapping[str, bytes]) -> None:
 async def answer_calls(
     workspace: Workspace, inputs: Sequence[tuple[int, CallProgram]], request: CallRequest, *, hash_seed: int = 0
 ) -> dict[int, Answer]:
-    """Returns a worker's answers by the number of the input; those that it did not give are missing, or `LATE` where
-    the time limit of the whole ended it.
+    """Returns a worker's answers by the number of the input; answers that it did not give are missing, or `LATE` if the
+    overall time limit ended it.
 
     Every process in the sandbox is dead when this returns.
     """
@@ -104,7 +104,7 @@ async def record_calls(
     request: RecordRequest,
     state: Snapshot | None = None,
 ) -> tuple[Recording, ...]:
-    """Runs tests on the reference and returns what they did. Only for making tasks: everything there is trusted."""
+    """Runs tests on the reference and returns the recorded operations. Only for making tasks: all code is trusted."""
     require_mounts(backend)
     async with opened(backend, calls_spec(spec), state) as workspace:
         await put_texts(workspace, texts)

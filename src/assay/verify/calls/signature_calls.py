@@ -1,8 +1,8 @@
-"""Calls of functions with seeded arguments, as data: what is asked, and what each call did.
+"""Calls of functions with seeded arguments, as data: the request, and the result of each call.
 
 The program that makes the calls is `CALLER`. It is copied into a sandbox and runs there as
 `signature_calls.py REQUEST REPLY`, once for each version of the code. The reply was written in reach of the code under
-test: a measurement for whoever studies a program, never a verdict.
+test: a measurement, never a verdict.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 __all__ = ["CALLER", "CallRequest", "Called", "CalledTarget", "Difference", "differences", "read_calls", "write_calls"]
 
 CALLER = Path(__file__).parents[1] / "payload" / "signature_calls.py"
-"""The program, on the host."""
+"""Path of the program on the host."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 
 
@@ -25,20 +25,20 @@ class CalledTarget(msgspec.Struct, frozen=True):
     file: str
     """Absolute, in the sandbox."""
     module: str
-    """The name that it is imported by; empty: it is loaded from its file alone."""
+    """Import name; empty: it is loaded from its file."""
     functions: tuple[str, ...]
     """Qualified names, as in `f` and `Class.method`."""
 
 
 class CallRequest(msgspec.Struct, frozen=True):
-    """Calls to make: the function, its arguments, how often and for how long."""
+    """Calls to make, with their number and time limits."""
 
     targets: tuple[CalledTarget, ...]
     paths: tuple[str, ...] = ()
-    """In front of `sys.path`."""
+    """Paths put in front of `sys.path`."""
     seed: int = 0
     calls: int = 160
-    """Calls of each function; the arguments of most do not fit, where nothing says what they should be."""
+    """Number of calls of each function; without annotations, the arguments of most do not fit."""
     call_s: float = 0.5
     """Seconds for one call."""
     function_s: float = 6.0
@@ -46,14 +46,14 @@ class CallRequest(msgspec.Struct, frozen=True):
 
 
 class Called(msgspec.Struct, frozen=True):
-    """One call, or one example of a docstring."""
+    """Result of a call, or of an example in a docstring."""
 
     function: str
     call: str
     """The arguments as text, or the example's source; the same for both versions."""
     ended: Literal["returned", "raised", "refused", "misfit", "time"]
-    """`refused`: the module's own `raise` was reached. `raised`: anything else was raised. `misfit`: of a type that
-    says that the arguments were none."""
+    """`refused`: the module's own `raise` was reached. `raised`: anything else was raised. `misfit`: an exception
+    whose type indicates unsuitable arguments."""
     value: str = ""
     """The result with the arguments after the call, or the exception's type, as text; long ones are cut, with the
     digest of the whole at the end."""
@@ -61,7 +61,7 @@ class Called(msgspec.Struct, frozen=True):
 
 
 class Difference(NamedTuple):
-    """A call that two versions answer differently."""
+    """Call that two versions answer differently."""
 
     one: Called
     other: Called
@@ -79,15 +79,15 @@ def _describe_end(called: Called) -> str:
 
 
 def write_calls(request: CallRequest) -> bytes:
-    """The request as the program reads it."""
+    """Returns the request in the program's format."""
     return msgspec.json.encode(request)
 
 
 def read_calls(data: bytes) -> tuple[Called, ...]:
-    """The calls in their order; what the program did not come to is missing.
+    """Returns the calls in their order; calls that the program did not reach are missing.
 
     Raises:
-        ValueError: The reply is no reply of the program, or too large.
+        ValueError: The reply is malformed or too large.
     """
     if len(data) > MAX_REPLY_BYTES:
         raise ValueError(f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read")
@@ -96,17 +96,17 @@ def read_calls(data: bytes) -> tuple[Called, ...]:
 
 
 class SignatureComparison(NamedTuple):
-    """Two versions beside each other."""
+    """Result of comparing two versions."""
 
     looked: int
-    """Calls that the one version accepts, and answers the same each time."""
+    """Number of calls that the first version accepts and answers equally each time."""
     found: tuple[Difference, ...]
 
 
 def differences(one: tuple[Called, ...], again: tuple[Called, ...], other: tuple[Called, ...]) -> SignatureComparison:
-    """Where `other` answers otherwise than `one`, of the calls that `one` accepts and answers as `again` does.
+    """Compares the answers of `other` with those of `one`, for calls that `one` accepts and answers as `again` does.
 
-    A version accepts a call where it returns, or where it refuses by a `raise` of its own. Only calls with the same
+    A version accepts a call if it returns, or refuses by a `raise` of its own. Only calls with the same
     arguments are compared.
     """
     repeated, others = {_key(c): c for c in again}, {_key(c): c for c in other}
@@ -127,5 +127,5 @@ def _key(called: Called) -> tuple[str, str]:
 
 
 def _answer(called: Called) -> tuple[bool, str]:
-    """A timeout is no answer to compare; whether an exception is the module's own is not seen from outside."""
+    """Returns whether a call returned, and its value. All timeouts are equal; who raised an exception is ignored."""
     return called.ended == "returned", called.value if called.ended != "time" else "no end"

@@ -1,5 +1,6 @@
-"""Asks a program in another language: it is built and started in the sandbox with the final state, gets all requests on
-its standard input, one a line, and writes one answer a line.
+"""Asks a program in another language, which is built and started in the sandbox with the final state.
+
+The program reads one request a line on standard input and writes one answer a line.
 
 Covered: a program that dies (it is started again after the request that it did not answer, a few times), that does not
 end (all starts share one deadline), that floods its output, or answers too little, too much or no JSON. Not covered:
@@ -24,7 +25,7 @@ from .sandboxes import CallRequest, answer_calls
 __all__ = ["WorkerAnswers", "answer_by_worker"]
 
 START_S, REQUEST_S = 15.0, 0.5
-"""Wall seconds of all starts together, and for each request beside."""
+"""Wall seconds of all starts together, and additional ones for each request."""
 CPU_SHARE = 0.9
 """Share of the limit, without patience, that a program must have computed to be called slow on a busy host, too."""
 MAX_RESTARTS = 3
@@ -32,11 +33,11 @@ MAX_NOTE = 500
 
 
 class WorkerAnswers(NamedTuple):
-    """Answers by the number of the input, and what was seen of the program."""
+    """Answers by the number of the input, and observations of the program."""
 
     answers: dict[int, Answer]
     note: str = ""
-    """Why the program gave no answers; empty where it ended by itself."""
+    """Reason for missing answers; empty if the program ended by itself."""
 
 
 async def answer_by_worker(
@@ -50,9 +51,9 @@ async def answer_by_worker(
     """Asks the worker of a plan: the Python package, or a program in another language.
 
     Args:
-        workspace: The sandbox with what is judged; every process in it is dead when this returns.
+        workspace: The sandbox with the judged state; every process in it is dead when this returns.
         inputs: Numbered inputs.
-        plan: What is called.
+        plan: The call plan.
         program_s: Processor seconds for one input, of a Python package.
         patience: Factor of limits in wall seconds, for a busy host.
     """
@@ -104,14 +105,14 @@ async def _ask_lines(
 
 
 def _ending(result: ExecResult, limit_s: float) -> str:
-    """Returns why a program gave no answer; one that computed for most of the limit was not held up by the host."""
+    """Returns the reason for a missing answer; a program that computed for most of the limit was not delayed."""
     if not result.timed_out:
         return "died"
     return "time" if (result.cpu_s or 0.0) >= CPU_SHARE * limit_s else LATE
 
 
 def _read_lines(result: ExecResult, count: int, budget: NodeBudget) -> list[Answer | None]:
-    """Returns the answers of the first lines; the last line counts without an end where the program ended by itself."""
+    """Returns the answers of the first lines; an unterminated last line counts if the program ended by itself."""
     lines = result.stdout.split("\n", count)
     if len(lines) > count or not lines[-1].strip() or result.timed_out:
         del lines[-1]

@@ -1,6 +1,6 @@
 """Runs recorded calls under a tracer, in a sandbox with the reference, for making questions about their execution.
 
-A reply was written in reach of the package's code: it makes tasks, and judges nothing.
+A reply was written in reach of the package's code: it serves to make tasks, never to judge.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class VariableValue(NamedTuple):
 
     line: int
     times: int
-    """How often the line had run, this time included."""
+    """Number of runs of the line so far, including this one."""
     name: str
     tree: Any
 
 
 class TracedCall(NamedTuple):
-    """One call."""
+    """Trace of one call."""
 
     answer: Answer | None
     variables: tuple[VariableValue, ...]
@@ -54,13 +54,13 @@ async def trace_calls(
     *,
     hash_seed: int = 0,
 ) -> dict[int, TracedCall]:
-    """Returns what was seen of each call by its number; calls that did not end are missing.
+    """Returns the trace of each call by its number; calls that did not end are missing.
 
     Args:
         workspace: A sandbox with the package, of `calls_spec`.
         inputs: Number, call, and the target as `payload/call_tracer.py` describes it.
-        request: What is imported.
-        hash_seed: Of the process.
+        request: Imports and limits.
+        hash_seed: Hash seed of the process.
     """
     programs = tuple(
         {"id": n, "operations": one.operations, "observed": one.observed, "target": target} for n, one, target in inputs
