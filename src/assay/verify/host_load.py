@@ -3,7 +3,8 @@
 A time limit counts seconds of the wall clock, and a process on a busy host gets a part of them. The slowdown is the
 number of threads outside the judged sandboxes that run or wait for a processor, with one of the judged ones, for each
 processor that the runner may use. What runs in the sandboxes of the run itself is left out, so that an agent gains no
-time by its own load. It is weighted by the share of time in which the run wanted a processor: load does not slow a sleeping process.
+time by its own load. It is weighted by the share of time in which the run wanted a processor: load does not slow a
+sleeping process.
 
 Covered: affinity and quotas of control groups; disk and memory where the kernel says (`/proc/pressure`) that all tasks
 waited for them at once, and other processes did. A host without these files counts as idle. Where a tier does not say

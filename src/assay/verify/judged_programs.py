@@ -305,8 +305,8 @@ class JudgedPrograms:
 
 
 def _named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> tuple[str, ...]:
-    """Returns the absolute paths that words of a command name, except the working directory, its parents and the verifier's
-    own folders.
+    """Returns the absolute paths that words of a command name, except the working directory, its parents and the
+    verifier's own folders.
 
     Raises `ValueError` if there are too many words.
     """

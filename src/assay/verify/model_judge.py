@@ -2,11 +2,11 @@
 
 The model is any backend of the gateway. It is asked fixed questions over windows of the record and must answer in one
 JSON object. Each finding needs a quote; one whose words are not in the record at the step and field that it names is
-discarded and counted. The remaining findings have at most minor weight, under rules that begin with `model.`: a verdict never
-rests on it.
+discarded and counted. The remaining findings have at most minor weight, under rules that begin with `model.`: a verdict
+never rests on it.
 
-The record is hostile text. It can persuade the model to report nothing or anything, which is one more reason why neither
-decides; a quote that does not occur in the record is discarded in any case.
+The record is hostile text. It can persuade the model to report nothing or anything, which is one more reason why
+neither decides; a quote that does not occur in the record is discarded in any case.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Finds what an agent left that would change how it is judged: configuration, hooks, programs, stand-ins for modules.
+"""Finds files of an agent's that would change how it is judged: configuration, hooks, programs, replaced modules.
 
-Pure: it looks at the list of changes and says what to undo in the fork that judges. `sanitise` does it.
+Pure: from the list of changes it derives the changes to undo in the judging fork. `sanitise` undoes them.
 
 Covered: files that pytest, Python's start-up, the dynamic loader or a shell read by themselves, programs and libraries
 of the image that were changed, modules at import roots that would go before the standard library's or the runner's,
@@ -43,22 +43,22 @@ _VERIFIER = ("/logs/", "/tests/", "/solution/", "/opt/assay")
 
 
 class PlantedChange(NamedTuple):
-    """One thing to undo: `restore` brings back the image's file, `remove` leaves none, `note` only marks."""
+    """A change to undo: `restore` brings back the image's file, `remove` deletes it, `note` only marks."""
 
     path: str
     mark: str
     action: Literal["remove", "restore", "note", "compare", "follow"]
-    """`compare`: a file with other uses, to be restored only where its tables for pytest changed. `follow`: a link, to
-    be removed only where it leads to the verifier's files."""
+    """`compare`: a file with other uses, restored only if its tables for pytest changed. `follow`: a link, removed only
+    if it leads to the verifier's files."""
 
 
 def find_planted(
     changes: Sequence[Change], roots: Sequence[str], keep: Sequence[str] = ()
 ) -> tuple[PlantedChange, ...]:
-    """What to undo.
+    """Returns the changes to undo.
 
     Args:
-        changes: What the agent changed, against the image.
+        changes: The agent's changes to the image.
         roots: Folders that the verifier imports from, absolute.
         keep: Patterns of paths that the task expects to change (as in `fnmatch`).
     """
@@ -110,12 +110,12 @@ _INCLUDES = re.compile(
 
 
 def git_includes(text: str, top: str, changes: Sequence[Change]) -> tuple[PlantedChange, ...]:
-    """Returns what an agent changed of the files that the image's configuration of a repository names.
+    """Returns the agent's changes to files that the image's configuration of a repository names.
 
     Args:
         text: The configuration, as in the image.
         top: The repository's work tree, absolute.
-        changes: What the agent changed, against the image.
+        changes: The agent's changes to the image.
     """
     places = []
     for found in _INCLUDES.finditer(text):
@@ -172,7 +172,7 @@ _HEADER = re.compile(r"^\s*\[+([^\]]*)\]+", re.MULTILINE)
 
 
 def pytest_tables(text: str) -> str:
-    """The parts of a configuration file that pytest reads, to be compared."""
+    """Returns the parts of a configuration file that pytest reads, for comparison."""
     parts, starts = [], list(_HEADER.finditer(text))
     ends = [*(start.start() for start in starts), len(text)][1:]
     for start, end in zip(starts, ends, strict=True):

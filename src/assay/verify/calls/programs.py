@@ -1,8 +1,8 @@
 """Straight-line programs of public calls: a test's use of a package, as data.
 
-A recorded file of tests is one list of operations. A program belongs to an operation inside which a target function ran:
-the operations that built its arguments, the operation itself, and the test's later reads of the result. Invariant: a
-program refers to results of its own earlier operations alone.
+A recorded file of tests is one list of operations. A program belongs to an operation inside which a target function
+ran: the operations that built its arguments, the operation itself, and the test's later reads of the result. Invariant:
+a program refers to results of its own earlier operations alone.
 """
 
 from __future__ import annotations

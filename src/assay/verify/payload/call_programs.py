@@ -2,7 +2,7 @@
 
 Started in a sandbox as `call_programs.py`, with the request on standard input; one JSON line a program goes to standard
 output, then a line `"end"`. The package is imported once; each program runs in a fresh fork of that process, under a
-limit of processor time. All that is written here is the word of a process that holds the code under test: the host
+limit of processor time. The output comes from a process that holds the code under test: the host
 reads it as a claim, never as a fact.
 """
 
@@ -29,7 +29,7 @@ import value_codec  # type: ignore[import-not-found]  # noqa: E402 - a sibling, 
 
 sys.path.remove(FOLDER)
 CONSUMERS = ("sorted", "set", "frozenset", "len", "sum", "min", "max", "any", "all", "dict")
-"""Builtins that hide the order, or more, of what they are given."""
+"""Builtins that hide the order, or more, of their arguments."""
 
 
 class OutOfTime(BaseException):
@@ -37,7 +37,7 @@ class OutOfTime(BaseException):
 
 
 def nothing(_value: Any) -> None:
-    """Knows no handle and no name."""
+    """Returns None: no handle and no name is known."""
 
 
 def perform(operation: list[Any], results: dict[int, Any]) -> Any:
@@ -115,7 +115,7 @@ class Execution:
         return ["!", value_codec.type_name(type(exc)), self._is_deliberate(exc, kind)]
 
     def _is_deliberate(self, exc: BaseException, kind: str) -> bool:
-        """A `raise` statement of the package raised it, or a builtin container that has no such item."""
+        """Returns whether a `raise` statement of the package raised it, or a builtin container without the item."""
         trace = exc.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -162,7 +162,7 @@ def in_child(program: dict[str, Any], request: dict[str, Any], out: int, execute
 
 
 def read_answer(source: int, until: float, limit: int) -> bytes | None:
-    """Returns what a child wrote; None where it did not end in time, nothing where it wrote too much."""
+    """Returns a child's output; None if it did not end in time, empty if it wrote too much."""
     parts: list[bytes] = []
     size = 0
     while True:

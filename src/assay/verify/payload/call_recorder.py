@@ -35,12 +35,12 @@ BUILTINS = (
 )
 FRAME_FUNCTIONS = {"super", "locals", "globals", "vars", "eval", "exec", "dir", "breakpoint"}
 MAX_OPERATIONS = 6000
-"""Operations of one file."""
+"""Limit of the operations of one file."""
 PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore", "--assert=plain"]
 
 
 class Rewriter(ast.NodeTransformer):
-    """Routes what a test file does with objects through the recorder."""
+    """Routes a test file's operations on objects through the recorder."""
 
     def visit_Call(self, node: ast.Call) -> Any:
         """Rewrites a call; a method call keeps its receiver."""
@@ -78,17 +78,17 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Expr(call), node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        """Leaves decorators, defaults and annotations as they are."""
+        """Leaves decorators, defaults and annotations unchanged."""
         node.body = [self.visit(statement) for statement in node.body]
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
-        """Leaves bases and decorators as they are."""
+        """Leaves bases and decorators unchanged."""
         node.body = [self.visit(statement) for statement in node.body]
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
-        """Leaves annotations as they are."""
+        """Leaves annotations unchanged."""
         return node
 
 
@@ -183,7 +183,8 @@ class Recorder:
         return not self._busy and id(value) in self._numbers
 
     def _name_of(self, value: Any) -> Any:
-        """The module and name of a module-level object of the package, of builtins, or of a library's function."""
+        """Returns the module and name of a module-level object of the package, of builtins, or of a library's
+        function."""
         if not callable(value) and not self._is_package(type(value)):
             return None
         if not self._names:
@@ -234,7 +235,7 @@ class Recorder:
             self.operations.append(entry)
 
     def _track(self, number: int, result: Any) -> None:
-        """Knows the result of an operation again; small plain values are known by what they are."""
+        """Remembers the result of an operation; small plain values are identified by value."""
         if result is None or isinstance(result, (bool, int, float, str, bytes, complex)) or self._name_of(result):
             return
         if id(result) not in self._numbers:
@@ -263,7 +264,7 @@ class Recorder:
         return None
 
     def _encode(self, kind: str, owner: list[Any], rest: list[Any] | None) -> list[Any] | None:
-        """The operation as a tree; None where an argument is no data."""
+        """Returns the operation as a tree; None if an argument is not data."""
         try:
             if kind == "call":
                 head = ["g", *self._name_of(owner[0])]
@@ -306,7 +307,7 @@ class InputEncoder(value_codec.Encoder):  # type: ignore[misc]
         super().__init__(handle_of, name_of, instances=False)
 
     def encode_contents(self, value: Any) -> Any:
-        """Returns the tree of a container itself, whatever made it."""
+        """Returns the tree of a container itself, regardless of its origin."""
         return self._container(value, 0)
 
 
@@ -337,7 +338,7 @@ class Loader(importlib.machinery.SourceFileLoader):
 
 
 def main() -> None:
-    """Runs each file's tests in a fork and writes what was recorded."""
+    """Runs each file's tests in a fork and writes the record."""
     request = json.loads(sys.stdin.buffer.read())
     out = os.dup(1)
     silent = os.open(os.devnull, os.O_RDWR)

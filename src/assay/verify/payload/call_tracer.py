@@ -1,4 +1,4 @@
-"""Runs calls of functions and says what their local variables were after chosen lines. Standard library, Python 3.8.
+"""Runs calls of functions and reports their local variables after chosen lines. Standard library, Python 3.8.
 
 Started in a sandbox as `call_tracer.py`, with the request of `call_programs` on standard input. Each program has beside
 its operations a `target`: the file, name and possible first lines of a function, and the names that lines assign. The
@@ -76,7 +76,7 @@ class Tracer:
 
 
 def _nothing(_value: Any) -> None:
-    """Knows no handle and no name."""
+    """Returns None: no handle and no name is known."""
 
 
 def execute_traced(program: dict[str, Any], roots: tuple[str, ...]) -> dict[str, Any]:

@@ -43,14 +43,14 @@ _OLD_MOMENT = re.compile(f"{_DATE} {_OLD_TIME}", re.ASCII)
 
 
 def write_plain(value: Any) -> tuple[str, str] | None:
-    """Returns the type's name and the text; None where the type is not exactly a plain one, or a bound is exceeded."""
+    """Returns the type's name and the text; None if the type is not exactly a plain one, or a bound is exceeded."""
     kind = _KINDS.get(type(value))
     text = None if kind is None else kind[1](value)
     return None if kind is None or text is None or len(text) > MAX_TEXT else (kind[0], text)
 
 
 def read_plain(name: Any, text: Any) -> Any:
-    """Returns the value of a name and a text. Raises `ValueError` where they are not what `write_plain` gives."""
+    """Returns the value of a name and a text. Raises `ValueError` if they are not a result of `write_plain`."""
     read = _READERS.get(name) if type(name) is str else None
     if read is None or type(text) is not str or len(text) > MAX_TEXT:
         raise ValueError("no plain value")

@@ -1,5 +1,5 @@
-"""Calls functions of a program with seeded plain arguments and notes what came back. A program on its own: it needs the
-standard library alone.
+"""Calls functions of a program with seeded plain arguments and records the results. A standalone program that imports
+only the standard library.
 
 Copied into a sandbox and run there as `signature_calls.py REQUEST REPLY`; the format is that of
 `verify.calls.signature_calls`. Each file's functions are called in a forked child with a limit of time.
@@ -33,7 +33,7 @@ from typing import Any
 LONGEST = 600
 MOST_ITEMS = 40
 MOST_ENDLESS = 3
-"""Calls of a function that ran out of time, after which it is left."""
+"""Number of timeouts after which a function is skipped."""
 WORDS = (
     "",
     "a",
@@ -81,23 +81,23 @@ class OutOfTime(BaseException):
 
 
 class Draw:
-    """Draws arguments. The same seed and parameter names give the same ones, whatever the function does with them."""
+    """Draws arguments. The same seed and parameter names give the same arguments."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
 
     def value(self, kind: str) -> Any:
-        """A value of a kind."""
+        """Returns a value of a kind."""
         if self._random.random() < 0.1:
             kind = self._random.choice(("number", "text", "items", "real", "nothing", "truth"))
         return getattr(self, f"_{kind}")()
 
     def flip(self) -> bool:
-        """One of two."""
+        """Returns a random truth value."""
         return self._random.random() < 0.5
 
     def below(self, limit: int) -> int:
-        """A number below a limit."""
+        """Returns a number below a limit."""
         return self._random.randrange(limit)
 
     def _number(self) -> Any:
@@ -158,7 +158,7 @@ class Draw:
 
 
 def kind_of(name: str, annotation: Any) -> str:
-    """What a parameter probably takes: by its annotation, else by its name."""
+    """Returns a parameter's probable kind, by its annotation or else by its name."""
     spelt = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
     if annotation is not inspect.Parameter.empty:
         for word, kind in SPELT:
@@ -168,7 +168,7 @@ def kind_of(name: str, annotation: Any) -> str:
 
 
 def arguments(function: Any, seed: str) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments for one call; raises `ValueError` or `TypeError` where it has no signature."""
+    """Returns arguments for one call; raises `ValueError` or `TypeError` without a signature."""
     draw, given, named = Draw(seed), [], {}
     leaving_out = False
     for name, parameter in inspect.signature(function).parameters.items():
@@ -189,7 +189,7 @@ def arguments(function: Any, seed: str) -> tuple[list[Any], dict[str, Any]]:
 
 
 def plain(value: Any, depth: int = 0) -> str:
-    """A value as text that tells nothing of addresses, hash order or time."""
+    """Returns a value as text without addresses, hash order or time."""
     if value is None or isinstance(value, bool | int | str | bytes | complex):
         return repr(value) if type(value).__module__ == "builtins" else f"{type(value).__name__}({value!r:.80})"
     if isinstance(value, float):
@@ -240,7 +240,7 @@ def _object(value: Any, depth: int) -> str:
 
 
 def cut(text: str) -> str:
-    """Bounded, with the digest of the whole."""
+    """Returns the text bounded, with the digest of the whole."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
@@ -255,7 +255,7 @@ class Caller:
         self._endless = 0
 
     def run(self) -> None:
-        """All functions: first what their docstrings show, then drawn calls."""
+        """Runs the examples of all docstrings, then drawn calls."""
         self._module = load_module(self._target)
         for name in self._target["functions"]:
             until, self._endless = time.monotonic() + self._request["function_s"], 0
@@ -314,7 +314,7 @@ class Caller:
         raise LookupError(f"no {owner} could be made")
 
     def _construct(self, kind: Any, seed: str) -> Any:
-        """An object of the class; of a graph with some edges in it, as an empty one shows little."""
+        """Returns an instance of the class; a graph gets some edges, because an empty one shows little."""
         given, named = arguments(kind, seed)
         if not hasattr(kind, "add_edges_from"):
             return kind(*given, **named)
@@ -341,7 +341,7 @@ class Caller:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _is_own(self, exc: BaseException) -> bool:
-        """Whether it came from a `raise` written in the file itself."""
+        """Returns whether a `raise` statement in the file itself raised it."""
         trace = exc.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -371,7 +371,7 @@ class Caller:
 
 
 def look_at(made: Any, name: str) -> Any:
-    """An attribute; unlike `getattr` it has a signature."""
+    """Returns an attribute; unlike `getattr` it has a signature."""
     return getattr(made, name)
 
 
@@ -380,7 +380,7 @@ def _changeable(given: list[Any], named: dict[str, Any]) -> bool:
 
 
 def render_output(source: str, names: dict[str, Any]) -> str:
-    """What an example prints, as an interactive Python would, without addresses."""
+    """Returns an example's output as an interactive Python prints it, without addresses."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         shown = sys.displayhook
@@ -393,7 +393,7 @@ def render_output(source: str, names: dict[str, Any]) -> str:
 
 
 def load_module(target: dict[str, Any]) -> types.ModuleType:
-    """The module by its name, where that leads to the file; else from the file alone."""
+    """Loads the module by name if that resolves to the file; else from the file."""
     if target["module"]:
         with contextlib.suppress(Exception):
             found = importlib.import_module(target["module"])
@@ -413,7 +413,7 @@ def _out_of_time(_number: int, _frame: Any) -> None:
 
 
 def in_child(request: dict[str, Any], target: dict[str, Any], reply: str) -> None:
-    """One file's functions, in a process of their own."""
+    """Calls one file's functions in a process of their own."""
     most_s = 10.0 + request["function_s"] * len(target["functions"])
     child = os.fork()
     if child:

@@ -1,8 +1,8 @@
-"""The judge's end of a splice: calls the worker in place of an entry point's body, and takes back what is allowed.
+"""The judge's end of a splice: calls the worker in place of an entry point's body and accepts the allowed results.
 
-Strictly in turns: each frame of the worker's carries the token of the frame that it answers, so that late, double and
-early answers are seen. What the plan does not allow raises `SpliceRefusal`, which no test can catch by accident, and is
-reported whatever the test makes of it.
+Both ends take turns: each frame of the worker carries the token of the frame that it answers, so late, double and early
+answers are detected. A result that the plan does not allow raises `SpliceRefusal`, which no test can catch by accident,
+and is always reported.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["Client", "SpliceRefusal"]
 
 MAX_CALLBACKS = 200_000
-"""Calls of functions and pulls of iterators of the test's, in one call."""
+"""Limit of calls of the test's functions and pulls of its iterators during one call."""
 MAX_NESTING = 20
 MAX_PULLS = 2_000_000
 _CHANGEABLE = ("l", "d", "s", "od", "cn", "dd", "q", "ba", "ra", "o")
 
 
 class SpliceRefusal(BaseException):
-    """The worker's answer cannot be taken. Not an `Exception`: a test that expects one must not be content with it."""
+    """The worker's answer is refused. Not an `Exception`, so that it does not satisfy a test that expects one."""
 
 
 class _Call:
-    """One call under way, or an iterator of it that is still read."""
+    """Active call, or an iterator of it that is still read."""
 
     def __init__(self, client: Client, changes: Sequence[dict[str, Any]]) -> None:
         self.heap = splice_codec.Heap(client.package)
@@ -50,33 +50,33 @@ class _Call:
         self._own: set[int] = set()
 
     def sent(self) -> list[list[Any]]:
-        """Returns the entries that are due, and remembers their objects as the judge's own."""
+        """Returns the pending entries, and records their objects as the judge's own."""
         first = len(self.heap.objects) - self.heap.waiting()
         entries = self.heap.take_entries()
         self._own.update(range(first, len(self.heap.objects)))
         return entries
 
     def owns(self, number: Any, kind: str = "") -> bool:
-        """Returns whether a number is that of an object that the judge sent, of a kind if one is asked for."""
+        """Returns whether a number is that of an object that the judge sent, optionally of one kind."""
         return type(number) is int and number in self._own and kind in ("", self.heap.kinds[number])
 
 
 class _Original(NamedTuple):
-    """An entry point of the original package."""
+    """Entry point of the original package."""
 
     layers: list[list[str]]
     function: Any
-    """The plain function inside of them; None where there is none."""
+    """The plain function inside the wrappers; None if there is none."""
 
 
 class Client:
     """Calls entry points at the worker.
 
     Args:
-        descriptors: Where the worker is read, and where it is written to; made non-blocking.
+        descriptors: For reading from and writing to the worker; made non-blocking.
         package: Import name of the package under test.
         classes: As in `Decoder`.
-        call_timeout_s: How long the worker may take for one answer.
+        call_timeout_s: Time limit of one answer.
         report: Receives (kind, text) of each refusal: `time`, `closed`, `protocol`, `refused` or `unsendable`.
     """
 
@@ -144,7 +144,7 @@ class Client:
     def iterate(
         self, entry: Sequence[str], changes: Sequence[dict[str, Any]], arguments: Sequence[Any]
     ) -> Iterator[Any]:
-        """Calls an entry point that is a generator function, and gives its values one by one."""
+        """Calls an entry point that is a generator function, and yields its values."""
         result = self.call(entry, changes, arguments)
         if type(result) not in _ITERABLES:
             self._refuse("refused", "an iterator was due")
@@ -180,7 +180,7 @@ class Client:
             self._refuse("unsendable", str(exc))
 
     def _original(self, module: str, qualname: str) -> _Original:
-        """Returns the original of an entry point: its wrappers run here, and the worker skips its own of them."""
+        """Returns the original of an entry point: its wrappers run here, and the worker skips its own."""
         known = self._originals.get((module, qualname))
         if known is None:
             try:
@@ -216,7 +216,7 @@ class Client:
         raise SpliceRefusal(f"{kind}: {text}")
 
     def _answered(self, call: _Call, message: dict[str, Any]) -> Any:
-        """Sends a request and serves what the worker asks of the test until it has its result."""
+        """Sends a request and serves the worker's questions to the test until the result arrives."""
         is_pull = message["op"] == "next"
         while True:
             try:
@@ -248,7 +248,7 @@ class Client:
             return value
 
     def _result(self, call: _Call, answer: dict[str, Any]) -> tuple[Any, BaseException | None]:
-        """The value or the exception that a final answer gives."""
+        """Returns the value and the exception of a final answer; one of them is None."""
         kind = answer.get("k")
         if kind == "value":
             return call.decoder.value(answer.get("v")), None
@@ -275,7 +275,7 @@ class Client:
                 call.heap.replace(number, self._pulled(call, number))
 
     def _pulled(self, call: _Call, number: int) -> Iterator[Any]:
-        """A generator over an iterator that stays at the worker."""
+        """Yields the items of an iterator that stays at the worker."""
         for _ in range(MAX_PULLS):
             self._open()
             value = self._answered(call, {"op": "next", "heap": call.number, "n": number})

@@ -1,10 +1,10 @@
-"""The language that judge and worker speak: frames of JSON, object graphs as flat tables of numbered objects.
+"""The protocol of judge and worker: frames of JSON, object graphs as flat tables of numbered objects.
 
 A value is a JSON scalar, `[number]` for an object, or `{tag: ...}` for a special scalar. Objects are entries of a heap
-that both ends number alike, because they speak in turns: identity, sharing and cycles survive, and depth needs no
+that both ends number alike, because they take turns: identity, sharing and cycles are preserved, and depth needs no
 recursion. Encoding looks at exact types and instance dictionaries; it calls no method of an object.
 
-Covered here: what both ends do (frames, encoding). Decoding is apart for each: `splice_client` trusts nothing.
+Covered here: what both ends do (frames, encoding). Each end has its own decoder: `splice_client` trusts nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _HEADER = struct.Struct(">I")
 
 
 class ChannelError(Exception):
-    """The other end is gone, late, or did not speak the protocol; `kind` is `time`, `closed` or `protocol`."""
+    """The other end is gone, late, or violated the protocol; `kind` is `time`, `closed` or `protocol`."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -88,7 +88,7 @@ def read_frame(fd: int, deadline: float | None = None) -> dict[str, Any]:
     """Reads one message; nothing beyond it is taken from the pipe.
 
     Raises:
-        ChannelError: The end of the stream, a missed deadline, or bytes that are no message.
+        ChannelError: The end of the stream, a missed deadline, or a malformed message.
     """
     (size,) = _HEADER.unpack(_read_exactly(fd, _HEADER.size, deadline))
     if size > MAX_FRAME:
@@ -133,7 +133,7 @@ def _wait(fd: int, deadline: float | None, *, write: bool) -> None:
 
 
 def resolve_name(module: str, qualname: str) -> Any:
-    """Returns what `module` holds under a dotted name, read from dictionaries alone; KeyError where there is none.
+    """Returns the object at a dotted name in `module`, read only from dictionaries. Raises `KeyError` if it is missing.
 
     The module must be loaded already.
     """
@@ -144,7 +144,7 @@ def resolve_name(module: str, qualname: str) -> Any:
 
 
 def wrapper_layers(value: Any) -> list[list[str]]:
-    """Returns what is wrapped around a plain function by dispatchers and decorators, the outermost first."""
+    """Returns the dispatchers and decorators around a plain function, outermost first."""
     layers: list[list[str]] = []
     value = _accessed(value)
     while len(layers) < MAX_LAYERS:
@@ -157,9 +157,9 @@ def wrapper_layers(value: Any) -> list[list[str]]:
 
 
 def unwrap(value: Any, layers: list[list[str]]) -> Any:
-    """Returns what is inside of a property or method and of those wrappers, outermost first, that `layers` names.
+    """Returns the function inside a property or method and inside the wrappers that `layers` names, outermost first.
 
-    A wrapper that is none of them is part of the function, as is all that is inside of it.
+    Any other wrapper is part of the function, with everything inside it.
     """
     value = _accessed(value)
     for expected in layers:
@@ -171,7 +171,7 @@ def unwrap(value: Any, layers: list[list[str]]) -> Any:
 
 
 def _accessed(value: Any) -> Any:
-    """The function of a property or method."""
+    """Returns the function of a property or method."""
     if isinstance(value, property):
         return value.fget
     if isinstance(value, (staticmethod, classmethod)):
@@ -180,7 +180,7 @@ def _accessed(value: Any) -> Any:
 
 
 def _outer_layer(value: Any) -> tuple[list[str] | None, Any]:
-    """The description of the outermost wrapper and what is inside; None where there is none."""
+    """Returns the description of the outermost wrapper and the object inside; None without a wrapper."""
     # Not by the code's name: there are wrappers that compile themselves when they are called first.
     place = getattr(value, "__globals__", {}).get("__name__", "")
     if "orig_func" in getattr(value, "__dict__", {}):
@@ -192,7 +192,7 @@ def _outer_layer(value: Any) -> tuple[list[str] | None, Any]:
 
 @functools.lru_cache(maxsize=None)
 def field_names(cls: Any) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Returns the names that are no fields of instances of a class, and its slots.
+    """Returns the names that are not fields of a class's instances, and its slots.
 
     A name that the class binds to a function, property, cached property or other descriptor that reads is computed or
     cached, never state. Data descriptors that only write (`__set__` without `__get__`) guard a plain field.
@@ -246,13 +246,13 @@ class Heap:
         return number
 
     def replace(self, number: int, value: Any) -> None:
-        """Puts an object in the place of another one."""
+        """Replaces an object by another one."""
         self._numbers.pop(id(self.objects[number]), None)
         self.objects[number] = value
         self._numbers[id(value)] = number
 
     def number_of(self, value: Any) -> int | None:
-        """Returns an object's number, None where it has none."""
+        """Returns an object's number; None if it has none."""
         return self._numbers.get(id(value))
 
     def value(self, value: Any) -> Any:
@@ -280,7 +280,7 @@ class Heap:
         return [number]
 
     def waiting(self) -> int:
-        """Returns how many objects have a number and no entry yet."""
+        """Returns the number of objects without an entry yet."""
         return len(self._queue)
 
     def take_entries(self) -> list[list[Any]]:
@@ -299,7 +299,7 @@ class Heap:
         return entries
 
     def entry(self, value: Any) -> list[Any]:
-        """Returns the content of one object, its parts as values. Raises `EncodeError` where it cannot be sent."""
+        """Returns the content of one object, its parts as values. Raises `EncodeError` if it cannot be sent."""
         handler = self._handlers.get(type(value))
         if handler is not None:
             return handler(value)
@@ -332,7 +332,8 @@ class Heap:
         return ["k"]  # a class that is local to somewhere: called where it lives
 
     def _global_name(self, value: Any) -> list[Any] | None:
-        """Returns a reference to what a module holds under its own name: functions, dispatch objects, modules."""
+        """Returns a reference to an object that a module holds under its own name: a function, dispatch object or
+        module."""
         if isinstance(value, types.ModuleType):
             return ["N", value.__name__]
         module, qualname = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
@@ -371,7 +372,7 @@ class Heap:
         return ["o", [cls.__module__, cls.__qualname__], fields]
 
     def _foreign(self, value: Any) -> list[Any]:
-        """An object of the test's own: a method by its owner and name, else a handle."""
+        """Returns an object of the test's own as a method with owner and name, else as a handle."""
         owner = getattr(value, "__self__", None)
         if isinstance(value, (types.MethodType, types.BuiltinMethodType)) and owner is not None:
             if type(owner) in self._handlers or self._of_package(type(owner)):

@@ -1,8 +1,8 @@
-"""The judge's reader of what a worker sends: exact builtin types and instances of the original package's classes.
+"""Decodes a worker's messages for the judge: exact builtin types and instances of the original package's classes.
 
 Nothing here trusts the bytes. An instance is made without its constructor and filled through its dictionary, by names
-that the plan recorded; no name that its class computes or caches is taken. Immutable parts are built first, so that a
-hash is only ever taken of a whole value. Every violation is a `RefusedReply`.
+that the plan recorded; no name that its class computes or caches is taken. Immutable parts are built first, so that
+only complete values are hashed. Every violation is a `RefusedReply`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["Decoder", "RefusedReply", "RemotePlaceholder"]
 
 MAX_CHAIN = 150
-"""Tuples and frozen sets inside each other: a hash of one recurses in C."""
+"""Nesting depth of tuples and frozen sets: hashing recurses in C."""
 MAX_EXPANDED = 10_000_000
-"""Parts of a tuple or frozen set with all that is inside, counted as often as it occurs: a hash visits each."""
+"""Parts inside a tuple or frozen set, counted as often as they occur: hashing visits each."""
 MAX_HASHED = 50_000_000
-"""Parts that all hashes of one call visit: a tuple's is computed anew each time."""
+"""Parts that all hashes of one call visit: a tuple's hash is computed anew each time."""
 MAX_EQUAL_HASHES = 200
-"""Keys of one container with one hash: each look-up compares with all of them."""
+"""Keys of one container with equal hashes: each look-up compares with all of them."""
 MAX_DIGITS = 20_000
 MAX_BASES = 50
 _MUTABLE = {"l": list, "d": dict, "s": set, "od": collections.OrderedDict, "cn": collections.Counter, "ba": bytearray}
@@ -39,19 +39,19 @@ _EXCEPTIONS = frozenset(
         *("TypeError", "UnboundLocalError", "ValueError", "ZeroDivisionError"),
     }
 )
-"""Not `StopIteration`: raised by a function, it ends a test's own `map` or `for` as if all had been seen."""
+"""Without `StopIteration`: raised by a function, it ends a test's own `map` or `for` early."""
 _NEVER_RAISED = (AssertionError, OSError, StopIteration, StopAsyncIteration)
 
 
 class RefusedReply(Exception):
-    """Raised where a worker sent a value that the plan does not allow."""
+    """Raised if a worker sent a value that the plan does not allow."""
 
 
 class Decoder:
     """Reads replies into one heap.
 
     Args:
-        heap: The call's.
+        heap: Heap of the call.
         classes: (module, qualname) of each class of which an instance may come back, to its recorded field names.
         package: Import name of the package under test.
     """
@@ -86,7 +86,7 @@ class Decoder:
                 self.fill(self._heap.objects[number], entry)
 
     def value(self, raw: Any) -> Any:
-        """Returns the value that a JSON value stands for."""
+        """Returns the decoded value of a JSON value."""
         kind = type(raw)
         if raw is None or kind is str or kind is bool or kind is float or kind is int:
             return raw
@@ -106,7 +106,7 @@ class Decoder:
         return raw[0]
 
     def fill(self, value: Any, entry: list[Any]) -> None:
-        """Replaces the content of a container by that of an entry."""
+        """Replaces the content of a container by an entry's."""
         kind = entry[0]
         if kind in ("l", "q"):
             self._fill_sequence(value, entry)
@@ -128,7 +128,7 @@ class Decoder:
             raise RefusedReply(f"the content of an object of kind {kind[:20]!r}")
 
     def recorded(self, cls: type) -> frozenset[str]:
-        """Returns the field names that the plan has of a class."""
+        """Returns the field names that the plan records for a class."""
         return self._classes.get((cls.__module__, cls.__qualname__), frozenset())
 
     def exception(self, raw: Any) -> BaseException:
@@ -168,7 +168,7 @@ class Decoder:
     # Building
 
     def _shell(self, entry: list[Any]) -> Any:
-        """An empty object to be filled; a placeholder for what is built later."""
+        """Returns an empty object to be filled, or a placeholder for one that is built later."""
         kind = entry[0]
         made = _MUTABLE.get(kind)
         if made is not None:
@@ -278,7 +278,7 @@ class Decoder:
         return made
 
     def _size(self, raw: Any) -> int:
-        """Returns the number of parts that a hash of a value visits; instances are hashed by identity."""
+        """Returns the number of parts that hashing a value visits; instances are hashed by identity."""
         if type(raw) is not list:
             return 1
         number = self.number(raw)
@@ -286,7 +286,7 @@ class Decoder:
         return self._sizes.get(number, len(held) if type(held) is tuple else 1)
 
     def _require_quick_keys(self, raw: Sequence[Any], keys: Sequence[Any]) -> None:
-        """Refuses keys without a hash, and those with which a set or dictionary takes too long to build."""
+        """Refuses unhashable keys, and keys with which a set or dictionary takes too long to build."""
         self._hashed += sum(map(self._size, raw))
         if self._hashed > MAX_HASHED:
             raise RefusedReply("keys that take too long to hash")

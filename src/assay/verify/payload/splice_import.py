@@ -1,8 +1,7 @@
 """Loads modules of the original package with the bodies of entry points replaced by calls of a worker.
 
-The syntax tree is changed before anything of it runs, so that decorators, signatures, defaults and docstrings stay what
-they are. Each body begins with the question if the entry point is active in the present test; where it is not, the
-original body runs.
+The syntax tree is changed before anything of it runs, so that decorators, signatures, defaults and docstrings are
+preserved. Each body first asks if the entry point is active in the current test; if it is not, the original body runs.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["SPLICE_MODULE", "install"]
 
 SPLICE_MODULE = "_assay_splice"
-"""Name under which the replaced bodies find `is_active`, `call` and `iterate`."""
+"""Module name under which the replaced bodies import `is_active`, `call` and `iterate`."""
 _NAME = "assay_splice_of_the_judge"
 
 
 def install(
     entries: Sequence[Sequence[str]], sources: dict[str, str], functions: dict[str, Any], report: Callable[[str], None]
 ) -> None:
-    """Puts the import hook in place.
+    """Installs the import hook.
 
     Args:
         entries: (module, qualname) of each entry point.
@@ -75,7 +74,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         self._tell = report
 
     def get_code(self, fullname: str) -> Any:
-        """Returns the changed code, compiled anew: cached byte code is not read or written."""
+        """Returns the changed code, compiled anew: cached byte code is neither read nor written."""
         data = self.get_data(self.path)
         if self._digest is not None and hashlib.sha256(data).hexdigest() != self._digest:
             self._tell(f"{fullname} is not the original: its source has another digest than the plan's")
@@ -113,7 +112,8 @@ def _replace_bodies(tree: ast.Module, module: str, wanted: set[str]) -> set[str]
 
 
 def _is_accessor(node: ast.FunctionDef) -> bool:
-    """Returns whether it is the setter or deleter of a property, which shares the property's name, or an overload."""
+    """Returns whether a function is an overload, or the setter or deleter of a property, which shares the property's
+    name."""
     names = [d.attr if isinstance(d, ast.Attribute) else getattr(d, "id", "") for d in node.decorator_list]
     return any(name in ("setter", "deleter", "overload") for name in names)
 

@@ -1,7 +1,8 @@
-"""The judge's plugin for pytest: which entry points are called at the worker in which test, and what came of it.
+"""The judge's pytest plugin: selects the entry points that each test calls at the worker, and reports the calls.
 
-It runs with pytest, the tests and the original package in a sandbox that holds nothing of the agent's. The recorder of
-`assay_supervisor.child` records the results; this plugin adds each refusal, the number of calls and what was collected.
+It runs with pytest, the tests and the original package in a sandbox without files of the agent's. The recorder of
+`assay_supervisor.child` records the results; this plugin adds each refusal, the number of calls and the collected
+tests.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class SplicePlugin:
     Args:
         config: `package`, `entries`, `tests` (id to uses), `guards`, `classes`, `guard_classes`, `sources` and
             `call_timeout_s`, from the plan.
-        descriptors: Where the worker is read and written.
-        tell: The recorder's own way to the parent.
+        descriptors: For reading from and writing to the worker.
+        tell: Sends a message to the supervisor.
     """
 
     def __init__(self, config: dict[str, Any], descriptors: tuple[int, int], tell: Callable[..., None]) -> None:
@@ -57,15 +58,15 @@ class SplicePlugin:
         splice_import.install(config["entries"], config["sources"], functions, self._problem)
 
     def is_active(self, key: str) -> bool:
-        """Returns whether an entry point is called at the worker now."""
+        """Returns whether an entry point is currently called at the worker."""
         return key in self._active
 
     def call(self, key: str, arguments: Any) -> Any:
-        """Stands for the body of an entry point."""
+        """Replaces the body of an entry point."""
         return self._client.call(key.split(":"), self._active[key], arguments)
 
     def iterate(self, key: str, arguments: Any) -> Iterator[Any]:
-        """Stands for the body of an entry point that is a generator function."""
+        """Replaces the body of an entry point that is a generator function."""
         return self._client.iterate(key.split(":"), self._active[key], arguments)
 
     def _report(self, kind: str, text: str) -> None:
@@ -76,7 +77,7 @@ class SplicePlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Tells what was collected."""
+        """Reports the collected tests."""
         for item in session.items:
             self._tell("item", **describe_item(item))
 
@@ -94,7 +95,7 @@ class SplicePlugin:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
-        """Activates the entry points of the file's deciding tests: what is set up may be for any of them."""
+        """Activates the entry points of the file's deciding tests, because the set-up may serve any of them."""
         self._active = self._of_file(item)
         yield
         self._active = {}
@@ -108,7 +109,7 @@ class SplicePlugin:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
-        """As the set-up."""
+        """Activates the same entry points as the set-up."""
         self._active = self._of_file(item)
         yield
         self._active = {}

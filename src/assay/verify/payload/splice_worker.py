@@ -2,8 +2,8 @@
 
     splice_worker.py PACKAGE ROOTS MODULES   (JSON lists; frames on standard input and output)
 
-All that runs here may be hostile, this program's own memory included: nothing that it sends is trusted. The first
-process imports the package once and forks for each test; it tells the judge when a fork died.
+All code here may be hostile, including this program's own memory: the judge trusts no message. The first process
+imports the package once and forks for each test; it reports a dead fork to the judge.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_WATCHED = 500
-"""While an iterator of a larger heap is read, changes are sent at its end alone."""
+"""While an iterator of a larger heap is read, changes are sent only at its end."""
 
 
 class Opaque:
-    """Stands for an object of the test's, of which only the identity is known here."""
+    """Stands for an object of the test's, whose identity alone is known here."""
 
 
 class RemoteIterator:
-    """An iterator of the test's, pulled where it lives."""
+    """Iterator of the test's, which is advanced in the judge's process."""
 
     def __init__(self, call: Call, number: int) -> None:
         self._call = call
@@ -51,11 +51,11 @@ class RemoteIterator:
 
 
 class ReplyHeap(splice_codec.Heap):  # type: ignore[misc]
-    """Sends what is new as the nearest kind that the judge takes: a class of its own as its base, without own fields.
+    """Encodes new objects as the nearest kind that the judge accepts: an unknown class as its base, without own fields.
 
     Args:
         package: Import name of the package under test.
-        recorded: (module, qualname) of the classes of which the judge takes instances, to their fields.
+        recorded: (module, qualname) of the classes whose instances the judge accepts, to their fields.
     """
 
     def __init__(self, package: str, recorded: dict[tuple[str, str], set[str]]) -> None:
@@ -88,7 +88,7 @@ class ReplyHeap(splice_codec.Heap):  # type: ignore[misc]
         return self._plain_entry(value) or super().entry(value)
 
     def _plain_entry(self, value: Any) -> list[Any] | None:
-        """The entry of a container or iterator whose class the judge has not."""
+        """Returns the entry of a container or iterator whose class the judge does not know."""
         if isinstance(value, dict):
             return ["d", *self._pairs(value)]
         for kind, base in _CONTAINERS.items():
@@ -114,7 +114,7 @@ _VIEWS = (collections.abc.KeysView, collections.abc.ValuesView, collections.abc.
 
 
 class Call:
-    """One call: its heap, and the content of each object as the judge knows it."""
+    """A call with its heap, and the content of each object as last sent to the judge."""
 
     def __init__(self, worker: Worker) -> None:
         self.heap = ReplyHeap(worker.package, worker.recorded)
@@ -137,7 +137,7 @@ class Call:
         self.remember()
 
     def value(self, raw: Any) -> Any:
-        """Returns the value that a JSON value stands for."""
+        """Returns the decoded value of a JSON value."""
         if type(raw) is list:
             return self.heap.objects[raw[0]]
         if type(raw) is not dict:
@@ -253,12 +253,12 @@ class Call:
     # Writing
 
     def remember(self) -> None:
-        """Takes down the content of the objects that are new."""
+        """Records the content of the new objects."""
         for number in range(len(self._known), len(self.heap.objects)):
             self._known.append(_content(self.heap.objects[number]))
 
     def changes(self) -> list[list[Any]]:
-        """Returns the objects whose content is another than the judge knows, with their entries."""
+        """Returns the objects whose content differs from the one last sent, with their entries."""
         found = []
         for number, known in enumerate(self._known):
             if known is not None:
@@ -270,14 +270,14 @@ class Call:
         return found
 
     def reply(self, message: dict[str, Any], *, watched: bool = True) -> dict[str, Any]:
-        """Returns a message with the entries and changes that belong to it."""
+        """Returns a message with its entries and changes."""
         changed = self.changes() if watched else []
         entries = self.heap.take_entries()
         self.remember()
         return {**message, "c": changed, "h": entries}
 
     def ask(self, message: dict[str, Any]) -> Any:
-        """Has the judge call a function or pull an iterator of the test's."""
+        """Asks the judge to call a function or to advance an iterator of the test's."""
         entries = self.heap.take_entries()
         self.remember()
         answer = self._worker.exchange({**message, "h": entries})
@@ -292,11 +292,11 @@ class Call:
 
 
 class _Unbuilt:
-    """Stands for an immutable object until its parts are there."""
+    """Stands for an immutable object until its parts are built."""
 
 
 def _content(held: Any) -> Any:
-    """The parts of an object that can change, by identity; None for others."""
+    """Returns the mutable parts of an object by identity; None for immutable objects."""
     kind = type(held)
     if kind in (list, collections.deque):
         return list(held)
@@ -438,7 +438,7 @@ def serve(package: str, modules: list[str], reads: int, writes: int) -> None:
 
 
 def main() -> None:
-    """Takes the pipes away from standard input and output, then serves."""
+    """Moves the pipes away from standard input and output, then serves."""
     package, roots, modules = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
     reads, writes = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)

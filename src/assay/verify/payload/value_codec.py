@@ -1,7 +1,7 @@
 """Encodes Python values as JSON trees of scalars and tagged lists, and decodes them. Standard library, Python 3.8.
 
 Programs beside this one import it inside a sandbox. The host reads the same trees with a decoder of its own
-(`verify.calls.answers`), which trusts nothing that is said here. Tags: `i` large integer, `f` float, `c` complex, `s`
+(`verify.calls.answers`), which trusts none of this output. Tags: `i` large integer, `f` float, `c` complex, `s`
 text with surrogates, `y` bytes, `l t S F` list, tuple, set, frozenset, `d` dict, `r` range, `o` result of an earlier
 operation, `g` module-level name, `v` value of another standard type as in `plain_values`, `I` prefix of an iterator,
 `x` instance.
@@ -19,7 +19,7 @@ from plain_values import PLAIN_TYPES, read_input, write_plain  # type: ignore[im
 MAX_NODES = 20_000
 MAX_DEPTH = 24
 MAX_ITEMS = 200
-"""Items of an iterator, or of an instance, that are looked at."""
+"""Limit of the encoded items of an iterator or an instance."""
 SMALL = 1 << 53
 SEQUENCES = {"l": list, "t": tuple, "S": set, "F": frozenset}
 Handle = Callable[[Any], Any]
@@ -30,7 +30,7 @@ class EncodingError(Exception):
 
 
 class MissingResult(Exception):
-    """An argument is the result of an operation that has none."""
+    """An argument is the result of an operation without a result."""
 
 
 class Encoder:
@@ -49,7 +49,7 @@ class Encoder:
         self._nodes = 0
 
     def encode(self, value: Any, depth: int = 0) -> Any:
-        """Returns the tree. Raises `EncodingError`; whatever code of the value's own class raises passes through."""
+        """Returns the tree. Raises `EncodingError`; exceptions of the value's own class are not caught."""
         self._nodes += 1
         if self._nodes > MAX_NODES or depth > MAX_DEPTH:
             raise EncodingError("too large or too deep")
@@ -125,7 +125,7 @@ def encode_scalar(value: Any) -> Any:
 
 
 def type_name(kind: type) -> str:
-    """Returns a class's qualified name; one of the builtins has no module in it."""
+    """Returns a class's qualified name; names of builtins have no module."""
     module = str(kind.__module__)
     return str(kind.__qualname__) if module == "builtins" else module + "." + str(kind.__qualname__)
 

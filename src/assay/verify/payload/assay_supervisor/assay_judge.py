@@ -1,10 +1,10 @@
-"""The program `assay-judge` in a test script's PATH: it asks the host to start a judged program in another sandbox.
+"""The program `assay-judge` in a test script's PATH, which asks the host to start a judged program in another sandbox.
 
     assay-judge run -- COMMAND [ARGUMENT]...    exit status, input and outputs are the program's
     assay-judge read PATH                       prints a file of the program's tree
 
-The program gets pipes alone: what the script has as its standard input and outputs is copied to and from them here, so
-that nothing that is judged ever holds a descriptor of the script's. Standard library only.
+The program gets only pipes: this process copies between them and the script's standard input and outputs, so no
+judged process ever holds a descriptor of the script's. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PIECE = 1 << 16
 PIPE_BYTES = 4096
 """Capacity of the program's input: what it does not read of a pipe is lost to the script, so little is sent ahead."""
 FAILED = 125
-"""Exit status where the program was not started."""
+"""Exit status if the program was not started."""
 _READERS = (
     "ash",
     "bash",
@@ -54,7 +54,7 @@ def _is_half_read(fd: int) -> bool:
 
 
 def _readers_above(pipe: int) -> list[int]:
-    """Returns the processes above this one that have a pipe as their standard input too, the nearest first."""
+    """Returns the ancestors that share this pipe as their standard input, nearest first."""
     found, process = [], os.getppid()
     while process > 1:
         try:

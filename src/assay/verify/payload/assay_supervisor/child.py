@@ -1,8 +1,8 @@
-"""The tests' process: pytest with a recorder that tells the parent each result as it happens.
+"""The tests' process: pytest with a recorder that sends each result to the supervisor as it happens.
 
-The standard library comes first on the path and import roots last, so that nothing in a workspace stands in for a
+The standard library comes first on the path and import roots last, so that no file of a workspace replaces a
 module of the standard library. Canaries, tests that must fail, run between the real ones under names that look like
-theirs; their reports go to the parent alone. `runner` says what is covered and what is not.
+theirs; their reports go only to the supervisor. `runner` states the covered attacks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ del sys.path[0]
 
 
 class RecordWriter:
-    """Writes lines to the parent, at once."""
+    """Writes lines to the supervisor, unbuffered."""
 
     def __init__(self, fd: int, nonce: str) -> None:
         self._fd = fd
@@ -64,11 +64,11 @@ CANARIES = (
     "import unittest\n    unittest.TestCase().assertIn({one}, [{other}])",
     "import unittest\n    with unittest.TestCase().assertRaises(ValueError):\n        pass",
 )
-"""What must fail, whatever the code under test has done to the things that tests are written with."""
+"""Statements that must fail, whatever the code under test has done to the objects that tests use."""
 
 
 class Recorder:
-    """The plugin."""
+    """Pytest plugin that records results and runs canaries."""
 
     def __init__(self, teller: RecordWriter, config: dict[str, Any]) -> None:
         self._tell = teller.tell
@@ -170,14 +170,14 @@ MOST_TEXTS, MOST_TEXT = 2000, 1 << 20
 
 
 def _texts(owned: list[str]) -> set[bytes]:
-    """What the Python files of the task's own folders hold, as far as that is a reasonable amount."""
+    """Returns the texts of the Python files in the task's own folders, up to a limit."""
     files = (path for place in owned for path in Path(place).rglob("*.py") if path.is_file())
     return {path.read_bytes() for path in islice(files, MOST_TEXTS) if path.stat().st_size <= MOST_TEXT}
 
 
 def _instrument_tests(owned: list[str]) -> None:
-    """Makes pytest's own rewriting of test files add the probes first, in the files that the task owns, and in their
-    copies: many a script brings its tests elsewhere before it runs them."""
+    """Makes pytest's own rewriting of test files add the probes first, in the task's own files and in their copies,
+    since many scripts copy their tests before they run them."""
     original = rewrite.rewrite_asserts
     texts = _texts(owned)
 
@@ -191,8 +191,8 @@ def _instrument_tests(owned: list[str]) -> None:
 
 
 def _show_lines_alone() -> None:
-    """Makes pytest look for no statement around a line of a traceback. Of `--tb=short` it shows the line alone, and
-    reading each file anew for each frame makes a failing run cost twice a passing one."""
+    """Makes pytest skip the search for the statement around a line of a traceback. Of `--tb=short` it shows the line
+    alone, and reading each file anew for each frame makes a failing run cost twice a passing one."""
 
     def nowhere(*_: object, **__: object) -> tuple[ast.AST, int, int]:
         raise SyntaxError  # pytest then takes the lines up to the one that is shown
@@ -209,7 +209,7 @@ def _arguments(config: dict[str, Any]) -> list[str]:
 
 
 def _splice(config: dict[str, Any], teller: RecordWriter) -> list[object]:
-    """The plugin that calls entry points at a worker, where the configuration has one."""
+    """Returns the plugin that calls entry points at a worker, if the configuration has one; else None."""
     if "splice" not in config:
         return []
     for fd in config["worker"]:

@@ -1,8 +1,8 @@
-"""Comparisons in test files, checked: is a value equal to what the test expects, or to anything at all?
+"""Checks comparisons in test files for values that are equal to anything, not only to the expected value.
 
-`instrument` puts calls of `compare`, `subtract` and `pair` in place of comparisons in a test file's syntax tree. They
-give what the plain comparison gives, except where a value from the code under test also equals (or is less than, or
-contains) a fresh value that has nothing to do with the test: then the test fails and the parent is told.
+`instrument` replaces comparisons in a test file's syntax tree by calls of `compare`, `subtract` and `pair`. They
+return the result of the plain comparison, unless a value from the code under test also equals (or is less than, or
+contains) a fresh value that has nothing to do with the test: then the test fails and the supervisor is informed.
 
 Covered: `==`, `in`, orderings, subtraction inside a comparison, and the equality methods of `unittest`; values inside
 lists, tuples, dictionaries and sets. Not covered: chained comparisons, comparisons made by the code under test itself.
@@ -56,13 +56,13 @@ _RANDOM = random.SystemRandom()
 
 
 class _State:
-    """Who is told."""
+    """Receiver of reports."""
 
     told: Callable[[str], None] = staticmethod(lambda _: None)
 
 
 def install(told: Callable[[str], None]) -> None:
-    """Makes the probes importable by instrumented tests; `told` hears of each lie."""
+    """Makes the probes importable by instrumented tests; `told` receives each false comparison."""
     _State.told = staticmethod(told)
     module = types.ModuleType(MODULE)
     for function in (compare, subtract, pair):
@@ -93,7 +93,7 @@ def _call(function: str, arguments: list[ast.expr], like: ast.AST) -> ast.Call:
 
 
 def _expected_of_all(node: ast.expr) -> bool:
-    """Whether an operand is a test's own `ANY`."""
+    """Returns whether an operand is a test's own `ANY`."""
     return any(
         isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part).endswith("ANY") for part in ast.walk(node)
     )
@@ -132,7 +132,7 @@ def _difference(node: ast.expr) -> ast.expr:
 
 
 class _Differences(ast.NodeTransformer):
-    """Subtractions below an operand."""
+    """Replaces subtractions below an operand."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
@@ -148,7 +148,8 @@ class _Differences(ast.NodeTransformer):
 
 
 def compare(name: str, left: Any, right: Any) -> Any:
-    """What `left name right` gives; raises `AssertionError` where an operand would have said so to anything."""
+    """Returns the result of `left name right`; raises `AssertionError` if an operand gives that result for any
+    value."""
     result = _APPLY[name](left, right)
     if name not in ("!=", "not in"):
         _check(name, left, right)
@@ -156,14 +157,14 @@ def compare(name: str, left: Any, right: Any) -> Any:
 
 
 def subtract(left: Any, right: Any) -> Any:
-    """What `left - right` gives; the same for other operands gives it away."""
+    """Returns `left - right`; an equal difference for other operands is reported."""
     result = left - right
     _check("-", left, right)
     return result
 
 
 def pair(name: str, left: Any, right: Any) -> tuple[Any, Any]:
-    """Both, checked."""
+    """Returns both operands, checked."""
     _check(name, left, right)
     return left, right
 
@@ -225,7 +226,7 @@ _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
 
 
 def _leaves(value: Any, most: int = MOST_LEAVES) -> Iterator[Any]:
-    """Values inside plain containers that are not themselves plain."""
+    """Yields the values inside plain containers that are not plain containers themselves."""
     todo, seen = [value], 0
     while todo and seen < most:
         seen += 1

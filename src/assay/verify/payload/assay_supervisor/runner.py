@@ -1,16 +1,16 @@
-"""The trusted parent of a test run: starts the tests' process, keeps what it tells as it tells it, writes the report.
+"""The supervisor of a test run: starts the tests' process, records its messages as they arrive, writes the report.
 
     runner.py check            reads a configuration (JSON) on its standard input, prints the report (JSON)
     runner.py judge FILE       the same with the configuration in a file, the report on standard error, and on standard
                                input and output the pipes of a worker that entry points are called at
-    runner.py script ARGS...   stands in for `pytest ARGS...`: same output, an exit code made from what was recorded
+    runner.py script ARGS...   replaces `pytest ARGS...`: same output, an exit code derived from the record
 
-Invariants: nothing that the tests' process does after the fact changes what was recorded; a run that did not reach its
-end, that told something twice, or in which a canary did not fail, is never a good run. The report is written after the
+Invariants: the tests' process cannot change recorded messages; a run that did not reach its end, that reported a test
+twice, or in which a canary did not fail, is never a good run. The report is written after the
 tests' process has ended, by a process that it cannot trace, read or impersonate.
 
-Covered: an early exit, a changed exit code, printed results, a patched runner (by canaries), results told twice.
-Not covered: code that finds the recorder inside its own process and tells a consistent lie about each test and canary.
+Covered: an early exit, a changed exit code, printed results, a patched runner (by canaries), results reported twice.
+Not covered: code that finds the recorder inside its own process and reports consistent false results.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TAIL = 20_000
 RECORDS = "/logs/recorder"
 SOCKET = "/run/verifier/judge"
 PIECE = 32 * 1024
-"""Characters of a record that are told at once: as JSON they stay below the largest message."""
+"""Characters of a record in one message, which as JSON stays below the largest size."""
 ORDER = "ASSAY_TEST_ORDER"
 """Variable of the verifier's environment: with `reversed` the last test runs first."""
 PR_SET_DUMPABLE = 4
@@ -45,7 +45,7 @@ PHASES = ("setup", "call", "teardown")
 
 
 class Stream:
-    """Lines of JSON out of the tests' process, each with the run's nonce."""
+    """Lines of JSON from the tests' process, each with the run's nonce."""
 
     def __init__(self, nonce: str) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -76,7 +76,7 @@ class Stream:
 
 
 class Child:
-    """The tests' process: its id, what it tells, and what it prints (-1: shown as it is)."""
+    """The tests' process: its id, and the descriptors of its messages and of its output (-1: not captured)."""
 
     def __init__(self, config: dict[str, Any], *, shown: bool) -> None:
         self.told, write = os.pipe()
@@ -100,12 +100,12 @@ class Child:
             file.write(json.dumps(config).encode())
 
     def wait(self) -> int:
-        """The exit code, negative for a signal."""
+        """Returns the exit code, negative for a signal."""
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 def watch(child: Child, stream: Stream, timeout_s: float | None) -> tuple[bytes, bool]:
-    """Reads until the tests' process has ended, however long others hold its descriptors. Returns (tail, timed out)."""
+    """Reads until the tests' process has ended, even if others keep its descriptors open. Returns (tail, timed out)."""
     ends = os.pidfd_open(child.pid)
     waiting = [fd for fd in (child.told, child.out) if fd >= 0]
     for fd in waiting:
@@ -135,7 +135,7 @@ def watch(child: Child, stream: Stream, timeout_s: float | None) -> tuple[bytes,
 
 
 def _drain(fd: int, *, whole: bool) -> bytes:
-    """What is there now; with `whole` all of it (bounded), else one piece. Empty at the end."""
+    """Returns the available bytes; with `whole` all of them (bounded), else one piece. Empty at the end."""
     data = b""
     while True:
         try:
@@ -148,7 +148,7 @@ def _drain(fd: int, *, whole: bool) -> bytes:
 
 
 class Account:
-    """What the messages of a run amount to."""
+    """Summary of a run's messages."""
 
     def __init__(self, stream: Stream, exit_code: int, *, timed_out: bool) -> None:
         self.problems = list(stream.problems)
@@ -254,7 +254,7 @@ class Account:
         return "passed" if all(phases.get(phase) == "passed" for phase in PHASES) else "missing"
 
     def exit_code(self) -> int:
-        """What pytest would exit with, had nobody tampered."""
+        """Returns pytest's exit code without tampering."""
         if self.problems or self.equal:
             return 3
         statuses = {test["status"] for test in self.tests}
@@ -301,7 +301,7 @@ def run(config: dict[str, Any], *, shown: bool) -> tuple[dict[str, Any], int]:
 
 
 def write_ctrf(path: str, report: dict[str, Any]) -> None:
-    """The record as a CTRF file, for scripts that ask pytest for one."""
+    """Writes the record as a CTRF file, for scripts that ask pytest for one."""
     known = {"passed": "passed", "xfailed": "passed", "xpassed": "passed", "skipped": "skipped"}
     tests = [{"name": t["id"], "status": known.get(t["status"], "failed"), "duration": 0} for t in report["tests"]]
     count = {status: sum(t["status"] == status for t in tests) for status in ("passed", "failed", "skipped")}
@@ -311,7 +311,7 @@ def write_ctrf(path: str, report: dict[str, Any]) -> None:
 
 
 class RecordChannel:
-    """A connection to the host, opened before the tests start: what is told by it is nobody else's to change."""
+    """Connection to the host, opened before the tests start, so that no other process can change its messages."""
 
     def __init__(self) -> None:
         self._host = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -328,7 +328,7 @@ class RecordChannel:
         self._host.sendall(json.dumps(message).encode())
 
     def tell(self, report: dict[str, Any]) -> None:
-        """Tells the whole record."""
+        """Sends the whole record."""
         text = json.dumps(report)
         for start in range(0, len(text), PIECE):
             self._send({"text": text[start : start + PIECE]})
@@ -336,7 +336,8 @@ class RecordChannel:
 
 
 def as_script(arguments: list[str]) -> int:
-    """Stands in for pytest; the record goes to the host, or where none listens to a new file in `RECORDS`."""
+    """Replaces pytest; sends the record to the host or, if the host does not listen, writes it to a new file in
+    `RECORDS`."""
     ctrf, module, kept, rest = None, False, [], iter(arguments)
     for argument in rest:
         if argument == "--assay-module":
@@ -371,7 +372,7 @@ def as_script(arguments: list[str]) -> int:
 
 
 def as_check() -> int:
-    """One configuration in, one report out."""
+    """Reads one configuration and prints one report."""
     report, _ = run(json.load(sys.stdin), shown=False)
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(report))
@@ -380,7 +381,7 @@ def as_check() -> int:
 
 
 def as_judge(path: str) -> int:
-    """Runs the tests with the pipes of a worker; the report goes to standard error, for the pipes are taken."""
+    """Runs the tests with the pipes of a worker; the report goes to standard error, because the pipes are in use."""
     with open(path, encoding="utf-8") as file:
         config = json.load(file)
     config["worker"] = [os.dup(0), os.dup(1)]
@@ -395,7 +396,7 @@ def as_judge(path: str) -> int:
 
 
 def main() -> int:
-    """Makes this process one that its children cannot trace or read, then does what was asked."""
+    """Prevents children from tracing or reading this process, then runs the requested mode."""
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     if sys.argv[1:2] == ["check"]:
         return as_check()
