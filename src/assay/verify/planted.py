@@ -97,7 +97,8 @@ _GIT = re.compile(r"(?P<top>.*/\.git)(?:/(?:modules|worktrees)/.+)?/(?:config(?:
 
 
 def _git(change: Change, new_folders: set[str]) -> PlantedChange | None:
-    """Configuration of a repository of the image; one that the agent made is its work."""
+    """Returns a change of the git configuration of the image's repositories; a repository of the agent's is its
+    work."""
     found = _GIT.fullmatch(change.path)
     if found is None or found["top"] in new_folders or change.type == "directory":
         return None
@@ -142,7 +143,7 @@ def _system(change: Change) -> PlantedChange | None:
 
 
 def _stand_in(change: Change, roots: Sequence[str]) -> PlantedChange | None:
-    """A module at an import root with the name of one of the standard library or of the runner."""
+    """Returns a new module at an import root that shadows one of the standard library or of the runner."""
     if change.kind != "added":
         return None
     for root in roots:

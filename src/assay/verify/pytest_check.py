@@ -1,4 +1,4 @@
-"""The check `pytest`: named tests of the task must pass, each judged as far from the agent's code as the task allows.
+"""The check `pytest`: named tests of the task must pass, each judged as far from the agent's code as the task permits.
 
 Where the task has a separation plan (`tests/separation.json`), the tests that it carries run with the original package
 in a sandbox that holds nothing of the agent's; the entry points that the plan names are called in a second sandbox with
@@ -6,7 +6,7 @@ the final state, across two pipes (`verify.splice`), or are asked fresh inputs (
 process, apart and after, in a fork of the final state: test files are mounted read-only over whatever stands at their
 place, and a trusted parent starts pytest with the tool layer's own interpreter, the standard library before any import
 root, and records each result as it comes (`assay_supervisor.runner`). A pass needs all tests, a run that reached its
-end, and no doubt. The verdict's `separation` is the grade of the tests that must flip.
+end, and no doubt. The verdict's `separation` is the grade of the tests that must change to passing.
 
 Covered in process: edited, deleted and skipped tests; configuration; exit codes; an early exit; printed results;
 stand-ins for modules; a patched runner (canaries, and a second run over altered tests: `verify.altered`); values that
@@ -61,7 +61,7 @@ MOST_REPORT = 96 * 1024 * 1024
 
 
 class TestMount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file or folder of the task's folder and where it goes."""
+    """File or folder of the task's folder, and its path in the sandbox."""
 
     __test__ = False
 
@@ -72,12 +72,12 @@ class TestMount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PytestParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A check's parameters. Node ids are relative to the working directory, which is pytest's root folder."""
+    """Parameters of the check. Node ids are relative to the working directory, which is pytest's root folder."""
 
     tests: tuple[TestMount | str, ...] = ("tests",)
-    """What is mounted; a plain path goes to the same path below the working directory."""
+    """Files to mount; a plain path is mounted at the same path below the working directory."""
     expected: tuple[str, ...] = ()
-    """Node ids that must pass. With neither this nor `also`, every test of `tests` must."""
+    """Node ids that must pass. Without this and `also`, every test of `tests` must pass."""
     also: tuple[str, ...] = ()
     """Node ids that must keep passing."""
     roots: tuple[str, ...] = (".",)
@@ -89,11 +89,11 @@ class PytestParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow: tuple[str, ...] = ()
     """Names of suspicions that are part of this task's honest solutions."""
     keep: tuple[str, ...] = ()
-    """Patterns of paths that are the agent's to change, whatever they look like."""
+    """Patterns of paths that the agent may change."""
 
 
 class _Plan(NamedTuple):
-    """The parameters, resolved."""
+    """Resolved parameters."""
 
     parameters: PytestParameters
     mounts: tuple[Mount, ...]
@@ -103,7 +103,7 @@ class _Plan(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """What one run of the runner came to."""
+    """Result of one run of the runner."""
 
     report: dict[str, Any] | None
     result: ExecResult
@@ -111,18 +111,18 @@ class _Run(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The tests that were judged in one way."""
+    """Result of the tests that were judged by one method."""
 
     ruling: Ruling
     marks: frozenset[str]
     tests: tuple[str, ...]
     grade: Separation
     report: dict[str, Any] | None = None
-    """The runner's; None where no tests ran."""
+    """The runner's report; None if no tests ran."""
 
 
 class PytestCheck:
-    """Runs the tests that the task's separation plan carries from outside, the others in process, after and apart."""
+    """Runs the tests of the task's separation plan from outside, and then the others in process."""
 
     kind = "pytest"
 
@@ -147,7 +147,7 @@ class PytestCheck:
 async def _judge_parts(
     given: CheckInput, plan: _Plan, separation: SeparationPlan | None, cited: CitedEvidence
 ) -> tuple[_Part, ...]:
-    """Judges the tests from outside that can be, then the others in process."""
+    """Judges from outside the tests that permit it, then the others in process."""
     planned = select_planted(given.changes, given.spec, plan.roots, plan.parameters.keep) + _edited(given, plan)
     undoing = CleanupPlan(given.backend, given.spec, given.changes, planned)
     wanted = tuple(dict.fromkeys((*plan.parameters.expected, *plan.parameters.also)))
@@ -166,7 +166,7 @@ async def _judge_parts(
 async def _judge_called(
     given: CheckInput, separation: SeparationPlan | None, wanted: Sequence[str], cited: CitedEvidence
 ) -> list[_Part]:
-    """Asks the final state fresh inputs; first, so that no test of the task was ever near the worker."""
+    """Asks the final state fresh inputs, first of all, so that no test of the task was ever in the worker's sandbox."""
     parts = []
     carried = {test.id for test in separation.of_method("calls")} if separation is not None else set()
     for plan in call_plans(separation):
@@ -177,7 +177,7 @@ async def _judge_called(
 
 
 class SplicedTests(NamedTuple):
-    """Tests that are judged from outside."""
+    """Tests to be judged from outside."""
 
     separation: SeparationPlan
     tests: tuple[TestPlan, ...]
@@ -206,7 +206,8 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
 async def _judge_in_process(
     given: CheckInput, plan: _Plan, names: tuple[str, ...], undoing: CleanupPlan, cited: CitedEvidence
 ) -> _Part:
-    """Runs tests in a fork of the final state, where the code under test lives with pytest and its recorder."""
+    """Runs tests in a fork of the final state, where the code under test shares a process with pytest and its
+    recorder."""
     plan = _of_tests(plan, names)
     spec = verifier_spec(given.spec, plan.mounts, plan.parameters.env)
     async with opened(given.backend, spec, given.state) as workspace:
@@ -221,12 +222,12 @@ async def _judge_in_process(
 
 
 def _no_result(ruling: Ruling, facts: PytestFacts) -> tuple[str, ...]:
-    """Returns the mark of a run that came to no result, whosever doing that was."""
+    """Returns the mark of a run without a result, whatever the cause."""
     return (NO_RESULT,) if ruling.score is None and came_to_no_result(facts) else ()
 
 
 def _of_tests(plan: _Plan, names: Sequence[str]) -> _Plan:
-    """The plan for some of its tests."""
+    """Returns the plan for some of its tests."""
     parameters = plan.parameters
     some = {
         kind: tuple(name for name in getattr(parameters, kind) if name in set(names)) for kind in ("expected", "also")
@@ -235,7 +236,8 @@ def _of_tests(plan: _Plan, names: Sequence[str]) -> _Plan:
 
 
 def _grades(parameters: PytestParameters, parts: Sequence[_Part]) -> tuple[Separation, dict[Separation, int]]:
-    """The grade of the tests that must flip, the weakest of theirs, and how many wanted tests have each grade."""
+    """Returns the weakest grade of the tests that must change to passing, and the number of required tests of each
+    grade."""
     counts: dict[Separation, int] = {}
     for part in parts:
         if part.tests:
@@ -250,7 +252,7 @@ def _inside(base: str, path: str) -> str:
 
 
 def _plan(given: CheckInput) -> _Plan:
-    """Stages the test files. Raises `TaskError` where the parameters do not fit the folder."""
+    """Stages the test files. Raises `TaskError` if the parameters do not fit the folder."""
     try:
         parameters = msgspec.convert(given.check.parameters, PytestParameters)
     except msgspec.ValidationError as exc:
@@ -280,7 +282,7 @@ def _staged(folder: Path, test: TestMount) -> StagedCopy:
 
 
 def _edited(given: CheckInput, plan: _Plan) -> tuple[PlantedChange, ...]:
-    """Marks for test files that the agent touched; the mounts stand over them."""
+    """Returns marks for test files that the agent changed; the mounts cover them."""
     return tuple(
         PlantedChange(change.path, "edited_tests", "note")
         for change in given.changes
@@ -358,7 +360,7 @@ def _cite(cited: CitedEvidence, run: _Run) -> None:
 
 
 def _cite_report(cited: CitedEvidence, reports: Sequence[dict[str, Any]]) -> None:
-    """Cites the reports of all parts as the one account of the check's tests that they are."""
+    """Cites the reports of all parts as one report of the check's tests."""
     if not reports:
         return
     lists = ("tests", "problems", "always_equal", "broken_files", "skipped_files", "refusals")

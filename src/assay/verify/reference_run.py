@@ -1,9 +1,9 @@
-"""Runs a test script once more over what the reference solution leaves, to compare what its judged programs print.
+"""Runs a test script once more over the reference solution's final state, to compare the text of its judged programs.
 
 Text that a judged program prints can act on the script: a shell may evaluate it as arithmetic or code, a file may be
-lent whose name is made of it, a Python program may unpack or load it. Which scripts do so cannot be told from their
-text. Where the script could read byte for byte what it reads of the reference solution's programs, no such text came
-from the agent.
+lent whose name is made of it, a Python program may unpack or load it. The script's own text does not show whether it
+does so. If the script could read the same bytes as of the reference solution's programs, no such text came from the
+agent.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from assay.verify.transcript import Transcript
 __all__ = ["find_reference_difference"]
 
 SOLUTION_S = 600.0
-"""Seconds that the solution may take, where the task has no limit of its own."""
+"""Time limit of the solution in seconds, if the task has none."""
 
 
 async def find_reference_difference(
     given: CheckInput, transcript: Transcript, run: Callable[[CheckInput, Transcript], Awaitable[None]]
 ) -> str:
-    """Returns how a transcript differs from the reference solution's, or why that is not known; else an empty text.
+    """Returns the first difference of a transcript from the reference solution's, or why it is unknown; else an empty
+    text.
 
     Args:
         given: The check's input, whose state is the agent's.
-        transcript: What the script could read over that state.
+        transcript: Readings of the script over that state.
         run: Runs the script over the state of another input and fills another transcript.
     """
     if not transcript.readings:
@@ -48,7 +49,8 @@ async def find_reference_difference(
 
 @contextlib.asynccontextmanager
 async def _solved_state(given: CheckInput) -> AsyncIterator[Snapshot]:
-    """Gives the state that the reference solution leaves in the agent's sandbox. Raises `TaskError` without one."""
+    """Yields the final state of the reference solution in the agent's sandbox. Raises `TaskError` without a
+    solution."""
     oracle, limit_s = given.task.oracle, given.task.limits.wall_s or SOLUTION_S
     if oracle is None or not oracle.command:
         raise TaskError("the task has no reference solution")

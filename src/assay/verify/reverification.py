@@ -1,7 +1,7 @@
-"""Judging a stored state again: rebuilding it, and comparing what its checks say now with what was said then.
+"""Judges a stored state again: rebuilds it, and compares the new verdicts of its checks with the recorded ones.
 
-A verdict of re-verification never stands over the first one: its check is `reverify:NAME`, and its mark says `agree`,
-`disagree`, `flaky` or `cannot`. Invariant: a state is judged only where its digest is the recorded one.
+A verdict of re-verification does not replace the first one: its check is `reverify:NAME`, and its mark says `agree`,
+`disagree`, `flaky` or `cannot`. Invariant: a state is judged only if its digest is the recorded one.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = [
 
 
 class CannotRebuildError(VerifierError):
-    """What was judged cannot be had again; the message says why."""
+    """The judged state cannot be rebuilt; the message gives the reason."""
 
 
 class VerdictComparison(NamedTuple):
-    """What judging again came to."""
+    """A repeated verdict with its comparison mark."""
 
     mark: Reverification
     verdict: Verdict
@@ -44,7 +44,7 @@ class VerdictComparison(NamedTuple):
 
 
 def find_sealed_states(trajectory: Trajectory) -> tuple[Evidence, ...]:
-    """The states that were sealed to be judged, one for each part of the task, in order."""
+    """Returns the states that were sealed for judging, one for each part of the task, in order."""
     return tuple(e for e in trajectory.evidence if e.kind == "snapshot" and "image" in e.data and not _beside(e))
 
 
@@ -53,16 +53,16 @@ def _beside(evidence: Evidence) -> bool:
 
 
 async def rebuild_state(state: Evidence, image: Image, backend: Backend, blobs: BlobStore) -> Snapshot:
-    """A stored state as one that can be opened; the caller releases it.
+    """Returns a stored state as a snapshot that can be opened; the caller releases it.
 
     Args:
-        state: An evidence of `find_sealed_states`.
-        image: What the task's sandbox stands on now.
-        backend: Where it is to be opened.
-        blobs: The store's.
+        state: Evidence from `find_sealed_states`.
+        image: The current image of the task's sandbox.
+        backend: Opens the snapshot.
+        blobs: Blobs of the store.
 
     Raises:
-        CannotRebuildError: It was not stored, is gone or was changed, or the image is another one now.
+        CannotRebuildError: It was not stored, is missing or changed, or the image differs.
     """
     recorded, manifest = str(state.data.get("digest")), state.data.get("manifest")
     if not isinstance(manifest, str):
@@ -87,10 +87,10 @@ async def rebuild_state(state: Evidence, image: Image, backend: Backend, blobs: 
 
 
 def compare_verdicts(recorded: Verdict, rounds: Sequence[CheckResult]) -> VerdictComparison:
-    """Compares what one check says now, over some rounds, with what was recorded.
+    """Compares the verdicts of one check over some rounds with the recorded one.
 
-    The status alone decides: how many tests of a broken program fail may hang on the order of a set. Rounds that could
-    not judge leave the question open, unless that is what was recorded.
+    Only the status decides: the number of failing tests of a broken program may depend on the order of a set. Rounds
+    that could not judge leave the question open, unless that was recorded too.
     """
     said: list[VerdictStatus] = [one.verdict.status for one in rounds]
     evidence = tuple(found for one in rounds for found in one.evidence)
@@ -130,7 +130,7 @@ def _listed(scores: set[float | None]) -> str:
 
 
 def read_recorded_seeds(trajectory: Trajectory) -> dict[str, bytes]:
-    """Returns the seed of the inputs that each check drew, by the check's name; malformed ones are left out."""
+    """Returns the seed of each check's drawn inputs, by the check's name; malformed seeds are omitted."""
     found: dict[str, bytes] = {}
     for verdict in trajectory.verdicts:
         for evidence in trajectory.evidence:
@@ -141,7 +141,7 @@ def read_recorded_seeds(trajectory: Trajectory) -> dict[str, bytes]:
 
 
 def make_cannot_result(check: str, why: AssayError | str) -> VerdictComparison:
-    """What stands where a state could not be judged again."""
+    """Returns the result for a state that could not be judged again."""
     reason = f"cannot: {why}"[:2000]
     verdict = Verdict(reverification_check(check), "outcome", "unknown", None, reason, marks=("cannot",))
     return VerdictComparison("cannot", verdict)

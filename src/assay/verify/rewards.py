@@ -1,8 +1,8 @@
-"""Reads what a test script left in `/logs/verifier`, once nothing runs any more.
+"""Reads a test script's files in `/logs/verifier`, after all processes have ended.
 
-Harbor's rule: `reward.json`, a flat object of finite numbers, goes before `reward.txt`, one finite number. Ours beyond
-it: only regular files, bounded, never through a link; two files that contradict each other are told; a reward that its
-owner may not write is not what the script wrote last.
+Harbor's rule: `reward.json`, a flat object of finite numbers, goes before `reward.txt`, one finite number. Beyond
+this rule: only regular files are read, bounded, never through a link; two contradicting files are reported; a reward
+that its owner may not write is not the script's last one.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ _LISTED = re.compile(r"(link|file|other) (/logs/(?:verifier|recorder)/[A-Za-z0-9
 
 
 class Rewards(NamedTuple):
-    """What the reward files say. `problem` is why they cannot be used, or that they contradict each other."""
+    """Content of the reward files. `problem` is the reason why they are unusable, or their contradiction."""
 
     values: dict[str, float]
     problem: str | None = None
     source: str | None = None
     unusable: bool = False
-    """One of two files cannot be used: which of them the script wrote last is not known."""
+    """One of two files is unusable, so it is unknown which of them the script wrote last."""
 
 
 class ScriptOutputs(NamedTuple):
-    """Everything that a script left behind for the verifier."""
+    """Files that a script left for the verifier."""
 
     rewards: Rewards
     reports: tuple[TestReport, ...]
     records: tuple[dict[str, object], ...]
-    """What the recorded test runner wrote, one object a run."""
+    """Records of the test runner, one object per run."""
     marks: tuple[str, ...]
     names: tuple[str, ...]
 
 
 def parse_rewards(as_json: bytes | None, as_text: bytes | None) -> Rewards:
-    """The rewards in the two files; None where a file is absent."""
+    """Returns the rewards in the two files; None for a missing file."""
     try:
         text = None if as_text is None else {"reward": _number(_ascii(as_text).strip(), "reward.txt")}
     except ValueError as exc:
@@ -76,7 +76,7 @@ def parse_rewards(as_json: bytes | None, as_text: bytes | None) -> Rewards:
 
 
 def _beside(problem: str, source: str, as_json: bytes) -> Rewards:
-    """The rewards where reward.txt cannot be used."""
+    """Returns the rewards if reward.txt is unusable."""
     try:
         return Rewards(_object(as_json), problem, source, unusable=True)
     except ValueError as exc:
@@ -84,7 +84,7 @@ def _beside(problem: str, source: str, as_json: bytes) -> Rewards:
 
 
 def headline(values: dict[str, float]) -> float:
-    """The one number: `reward` where there is one, else the lowest."""
+    """Returns the number `reward` if there is one, else the lowest number."""
     return values["reward"] if "reward" in values else min(values.values())
 
 
@@ -95,7 +95,7 @@ def _ascii(data: bytes) -> str:
 
 
 def _number(value: object, where: str) -> float:
-    """A finite number, from one or from its text."""
+    """Returns a finite number, from a number or its text."""
     text = value if isinstance(value, str) else repr(value) if type(value) in (int, float) else "?"
     try:
         number = float(text)
@@ -120,7 +120,7 @@ def _object(data: bytes) -> dict[str, float]:
 
 
 async def collect(workspace: Workspace) -> ScriptOutputs:
-    """Reads everything; call it after `kill_all`."""
+    """Reads all files; call it after `kill_all`."""
     files, marks = await _listing(workspace)
     rewards = parse_rewards(
         await _bounded(workspace, f"{REWARDS}/reward.json", files, MOST_REWARD),
@@ -142,7 +142,7 @@ async def collect(workspace: Workspace) -> ScriptOutputs:
 
 
 def _record(data: bytes | None) -> dict[str, object]:
-    """A run's record; one that cannot be read is a run that went wrong."""
+    """Returns a run's record; an unreadable one counts as a failed run."""
     try:
         found = msgspec.json.decode(data or b"")
     except (msgspec.MsgspecError, RecursionError):
@@ -153,7 +153,7 @@ def _record(data: bytes | None) -> dict[str, object]:
 
 
 async def _listing(workspace: Workspace) -> tuple[set[str], list[str]]:
-    """Regular files, by path, and marks. A name that is listed as anything else, or oddly, is not read."""
+    """Returns regular files by path, and marks. Names of other kinds, or malformed ones, are not read."""
     result = await workspace.exec(["/bin/sh", "-c", _LIST], cwd="/", timeout_s=30, show_bytes=1 << 20)
     files: set[str] = set()
     others: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""The verifier's sandbox: a fresh fork of the final state, with tests mounted only now and what was planted undone.
+"""The verifier's sandbox: a fresh fork of the final state, with tests mounted only then and planted changes undone.
 
-Covered: the verifier's own user, folders and environment; the agent's processes are dead before the fork; nothing that
-the agent left is run to undo what it left. Not covered: a task image whose own files are hostile.
+Covered: the verifier's own user, folders and environment; the agent's processes are dead before the fork; no
+program of the agent's runs while its changes are undone. Not covered: a task image whose own files are hostile.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ for path in json.load(sys.stdin):
 
 _NATIVE, _BYTE_CODE = (".so", ".pyd"), (".pyc", ".pyo")
 _ODD = "\ufffd"
-"""In a path of a change: bytes that are no text."""
+"""Character in a path of a change for bytes that are not text."""
 
 
 _FOLLOW = """
@@ -78,18 +78,18 @@ inside = lambda path: (os.path.realpath(path) + "/").startswith(tuple(given["pla
 print(json.dumps([path for path in given["links"] if os.path.islink(path) and inside(path)]))
 """
 _OWN = ("/tests/", "/solution/", "/logs/verifier/", "/logs/recorder/", "/opt/assay", "/run/verifier/", "/proc/")
-"""Where no answer of an agent's has to lead."""
+"""Paths to which no answer of an agent's may link."""
 
 
 class SuspectFile(NamedTuple):
-    """What one changed file newly reaches for."""
+    """New suspicions about one changed file."""
 
     path: str
     found: tuple[Suspicion, ...]
 
 
 class Findings(NamedTuple):
-    """What was undone and what looks wrong."""
+    """Undone changes and suspicious files."""
 
     planted: tuple[PlantedChange, ...]
     suspects: tuple[SuspectFile, ...]
@@ -100,25 +100,25 @@ class Findings(NamedTuple):
         return tuple(sorted(set(names)))
 
     def untrusted(self, allowed: Sequence[str]) -> tuple[str, ...]:
-        """Names of what makes a pass doubtful, except what the task allows."""
+        """Returns the names of suspicions that make a pass doubtful, except those that the task allows."""
         names = {s.name for suspect in self.suspects for s in suspect.found if s.untrustworthy}
         return tuple(sorted(names - set(allowed)))
 
 
 def has_tool_layer(spec: WorkspaceSpec) -> bool:
-    """Whether the tool layer is mounted."""
+    """Returns whether the tool layer is mounted."""
     return any(mount.target.rstrip("/") == TOOLS for mount in spec.mounts)
 
 
 class NotIsolated(VerifierError):
-    """Nothing can be judged where nothing is isolated: tests cannot be shown to the verifier alone, and what the agent
-    left cannot be kept away from them. The verdict is an `error` with these marks, never a guess."""
+    """A backend without isolation cannot judge: it cannot hide the tests from the agent, nor the agent's files from the
+    tests. The verdict is an `error` with these marks."""
 
     marks = ("not_isolated",)
 
 
 def require_mounts(backend: Backend) -> None:
-    """Raises `NotIsolated` where a backend has no file system of its own to show tests in."""
+    """Raises `NotIsolated` if a backend has no file system of its own for mounting tests."""
     if backend.name == "process":
         raise NotIsolated(
             "not judged: the backend 'process' isolates nothing, so the tests would run among what the agent left, on "
@@ -133,7 +133,7 @@ def supervisor_folder() -> Path:
 
 
 def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, str]) -> WorkspaceSpec:
-    """The verifier's spec: its user, a clean environment, the tests and fresh folders."""
+    """Returns the verifier's spec: its user, a clean environment, the tests and fresh folders."""
     with_tools = has_tool_layer(given)
     programs = (Mount(str(supervisor_folder()), SUPERVISOR),) if with_tools else ()
     front = (f"{SUPERVISOR}/bin", f"{TOOLS}/bin") if with_tools else ()
@@ -159,7 +159,7 @@ def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, 
 
 @asynccontextmanager
 async def opened(backend: Backend, spec: WorkspaceSpec, state: Snapshot | None = None) -> AsyncIterator[Workspace]:
-    """A sandbox that is closed whatever happens."""
+    """Yields a sandbox, which is closed on exit."""
     workspace = await backend.open(spec, state=state)
     with metered_sandbox(workspace):
         try:
@@ -169,7 +169,7 @@ async def opened(backend: Backend, spec: WorkspaceSpec, state: Snapshot | None =
 
 
 class CleanupPlan(NamedTuple):
-    """What is to be undone, and where the image is looked up."""
+    """Changes to undo, and the backend and spec for reading the image."""
 
     backend: Backend
     base: WorkspaceSpec
@@ -179,7 +179,7 @@ class CleanupPlan(NamedTuple):
 
 
 async def clean(workspace: Workspace, undoing: CleanupPlan) -> Findings:
-    """Undoes what was planted and reads what changed files reach for. Call it before anything else runs."""
+    """Undoes planted changes and inspects changed files. Call it before any other command."""
     async with _opened_image(undoing) as pristine:
         findings = await _find(workspace, pristine, undoing)
         await _undo(workspace, pristine, undoing, findings.planted)
@@ -187,7 +187,7 @@ async def clean(workspace: Workspace, undoing: CleanupPlan) -> Findings:
 
 
 async def inspect_changes(workspace: Workspace, undoing: CleanupPlan) -> Findings:
-    """Returns the same findings and leaves everything as it is: for a sandbox in which nothing decides."""
+    """Returns the same findings without undoing anything, for a sandbox in which nothing decides."""
     async with _opened_image(undoing) as pristine:
         return await _find(workspace, pristine, undoing)
 
@@ -202,7 +202,7 @@ async def _opened_image(undoing: CleanupPlan) -> AsyncIterator[_ImageFiles]:
 
 
 class _ImageFiles:
-    """The image as the agent was given it, opened only when a file of it is needed."""
+    """Files of the initial image, which is opened only when one is needed."""
 
     def __init__(self, backend: Backend, spec: WorkspaceSpec) -> None:
         self._backend = backend
@@ -252,8 +252,8 @@ async def _undo(
 
 
 async def _find_links_to(workspace: Workspace, links: list[PlantedChange]) -> list[PlantedChange]:
-    """Those of the agent's links that lead to the verifier's files, to be removed: an answer that is one is compared
-    with itself. Seen where the tool layer is there to look."""
+    """Returns the agent's links that lead to the verifier's files, for removal: an answer that is such a link would be
+    compared with itself. Empty without the tool layer."""
     found: set[str] = set()
     for start in range(0, len(links) if has_tool_layer(workspace.spec) else 0, LINKS_AT_A_TIME):
         given = {"links": [p.path for p in links[start : start + LINKS_AT_A_TIME]], "places": _OWN}
@@ -269,7 +269,7 @@ async def _find_links_to(workspace: Workspace, links: list[PlantedChange]) -> li
 async def _included_by_git(
     workspace: Workspace, pristine: _ImageFiles, changes: tuple[Change, ...]
 ) -> list[PlantedChange]:
-    """Changed files that the image's own configuration of a repository makes git read or run."""
+    """Returns changed files that the image's configuration of a repository makes git read or run."""
     inside = {c.path.partition("/.git/")[0] for c in changes if "/.git/" in c.path}
     if not changes:
         return []
@@ -282,7 +282,7 @@ async def _included_by_git(
 
 
 def _caches(changes: Sequence[Change]) -> list[str]:
-    """Folders of cached byte code in which something changed: honest, as a rule, but never to be loaded."""
+    """Returns folders of cached byte code with changes: usually honest, but never loaded."""
     name = "/__pycache__"
     inside = [c.path for c in changes if c.kind != "removed" and (c.path + "/").count(name + "/")]
     return list(dict.fromkeys(path[: path.index(name) + len(name)] for path in inside))
@@ -301,7 +301,7 @@ async def _tables_changed(workspace: Workspace, pristine: _ImageFiles, path: str
 
 
 async def _remove(workspace: Workspace, paths: list[str]) -> None:
-    """Removes by the tool layer's Python, which nobody in the sandbox can change; else by the base's own `rm`."""
+    """Removes paths by the tool layer's Python, which is read-only in the sandbox; else by the image's `rm`."""
     if not paths:
         return
     for start in range(0, len(paths), AT_A_TIME):
@@ -323,7 +323,7 @@ def _is_test(path: str) -> bool:
 async def _suspects(
     workspace: Workspace, pristine: _ImageFiles, changes: tuple[Change, ...], gone: frozenset[str]
 ) -> tuple[SuspectFile, ...]:
-    """What changed files newly reach for. Files that are undone are left out."""
+    """Returns new suspicions about changed files, except files that are undone."""
     found: list[SuspectFile] = []
     files = [c for c in changes if _may_hold_code(c) and c.kind != "removed" and c.path not in gone]
     sources = [c for c in files if c.path.endswith(".py")]
@@ -339,7 +339,7 @@ async def _suspects(
 
 
 def _may_hold_code(change: Change) -> bool:
-    """A file, or a link by whose name something is imported: what it leads to may have any other name."""
+    """Returns whether a change is a file, or a link with a module's name; the link's target may have any name."""
     linked = change.type == "symlink" and change.path.endswith((".py", *_NATIVE, *_BYTE_CODE))
     return change.type == "file" or linked
 
@@ -369,7 +369,7 @@ async def _suspicions_of(workspace: Workspace, pristine: _ImageFiles, change: Ch
 
 
 def _compare(path: str, before: bytes | None, after: bytes) -> tuple[Suspicion, ...]:
-    """What a file newly reaches for, but what is ordinary in a test."""
+    """Returns new suspicions about a file, except those that are ordinary in a test."""
     text, hidden = decode_source(after)
     named = (*hidden, *suspicions(None if before is None else decode_source(before)[0], text))
     return tuple(s for s in named if not (_is_test(path) and _is_ordinary_in_tests(s)))
@@ -381,7 +381,7 @@ def _is_ordinary_in_tests(suspicion: Suspicion) -> bool:
 
 
 async def left_running(workspace: Workspace, *, polls: int = 4) -> tuple[ProcessInfo, ...]:
-    """What is still alive once the script has ended; what is only just ending is given a moment."""
+    """Returns the processes that are alive after the script's end, after a short grace period."""
     alive: tuple[ProcessInfo, ...] = ()
     for _ in range(polls):
         alive = tuple(p for p in await workspace.processes() if p.state != "Z")
@@ -394,7 +394,7 @@ async def left_running(workspace: Workspace, *, polls: int = 4) -> tuple[Process
 def select_planted(
     changes: Sequence[Change], spec: WorkspaceSpec, roots: Sequence[str], keep: Sequence[str]
 ) -> tuple[PlantedChange, ...]:
-    """`find_planted` with the import roots that every check has."""
+    """Returns the result of `find_planted` with the import roots of every check."""
     path = {**spec.image.env, **spec.env}.get("PYTHONPATH", "").split(":")
     usual = [spec.workdir, f"{spec.workdir.rstrip('/')}/src", "/home/agent", "/app"]
     every = dict.fromkeys(root for root in (*roots, *usual, *path) if root.startswith("/") and root != "/")

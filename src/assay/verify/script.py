@@ -2,9 +2,9 @@
 
 The script runs in a fresh fork of the final state; with `environment_mode = "separate"`, in its own image with only the
 declared artifacts; where the task names the programs that are judged, on its image alone, and those run in a sandbox of
-their own (`judged_programs`). Tests appear only now and read-only, the solution never, `/logs/verifier` is fresh and
-the verifier's own, the environment is clean, `pytest` and `python3` are the recorded runner's. What it left is read
-after everything in the sandbox was killed. `_script_rules` says what a pass needs.
+their own (`judged_programs`). Tests are mounted only now and read-only, the solution never, `/logs/verifier` is fresh
+and the verifier's own, the environment is clean, `pytest` and `python3` are the recorded runner's. Its files are read
+after all processes in the sandbox were killed. `_script_rules` defines the requirements of a pass.
 
 Covered: pre-written and late rewards, planted configuration, replaced programs, an early exit or a patched runner in
 `pytest`, a run without tests, processes that outlive the script, writes to the memory of the script's shell, records
@@ -68,52 +68,53 @@ DEFAULT_TIMEOUT_S = 600.0
 CONTROL_S, CONTROL_FACTOR = 10.0, 3.0
 """A control run of a script may last this long, and this many times as long as the script did."""
 MOST_CITED = 50
-"""Paths or lines of a script that the evidence lists."""
+"""Limit of the paths or lines of a script in the evidence."""
 MOST_BROUGHT = 1 << 30
-"""Bytes of one declared artifact, holes included."""
+"""Limit of the bytes of one declared artifact, including holes."""
 _TOLD = ("problems", "always_equal", "canaries", "exit", "order")
 _RUNNER = re.compile(rb"\bpy\.?test\b")
 _INLINE = re.compile(rb"\b(?:python|node|perl|ruby)[\d.]*(?: +-\w+)* +-(?:[ce]\b|\s)")
-"""A program written into the script, which may import what it judges."""
+"""A program inside the script, which may import the judged code."""
 _JUDGE = re.compile(rb"\bassay-judge (?:run|read)\b")
 
 
 class ScriptParameters(msgspec.Struct, frozen=True):
-    """A check's parameters; other keys are for other readers."""
+    """Parameters of the check; other keys are for other readers."""
 
     script: str | None = None
-    """Relative to the task's folder; its folder is what is mounted. None: the image of a separate verifier has it."""
+    """Relative to the task's folder; its parent folder is mounted. None: the image of a separate verifier contains
+    it."""
     interpreter: tuple[str, ...] = ("/bin/sh",)
     timeout_s: float = DEFAULT_TIMEOUT_S
     env: dict[str, str] = {}
     mode: str = "shared"
     network_mode: str | None = None
-    """The verifier's own policy: with `no-network`, or with a list that nobody can hold here, it has no network,
-    whatever the agent had; else what the agent had."""
+    """The verifier's own policy: with `no-network`, or with a list that cannot be enforced here, it has no network;
+    otherwise it has the agent's."""
     literal: bool = False
     """The reward file alone decides, as in Harbor; the verdict is marked."""
     evidence: Demand | None = None
-    """What a pass needs beside the reward; default `tests` where a script of the tests folder names pytest, else
-    `script`."""
+    """Requirement for a pass besides the reward; default `tests` if a script of the tests folder names pytest,
+    otherwise `script`."""
     allow: tuple[str, ...] = ()
     """Names of suspicions that are part of this task's honest solutions."""
     keep: tuple[str, ...] = ()
-    """Patterns of paths that are the agent's to change, whatever they look like."""
+    """Patterns of paths that the agent may change."""
     roots: tuple[str, ...] = ()
-    """Folders that the tests import from, beside the usual ones."""
+    """Folders that the tests import from, besides the usual ones."""
     programs: tuple[str, ...] = ()
-    """Absolute paths of the programs that are judged. The script then runs on the task's image, without what the agent
-    wrote: at each of these paths it finds a stand-in that starts the program in a sandbox of its own."""
+    """Absolute paths of the judged programs. The script then runs on the task's image, without the agent's files; at
+    each of these paths it finds a stand-in that starts the program in a sandbox of its own."""
     outputs: tuple[str, ...] = ()
     """Absolute paths of files that the agent or its programs write and the script reads: they are copied to the same
     path as data, at the start and after each program."""
     inputs: tuple[str, ...] = ()
-    """Absolute paths of what the script lends to its programs beside what their command lines name: what it writes, and
-    files and folders below `/tests`. A file in one of them is named by the task, whatever makes its name."""
+    """Absolute paths that the script lends to its programs in addition to those on their command lines: its own files,
+    and files and folders below `/tests`. A file in one of them is named by the task, whatever makes its name."""
 
 
 class ScriptCheck:
-    """See the module."""
+    """Runs a test script and reads its reward."""
 
     kind = "script"
 
@@ -144,7 +145,7 @@ class ScriptCheck:
 
 
 def stage_tests(folder: Path | None, script: str | None) -> StagedCopy | None:
-    """A copy of the folder that a task's test script is in. Raises `TaskError` where there is none."""
+    """Returns a copy of the folder of a task's test script. Raises `TaskError` if it is missing."""
     if script is None:
         return None
     path = Path(script)
@@ -160,7 +161,7 @@ def _demand(parameters: ScriptParameters, tests: StagedCopy | None) -> Demand:
 
 
 def _is_apart(parameters: ScriptParameters, tests: StagedCopy | None) -> bool:
-    """Returns whether judged programs run in a sandbox of their own: the task, or its script, says how they start."""
+    """Returns whether judged programs run in a sandbox of their own, as the task or its script declares."""
     return bool(parameters.programs or parameters.outputs) or _names(tests, _JUDGE)
 
 
@@ -183,12 +184,12 @@ _ScriptRun = tuple[ScriptFacts, tuple[str, ...], ScriptOutputs, Separation]
 
 
 class _SharedSandbox(NamedTuple):
-    """A sandbox in which the script runs beside what it judges."""
+    """Sandbox that the script shares with the judged code."""
 
     workspace: Workspace
     tests: StagedCopy | None
     changes: tuple[Change, ...]
-    """The agent's, as far as they are in it."""
+    """The agent's changes in this sandbox."""
     findings: Findings
 
 
@@ -197,7 +198,7 @@ def _mounts(tests: StagedCopy | None) -> tuple[Mount, ...]:
 
 
 def own_network(spec: WorkspaceSpec, parameters: ScriptParameters) -> WorkspaceSpec:
-    """The verifier's spec without a network that its own policy does not give it."""
+    """Returns the verifier's spec with the network of its own policy."""
     own = parameters.network_mode in (None, "public")
     return spec if own else msgspec.structs.replace(spec, network="none")
 
@@ -214,10 +215,10 @@ async def _shared(
 async def _run_beside(
     given: CheckInput, parameters: ScriptParameters, cited: CitedEvidence, beside: _SharedSandbox
 ) -> _ScriptRun:
-    """Runs the script in one sandbox with what it judges: its programs may write what the script's user may, and what
-    the script's own processes load of them runs with the judge.
+    """Runs the script in one sandbox with the judged code, whose programs may write the files of the script's user, and
+    whose files the script's own processes may load.
 
-    A test runner imports what it tests, so there is nothing to observe: its grade is the least in any case.
+    A test runner imports the code under test, so it is not observed: its grade is the lowest in any case.
     """
     workspace, imports = beside.workspace, _names(beside.tests, _RUNNER)
     if not imports:
@@ -230,14 +231,14 @@ async def _run_beside(
 
 
 def _paths_left(changes: Iterable[Change]) -> list[str]:
-    """Returns the files that an agent wrote. A link holds no byte: what it leads to is in the list or the image's."""
+    """Returns the files that an agent wrote. Links are omitted: their targets are in the list or in the image."""
     return [change.path for change in changes if change.kind != "removed" and change.type == "file"]
 
 
 async def _apart(
     given: CheckInput, parameters: ScriptParameters, tests: StagedCopy | None, cited: CitedEvidence
 ) -> _ScriptRun:
-    """The script on the image alone; the final state in a second sandbox, where judged programs are started."""
+    """Runs the script on the image alone; judged programs start in a second sandbox with the final state."""
     base = given.separate or given.spec if parameters.mode == "separate" else given.spec
     if parameters.programs and not has_tool_layer(base):
         raise TaskError("judged programs need the tool layer in the script's sandbox: run `assay setup`")
@@ -297,7 +298,7 @@ def _command(parameters: ScriptParameters) -> list[str]:
 async def _final_state(
     given: CheckInput, parameters: ScriptParameters, cited: CitedEvidence
 ) -> AsyncIterator[tuple[Workspace, tuple[Change, ...]]]:
-    """The sandbox of the judged programs, and what the agent changed in it."""
+    """Yields the sandbox of the judged programs, and the agent's changes in it."""
     if parameters.mode == "separate":
         base = own_network(judged_spec(given.separate or given.spec), parameters)
         async with _with_artifacts(given, base, cited) as opened_with:
@@ -311,7 +312,7 @@ async def _final_state(
 async def _separate(
     given: CheckInput, parameters: ScriptParameters, tests: StagedCopy | None, cited: CitedEvidence
 ) -> _ScriptRun:
-    """Only what the task declared goes from the final state into a fresh image."""
+    """Runs the script in a fresh image with only the declared artifacts of the final state."""
     spec = own_network(verifier_spec(given.separate or given.spec, _mounts(tests), parameters.env), parameters)
     async with _with_artifacts(given, spec, cited) as (workspace, changes):
         findings = await _cleaned(workspace, given, parameters, cited, changes)
@@ -322,7 +323,7 @@ async def _separate(
 async def _with_artifacts(
     given: CheckInput, spec: WorkspaceSpec, cited: CitedEvidence
 ) -> AsyncIterator[tuple[Workspace, tuple[Change, ...]]]:
-    """A fresh sandbox with the declared artifacts, and those of the agent's changes that came with them."""
+    """Yields a fresh sandbox with the declared artifacts, and the agent's changes among them."""
     with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as folder:
         brought, left_out = await _bring_out(given, Path(folder))
         room = await asyncio.to_thread(_with_room, spec, brought.values())
@@ -336,7 +337,7 @@ async def _with_artifacts(
 
 
 def _with_room(spec: WorkspaceSpec, brought: Iterable[Path]) -> WorkspaceSpec:
-    """The spec with room for what is brought beside what the verifier has: no artifact leaves it without a disk."""
+    """Returns the spec with additional disk space for the artifacts, so that they cannot fill the verifier's disk."""
     if spec.limits.disk_mib is None:
         return spec
     files = (path for top in brought for path in (top, *top.rglob("*")) if path.is_file() and not path.is_symlink())
@@ -346,7 +347,8 @@ def _with_room(spec: WorkspaceSpec, brought: Iterable[Path]) -> WorkspaceSpec:
 
 
 async def _bring_out(given: CheckInput, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
-    """Copies the declared artifacts out of a fork: what was brought, and what was not there or too large."""
+    """Copies the declared artifacts out of a fork. Returns the copied ones, and those that were missing or too
+    large."""
     declared = given.task.environment.parameters.get("artifacts") or []
     sources = [str(entry.get("source")) for entry in declared if isinstance(entry, dict)]
     spec = msgspec.structs.replace(given.spec, user="verifier")
@@ -372,7 +374,7 @@ async def _cleaned(
     cited: CitedEvidence,
     changes: tuple[Change, ...],
 ) -> Findings:
-    """Undoes what was planted."""
+    """Undoes planted changes."""
     planned = select_planted(changes, given.spec, parameters.roots, parameters.keep)
     findings = await clean(workspace, CleanupPlan(given.backend, given.spec, changes, planned))
     cited.findings(findings)
@@ -387,7 +389,7 @@ async def _run(
     findings: Findings,
     programs: JudgedPrograms | None = None,
 ) -> tuple[ScriptFacts, tuple[str, ...], ScriptOutputs]:
-    """Runs the script, kills everything, reads what is left."""
+    """Runs the script, kills all processes, and reads the script's files."""
     argv = _command(parameters)
     before = await _orphans(workspace)
     requests = ScriptRequests(workspace, programs)
@@ -419,7 +421,7 @@ async def _run(
 
 
 def _with_records(left: ScriptOutputs, requests: ScriptRequests) -> ScriptOutputs:
-    """What was left, with the records that the test runner told; a record that came as a file is nobody's word."""
+    """Returns the script's files with the records that the test runner sent; a record in a file is not trusted."""
     if not requests.takes_records:
         return left
     problem = "a record came as a file, which every process of the script may write"
@@ -446,7 +448,7 @@ def _cite(cited: CitedEvidence, left: ScriptOutputs, result: ExecResult) -> tupl
 
 
 def recorded(record: dict[str, object]) -> TestReport:
-    """The recorder's own account as a report. A test that was begun or collected but not told of to its end has the
+    """Returns the recorder's results as a report. A test that was collected or started without a final result has the
     status `error` and the message `missing`."""
     tests = record.get("tests")
     results = []

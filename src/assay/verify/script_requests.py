@@ -1,9 +1,9 @@
-"""Answers what the processes of a test script ask their host: records of test runs, and judged programs.
+"""Serves requests of a test script's processes to the host: records of test runs, and judged programs.
 
-The listener lies at a path in the script's sandbox and was made by the sandbox's first process, so whoever connects can
-see that it is the host's. A record arrives piece by piece over the connection that the recorded test runner opened
-before it started the tests: other processes can add connections of their own, and cannot take this one back or change
-it. A run that was announced and did not end is a run that went wrong.
+The listener lies at a path in the script's sandbox and was created by the sandbox's first process, so a client can
+verify that it is the host's. A record arrives in pieces over the connection that the recorded test runner opened before
+it started the tests: other processes can open further connections, but cannot change this one. A run that was announced
+and did not end counts as failed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ProgramStarter(Protocol):
     """Starts judged programs."""
 
     async def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Does what `assay-judge` asks with three pipes; returns an exit status or an error."""
+        """Serves a request of `assay-judge` with three pipes; returns an exit status or an error."""
         ...
 
 
@@ -42,8 +42,8 @@ class ScriptRequests:
     """Serves one script's sandbox.
 
     Args:
-        workspace: The sandbox; where it cannot hand out a listener, nothing is served and records come as files.
-        programs: What starts judged programs; None: there are none.
+        workspace: The sandbox; if it has no listener, nothing is served and records come as files.
+        programs: Starts judged programs; None if there are none.
     """
 
     def __init__(self, workspace: Workspace, programs: ProgramStarter | None = None) -> None:
@@ -55,16 +55,17 @@ class ScriptRequests:
 
     @property
     def takes_records(self) -> bool:
-        """Whether the recorded test runner has a connection to tell by, so that no file is believed."""
+        """Returns whether the recorded test runner has a connection for its records, so that record files are not
+        trusted."""
         return self._listens is not None
 
     def records(self) -> tuple[dict[str, object], ...]:
-        """Returns the record of each announced run; what did not end or cannot be read has a problem in it."""
+        """Returns the record of each announced run; unfinished or unreadable ones contain a problem."""
         return tuple(_record(text) for text in self._records)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Answers until the block ends, in which the sandbox's processes have to end too."""
+        """Serves requests while the block runs; the sandbox's processes have to end in it."""
         if self._listens is None:
             yield
             return
@@ -80,7 +81,7 @@ class ScriptRequests:
             listener.close()
 
     async def _finish(self, listener: socket.socket) -> None:
-        """Takes what was sent before the end and not read yet."""
+        """Reads the remaining messages that were sent before the end."""
         with contextlib.suppress(BlockingIOError, InterruptedError):
             while True:
                 self._start(listener.accept()[0])
@@ -139,7 +140,7 @@ class ScriptRequests:
 
 
 async def _until_gone(connection: socket.socket, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-    """Does the work unless the process that asked is gone first; then the work is cancelled."""
+    """Does the work; cancels it if the requesting process ends first."""
     working = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_readable(connection))
     try:
@@ -152,13 +153,13 @@ async def _until_gone(connection: socket.socket, work: Awaitable[dict[str, Any]]
 
 
 async def _next(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """Waits for a message; None at the end."""
+    """Returns the next message; None at the end."""
     await _readable(connection)
     return receive(connection)
 
 
 async def _readable(connection: socket.socket) -> None:
-    """Waits until something can be read, the end included."""
+    """Waits until the connection is readable or at its end."""
     loop, fd = asyncio.get_running_loop(), connection.fileno()
     ready = loop.create_future()
     loop.add_reader(fd, lambda: None if ready.done() else ready.set_result(None))

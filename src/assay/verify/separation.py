@@ -1,4 +1,4 @@
-"""Records how far a deciding sandbox is from those in which judged code ran, and grades it.
+"""Records and grades the separation of a deciding sandbox from those in which judged code ran.
 
 A check that opens a sandbox for its judge and others for the agent's code calls `read_facts` for each before it closes
 it, and cites the record with `cite_separation`. The grade is computed from that evidence alone (`verdicts.grade_of`).
@@ -31,18 +31,18 @@ __all__ = [
 
 
 async def read_facts(workspace: Session) -> SandboxFacts:
-    """Returns what the tier observed of a sandbox; empty facts, which grade `unknown`, where it observes nothing."""
+    """Returns the tier's facts about a sandbox; empty facts, graded `unknown`, if it observes nothing."""
     return await workspace.facts() if isinstance(workspace, DescribesSeparation) else SandboxFacts()
 
 
 async def observe_loads(workspace: Workspace, paths: Iterable[str]) -> None:
-    """Begins to observe what the commands of a judge load of the agent's files, where the tier can."""
+    """Starts to observe which of the agent's files the commands of a judge load, if the tier can."""
     if isinstance(workspace, ObservesLoads):
         await workspace.observe_loads(tuple(paths), workspace.spec.workdir)
 
 
 async def read_loads(workspace: Workspace) -> LoadFacts:
-    """Ends the observation and returns its record, which is incomplete where something was not observed."""
+    """Ends the observation and returns its record, which is incomplete if events were missed."""
     if not isinstance(workspace, ObservesLoads):
         return LoadFacts(problem="this tier observes nothing")
     try:
@@ -64,15 +64,15 @@ def cite_separation(
     """Adds the evidence `separation` and returns the grade that follows from it.
 
     Args:
-        cited: Where the evidence goes.
+        cited: Receives the evidence.
         judge: Facts about the sandbox whose process decides; taken after its last command, so that every descriptor
             that it was given counts.
         judged: Facts about every sandbox in which code that the agent wrote ran.
         image: Digest of the image that the judge has to be started from.
-        pipes: Number of pipe ends that the check handed to the judge.
+        pipes: Number of pipe ends that the judge received from the check.
         loads: Observation of the judge's processes; None where they can open no file of the agent's.
-        difference: How what the judge read of judged programs differs from what it reads of the reference solution's;
-            empty where it read the same, or nothing.
+        difference: First difference of the text that the judge read of judged programs from the reference solution's;
+            empty if both are equal, or it read nothing.
     """
     boxes = tuple(judged)
     facts = SeparationFacts(judge, boxes, len(boxes), image, pipes, loads, difference)
@@ -90,7 +90,7 @@ async def graded(
     loads: LoadFacts | None = None,
     difference: str = "",
 ) -> Separation:
-    """Does the same for sandboxes that are still open."""
+    """Adds the evidence for sandboxes that are still open and returns the grade."""
     facts = [await read_facts(box) for box in judged]
     return cite_separation(
         cited, await read_facts(judge), facts, image=image, pipes=pipes, loads=loads, difference=difference

@@ -1,8 +1,8 @@
-"""The separation plan of a task: by which method each of its tests is judged, and all that the method needs.
+"""The separation plan of a task: the method of judging each test, with the data that the method needs.
 
 A plan is made once, when the task is made, proven there (the reference passes, the unrepaired state and mutants of it
 fail, each as without the plan), stored as `tests/separation.json` in the task's folder and read by the host alone. It
-holds no times, addresses or machine paths, so that one seed gives the same bytes. Nothing in it comes from an agent.
+holds no times, addresses or machine paths, so that one seed gives the same bytes. No part of it comes from an agent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EntryKind = Literal["function", "method", "classmethod", "staticmethod", "proper
 
 
 class EntryPoint(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A function of the package that the worker runs in place of the judge."""
+    """Function of the package that the worker runs in place of the judge."""
 
     module: str
     """Importable name, for example `networkx.algorithms.dag`."""
@@ -46,39 +46,39 @@ class EntryPoint(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
 
     @property
     def key(self) -> str:
-        """Returns `module:qualname`, by which tests name it."""
+        """Returns `module:qualname`, the name that tests refer to."""
         return f"{self.module}:{self.qualname}"
 
 
 class Argument(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A part of an argument that the reference changed in a recorded call; everything below it may change."""
+    """Part of an argument that the reference changed in a recorded call; all values below it may change."""
 
     name: str
-    """The parameter's name; `*args` and `**kwargs` by theirs, without stars."""
+    """Name of the parameter; of `*args` and `**kwargs` without stars."""
     path: tuple[str, ...] = ()
     """Attribute names from the argument; `*` is each element or value of a container. Empty: the argument itself."""
 
 
 class EntryUse(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How one test uses one entry point."""
+    """Use of an entry point by a test."""
 
     entry: str
     """`EntryPoint.key`."""
     changes: tuple[Argument, ...] = ()
-    """What the reference changed in place, over all calls of the test."""
+    """Parts that the reference changed in place, over all calls of the test."""
 
 
 class RecordedClass(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A class of the original package of which an instance may come back from the worker."""
+    """Class of the original package whose instances the worker may return."""
 
     module: str
     qualname: str
     fields: tuple[str, ...] = ()
-    """Names in the instance's `__dict__` that may come back; sorted. Others that a worker sends are dropped."""
+    """Names in the instance's `__dict__` that the worker may return, sorted. Other names are dropped."""
 
 
 class TestPlan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How one test is judged."""
+    """Method of judging a test."""
 
     __test__ = False
 
@@ -86,19 +86,19 @@ class TestPlan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     """Node id, as in `expected` and `also` of the check's parameters."""
     method: Method = "in-process"
     reasons: tuple[str, ...] = ()
-    """Why it does not decide: why a stronger method does not carry it, or, of method `splice`, why it is a guard, which
-    must pass and is judged from outside but would pass in the face of some lie. Short, fixed texts."""
+    """Reasons why it does not decide: a stronger method is not possible or, for method `splice`, the test is a guard:
+    it must pass and is judged from outside, but passes for some false answer. Short, fixed texts."""
     uses: tuple[EntryUse, ...] = ()
-    """The entry points that the test reaches; of method `splice` alone."""
+    """Entry points that the test reaches; only for method `splice`."""
 
     @property
     def decides(self) -> bool:
-        """Returns True where the test is judged apart and no lie that was tried passes it."""
+        """Returns whether the test is judged apart and rejects all false answers that were tried."""
         return self.method != "in-process" and not self.reasons
 
 
 class CollectedTest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A test as the judge collects it: `payload.splice_plugin.describe_item` says how the texts are made."""
+    """Test as the judge collects it; `payload.splice_plugin.describe_item` makes the texts."""
 
     __test__ = False
 
@@ -108,24 +108,24 @@ class CollectedTest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
 
 
 class SeparationPlan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """All that judging from outside needs to know of a task."""
+    """Data of a task for judging from outside."""
 
     package: str
     """Import name of the package under test."""
     entries: tuple[EntryPoint, ...] = ()
     tests: tuple[TestPlan, ...] = ()
     collection: tuple[CollectedTest, ...] = ()
-    """The tests of method `splice` as collected with the original package, in their order; empty: not compared."""
+    """Tests of method `splice` as collected with the original package, in order; empty: not compared."""
     classes: tuple[RecordedClass, ...] = ()
     sources: dict[str, str] = {}
-    """Module of an entry point to the SHA-256 (hex) of its original source file, checked when the judge loads it."""
+    """Module of an entry point to the SHA-256 (hex) of its original source file, which the judge checks on loading."""
     calls: tuple[dict[str, Any], ...] = ()
-    """What `verify.calls` stored for the tests of method `calls`."""
+    """Data of `verify.calls` for the tests of method `calls`."""
     call_timeout_s: float = 20.0
-    """Seconds that the worker may take for one answer."""
+    """Time limit in seconds of one answer by the worker."""
     schema_version: int = 1
     guard_classes: tuple[RecordedClass, ...] = ()
-    """As `classes`, while a guard runs."""
+    """Classes as in `classes`, for runs of guards."""
 
     def of_method(self, method: Method) -> tuple[TestPlan, ...]:
         """Returns the tests of one method, in the plan's order."""
@@ -133,17 +133,17 @@ class SeparationPlan(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
 
 
 def encode_plan(plan: SeparationPlan) -> bytes:
-    """Returns the bytes to be stored: the same for equal plans."""
+    """Returns the bytes to be stored, equal for equal plans."""
     # Decoded once, because a default is left out by identity: a text that is merely equal to it would be written.
     plan = msgspec.json.decode(msgspec.json.encode(plan), type=SeparationPlan)
     return msgspec.json.format(msgspec.json.encode(plan, order="deterministic"), indent=1) + b"\n"
 
 
 def load_plan(folder: Path | None) -> SeparationPlan | None:
-    """Reads a task's plan. Blocking. None where the task has none.
+    """Returns a task's plan; None if it has none. Blocking.
 
     Raises:
-        TaskError: The file is too large or is no plan of this version.
+        TaskError: The file is too large or not a plan of this version.
     """
     path = None if folder is None else folder / PLAN_PATH
     if path is None or not path.is_file():

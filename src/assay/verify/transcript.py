@@ -1,7 +1,7 @@
-"""Everything that a test script could read of its judged programs, in order, as digests.
+"""Records everything that a test script could read of its judged programs, in order, as digests.
 
 The host copies each output stream between the two sandboxes and digests it there, so nothing in either sandbox can
-change the record. Two transcripts are equal where the script could read the same bytes and exit codes in both runs.
+change the record. Two transcripts are equal if the script could read the same bytes and exit codes in both runs.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ __all__ = ["OutputCopy", "Reading", "StreamDigest", "Transcript"]
 PIECE = 1 << 16
 MOST_READINGS = 20_000
 MOST_DRAINED = 4 << 20
-"""Bytes that are still read of the reference's program after the script stopped reading them."""
+"""Limit of the bytes that are still read of a reference program after the script stopped reading."""
 END_S = 10.0
-"""Seconds that a copy may take to end after all processes that print into it were killed."""
+"""Time limit in seconds for a copy to end after all processes that write to it were killed."""
 
 
 class StreamDigest(NamedTuple):
-    """The bytes of one stream or file.
+    """Size and digest of one stream or file.
 
     Attributes:
         size: Number of bytes.
-        digest: Of these bytes.
+        digest: BLAKE2b digest of these bytes.
         is_cut: The script stopped reading before the end.
     """
 
@@ -39,12 +39,12 @@ class StreamDigest(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the script could read at one time: the result of a command, or a file of the judged programs.
+    """A result that the script could read: of a command, or a file of the judged programs.
 
     Attributes:
         name: The command or the path, for a report.
-        exit_code: Of the command; None for a file, and for a command that the script ended.
-        streams: Standard output and standard error, or the file's content; empty for a file that is not there.
+        exit_code: Exit code of the command; None for a file, and for a command that the script ended.
+        streams: Standard output and standard error, or the file's content; empty for a missing file.
     """
 
     name: str
@@ -53,10 +53,10 @@ class Reading(NamedTuple):
 
 
 class Transcript:
-    """The readings of one run of a script.
+    """Readings of one run of a script.
 
     Args:
-        expected: The transcript that this one is compared with: where a stream of it was cut, only its bytes count.
+        expected: Transcript for comparison: if one of its streams was cut, only the bytes before the cut count.
     """
 
     def __init__(self, expected: Transcript | None = None) -> None:
@@ -64,7 +64,7 @@ class Transcript:
         self._expected = expected
 
     def open_copies(self, targets: Sequence[int]) -> list[OutputCopy]:
-        """Returns copies into the script's descriptors for the streams of its next command."""
+        """Returns copies to the script's descriptors for the streams of its next command."""
         known = self._expected.readings[len(self.readings) :][:1] if self._expected is not None else []
         streams = known[0].streams if known else ()
         limits = [one.size if one.is_cut else None for one in streams] + [None] * len(targets)
@@ -74,16 +74,16 @@ class Transcript:
         ]
 
     def add(self, name: str, exit_code: int | None, streams: Sequence[StreamDigest]) -> None:
-        """Adds what the script can read now."""
+        """Adds a reading."""
         if len(self.readings) <= MOST_READINGS:
             self.readings.append(Reading(name, exit_code, tuple(streams)))
 
     def add_file(self, path: str, data: bytes | None) -> None:
-        """Adds a file of the judged programs; None where it is not there."""
+        """Adds a file of the judged programs; None if it is missing."""
         self.add(path, None, [] if data is None else [StreamDigest(len(data), hashlib.blake2b(data).digest())])
 
     def find_difference(self, reference: Transcript) -> str:
-        """Returns the first difference from the reference's transcript in words; empty where there is none."""
+        """Returns the first difference from the reference's transcript in words; empty if there is none."""
         if len(self.readings) > MOST_READINGS:
             return f"the script runs more than {MOST_READINGS} commands of judged programs"
         for number, (own, other) in enumerate(zip(self.readings, reference.readings, strict=False), start=1):
@@ -98,7 +98,7 @@ class Transcript:
 
 
 def _difference(own: Reading, other: Reading) -> str:
-    """Returns the beginning of a sentence; empty where the script could read the same."""
+    """Returns the beginning of a sentence; empty if the readings are equal."""
     if own.exit_code != other.exit_code:
         return "a judged program ends with another exit code"
     if len(own.streams) != len(other.streams):
@@ -111,12 +111,12 @@ def _difference(own: Reading, other: Reading) -> str:
 
 
 class OutputCopy:
-    """Copies one output stream of a judged program to the script, and digests it.
+    """Copies an output stream of a judged program to the script, and digests it.
 
     Args:
         target: The script's descriptor, which is duplicated.
-        limit: Number of bytes that count; None: all.
-        drains: Whether bytes count that the script does not read any more, up to `MOST_DRAINED`.
+        limit: Number of counted bytes; None for all.
+        drains: Whether to count bytes that the script no longer reads, up to `MOST_DRAINED`.
     """
 
     def __init__(self, target: int, *, limit: int | None, drains: bool) -> None:
@@ -128,7 +128,7 @@ class OutputCopy:
         self._thread.start()
 
     async def finish(self) -> StreamDigest:
-        """Returns the digest, once every process that prints into the stream is gone."""
+        """Returns the digest, after every process that writes to the stream has ended."""
         os.close(self.far_end)
         await asyncio.to_thread(self._thread.join, END_S)
         return StreamDigest(self._size, self._digest.digest(), self._is_cut or self._thread.is_alive())

@@ -1,10 +1,10 @@
-"""An attempt that makes itself unjudgeable has failed: repeated control runs decide whose doing it was.
+"""Decides by repeated control runs whether an attempt made itself unjudgeable, and therefore failed.
 
-A check that comes to no result (its time limit, no reward, two rewards, a test run that is not whole, an exception)
-is run over the state that the agent was given, once more over the agent's state, and over the given state again. Where
-the agent's state has no result twice and the given state has one twice, the difference is the agent's changes: the
-verdict is `fail` with the mark `agent_made_unjudgeable`. Where the second run over the agent's state comes to a result,
-that counts, with the marks of both. The verdict stays `unknown` or `error` where a control comes to no result either,
+A check without a result (its time limit, no reward, two rewards, a test run that is not whole, an exception)
+is run over the initial state, once more over the agent's state, and over the initial state again. If the agent's state
+has no result twice and the initial state has one twice, the agent's changes are the cause: the verdict is `fail` with
+the mark `agent_made_unjudgeable`. If the second run over the agent's state has a result, that result counts, with the
+marks of both. The verdict stays `unknown` or `error` where a control comes to no result either,
 where the host is seen to have failed, where it was busier than the time limits of the second run allow for
 (`host_busy`), and where the agent changed nothing.
 
@@ -46,49 +46,49 @@ __all__ = [
 
 _UNRESOLVED: frozenset[VerdictStatus] = frozenset({"unknown", "error"})
 _CUT_SHORT = frozenset({"exit_code", "no_report", "no_reward", "no_tests", "not_whole", "tests_not_run", *TIME_LIMITS})
-"""Marks that a run gets for no other reason than that a time limit ended it."""
+"""Marks that a time limit alone can explain."""
 _OF_FAILURES = frozenset({REWARD_OVERRULED, "broken_files", "failed_tests", "reported_failures"})
 WANTED = 0.2
-"""From this share of its time on, a run counts as one that wanted a processor all the time: another may do so."""
+"""Share of its time from which a run counts as wanting a processor all the time."""
 HEADROOM = 1.25
-"""By how much the load may be higher in a repetition; a lower load alone lengthens no limit."""
+"""Factor by which the load may be higher in a repetition; a lower load never extends a limit."""
 _FORGED, _TWO_REWARDS = "forged", "reward_problem"
 
 
 class JudgedRun(NamedTuple):
-    """One run of a check."""
+    """Run of a check."""
 
     result: CheckResult
     load: HostLoad
     patience: float
-    """The factor of its time limits."""
+    """Factor of its time limits."""
 
     @property
     def met_limit(self) -> bool:
-        """A time limit ended it or a part of it."""
+        """Returns whether a time limit ended the run or a part of it."""
         executions = (item.data for item in self.result.evidence if item.kind == "execution")
         late = TIME_LIMITS.intersection(self.result.verdict.marks)
         return bool(late) or any(data.get("timed_out") for data in executions) or self.was_cut_short
 
     @property
     def was_cut_short(self) -> bool:
-        """It is no pass, and the script ended a judged program, by a limit of its own perhaps."""
+        """Returns whether the run is not a pass and the script ended a judged program, perhaps by its own limit."""
         programs = (item.data for item in self.result.evidence if item.kind == "judged_programs")
         return self.result.verdict.status != "pass" and any(data.get("cut_short") for data in programs)
 
     @property
     def extension(self) -> float:
-        """The factor of the time limits that were met; no repetition extends a script's own."""
+        """Returns the factor of the time limits that were met; a repetition does not extend a script's own limits."""
         return 1.0 if self.was_cut_short else self.patience
 
 
 def is_unresolved(result: CheckResult) -> bool:
-    """Returns whether a check came to neither a pass nor a fail."""
+    """Returns whether a verdict is neither a pass nor a fail."""
     return result.verdict.status in _UNRESOLVED
 
 
 def has_no_result(result: CheckResult, changes: tuple[Change, ...]) -> bool:
-    """Returns whether controls are needed to tell whose doing it is that there is no result."""
+    """Returns whether controls are needed to attribute a missing result."""
     return bool(changes) and is_unresolved(result) and NO_RESULT in result.verdict.marks
 
 
@@ -102,7 +102,7 @@ def choose_patience(run: JudgedRun, slowdown: float = 1.0) -> float:
 
     Args:
         run: The run to be repeated.
-        slowdown: The host's, while a control ran.
+        slowdown: Slowdown of the host during a control run.
     """
     if not run.met_limit:
         return run.patience
@@ -112,7 +112,7 @@ def choose_patience(run: JudgedRun, slowdown: float = 1.0) -> float:
 
 
 def excuse_late_run(run: JudgedRun) -> CheckResult:
-    """Returns a run's result, marked where a busy host may have kept it from its end."""
+    """Returns a run's result, with a mark if a busy host may have prevented its end."""
     verdict = run.result.verdict
     if not met_limit_on_busy_host(run):
         return run.result
@@ -122,7 +122,7 @@ def excuse_late_run(run: JudgedRun) -> CheckResult:
 
 
 def is_forged(result: CheckResult) -> bool:
-    """Returns whether a result was tampered with, so that it is not judged again for a better one."""
+    """Returns whether a result was tampered with, so that it is not repeated for a better one."""
     marks = result.verdict.marks
     if _TWO_REWARDS in marks and result.verdict.separation != "separate":  # there, no other than the script wrote both
         return _FORGED in marks or not TIME_LIMITS.intersection(marks)
@@ -130,7 +130,7 @@ def is_forged(result: CheckResult) -> bool:
 
 
 def fail_forger(result: CheckResult, control: JudgedRun, prefix: str) -> CheckResult:
-    """Returns a tampered result as a failure; unchanged where the control, which is cited, is no better."""
+    """Returns a tampered result as a failure; unchanged if the control, which is cited, is no better."""
     cited = _cite_control(control, f"{prefix}control")
     if is_unresolved(control.result) or is_forged(control.result):
         reason = f"{result.verdict.reason}; the same without the agent's changes: {control.result.verdict.reason[:300]}"
@@ -147,9 +147,9 @@ def replace_result(
     *,
     outcome: str = "came to no result",
 ) -> CheckResult:
-    """Returns the result of the second run over the agent's state, where the first one came to none.
+    """Returns the result of the second run over the agent's state, if the first one had none.
 
-    Its marks are those of both runs: what the first one saw of the agent is not undone by a repetition.
+    It has the marks of both runs: a repetition does not cancel observations of the first run.
     """
     cited = _cite_controls(controls, prefix)
     evidence = (*first.evidence, *second.evidence, *cited)
@@ -164,13 +164,13 @@ def replace_result(
 
 
 def failed_on_busy_host(run: JudgedRun) -> bool:
-    """Returns whether a run failed where the script's own time limit may have ended a judged program too early."""
+    """Returns whether a run failed and the script's own time limit may have ended a judged program too early."""
     return run.result.verdict.status == "fail" and run.was_cut_short and met_limit_on_busy_host(run)
 
 
 def replace_cut_short(first: JudgedRun, second: JudgedRun) -> JudgedRun:
-    """Returns the second run with the evidence of both, where the first failed on a busy host; a failure on a host that
-    is still busy is left open."""
+    """Returns the second run with the evidence of both, if the first failed on a busy host; a failure on a host that is
+    still busy is left open."""
     marks = tuple(sorted(set(first.result.verdict.marks) - _CUT_SHORT - _OF_FAILURES))
     earlier = first.result._replace(verdict=msgspec.structs.replace(first.result.verdict, marks=marks))
     result = replace_result(earlier, second.result, outcome="failed on a busy host")
@@ -187,9 +187,9 @@ def blame_agent(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun], prefix
     """Returns the first result with the verdict that follows from the controls, which are cited as evidence.
 
     Args:
-        runs: Those over the agent's state, in their order; none of them has a result.
-        controls: Those over the state that the agent was given.
-        prefix: Of the evidence's ids.
+        runs: Runs over the agent's state, in order, all without a result.
+        controls: Runs over the initial state.
+        prefix: Prefix of the evidence's ids.
     """
     results, cited = [run.result for run in runs], _cite_controls(controls, prefix)
     verdict, last = results[0].verdict, results[-1].verdict
@@ -212,9 +212,9 @@ def blame_agent(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun], prefix
 
 
 def _was_too_busy(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun]) -> bool:
-    """Returns whether the second run may have got less than its time limits grant, or a device kept any run waiting.
+    """Returns whether the second run may have received less time than its limits grant, or a run waited for a device.
 
-    Where no limit was met that we set, one that the task's own script sets may have been: by a host much busier.
+    If no limit of ours was met, a limit of the task's own script may have been, if the host was much busier.
     """
     second = runs[-1]
     granted = second.extension if second.met_limit else MAX_PATIENCE
@@ -254,7 +254,7 @@ def _cite_control(control: JudgedRun, name: str) -> Evidence:
 
 
 def unjudgeable_state(check: Check, why: str, cited: tuple[str, ...] = ()) -> Verdict:
-    """Returns the verdict on an attempt whose final state could not be sealed while the host worked."""
+    """Returns the verdict on an attempt whose final state could not be sealed although the host worked."""
     reason = f"the agent left a state that cannot be sealed, while the host works: {why[:1000]}"
     marks = (AGENT_MADE_UNJUDGEABLE,)
     return Verdict(check.name, "outcome", "fail", 0.0, reason, cited, digest_record(check), marks=marks)

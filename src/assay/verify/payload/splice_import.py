@@ -68,7 +68,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 class _Loader(importlib.machinery.SourceFileLoader):
     def prepare(self, wanted: set[str], digest: str | None, report: Callable[[str], None]) -> None:
-        """Says what is replaced in the module."""
+        """Sets the entry points of the module, its expected digest and the receiver of reports."""
         self._entries = wanted
         self._digest = digest
         self._tell = report

@@ -1,8 +1,8 @@
-"""Opens a judge's sandbox and a worker's, joins them by two pipes, and brings back the judge's report.
+"""Opens a judge's sandbox and a worker's, joins them by two pipes, and returns the judge's report.
 
 The judge's sandbox is opened on the task's image without any state of the agent's, with the tests mounted; the worker's
-on the final state, without tests and without the verifier's folders. They run at the same time and share nothing else.
-Whatever the worker does, the judge ends within its own time limit, and its report is its own recorder's.
+on the final state, without tests and without the verifier's folders. They run at the same time and share only the
+pipes. Regardless of the worker, the judge ends within its own time limit and its report comes from its own recorder.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ WORKER_GRACE_S = 5.0
 
 
 class NotJoinable(VerifierError):
-    """The backend's sandboxes cannot be joined by pipes: the tests run in process instead."""
+    """The backend's sandboxes cannot be joined by pipes; the tests run in process instead."""
 
 
 class SplicedRun(NamedTuple):
-    """Tests judged from outside."""
+    """Result of tests that were judged from outside."""
 
     report: dict[str, Any] | None
-    """The runner's, with `refusals`, `items` and `calls`; None where it gave none."""
+    """The runner's report, with `refusals`, `items` and `calls`; None if it gave none."""
     judge: ExecResult
     worker: ExecResult | None
     """None where it was killed once the judge had ended."""
     alive: tuple[ProcessInfo, ...]
     """Left running in the judge's sandbox."""
     findings: Findings
-    """What the agent planted, and what looks wrong; nothing of it is where the tests are."""
+    """Planted changes and suspicious files, none of which is in the tests' sandbox."""
     grade: Separation
 
     @property
@@ -127,25 +127,25 @@ def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[st
 
 
 class SpliceRequest(NamedTuple):
-    """One run of tests from outside."""
+    """Request to run tests from outside."""
 
     mounts: Sequence[Mount]
-    """The tests, for the judge alone."""
+    """Mounts of the tests, for the judge alone."""
     env: dict[str, str]
-    """The check's own variables, for both sides."""
+    """Variables of the check, for both sandboxes."""
     configuration: dict[str, Any]
-    """The runner's, with `splice` from `configure_splice`."""
+    """Configuration of the runner, with `splice` from `configure_splice`."""
     undoing: CleanupPlan
-    """What the agent planted. It is noted, and left where it is: nothing decides in the worker's sandbox."""
+    """Planted changes. They are recorded and not undone: nothing decides in the worker's sandbox."""
 
 
 async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvidence) -> SplicedRun:
     """Runs tests of method `splice` once.
 
     Args:
-        given: What is judged.
-        request: How.
-        cited: Where evidence goes.
+        given: Input of the check.
+        request: The tests and their configuration.
+        cited: Receives the evidence.
 
     Raises:
         EnvironmentFailure: A sandbox failed; never the agent's failure.
