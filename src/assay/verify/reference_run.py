@@ -12,9 +12,12 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import msgspec
+
 from assay.environments.interface import Snapshot
 from assay.environments.solution import SOLUTION, solution_command
 from assay.errors import EnvironmentFailure, TaskError, VerifierError
+from assay.records import Oracle
 from assay.verify.interface import CheckInput
 from assay.verify.sanitise import opened
 from assay.verify.transcript import Transcript
@@ -53,8 +56,9 @@ async def _solved_state(given: CheckInput) -> AsyncIterator[Snapshot]:
     if oracle is None or not oracle.command:
         message = "the task has no reference solution"
         raise TaskError(message)
-    folder = None if oracle.folder is None else _solution_folder(given, oracle.folder)
-    async with opened(given.backend, given.spec) as workspace:
+    folder = _solution_folder(given, oracle)
+    spec = msgspec.structs.replace(given.spec, tmpfs=tuple(dict.fromkeys((*given.spec.tmpfs, SOLUTION))))
+    async with opened(given.backend, spec) as workspace:
         if folder is not None:
             await workspace.upload(folder, SOLUTION)
         result = await workspace.exec(solution_command(oracle, folder), env=oracle.env, timeout_s=limit_s)
@@ -63,7 +67,6 @@ async def _solved_state(given: CheckInput) -> AsyncIterator[Snapshot]:
             message = f"the reference solution {ended}"
             raise TaskError(message)
         await workspace.kill_all()
-        await workspace.exec(["/bin/rm", "-rf", "--", SOLUTION], cwd="/")
         state = await workspace.snapshot()
     try:
         yield state
@@ -71,8 +74,12 @@ async def _solved_state(given: CheckInput) -> AsyncIterator[Snapshot]:
         await given.backend.release(state)
 
 
-def _solution_folder(given: CheckInput, name: str) -> Path:
-    if given.folder is None or ".." in Path(name).parts or not (given.folder / name).is_dir():
-        message = f"the task's solution folder {name!r} is not there"
-        raise TaskError(message)
-    return given.folder / name
+def _solution_folder(given: CheckInput, oracle: Oracle) -> Path | None:
+    """Returns the solution's folder on the host; None for a solution that needs none."""
+    name = oracle.folder or "solution"
+    if given.folder is not None and ".." not in Path(name).parts and (given.folder / name).is_dir():
+        return given.folder / name
+    if oracle.folder is None:
+        return None
+    message = f"the task's solution folder {name!r} is not there"
+    raise TaskError(message)
