@@ -83,6 +83,6 @@ def test_quoted_words_come_back(words: list[str]) -> None:
 
 @pytest.mark.parametrize("piece", ["(", "$(", "`", "<<E\n", "bash -c '", '"$(', "[[ ", "case ", "${", "'\\''", "<("])
 def test_hostile_text_takes_linear_time(piece: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     simple_commands(piece * (300_000 // len(piece)))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10

@@ -308,6 +308,46 @@ async def test_how_much_of_a_file_a_program_reads_does_not_decide_what_the_scrip
     assert outcome.of_kind("execution")[0]["stdout"].split() == ["1", "rest="]
 
 
+async def test_what_a_slow_script_reads_last_counts_too(bench: Any):
+    slow = "#!/bin/bash\npython3 /workspace/ledger.py | { sleep 2; wc -c; }\necho 1 > /logs/verifier/reward.txt\n"
+    bench.solution = typed("print('x' * 320000)")
+    for end, grade in (("x", "separate"), ("y", "same-process")):
+        outcome = await judge(bench, slow, typed(f"print('x' * 290000 + {end!r} * 30000)"))
+        assert outcome.of_kind("execution")[0]["stdout"].strip() == "320001"
+        assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", grade)
+
+
+ENDS = {
+    "finite": "for n in range(20000): print(n, 'x' * 50)",
+    "flushed": "import time\nfor n in range(5): print(n, flush=True); time.sleep(0.01)",
+    "endless": "import time\nwhile True: print('ready', flush=True); time.sleep(0.5)",
+}
+
+
+@pytest.mark.parametrize("form", ENDS)
+async def test_a_program_whose_output_is_not_read_to_the_end_ends_in_the_same_way_each_time(bench: Any, form: str):
+    script = "#!/bin/bash\npython3 /workspace/ledger.py | head -1\necho 1 > /logs/verifier/reward.txt\n"
+    outcome = await judge(bench, script, typed(ENDS[form]))
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome.verdict.reason
+    (program,) = outcome.of_kind("judged_programs")[0]["programs"]
+    assert program[2] < 10
+
+
+async def test_a_program_may_open_its_outputs_by_name(bench: Any):
+    program = "#!/bin/sh\necho out > /dev/stdout; echo err > /dev/stderr; echo both | tee /dev/stderr\n"
+    command = f"printf '%s' '{program}' > /workspace/prog; chmod +x /workspace/prog"
+    script = "#!/bin/bash\n/workspace/prog\n"
+    ran = (await judge(bench, script, command, programs=["/workspace/prog"])).of_kind("execution")[0]
+    assert (ran["stdout"].split(), ran["stderr"].split()) == (["out", "both"], ["err", "both"])
+
+
+async def test_why_a_program_cannot_be_started_is_something_that_the_script_reads(bench: Any):
+    script = '#!/bin/bash\ngot=$(/workspace/prog 2>&1)\n[ -n "$got" ] && echo 1 > /logs/verifier/reward.txt\n'
+    bench.solution = "printf '#!/bin/sh\\nexit 127' > /workspace/prog; chmod +x /workspace/prog"
+    outcome = await judge(bench, script, "true", programs=["/workspace/prog"])
+    assert (outcome.verdict.rewards, outcome.verdict.separation) == ({"reward": 1.0}, "same-process")
+
+
 async def test_a_partial_reward_is_compared_too(bench: Any):
     script = DIRECT.replace("echo $score", "echo 0.5")
     outcome = await judge(bench, script, typed(SUM))

@@ -218,8 +218,6 @@ class JudgedPrograms:
         if request.cwd.startswith("/") and not _is_inside(request.cwd, COVERED):  # as from `cd $(mktemp -d)`
             await self._judged.exec(["/bin/mkdir", "-p", "--", request.cwd], cwd="/")
         result = await self._run_copied(request, fds)
-        if result.exit_code in (126, 127) and result.stderr:  # the program could not be started: its host says why
-            await asyncio.to_thread(_write_all, fds[2], result.stderr.encode())
         if len(self.runs) < MOST_RUNS:
             words = tuple(word[:200] for word in request.argv[:10])
             self.runs.append(ProgramRun(words, result.exit_code, round(result.duration_s, 6)))
@@ -242,12 +240,16 @@ class JudgedPrograms:
                 env=self._environment(request.env),
                 timeout_s=self._timeout_s,
             )
+            if result.exit_code in (126, 127) and result.stderr:  # it could not be started: its host says why
+                _write_all(copies[-1].far_end, result.stderr.encode())
             code = result.exit_code
             return result
         finally:
-            await asyncio.shield(self._judged.kill_all())
-            digests = await asyncio.shield(asyncio.gather(*(copy.finish() for copy in copies)))
-            self._transcript.add(" ".join(request.argv), code, digests)
+            try:
+                await asyncio.shield(self._judged.kill_all())
+            finally:
+                digests = await asyncio.shield(asyncio.gather(*(copy.finish() for copy in copies)))
+                self._transcript.add(" ".join(request.argv), code, digests)
 
     def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Returns the variables that the script set; the verifier's own are not passed."""

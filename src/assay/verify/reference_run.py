@@ -12,9 +12,12 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import msgspec
+
 from assay.environments.interface import Snapshot
 from assay.environments.solution import SOLUTION, solution_command
 from assay.errors import EnvironmentFailure, TaskError, VerifierError
+from assay.records import Oracle
 from assay.verify.interface import CheckInput
 from assay.verify.sanitise import opened
 from assay.verify.transcript import Transcript
@@ -54,8 +57,9 @@ async def _solved_state(given: CheckInput) -> AsyncIterator[Snapshot]:
     oracle, limit_s = given.task.oracle, given.task.limits.wall_s or SOLUTION_S
     if oracle is None or not oracle.command:
         raise TaskError("the task has no reference solution")
-    folder = None if oracle.folder is None else _solution_folder(given, oracle.folder)
-    async with opened(given.backend, given.spec) as workspace:
+    folder = _solution_folder(given, oracle)
+    spec = msgspec.structs.replace(given.spec, tmpfs=tuple(dict.fromkeys((*given.spec.tmpfs, SOLUTION))))
+    async with opened(given.backend, spec) as workspace:
         if folder is not None:
             await workspace.upload(folder, SOLUTION)
         result = await workspace.exec(solution_command(oracle, folder), env=oracle.env, timeout_s=limit_s)
@@ -63,7 +67,6 @@ async def _solved_state(given: CheckInput) -> AsyncIterator[Snapshot]:
             ended = "met its time limit" if result.timed_out else f"ended with exit code {result.exit_code}"
             raise TaskError(f"the reference solution {ended}")
         await workspace.kill_all()
-        await workspace.exec(["/bin/rm", "-rf", "--", SOLUTION], cwd="/")
         state = await workspace.snapshot()
     try:
         yield state
@@ -71,7 +74,11 @@ async def _solved_state(given: CheckInput) -> AsyncIterator[Snapshot]:
         await given.backend.release(state)
 
 
-def _solution_folder(given: CheckInput, name: str) -> Path:
-    if given.folder is None or ".." in Path(name).parts or not (given.folder / name).is_dir():
-        raise TaskError(f"the task's solution folder {name!r} is not there")
-    return given.folder / name
+def _solution_folder(given: CheckInput, oracle: Oracle) -> Path | None:
+    """Returns the solution's folder on the host; None for a solution without one."""
+    name = oracle.folder or "solution"
+    if given.folder is not None and ".." not in Path(name).parts and (given.folder / name).is_dir():
+        return given.folder / name
+    if oracle.folder is None:
+        return None
+    raise TaskError(f"the task's solution folder {name!r} is not there")

@@ -65,10 +65,6 @@ __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_netw
 
 TESTS = "/tests"
 DEFAULT_TIMEOUT_S = 600.0
-CONTROL_S, CONTROL_FACTOR = 10.0, 3.0
-"""A control run of a script may last this long, and this many times as long as the script did."""
-MOST_CITED = 50
-"""Limit of the paths or lines of a script in the evidence."""
 MOST_BROUGHT = 1 << 30
 """Limit of the bytes of one declared artifact, including holes."""
 _TOLD = ("problems", "always_equal", "canaries", "exit", "order")

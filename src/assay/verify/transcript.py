@@ -10,18 +10,19 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import select
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 __all__ = ["OutputCopy", "Reading", "StreamDigest", "Transcript"]
 
 PIECE = 1 << 16
 MOST_READINGS = 20_000
-MOST_DRAINED = 4 << 20
-"""Limit of the bytes that are still read of a reference program after the script stopped reading."""
-END_S = 10.0
-"""Time limit in seconds for a copy to end after all processes that write to it were killed."""
+MOST_DRAINED, DRAIN_S = 4 << 20, 2.0
+"""Limits, in bytes and seconds, of reading from a program after the script stopped reading: a program that ends within
+them ends in the same way whenever the script stopped."""
 
 
 class StreamDigest(NamedTuple):
@@ -30,7 +31,8 @@ class StreamDigest(NamedTuple):
     Attributes:
         size: Number of bytes.
         digest: BLAKE2b digest of these bytes.
-        is_cut: The script stopped reading before the end.
+        is_cut: The script stopped reading before the end, and later bytes do not count. Of the reference: its end was
+            not observed.
     """
 
     size: int
@@ -116,35 +118,67 @@ class OutputCopy:
     Args:
         target: The script's descriptor, which is duplicated.
         limit: Number of counted bytes; None for all.
-        drains: Whether to count bytes that the script no longer reads, up to `MOST_DRAINED`.
+        drains: Whether to count bytes that the script no longer reads.
     """
 
     def __init__(self, target: int, *, limit: int | None, drains: bool) -> None:
         self._source, self.far_end = os.pipe()
+        os.fchmod(self.far_end, 0o222)  # as `/dev/stdout` it is opened again by the sandbox's own user
+        os.set_blocking(self._source, False)
         self._target = os.dup(target)
+        self._killed, self._kill = os.pipe()
         self._left, self._drains = limit, drains
-        self._digest, self._size, self._drained, self._is_cut = hashlib.blake2b(), 0, 0, False
+        self._digest, self._size, self._is_cut, self._is_counted = hashlib.blake2b(), 0, False, True
+        self._stop_at, self._drained = 0.0, 0
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         self._thread = threading.Thread(target=self._copy, daemon=True)
         self._thread.start()
 
     async def finish(self) -> StreamDigest:
-        """Returns the digest, after every process that writes to the stream has ended."""
+        """Returns the digest, after every process that writes to the stream was killed and the script has read or
+        closed it."""
         os.close(self.far_end)
-        await asyncio.to_thread(self._thread.join, END_S)
-        return StreamDigest(self._size, self._digest.digest(), self._is_cut or self._thread.is_alive())
+        os.close(self._kill)
+        await self._ended.wait()
+        os.close(self._killed)
+        return StreamDigest(self._size, self._digest.digest(), not self._is_counted)
 
     def _copy(self) -> None:
         with contextlib.closing(_Descriptor(self._source)), contextlib.closing(_Descriptor(self._target)):
-            while piece := os.read(self._source, PIECE):
+            for piece in self._pieces():
                 self._add(piece)
                 if self._is_cut:
                     self._drained += len(piece)
                 else:
                     self._write(piece)
-                if self._is_cut and not (self._drains and self._drained < MOST_DRAINED):
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._ended.set)
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Reads until the end of the stream, or until nothing is left in it after all who print were killed."""
+        poll = select.poll()
+        poll.register(self._source, select.POLLIN)
+        poll.register(self._killed, select.POLLIN)
+        while True:
+            late = max(0.0, self._stop_at - time.monotonic()) if self._is_cut else None
+            ready = [fd for fd, _ in poll.poll(None if late is None else late * 1000)]
+            if late == 0 or self._drained >= MOST_DRAINED:
+                self._is_counted = False
+                return
+            try:
+                piece = os.read(self._source, PIECE)
+            except BlockingIOError:
+                if self._killed in ready:
                     return
+                continue
+            if not piece:
+                return
+            yield piece
 
     def _add(self, piece: bytes) -> None:
+        if self._is_cut and not self._drains:
+            self._is_counted = False
+            return
         counted = piece if self._left is None else piece[: self._left]
         self._left = None if self._left is None else self._left - len(counted)
         self._digest.update(counted)
@@ -155,7 +189,7 @@ class OutputCopy:
             while piece:
                 piece = piece[os.write(self._target, piece) :]
         except OSError:
-            self._is_cut = True
+            self._is_cut, self._stop_at = True, time.monotonic() + DRAIN_S
 
 
 class _Descriptor:
