@@ -33,9 +33,9 @@ async def rebuild_imported_state(
     try:
         patch, files = _patch_of(trajectory, blobs), _files_of(trajectory, blobs)
     except StoreError as exc:
-        raise CannotRebuildError(f"what the record holds of the state is gone: {exc}") from exc
+        raise CannotRebuildError(f"the recorded state is missing from the store: {exc}") from exc
     if patch is None and not files:
-        raise CannotRebuildError("the record holds no state: neither a patch nor files that the attempt left")
+        raise CannotRebuildError("the record contains no state, neither a patch nor files of the attempt")
     workspace = await backend.open(spec)
     try:
         if patch is not None:
@@ -44,7 +44,7 @@ async def rebuild_imported_state(
             await workspace.write(path, data)
         return await workspace.snapshot()
     except (PatchError, OSError, ValueError) as exc:
-        raise CannotRebuildError(f"what the record holds does not fit the task: {exc}") from exc
+        raise CannotRebuildError(f"the recorded state does not fit the task: {exc}") from exc
     finally:
         await workspace.close()
 
@@ -72,7 +72,7 @@ async def _apply(workspace: Workspace, text: str) -> None:
     top = workspace.spec.workdir
     patches = await asyncio.to_thread(read_patch, text)
     if text.strip() and not patches:
-        raise PatchError("what was submitted is no patch")
+        raise PatchError("the submission is not a patch")
     for patch in patches:
         before = None if patch.old is None else await _text(workspace, posixpath.join(top, patch.old))
         await _write(workspace, top, patch, await asyncio.to_thread(apply_patch, patch, before))

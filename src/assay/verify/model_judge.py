@@ -111,7 +111,7 @@ async def judge_by_model(subject: Subject, backend: ModelBackend) -> ModelJudgem
         exchanges.append({"asked": digest_record(request.messages), "answered": text[:20_000], "model": reply.model})
         answer = _read(text)
         if answer is None:
-            errors.append("the answer is no JSON object of the form that was asked for")
+            errors.append("the answer is not a JSON object of the requested form")
             continue
         _sort(answer, subject, findings, discarded)
     if failure is not None and not exchanges:

@@ -90,7 +90,7 @@ def headline(values: dict[str, float]) -> float:
 
 def _ascii(data: bytes) -> str:
     if not data.isascii():
-        raise ValueError("reward.txt has bytes that are no ASCII text")
+        raise ValueError("reward.txt has bytes that are not ASCII text")
     return data.decode("ascii")
 
 

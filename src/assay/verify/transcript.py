@@ -85,7 +85,7 @@ class Transcript:
         self.add(path, None, [] if data is None else [StreamDigest(len(data), hashlib.blake2b(data).digest())])
 
     def find_difference(self, reference: Transcript) -> str:
-        """Returns the first difference from the reference's transcript in words; empty if there is none."""
+        """Returns the first difference from the reference's transcript in words; empty if both are equal."""
         if len(self.readings) > MOST_READINGS:
             return f"the script runs more than {MOST_READINGS} commands of judged programs"
         for number, (own, other) in enumerate(zip(self.readings, reference.readings, strict=False), start=1):

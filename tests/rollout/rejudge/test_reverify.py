@@ -203,7 +203,7 @@ def imported(store: Path, patch: str, status: VerdictStatus, *, as_text: bool = 
         (GOOD, "fail", "disagree", "was fail"),
         (GOOD.replace("12", "13"), "pass", "disagree", "was pass"),
         (GOOD.replace("totals.csv", "../../etc/passwd"), "pass", "cannot", "not a plain path"),
-        ("I am done.", "pass", "cannot", "is no patch"),
+        ("I am done.", "pass", "cannot", "is not a patch"),
         ("", "pass", "disagree", "was pass"),
     ],
 )

@@ -26,7 +26,7 @@ class CallComparison(NamedTuple):
     looked: int
     """Number of inputs that the first version answers equally in two processes with two hash seeds."""
     witness: str = ""
-    """An input that the versions answer differently, twice, with both answers; empty if there is none."""
+    """An input that the versions answer differently, twice, with both answers; else empty."""
 
 
 class CallComparer:

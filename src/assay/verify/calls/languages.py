@@ -65,7 +65,7 @@ def load_language(name: str) -> ProgramLanguage:
         with path.open("rb") as file:
             text = file.read(MAX_FILE_BYTES + 1)
         if len(text) > MAX_FILE_BYTES:
-            raise UserError(f"{path} has more than {MAX_FILE_BYTES} bytes: it is no description of a language")
+            raise UserError(f"{path} has more than {MAX_FILE_BYTES} bytes: it is not a description of a language")
         return msgspec.convert(tomllib.loads(text.decode()), ProgramLanguage)
     except OSError as exc:
         raise UserError(f"cannot read the language {path}: {exc.strerror}; check the path and its permissions") from exc

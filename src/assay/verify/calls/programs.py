@@ -94,7 +94,7 @@ class CalledProgram(msgspec.Struct, frozen=True, omit_defaults=True):
     parameters: tuple[str, ...]
     """Names of the parameters that take positional arguments, in their order."""
     rest: str = ""
-    """Name of `*args`; empty where there is none."""
+    """Name of `*args`; empty without such a parameter."""
 
 
 class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -321,25 +321,25 @@ class Client:
 
     def _sequence(self, call: _Call, raw: Any) -> list[Any]:
         if type(raw) is not list:
-            raise RefusedReply("arguments that are none")
+            raise RefusedReply("malformed arguments")
         return [call.decoder.value(part) for part in raw]
 
     def _mapping(self, call: _Call, raw: Any) -> dict[str, Any]:
         if type(raw) is not dict:
-            raise RefusedReply("arguments that are none")
+            raise RefusedReply("malformed arguments")
         return {name: call.decoder.value(part) for name, part in raw.items()}
 
     # What comes back changed
 
     def _take_changes(self, call: _Call, raw: Any) -> None:
         if type(raw) is not list:
-            raise RefusedReply("changes that are none")
+            raise RefusedReply("malformed changes")
         if not raw:
             return
         whole, fields = _permitted(call)
         for change in raw:
             if type(change) is not list or len(change) != 2 or type(change[1]) is not list or not change[1]:
-                raise RefusedReply("a change that is none")
+                raise RefusedReply("a malformed change")
             number, entry = change
             if type(number) is not int or not 0 <= number < len(call.heap.objects):
                 raise RefusedReply("a change of an unknown object")
@@ -399,7 +399,7 @@ def _change_fields(call: _Call, held: Any, entry: list[Any], permitted: set[str]
         if name in own and (own[name] is value or (type(value) in _SCALARS and _same(own[name], value))):
             continue
         if name in computed:
-            raise RefusedReply(f"the field {name[:60]} of {cls.__qualname__}, which is none")
+            raise RefusedReply(f"the field {name[:60]} of {cls.__qualname__}, which is not a field")
         if (permitted is None and (name in own or name in recorded)) or (permitted is not None and name in permitted):
             own[name] = value
             changed = True

@@ -97,9 +97,9 @@ def read_frame(fd: int, deadline: float | None = None) -> dict[str, Any]:
     try:
         message = json.loads(body.decode("ascii"))
     except (ValueError, RecursionError) as exc:  # also integers of more digits than Python converts
-        raise ChannelError("protocol", "a frame that is no message") from exc
+        raise ChannelError("protocol", "a frame that is not a message") from exc
     if type(message) is not dict:
-        raise ChannelError("protocol", "a frame that is no message")
+        raise ChannelError("protocol", "a frame that is not a message")
     return message
 
 

@@ -66,7 +66,7 @@ class Decoder:
     def add_entries(self, entries: Any) -> None:
         """Builds the objects of a message's heap."""
         if type(entries) is not list or len(entries) + len(self._heap.objects) > splice_codec.MAX_OBJECTS:
-            raise RefusedReply("a table of objects that is none, or too long")
+            raise RefusedReply("a malformed or too long table of objects")
         base = len(self._heap.objects)
         for entry in entries:
             if type(entry) is not list or not entry or type(entry[0]) is not str:
@@ -95,12 +95,12 @@ class Decoder:
         if kind is dict and len(raw) == 1:
             ((tag, content),) = raw.items()
             return self._special(tag, content)
-        raise RefusedReply("a value that is none")
+        raise RefusedReply("a malformed value")
 
     def number(self, raw: Any) -> int:
         """Returns the number in a reference."""
         if type(raw) is not list or len(raw) != 1 or type(raw[0]) is not int:
-            raise RefusedReply("a reference that is none")
+            raise RefusedReply("a malformed reference")
         if not 0 <= raw[0] < len(self._heap.objects):
             raise RefusedReply(f"a reference to the unknown object {raw[0]}")
         return raw[0]
@@ -134,7 +134,7 @@ class Decoder:
     def exception(self, raw: Any) -> BaseException:
         """Returns the exception that a message describes: an allowed builtin or one of the original package."""
         if type(raw) is not dict or type(raw.get("a")) is not list or type(raw.get("f", {})) is not dict:
-            raise RefusedReply("an exception that is none")
+            raise RefusedReply("a malformed exception")
         name, cls = self._exception_class(raw.get("e"))
         arguments = tuple(self.value(part) for part in raw["a"])
         if name[0] == "builtins":
@@ -211,7 +211,7 @@ class Decoder:
         computed = splice_codec.field_names(cls)[0]
         for name, raw in entry[2].items():
             if name in computed:
-                raise RefusedReply(f"the field {name[:60]} of {cls.__qualname__}, which is none")
+                raise RefusedReply(f"the field {name[:60]} of {cls.__qualname__}, which is not a field")
             if name in recorded:
                 vars(made)[name] = self.value(raw)
 
@@ -228,12 +228,12 @@ class Decoder:
         except (KeyError, TypeError, AttributeError) as exc:
             raise RefusedReply(f"a class that the original package has not: {module[:60]}.{qualname[:60]}") from exc
         if not isinstance(cls, type) or (cls.__module__, cls.__qualname__) != (module, qualname):
-            raise RefusedReply(f"{qualname[:60]} is no class")
+            raise RefusedReply(f"{qualname[:60]} is not a class")
         return cls
 
     def _builtin(self, entry: list[Any]) -> Any:
         if len(entry) != 2 or type(entry[1]) is not str or entry[1] not in splice_codec.BUILTIN_TYPES:
-            raise RefusedReply("a type that is no plain builtin")
+            raise RefusedReply("a type that is not a plain builtin")
         return splice_codec.BUILTIN_TYPES[entry[1]]
 
     def _build_immutable(self, base: int, entries: list[list[Any]]) -> None:
@@ -322,7 +322,7 @@ class Decoder:
             try:
                 return int(content, 16)
             except ValueError as exc:
-                raise RefusedReply("an integer that is none") from exc
+                raise RefusedReply("a malformed integer") from exc
         if tag == "c" and type(content) is list and [type(part) for part in content] == [float, float]:
             return complex(*content)
         if tag == "b":
@@ -333,18 +333,18 @@ class Decoder:
             try:
                 return splice_codec.read_plain(*content)
             except ValueError as exc:
-                raise RefusedReply(f"a plain value of no canonical text: {str(content[0])[:60]}") from exc
+                raise RefusedReply(f"a plain value whose text is not canonical: {str(content[0])[:60]}") from exc
         if tag == "e" and content in ("Ellipsis", "NotImplemented"):
             return getattr(builtins, content)
-        raise RefusedReply("a value that is none")
+        raise RefusedReply("a malformed value")
 
     def _span(self, tag: str, parts: list[Any]) -> Any:
         if any(type(part) is not int and not (part is None and tag == "slice") for part in parts):
-            raise RefusedReply(f"a {tag} that is none")
+            raise RefusedReply(f"a malformed {tag}")
         try:
             return range(*parts) if tag == "range" else slice(*parts)
         except ValueError as exc:
-            raise RefusedReply(f"a {tag} that is none") from exc
+            raise RefusedReply(f"a malformed {tag}") from exc
 
 
 class RemotePlaceholder:
@@ -355,4 +355,4 @@ def _from_hex(content: Any) -> bytes:
     try:
         return bytes.fromhex(content)
     except (TypeError, ValueError) as exc:
-        raise RefusedReply("bytes that are none") from exc
+        raise RefusedReply("malformed bytes") from exc

@@ -74,7 +74,7 @@ class SplicedRun(NamedTuple):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Names for the verdict of what the worker did that is no plain answer."""
+        """Returns the verdict's marks for all actions of the worker other than plain answers."""
         names = {
             "refused": "reply_refused",
             "protocol": "reply_refused",
