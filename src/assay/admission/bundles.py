@@ -16,8 +16,8 @@ from assay.rollout.plan import Verification
 from .probe import Clearing, Probe
 
 _CLEARED_BY: dict[str, Clearing] = {"leftovers": "no change"}
-"""What clears the members of a bundle, where a plain `fail` does not: of several leftover answers, the last one written
-may be the wrong one."""
+"""Condition that clears the members of a bundle, if a plain `fail` does not: of several leftover answers, the last one
+written may be the wrong one."""
 _LIKE: dict[str, tuple[str, ...]] = {"edited-tests": ("deleted-tests", "skipped-tests", "xfail-tests")}
 """Cheat to other cheats that change the same files."""
 

@@ -22,12 +22,12 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Only the reference solution, the null answers and the ten commonest cheats; mutants and variants only where their
     number is given."""
     n: int = 3
-    """How often the reference solution runs as it is."""
+    """Number of runs of the unchanged reference solution."""
     mutants: int | None = None
-    """How many changed solutions are tried, at the most; default: as many as keep the battery below 40 attempts, at
+    """Maximum number of changed solutions; default: as many as keep the battery below 40 attempts, at
     least 4; with `quick` none."""
     variants: int | None = None
-    """How many solutions that mean the same are tried, at the most; default: 1 to 10, a quarter as many as the changed
+    """Maximum number of equivalent solutions; default: 1 to 10, a quarter as many as the changed
     ones; with `quick` none."""
     verification: Literal["default", "as-asked", "both"] = "default"
     """Whose judging is proved: Assay's own (`default`), what the task's own settings mean elsewhere (`as-asked`: in the
@@ -35,11 +35,11 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     against: tuple[str, ...] = ()
     """Compare the tasks with these instead, named in the same forms: are both environments the same?"""
     model: str | None = None
-    """A model that reads instruction and tests and says what it doubts; never decisive. Forms as for `assay run`."""
+    """A model that reads instruction and tests and reports doubts; never decisive. Forms as for `assay run`."""
     seed: int = 0
     """The seed that every attempt's own seed, and the choice of mutants and variants, are derived from."""
     concurrency: int = 2
-    """How many attempts are under way at once."""
+    """Number of concurrent attempts."""
     adversary_s: float = 120.0
     """Seconds that a cheat or a null answer may act; the task's own limit where that is shorter."""
     backend: str | None = None
@@ -49,13 +49,13 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     accept_whole_network: bool = False
     """With `allow_network`: tasks that ask for a list of hosts get the whole network."""
     base: dict[str, str] = {}
-    """What stands in for a Dockerfile's `FROM IMAGE`: `IMAGE=scratch` (the host tools) or an imported root's name."""
+    """Replacement of a Dockerfile's `FROM IMAGE`: `IMAGE=scratch` (the host tools) or an imported root's name."""
     pass_env: tuple[str, ...] = ()
     """Names of host variables that templates in tasks (`${NAME}`) may read. Recorded by name, never by value."""
     limits: Limits = Limits()
-    """Limits of each attempt; where a task has its own, the stricter one holds."""
+    """Limits of each attempt; if a task has its own, the stricter ones apply."""
     retries: int = 2
-    """How often an attempt is tried again after an infrastructure failure. Every try is kept."""
+    """Number of retries of an attempt after an infrastructure failure. Every trial is stored."""
     run: str | None = None
     """Name of the run; default: made from date and time."""
 

@@ -20,17 +20,17 @@ class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """The compared configurations and the decision rule."""
 
     base: str
-    """What is released: RUN, RUN:AGENT or RUN:AGENT:MODEL."""
+    """The released configuration: RUN, RUN:AGENT or RUN:AGENT:MODEL."""
     candidate: str
-    """What would replace it, in the same form."""
+    """The configuration that would replace it, in the same form."""
     protected: str | None = None
     """File with a task id a line; none of them may be lost."""
     not_worse: bool = False
-    """It is enough that losses are no more than chance explains."""
+    """Accept losses that chance explains."""
     alpha: float = 0.05
     """Level of the one-sided exact test."""
     tolerance: float = 0.0
-    """How far a protected task's rate may fall and not be lost."""
+    """Largest fall of a protected task's rate that does not count as lost."""
 
 
 @takes_config(GateConfig, arguments=("base", "candidate"))

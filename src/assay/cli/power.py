@@ -30,13 +30,13 @@ class PowerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     icc: float | None = None
     """Intra-task correlation; default 0.4."""
     shared: float = 0.0
-    """How strongly two configurations' task rates agree, from 0 to 1."""
+    """Correlation of two configurations' task rates, from 0 to 1."""
     difference: float = 0.05
-    """The difference of rates that is to be found."""
+    """Difference of rates to be found."""
     alpha: float = 0.05
     """Level of the two-sided test."""
     power: float = 0.8
-    """How often a true difference is to be found."""
+    """Probability of finding a true difference."""
 
 
 @takes_config(PowerConfig, arguments=("configuration",))

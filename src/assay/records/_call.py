@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 BranchCause = Literal["root", "resample", "rewritten", "compaction", "tools", "sub_agent", "unjoined"]
-"""Why a call does not simply go on where another one ended: `root` is the first of its conversation; `resample` asks
+"""Reason why a call does not continue another one: `root` is the first of its conversation; `resample` asks
 again what was asked before; `rewritten` changed earlier messages; `compaction` replaced them by a summary; `tools`
 changed what tools are offered; `sub_agent` belongs to an agent that the first one started; `unjoined` could be joined
 to nothing."""

@@ -24,7 +24,7 @@ PAGE_BYTES = 16 * 1024
 """Of a new file. An event has some KiB: in pages of 4 KiB most of them spill into a second one, and four times as many
 pages are written."""
 LOG_BYTES = 32 * 1024 * 1024
-"""What the log may hold before it is written to the file: many chains write the same pages again and again, and each is
+"""Size of the log before it is written to the file: many chains write the same pages again and again, and each is
 then written there once."""
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -99,7 +99,7 @@ class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 
 class ReceiptCoverage(NamedTuple):
-    """How much of a run a receipt covers, and where the run differs from the receipt."""
+    """Extent of a run that a receipt covers, and the run's differences from the receipt."""
 
     problems: tuple[StoreProblem, ...]
     chains: int

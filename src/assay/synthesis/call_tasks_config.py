@@ -21,7 +21,7 @@ class CallTasksConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     out: str
     """The folder that the task folders and `manifest.json` are written to."""
     count: int = 24
-    """How many tasks to keep; fewer where the functions run out."""
+    """Number of tasks to keep; fewer if the functions do not suffice."""
     seed: int = 0
     """Decides which functions and calls are tried, in which order."""
     requirements: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     out: str
     """The folder that the task folders and `manifest.json` are written to."""
     count: int = 24
-    """How many tasks to keep; fewer where the candidates run out."""
+    """Number of tasks to keep; fewer if the candidates do not suffice."""
     seed: int = 0
     """Decides which tests are looked at and which candidates are tried, in which order."""
     kinds: tuple[Kind, ...] = ("operator", "feature", "combination", "commit")
@@ -32,7 +32,7 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     concurrency: int = 2
     """Sandboxes at work at once."""
     repetitions: int = 3
-    """How often each outcome is observed, each time with another hash seed; all must agree."""
+    """Number of observations of each outcome, each with another hash seed; all must agree."""
     run_cpu_s: float = 20.0
     """CPU seconds that one run of a task's tests may take."""
     test_cpu_s: float = 5.0

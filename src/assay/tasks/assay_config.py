@@ -67,7 +67,7 @@ class AssayTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     tags: tuple[str, ...] = ()
     """Added to `[task].keywords`."""
     source: str | None = None
-    """Where the task came from, in words; overrides the root key `source`."""
+    """Origin of the task, in words; overrides the root key `source`."""
     harbor_literal: tuple[Literal["network", "verifier"], ...] = ()
     limits: LimitsTable = LimitsTable()
     environment: WorkspaceTable = WorkspaceTable()

@@ -15,7 +15,7 @@ from assay.errors import UserError
 
 Severity = Literal["error", "warning", "note"]
 SHOWN = 50
-"""How many findings a message lists; the exception holds all."""
+"""Number of findings that a message lists; the exception holds all."""
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -27,9 +27,9 @@ class TaskFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str
     """The file, relative to the task folder."""
     message: str
-    """What was expected and what was found."""
+    """The expected and the actual state."""
     fix: str
-    """What to do."""
+    """Suggested correction."""
     field: str = ""
     """The key, as in `steps[0].agent.timeout_sec`; empty where the whole file is meant."""
     line: int | None = None

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 SCHEMA_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
-"""What this reader reads, the newest last; it writes the newest."""
+"""Versions that this module reads, newest last; it writes the newest."""
 
 NetworkMode = Literal["no-network", "public", "allowlist"]
 Seconds = Annotated[float, Meta(gt=0, examples=["600.0"])]

@@ -42,7 +42,7 @@ class CurrentVerdicts(msgspec.Struct, frozen=True, gc=False):
     """An attempt's outcome as first judged, and the current state of everything else that was judged."""
 
     outcome: VerdictStatus | None
-    """As it was first judged; no later verdict changes it."""
+    """Outcome as first judged; later verdicts do not change it."""
     score: float | None
     reverified: Reverification | None
     """Result of judging the stored state again; None where it was not."""

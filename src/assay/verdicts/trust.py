@@ -34,7 +34,7 @@ _CUT = ("record cut", "its record was cut before the attempt ended")
 
 
 class Progress(Protocol):
-    """How far an attempt came (`store.AttemptRow`)."""
+    """Progress of an attempt (`store.AttemptRow`)."""
 
     @property
     def finished(self) -> float | None: ...
@@ -49,7 +49,7 @@ class Trust(NamedTuple):
 
     outcome_class: OutcomeClass
     doubt: str | None
-    """Why its pass is not to be taken for one, as a clause about the attempt; None for anything but a pass."""
+    """Reason to distrust its pass, as a clause about the attempt; None for anything but a pass."""
     headline: str
     """The outcome in words, with everything against a pass: `pass (integrity failed)`."""
     separation: Separation

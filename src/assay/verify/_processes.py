@@ -19,7 +19,7 @@ FRESH_S = 0.2
 MAX_SPENT = 20
 """A table serves for at least this many times as long as reading it took."""
 MAX_THREADS = 512
-"""Of one process that are read one by one."""
+"""Limit of the threads of one process that are read one by one."""
 _KERNEL_THREAD = 0x00200000
 _MAX_DEPTH = 200
 

@@ -41,7 +41,7 @@ class EntryPoint(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     module: str
     """Importable name, for example `networkx.algorithms.dag`."""
     qualname: str
-    """As in `__qualname__`; of a function at the top level of a module or of a class in it."""
+    """Name as in `__qualname__`, of a function at the top level of a module or of a class in it."""
     kind: EntryKind = "function"
 
     @property

@@ -48,16 +48,16 @@ class PlayedWorld:
         self.paid: list[ActReward] = []
         self._last: Turn | None = None
 
-    # What `World` and `Episodic` promise.
+    # Methods of `World` and `Episodic`.
 
     def specs(self) -> tuple[ToolSpec, ...]:
         return self.world.tools()
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         over = self._last is not None and (self._last.terminated or self._last.truncated)
-        with boundary(EnvironmentFailure, "the world"):  # what a world raises is no failure of who acts in it
+        with boundary(EnvironmentFailure, "the world"):  # an exception of the world is not the agent's failure
             turn = self.world.act(name, arguments)
-        if not over:  # what is tried after the end is answered, and is no part of the episode
+        if not over:  # calls after the end are answered and do not belong to the episode
             self._last = turn
             self.paid.append(ActReward(self.step, turn.reward, self.world.progress(), turn.error))
         return Observation(turn.observation, error=turn.error)
@@ -72,7 +72,7 @@ class PlayedWorld:
         """Does nothing: no resources are held."""
 
     def snapshot(self) -> bytes:
-        """Excludes the rewards paid so far."""
+        """Returns the world's state without the rewards paid so far."""
         return self.world.snapshot()
 
     def restore(self, state: bytes) -> None:
@@ -99,7 +99,7 @@ class PlayedWorld:
             "errors": errors,
         }
 
-    # For agents that know the world.
+    # For agents that ask the world for advice.
 
     def advice(self) -> ToolCall | None:
         """Returns the first call of a shortest solution; None without one."""
@@ -113,7 +113,7 @@ class PlayedWorld:
         act = _random_act(self.world, draw)
         return None if act is None else as_call(act, len(self.paid))
 
-    # Hooks of admission: asked of a world that nobody acts in, and answered on forks of it.
+    # Hooks of admission, answered on forks of a world without an agent.
 
     def oracle(self) -> tuple[ToolCall, ...]:
         """Plays the shortest solution on a fork; empty without one."""
@@ -174,7 +174,7 @@ def _as_calls(acts: list[Act]) -> tuple[ToolCall, ...]:
 
 
 def solution(world: TextWorld) -> list[Act]:
-    """Plays a fork to find a shortest solution; empty if there is none within 2,000 acts."""
+    """Plays a fork to find a shortest solution; empty if none has at most 2,000 acts."""
     other, acts = world.fork(), list[Act]()
     while (act := other.oracle()) is not None and len(acts) < MOST_ACTS:
         acts.append(act)

@@ -19,7 +19,7 @@ _OLD_HEADER = re.compile(r"Exit code: (-?[0-9]{1,9})\n(?:Wall time: ([0-9.]{1,20
 
 
 class CommandEnd(NamedTuple):
-    """How a command ended, as far as it was recorded."""
+    """Recorded end of a command."""
 
     exit_code: int | None = None
     duration_s: float | None = None

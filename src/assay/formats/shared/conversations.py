@@ -39,7 +39,7 @@ class _Tip(NamedTuple):
     node: int
     branch: str
     asked: int
-    """How many of the keys are the request's."""
+    """Number of keys that belong to the request."""
 
 
 class MessageTree:

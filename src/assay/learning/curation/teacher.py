@@ -32,7 +32,7 @@ class Surprisal(NamedTuple):
     rank: NDArray[np.float64]
     """1 for the likeliest."""
     nll: NDArray[np.float64]
-    """In nats."""
+    """Unit: nats."""
 
 
 class Student(Protocol):

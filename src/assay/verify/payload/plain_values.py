@@ -24,7 +24,7 @@ __all__ = ["PLAIN_TYPES", "read_input", "read_plain", "write_plain"]
 MAX_DECIMAL_DIGITS = 4000
 MAX_EXPONENT = 10_000
 MAX_BITS = 16_384
-"""Of the numerator and of the denominator of a fraction."""
+"""Limit of the bits of a fraction's numerator and denominator."""
 MAX_TEXT = 10_000
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)E(?:0|-?[1-9][0-9]{0,5})|-?Infinity|-?NaN", re.ASCII)
 _FRACTION = re.compile(r"(-?0x[0-9a-f]+)/(0x[0-9a-f]+)", re.ASCII)

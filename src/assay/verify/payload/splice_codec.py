@@ -217,7 +217,7 @@ class Heap:
     def __init__(self, package: str) -> None:
         self.objects: list[Any] = []
         self.kinds: list[str] = []
-        """What each object was sent or received as."""
+        """Kind as which each object was sent or received."""
         self._package = package
         self._numbers: dict[int, int] = {}
         self._queue: list[int] = []
