@@ -276,13 +276,13 @@ async def test_a_host_that_tells_nothing_counts_as_idle(proc: Path) -> None:
         load = await meter.read()
     assert (load.slowdown, load.is_stalled) == (1.0, False)
     (proc / "loadavg").write_text("nonsense")
-    async with measure_load(alone=True) as meter:
+    async with measure_load(is_control=True) as meter:
         assert (await meter.read()).slowdown == 1.0
 
 
 async def test_all_runnable_threads_count_where_no_agent_runs(proc: Path) -> None:
     (proc / "loadavg").write_text("0 0 0 11/99 1\n")
-    async with measure_load(alone=True) as meter:
+    async with measure_load(is_control=True) as meter:
         assert (await meter.read()).slowdown == 5.0
 
 
@@ -308,7 +308,7 @@ async def test_a_quota_bounds_the_processors(proc: Path, tmp_path: Path) -> None
 
 
 async def test_time_in_which_all_waited_for_a_disk_is_counted(proc: Path) -> None:
-    async with measure_load(alone=True) as meter:
+    async with measure_load(is_control=True) as meter:
         await asyncio.sleep(0.01)
         (proc / "pressure" / "io").write_text("some avg10=0.00 total=9\nfull avg10=0.00 total=900000000\n")
         load = await meter.read()

@@ -109,22 +109,22 @@ def _read_all(proc: Path) -> dict[int, _Process]:
     return {number: process for number, process in found if process is not None}
 
 
-def _read_process(place: Path) -> _Process | None:
+def _read_process(folder: Path) -> _Process | None:
     """Returns a process of user space; None for one of the kernel, and for one that has ended."""
     try:
-        fields = _fields(place / "stat")
+        fields = _fields(folder / "stat")
         state, parent, flags, threads = fields[0], int(fields[1]), int(fields[6]), int(fields[17])
     except (OSError, ValueError, IndexError):
         return None
     if flags & _KERNEL_THREAD:
         return None
-    states = {place.name: state} if threads <= 1 else _states(place / "task")
+    states = {folder.name: state} if threads <= 1 else _states(folder / "task")
     states.pop(str(threading.get_native_id()), None)
     return _Process(parent, _count(states, b"R"), _count(states, b"D"))
 
 
-def _count(states: dict[str, bytes], wanted: bytes) -> int:
-    return sum(state == wanted for state in states.values())
+def _count(states: dict[str, bytes], state_code: bytes) -> int:
+    return sum(state == state_code for state in states.values())
 
 
 def _states(tasks: Path) -> dict[str, bytes]:

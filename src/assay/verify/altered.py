@@ -319,16 +319,16 @@ def rule_altered(
     the check mounts the tests itself, a pass is therefore forged only if some altered test was observed to fail.
     """
     passed = _with_status(result, "passed")
-    asked, forged, failed, changed = set[str](), set[str](), set[str](), set[str]()
+    altered_ids, forged, failed, changed = set[str](), set[str](), set[str](), set[str]()
     controls, statuses = tuple(controls), []
     for control in controls:
         altered = {test for test in passed if _end_of(test) in control.altered}
-        asked |= altered
+        altered_ids |= altered
         forged |= altered & _with_status(control.result, "passed")
         failed |= altered & _with_status(control.result, "failed")
         changed |= _ends_of_changed(control, whole=whole)
         statuses.append(control.result.verdict.status)
-    data = {"asked": len(asked), "failed": len(failed), "passed": sorted(forged)[:50], "statuses": statuses}
+    data = {"asked": len(altered_ids), "failed": len(failed), "passed": sorted(forged)[:50], "statuses": statuses}
     cited = Evidence(f"{prefix}altered", "audit", "altered_tests", {**data, "changed": sorted(changed)[:50]})
     if forged and (failed or result.mounts_tests):
         return _with_evidence(result._replace(verdict=_forged(result.verdict, sorted(forged))), cited)
@@ -337,7 +337,7 @@ def rule_altered(
         doubt = "a control run over altered tests was not told to its end", "not_whole"
     if doubt is None and changed:
         doubt = f"{len(changed)} tests that passed did not pass in a second run, first {min(changed)[:200]}", FLAKY
-    if doubt is None and asked and not failed:
+    if doubt is None and altered_ids and not failed:
         doubt = "no test was seen to fail when what it expects was changed", "not_whole"
     return _with_evidence(result, cited, doubt)
 

@@ -230,11 +230,11 @@ async def _links(workspace: Workspace, sources: list[str]) -> dict[str, str]:
     return {path: target for path, target in found.items() if f"{path}/".startswith(inside) and ".." not in path}
 
 
-async def _put_links(place: Workspace, links: dict[str, str]) -> None:
+async def _put_links(workspace: Workspace, links: dict[str, str]) -> None:
     if not links:
         return
     lines = (
         f"mkdir -p {shlex.quote(str(Path(path).parent))}; ln -sfn -- {shlex.quote(target)} {shlex.quote(path)}"
         for path, target in links.items()
     )
-    await place.exec(["/bin/sh"], stdin="\n".join(lines).encode(), cwd="/", timeout_s=30)
+    await workspace.exec(["/bin/sh"], stdin="\n".join(lines).encode(), cwd="/", timeout_s=30)

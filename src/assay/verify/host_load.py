@@ -79,11 +79,11 @@ class LoadMeter:
     """Collects the load until it is read.
 
     Args:
-        alone: No code of an agent runs meanwhile, so the kernel's counts are the host's alone.
+        is_control: No code of an agent runs meanwhile, so the kernel's counts are the host's alone.
     """
 
-    def __init__(self, *, alone: bool) -> None:
-        self._alone = alone
+    def __init__(self, *, is_control: bool) -> None:
+        self._is_control = is_control
         self._complete = _sees_all()
         self._sandboxes: list[object] = []
         self._firsts: set[int] = set()
@@ -114,7 +114,7 @@ class LoadMeter:
         self._firsts.update(pid for pid in firsts if pid is not None)
         threads = await asyncio.to_thread(count_threads, PROC, frozenset(self._firsts))
         runnable = threads.runnable + 1
-        if self._alone and not self._complete:
+        if self._is_control and not self._complete:
             runnable = max(runnable, _all_runnable())
         elif None in firsts:
             self._complete = False
@@ -130,7 +130,7 @@ class LoadMeter:
         span_us = max(time.monotonic() - self._began, 1e-3) * 1e6
         stalls = [after - before for before, after in zip(self._before, _stalls(), strict=True)]
         stalled = min(1.0, max(stalls) / span_us)
-        if not self._alone:  # the agent's own writes fill a disk's queue, and are no trouble of the host's
+        if not self._is_control:  # the agent's own writes fill a disk's queue, and are no trouble of the host's
             stalled = min(stalled, _mean(self._waited))
         slowdown = max(1.0, _mean(self._slowdowns))
         demand = _mean(self._demands) if self._demands else 1.0
@@ -141,13 +141,13 @@ _METER: ContextVar[LoadMeter | None] = ContextVar("meter", default=None)
 
 
 @contextlib.asynccontextmanager
-async def measure_load(*, alone: bool = False) -> AsyncIterator[LoadMeter]:
+async def measure_load(*, is_control: bool = False) -> AsyncIterator[LoadMeter]:
     """Samples the load while the block runs. Sandboxes that the block opens are those of the run.
 
     Args:
-        alone: As for `LoadMeter`.
+        is_control: As for `LoadMeter`.
     """
-    meter = LoadMeter(alone=alone)
+    meter = LoadMeter(is_control=is_control)
     token = _METER.set(meter)
     sampling = asyncio.get_running_loop().create_task(meter.sample())
     try:

@@ -149,10 +149,10 @@ def _sort(answer: _Answer, subject: Subject, findings: list[Finding], discarded:
             findings.append(made)
 
 
-def _rejection_reason(said: _ModelFinding, quote: Quote, subject: Subject) -> str | None:
-    if said.question not in QUESTIONS:
+def _rejection_reason(finding: _ModelFinding, quote: Quote, subject: Subject) -> str | None:
+    if finding.question not in QUESTIONS:
         return "no such question"
-    if len(said.quote.strip()) < LEAST:
+    if len(finding.quote.strip()) < LEAST:
         return f"the quote has less than {LEAST} characters"
     return None if quote_holds(subject.trajectory, quote, subject.texts) else "the quote is not in the record there"
 
@@ -187,8 +187,8 @@ def _render_step(step: Step) -> str:
     return "\n".join(lines)
 
 
-def _observation_text(seen: Observation) -> str:
-    return seen.content + (f"\n{seen.stderr}" if seen.stderr else "")
+def _observation_text(observation: Observation) -> str:
+    return observation.content + (f"\n{observation.stderr}" if observation.stderr else "")
 
 
 def _cut(text: str) -> str:

@@ -218,7 +218,7 @@ async def _judge_repeatedly(request: JudgeRequest, check: Check, prefix: str, ru
         return run.result
     unchanged = msgspec.structs.replace(request, state=state)
     try:
-        control = await _judge(unchanged, check, f"{prefix}control.", choose_patience(run), alone=True)
+        control = await _judge(unchanged, check, f"{prefix}control.", choose_patience(run), is_control=True)
         if is_forged(run.result):
             return fail_forger(run.result, control, prefix)
         if is_unresolved(control.result):
@@ -229,14 +229,14 @@ async def _judge_repeatedly(request: JudgeRequest, check: Check, prefix: str, ru
             return replace_result(run.result, second.result, [control], prefix)
         if is_forged(second.result):
             return fail_forger(replace_result(run.result, second.result), control, prefix)
-        again = await _judge(unchanged, check, f"{prefix}control1.", patience, alone=True)
+        again = await _judge(unchanged, check, f"{prefix}control1.", patience, is_control=True)
     finally:
         await request.backend.release(state)
     return blame_agent([run, second], [control, again], prefix)
 
 
 async def _judge(
-    request: JudgeRequest, check: Check, prefix: str, patience: float = 1.0, *, alone: bool = False
+    request: JudgeRequest, check: Check, prefix: str, patience: float = 1.0, *, is_control: bool = False
 ) -> JudgedRun:
     """Judges once, and cites the host's load.
 
@@ -245,9 +245,9 @@ async def _judge(
         check: The check.
         prefix: Prefix of the evidence's ids.
         patience: Factor of time limits.
-        alone: The state is the initial one.
+        is_control: The state is the initial one.
     """
-    async with measure_load(alone=alone) as meter:
+    async with measure_load(is_control=is_control) as meter:
         result = await _judge_once(_input(request, check, prefix, patience))
         load = await meter.read()
     data = {"patience": round(patience, 2), **msgspec.structs.asdict(load)}

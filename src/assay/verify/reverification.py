@@ -93,7 +93,7 @@ def compare_verdicts(recorded: Verdict, rounds: Sequence[CheckResult]) -> Verdic
     that could not judge leave the question open, unless that was recorded too.
     """
     said: list[VerdictStatus] = [one.verdict.status for one in rounds]
-    evidence = tuple(found for one in rounds for found in one.evidence)
+    evidence = tuple(item for one in rounds for item in one.evidence)
     first = rounds[0].verdict
     scores = {one.verdict.score for one in rounds}
     count = f"{len(rounds)} of {len(rounds)} rounds" if len(rounds) > 1 else "one round"
@@ -115,7 +115,7 @@ def compare_verdicts(recorded: Verdict, rounds: Sequence[CheckResult]) -> Verdic
         status=status,
         score=first.score if mark in ("agree", "disagree") and len(scores) == 1 else None,
         reason=f"{mark}: {reason}"[:2000],
-        evidence=tuple(found.id for found in evidence),
+        evidence=tuple(item.id for item in evidence),
         verifier=first.verifier,
         duration_s=sum(one.verdict.duration_s or 0.0 for one in rounds),
         rewards=first.rewards if mark in ("agree", "disagree") else {},

@@ -324,18 +324,18 @@ async def _suspects(
     workspace: Workspace, pristine: _ImageFiles, changes: tuple[Change, ...], gone: frozenset[str]
 ) -> tuple[SuspectFile, ...]:
     """Returns new suspicions about changed files, except files that are undone."""
-    found: list[SuspectFile] = []
+    suspects: list[SuspectFile] = []
     files = [c for c in changes if _may_hold_code(c) and c.kind != "removed" and c.path not in gone]
     sources = [c for c in files if c.path.endswith(".py")]
     others = [c for c in files if not c.path.endswith(".py")]
     for change in (*sources[:MOST_SOURCES], *others[:MOST_OTHERS]):
         named = await _suspicions_of(workspace, pristine, change)
         if named:
-            found.append(SuspectFile(change.path, named))
+            suspects.append(SuspectFile(change.path, named))
     if len(sources) > MOST_SOURCES:
         told = f"{len(sources) - MOST_SOURCES} more changed source files"
-        found.append(SuspectFile("", (Suspicion("unread_files", told, 1),)))
-    return tuple(found)
+        suspects.append(SuspectFile("", (Suspicion("unread_files", told, 1),)))
+    return tuple(suspects)
 
 
 def _may_hold_code(change: Change) -> bool:

@@ -53,7 +53,7 @@ _HEX = re.compile(r"(?:[0-9a-f]{2})*")
 
 def read_answers(data: bytes) -> dict[int, Answer]:
     """Returns the answers by input. An input with a malformed answer, or with two, has none."""
-    found: dict[int, Answer] = {}
+    answers: dict[int, Answer] = {}
     refused: set[int] = set()
     left = MAX_TOTAL_NODES
     for line in data[:MAX_REPLY_BYTES].split(b"\n", MAX_LINES)[:MAX_LINES]:
@@ -62,11 +62,11 @@ def read_answers(data: bytes) -> dict[int, Answer]:
             continue
         number, answer, nodes = entry
         left -= nodes
-        if number in found or answer is None or left < 0:
+        if number in answers or answer is None or left < 0:
             refused.add(number)
         else:
-            found[number] = answer
-    return {number: answer for number, answer in found.items() if number not in refused}
+            answers[number] = answer
+    return {number: answer for number, answer in answers.items() if number not in refused}
 
 
 def _parse(line: bytes) -> tuple[int, Answer | None, int] | None:

@@ -53,18 +53,18 @@ class CallComparer:
         """Compares the first version with itself plus some files. Raises `EnvironmentFailure` if a sandbox fails."""
         if self._inputs is None:
             await self._measure()
-        asked = [(n, one) for n, one in self._inputs or () if n in self._right]
-        if not asked:
+        questions = [(n, one) for n, one in self._inputs or () if n in self._right]
+        if not questions:
             return CallComparison(0)
         async with opened(self._backend, calls_spec(self._spec), self._state) as workspace:
             await put_texts(workspace, texts)
-            first, again = [await answer_calls(workspace, asked, self._calls(), hash_seed=seed) for seed in (0, 1)]
-        for n, program in asked:
+            first, again = [await answer_calls(workspace, questions, self._calls(), hash_seed=seed) for seed in (0, 1)]
+        for n, program in questions:
             one, two = first.get(n), again.get(n)
             if one is not None and two is not None and not _agrees(self._right[n], one, two):
                 shown = f"{_describe(program)}: {describe_answer(self._right[n])}, and in the other "
-                return CallComparison(len(asked), f"{shown[:600]}{describe_answer(one)}")
-        return CallComparison(len(asked))
+                return CallComparison(len(questions), f"{shown[:600]}{describe_answer(one)}")
+        return CallComparison(len(questions))
 
     async def _measure(self) -> None:
         recordings = await record_calls(self._backend, self._spec, {}, self._request, self._state)

@@ -154,15 +154,15 @@ def _differs(right: Answer, answer: Answer | None, plan: CallPlan) -> bool:
 def _plan(draft: CallPlan, measured: _Measurement) -> CallPlan | CallRefusal:
     chosen = _useful_programs(measured, len(draft.programs))
     fair = [n for n in measured.fair.answers if measured.source[n] in chosen]
-    asked = {n for n in measured.asked if measured.source[n] in chosen}
+    asked_inputs = {n for n in measured.asked if measured.source[n] in chosen}
     drawn = sum(source in chosen for source in measured.source)
-    if len(asked) < MIN_FAIR:
+    if len(asked_inputs) < MIN_FAIR:
         return CallRefusal("no drawn input tells the unrepaired state from the reference")
-    base = _lower_bound(*measured.base.counts_among(asked))
+    base = _lower_bound(*measured.base.counts_among(asked_inputs))
     guessed = _guessed_share(measured, fair)
     if base <= 0 or guessed >= 1:
         return CallRefusal("too few answers tell the unrepaired state, or a constant, from the reference")
-    counts = [wrong.counts_among(asked) for wrong in measured.mutants]
+    counts = [wrong.counts_among(asked_inputs) for wrong in measured.mutants]
     shares = [differing / max(1, count) for differing, count in counts]
     needed = max(MIN_INPUTS, _enough(1 - base, BASE_PASS), _enough(guessed, BASE_PASS), _for_mutants(shares))
     inputs = min(math.ceil(needed / 10) * 10, MAX_INPUTS)  # rounded: a plan hangs on no time that a call took
@@ -174,7 +174,7 @@ def _plan(draft: CallPlan, measured: _Measurement) -> CallPlan | CallRefusal:
         fair_share=max(0.04, math.floor(20 * len(fair) / drawn) / 20),
         base_share=math.floor(20 * base) / 20,
         mutants=(killed, len(shares)),
-        tests=tuple(sorted({draft.programs[measured.source[n]].test for n in measured.base.differing & asked})),
+        tests=tuple(sorted({draft.programs[measured.source[n]].test for n in measured.base.differing & asked_inputs})),
     )
     if max(_enough(1 - base, BASE_PASS), _enough(guessed, BASE_PASS)) > MAX_INPUTS:
         return CallRefusal(f"more than {MAX_INPUTS} inputs would be needed to fail the unrepaired state", plan)

@@ -370,9 +370,9 @@ class Caller:
                 self._note(name, f" example {number}: {source}", answer, example=True)
 
 
-def look_at(made: Any, name: str) -> Any:
+def look_at(instance: Any, name: str) -> Any:
     """Returns an attribute; unlike `getattr` it has a signature."""
-    return getattr(made, name)
+    return getattr(instance, name)
 
 
 def _changeable(given: list[Any], named: dict[str, Any]) -> bool:

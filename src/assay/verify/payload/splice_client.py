@@ -343,18 +343,18 @@ class Client:
             number, entry = change
             if type(number) is not int or not 0 <= number < len(call.heap.objects):
                 raise RefusedReply("a change of an unknown object")
-            kind, held = call.heap.kinds[number], call.heap.objects[number]
+            kind, target = call.heap.kinds[number], call.heap.objects[number]
             if kind not in _CHANGEABLE or entry[0] != kind:
                 raise RefusedReply("a change of what cannot change")
             if kind == "o":
-                _change_fields(call, held, entry, None if id(held) in whole else fields.get(id(held), set()))
+                _change_fields(call, target, entry, None if id(target) in whole else fields.get(id(target), set()))
             elif kind == "ra":
                 continue  # a generator of random numbers goes on by itself on each side
-            elif not call.owns(number) or id(held) in whole:
-                call.decoder.fill(held, entry)
+            elif not call.owns(number) or id(target) in whole:
+                call.decoder.fill(target, entry)
             else:
                 raise RefusedReply(
-                    f"a change of an argument that the reference leaves as it is ({type(held).__name__})"
+                    f"a change of an argument that the reference leaves as it is ({type(target).__name__})"
                 )
 
 
@@ -385,21 +385,21 @@ _STOP = object()
 _ITERABLES = (types.GeneratorType, list, tuple, dict, set, frozenset, range, collections.deque, collections.OrderedDict)
 
 
-def _change_fields(call: _Call, held: Any, entry: list[Any], permitted: set[str] | None) -> None:
+def _change_fields(call: _Call, instance: Any, entry: list[Any], permitted: set[str] | None) -> None:
     """Sets the fields of an instance that differ. `permitted` None: all that were sent or recorded."""
-    cls = type(held)
-    if len(entry) != 3 or type(entry[2]) is not dict or not hasattr(held, "__dict__"):
+    cls = type(instance)
+    if len(entry) != 3 or type(entry[2]) is not dict or not hasattr(instance, "__dict__"):
         raise RefusedReply(f"a change of an instance of {cls.__qualname__}, which is more than its fields")
     computed = splice_codec.field_names(cls)[0]
     recorded = call.decoder.recorded(cls)
-    own = vars(held)
+    own = vars(instance)
     changed = False
     for name, raw in entry[2].items():
         value = call.decoder.value(raw)
         if name in own and (own[name] is value or (type(value) in _SCALARS and _same(own[name], value))):
             continue
         if name in computed:
-            raise RefusedReply(f"the field {name[:60]} of {cls.__qualname__}, which is not a field")
+            raise RefusedReply(f"the computed attribute {name[:60]} of {cls.__qualname__}")
         if (permitted is None and (name in own or name in recorded)) or (permitted is not None and name in permitted):
             own[name] = value
             changed = True

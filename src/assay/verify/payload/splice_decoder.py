@@ -205,15 +205,15 @@ class Decoder:
             raise RefusedReply(f"an instance of {cls.__qualname__}, which has slots")
         return made
 
-    def _fill_instance(self, made: Any, entry: list[Any]) -> None:
-        cls = type(made)
+    def _fill_instance(self, instance: Any, entry: list[Any]) -> None:
+        cls = type(instance)
         recorded = self._classes[cls.__module__, cls.__qualname__]
         computed = splice_codec.field_names(cls)[0]
         for name, raw in entry[2].items():
             if name in computed:
-                raise RefusedReply(f"the field {name[:60]} of {cls.__qualname__}, which is not a field")
+                raise RefusedReply(f"the computed attribute {name[:60]} of {cls.__qualname__}")
             if name in recorded:
-                vars(made)[name] = self.value(raw)
+                vars(instance)[name] = self.value(raw)
 
     def _original_class(self, name: Any, *, must_be_recorded: bool = False) -> Any:
         if type(name) is not list or [type(part) for part in name] != [str, str]:

@@ -223,32 +223,32 @@ class Call:
         parts = tuple(self.value(part) for part in entry[1:])
         return frozenset(parts) if entry[0] == "f" else parts
 
-    def _fill(self, held: Any, entry: list[Any]) -> None:
+    def _fill(self, target: Any, entry: list[Any]) -> None:
         kind = entry[0]
         if kind in ("l", "q"):
-            held.extend(self.value(part) for part in entry[1 if kind == "l" else 2 :])
+            target.extend(self.value(part) for part in entry[1 if kind == "l" else 2 :])
         elif kind == "s":
-            held.update(self.value(part) for part in entry[1:])
+            target.update(self.value(part) for part in entry[1:])
         elif kind in ("d", "od", "cn", "dd"):
             parts = [self.value(part) for part in entry[2 if kind == "dd" else 1 :]]
-            dict.update(held, zip(parts[::2], parts[1::2]))
+            dict.update(target, zip(parts[::2], parts[1::2]))
         elif kind == "o":
-            self._fill_instance(held, entry)
+            self._fill_instance(target, entry)
 
-    def _fill_instance(self, held: Any, entry: list[Any]) -> None:
-        slots = splice_codec.field_names(type(held))[1]
+    def _fill_instance(self, instance: Any, entry: list[Any]) -> None:
+        slots = splice_codec.field_names(type(instance))[1]
         for name, raw in entry[2].items():
             if name in slots:
-                object.__setattr__(held, name, self.value(raw))
+                object.__setattr__(instance, name, self.value(raw))
             else:
-                vars(held)[name] = self.value(raw)
+                vars(instance)[name] = self.value(raw)
         parts = [self.value(part) for part in entry[4:]]
         if entry[3:4] == ["list"]:
-            list.extend(held, parts)
+            list.extend(instance, parts)
         elif entry[3:4] == ["dict"]:
-            dict.update(held, zip(parts[::2], parts[1::2]))
+            dict.update(instance, zip(parts[::2], parts[1::2]))
         elif entry[3:4] == ["set"]:
-            set.update(held, parts)
+            set.update(instance, parts)
 
     # Writing
 
@@ -295,20 +295,25 @@ class _Unbuilt:
     """Stands for an immutable object until its parts are built."""
 
 
-def _content(held: Any) -> Any:
+def _content(value: Any) -> Any:
     """Returns the mutable parts of an object by identity; None for immutable objects."""
-    kind = type(held)
+    kind = type(value)
     if kind in (list, collections.deque):
-        return list(held)
+        return list(value)
     if kind in (dict, collections.OrderedDict, collections.Counter, collections.defaultdict):
-        return [*dict.keys(held), *dict.values(held)]
+        return [*dict.keys(value), *dict.values(value)]
     if kind is set:
-        return list(held)
+        return list(value)
     if kind is bytearray:
-        return [bytes(held)]
-    if hasattr(held, "__dict__") and not isinstance(held, type) and not callable(held) and kind.__module__ != __name__:
+        return [bytes(value)]
+    if (
+        hasattr(value, "__dict__")
+        and not isinstance(value, type)
+        and not callable(value)
+        and kind.__module__ != __name__
+    ):
         computed = splice_codec.field_names(kind)[0]
-        fields = {name: part for name, part in vars(held).items() if name not in computed}
+        fields = {name: part for name, part in vars(value).items() if name not in computed}
         return [*fields, *fields.values()]
     return None
 
