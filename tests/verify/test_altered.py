@@ -212,7 +212,7 @@ def test_a_run_that_was_not_told_to_its_end_shows_no_failure() -> None:
     run = ControlRun(frozenset({"test_a.py::test_answer"}), frozenset(), control)
     verdict = rule_altered(_result(NAMES[0]), [run], "v").verdict
     assert (verdict.status, verdict.marks) == ("unknown", ("not_whole",))
-    assert "not told to its end" in verdict.reason
+    assert "no complete record" in verdict.reason
 
 
 @pytest.mark.parametrize(

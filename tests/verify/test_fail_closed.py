@@ -84,14 +84,14 @@ WAYS = (
     Way(
         "all tests skipped, with exit code 0",
         "unknown",
-        "no test was seen to pass",
+        "observed no passing test",
         f"{PYTEST} && {PAID}",
         "import pytest\n\n\ndef test_a():\n    pytest.skip('no')\n",
     ),
     Way(
         "no tests collected",
         "unknown",
-        "no test was seen to pass",
+        "observed no passing test",
         f"{PYTEST}; [ $? -eq 5 ] && {PAID}",
         "x = 1\n",
     ),

@@ -21,7 +21,7 @@ DOUBTS = {
     "exit code": {"exit_code": 2},
     "still running": {"left_running": 1},
     "recorded test run is not whole": {"records": ({**WHOLE, "problems": ["it ended early"]},)},
-    "no test was seen": {"records": ()},
+    "no passing test": {"records": ()},
     "reach for": {"untrusted": ("frames",)},
     "reward.txt says": {"rewards": Rewards({"reward": 1.0}, "reward.json says 1 and reward.txt says 0", "reward.json")},
     "time limit": {"timed_out": True},

@@ -49,7 +49,7 @@ NONE = "#!/bin/sh\nexit 3\n"
 SLOW = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\nsleep 100\n"
 EXIT = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\nexit 1\n"
 NAMED = "#!/bin/sh\ntrue pytest\necho 1 > /logs/verifier/reward.txt\n"
-WORDS = {LATE: "still running", NONE: "no reward", SLOW: "time limit", EXIT: "exit code 1", NAMED: "no test was seen"}
+WORDS = {LATE: "still running", NONE: "no reward", SLOW: "time limit", EXIT: "exit code 1", NAMED: "no passing test"}
 
 
 @pytest.mark.parametrize("text", WORDS, ids=WORDS.values())

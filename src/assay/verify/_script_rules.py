@@ -178,9 +178,7 @@ def _orphaned(facts: ScriptFacts) -> str:
 
 def _missing(facts: ScriptFacts) -> str:
     if facts.demand == "tests":
-        return (
-            "no test was seen to pass by the recorded test runner (evidence = 'report' accepts what a script reports)"
-        )
+        return "the recorded test runner observed no passing test (evidence = 'report' accepts what a script reports)"
     return "nothing reports a test that passed (evidence = 'reward' accepts the reward alone)"
 
 

@@ -334,11 +334,11 @@ def rule_altered(
         return _with_evidence(result._replace(verdict=_forged(result.verdict, sorted(forged))), cited)
     doubt = _host_trouble(control.result for control in controls)
     if doubt is None and not all(_is_whole(control.result) for control in controls):
-        doubt = "a control run over altered tests was not told to its end", "not_whole"
+        doubt = "a control run over altered tests has no complete record", "not_whole"
     if doubt is None and changed:
         doubt = f"{len(changed)} tests that passed did not pass in a second run, first {min(changed)[:200]}", FLAKY
     if doubt is None and altered_ids and not failed:
-        doubt = "no test was seen to fail when what it expects was changed", "not_whole"
+        doubt = "no test failed with a changed expectation", "not_whole"
     return _with_evidence(result, cited, doubt)
 
 

@@ -66,7 +66,7 @@ async def rebuild_state(state: Evidence, image: Image, backend: Backend, blobs: 
     """
     recorded, manifest = str(state.data.get("digest")), state.data.get("manifest")
     if not isinstance(manifest, str):
-        raise CannotRebuildError("the state was not stored: its sandbox could not hand it out")
+        raise CannotRebuildError("the state was not stored: its sandbox could not export it")
     if state.data["image"] != image.digest:
         raise CannotRebuildError(
             f"the image is another one now: {image.digest}, and the state stands on {state.data['image']}"
@@ -77,7 +77,7 @@ async def rebuild_state(state: Evidence, image: Image, backend: Backend, blobs: 
         changes = msgspec.json.decode(blobs.get(manifest), type=tuple[Change, ...])
         snapshot = await backend.unpack(changes, blobs.get, image=image)
     except (StoreError, msgspec.DecodeError) as exc:
-        raise CannotRebuildError(f"the stored state is gone: {exc}") from exc
+        raise CannotRebuildError(f"the stored state is missing or damaged: {exc}") from exc
     except (EnvironmentFailure, OSError, ValueError) as exc:
         raise CannotRebuildError(f"the stored state cannot be written out: {exc}") from exc
     if snapshot.digest != recorded:

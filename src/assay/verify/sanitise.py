@@ -312,7 +312,7 @@ async def _remove(workspace: Workspace, paths: list[str]) -> None:
         else:
             result = await workspace.exec(["/bin/rm", "-rf", "--", *some], cwd="/")
         if result.exit_code != 0:
-            raise EnvironmentFailure(f"what the agent planted could not be removed: {result.stderr[-500:]}")
+            raise EnvironmentFailure(f"planted changes could not be removed: {result.stderr[-500:]}")
 
 
 def _is_test(path: str) -> bool:

@@ -135,7 +135,7 @@ def fail_forger(result: CheckResult, control: JudgedRun, prefix: str) -> CheckRe
     if is_unresolved(control.result) or is_forged(control.result):
         reason = f"{result.verdict.reason}; the same without the agent's changes: {control.result.verdict.reason[:300]}"
         return _decide([result], [cited], reason, ())
-    reason = f"forged: {result.verdict.reason}; without the agent's changes the check comes to a result"
+    reason = f"forged: {result.verdict.reason}; without the agent's changes the check has a result"
     return _decide([result], [cited], reason, (AGENT_MADE_UNJUDGEABLE,), fail=True)
 
 
@@ -205,8 +205,7 @@ def blame_agent(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun], prefix
         reason = f"{verdict.reason}; the host was too busy to tell whether the agent's changes are the cause"
         return _decide(results, cited, reason, (HOST_BUSY,))
     reason = (
-        f"the agent's changes made it unjudgeable, twice: {verdict.reason}; without them the check comes to a "
-        "result, twice"
+        f"the agent's changes made it unjudgeable, twice: {verdict.reason}; without them the check has a result, twice"
     )
     return _decide(results, cited, reason, (AGENT_MADE_UNJUDGEABLE,), fail=True)
 

@@ -115,7 +115,7 @@ async def test_a_state_that_is_gone_cannot_be_judged(folder: Path, tmp_path: Pat
         manifest = next(e.data["manifest"] for e in store.trajectory(chain).evidence if e.kind == "snapshot")
         store.blobs.remove(manifest)
     (result,) = (await again(tmp_path, run)).results
-    assert (result.mark, "the stored state is gone" in result.reason) == ("cannot", True)
+    assert (result.mark, "the stored state is missing or damaged" in result.reason) == ("cannot", True)
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ class Stream:
     def feed(self, data: bytes) -> None:
         self._size += len(data)
         if self._size > MOST_STREAM:
-            self._problem("more was told than a run of tests can tell")
+            self._problem("more messages than a run of tests can send")
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
@@ -68,7 +68,7 @@ class Stream:
             if isinstance(message, dict) and message.pop("nonce", None) == self._nonce:
                 self.messages.append(message)
             else:
-                self._problem("something was told that the recorder did not tell")
+                self._problem("a message that the recorder did not send")
 
     def _problem(self, text: str) -> None:
         if text not in self.problems:
@@ -190,7 +190,7 @@ class Account:
     def _take(self, message: dict[str, Any]) -> None:
         kind = message.get("kind")
         if self.finished is not None:
-            self.problems.append("something was told after the end of the session")
+            self.problems.append("a message after the end of the session")
         elif kind == "collected":
             self._collected += [str(name) for name in message["ids"]]
         elif kind == "test":
@@ -224,7 +224,7 @@ class Account:
                 phases["part"] = outcome
             return
         if phase in phases:
-            self.problems.append(f"{name} was told of twice")
+            self.problems.append(f"{name} was reported twice")
         phases[phase] = outcome
         if message.get("message"):
             self._messages[name] = str(message["message"])[:2000]
