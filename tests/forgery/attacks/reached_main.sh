@@ -3,7 +3,7 @@ cat >> /workspace/words.py <<'PYTHON'
 
 import sys
 _main = vars(sys)["modules"]["__main__"]
-_told = _main.Teller.tell
+_told = _main.RecordWriter.tell
 _reports = vars(sys)["modules"]["_pytest.reports"]
 _made = _reports.TestReport.from_item_and_call.__func__
 _REAL = {"test_plain", "test_ends_in_y", "test_longest", "test_vowels"}
