@@ -18,7 +18,7 @@ from assay.environments.interface import WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import HOME, ensure_toolchain
 from assay.settings import Settings
-from assay.verify.calls.signature_calls import Called, differences
+from assay.verify.calls.signature_calls import CallReply, differences
 
 CODE = '''
 import random
@@ -136,8 +136,8 @@ async def test_what_needs_no_run(bench: DifferentialTester) -> None:
         assert (await bench.compare(rewrite)).behaviour == behaviour, path
 
 
-def called(ended: str, value: str = "", call: str = "(1)") -> Called:
-    return Called("f", call, ended, value)  # type: ignore[arg-type]
+def called(ended: str, value: str = "", call: str = "(1)") -> CallReply:
+    return CallReply("f", call, ended, value)  # type: ignore[arg-type]
 
 
 @pytest.mark.quick

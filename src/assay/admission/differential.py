@@ -33,9 +33,9 @@ from assay.records import Task
 from assay.verify.calls import CallComparer, RecordRequest
 from assay.verify.calls.signature_calls import (
     CALLER,
-    Called,
     CalledTarget,
-    CallRequest,
+    CallReply,
+    SignatureCallRequest,
     differences,
     read_calls,
     write_calls,
@@ -109,7 +109,7 @@ class DifferentialTester:
         self._tests: tuple[str, ...] = ()
         self._baseline: _Baseline | None = None
         self._comparers: dict[tuple[CalledTarget, ...], CallComparer] = {}
-        self._calls: dict[tuple[CalledTarget, ...], tuple[tuple[Called, ...], tuple[Called, ...]]] = {}
+        self._calls: dict[tuple[CalledTarget, ...], tuple[tuple[CallReply, ...], tuple[CallReply, ...]]] = {}
 
     async def __aenter__(self) -> Self:
         workspace = await self._backend.open(self._spec)
@@ -316,8 +316,8 @@ class DifferentialTester:
         given = [part.rstrip("/") for part in self._spec.env.get("PYTHONPATH", "").split(":") if part.startswith("/")]
         return tuple(dict.fromkeys([*given, self._spec.workdir]))
 
-    async def _call(self, workspace: Workspace, targets: tuple[CalledTarget, ...], seed: int) -> tuple[Called, ...]:
-        request = CallRequest(targets, self._paths(), self._seed)
+    async def _call(self, workspace: Workspace, targets: tuple[CalledTarget, ...], seed: int) -> tuple[CallReply, ...]:
+        request = SignatureCallRequest(targets, self._paths(), self._seed)
         wall_s = 60 + 4 * request.function_s * sum(len(t.functions) + 2 for t in targets)
         reply = await self._run(workspace, CALLER.read_bytes(), write_calls(request), seed, wall_s)
         try:

@@ -22,8 +22,8 @@ from assay.verify.calls import (
     ReferenceFix,
     ReleaseUse,
     measure_power,
-    programs_of,
     record_calls,
+    slice_programs,
     span_fix,
 )
 from assay.verify.separation_plan import SeparationPlan, TestPlan
@@ -122,7 +122,7 @@ async def _record_draft(
     files = {case.partition("::")[0] for case in cases}
     sources = [deciding.base.get(path) or tree.files.get(path, b"").decode("utf-8", "replace") for path in files]
     return CallPlan(
-        programs=programs_of(recordings),
+        programs=slice_programs(recordings),
         imports=tree.import_names,
         roots=request.paths,
         inputs=0,

@@ -22,8 +22,8 @@ from assay.verdicts import grade_of
 from assay.verify.cited_evidence import CitedEvidence
 
 __all__ = [
+    "cite_open_sandboxes",
     "cite_separation",
-    "graded",
     "observe_loads",
     "read_facts",
     "read_loads",
@@ -80,7 +80,7 @@ def cite_separation(
     return grade_of(facts)
 
 
-async def graded(
+async def cite_open_sandboxes(
     cited: CitedEvidence,
     judge: Session,
     judged: Iterable[Session],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assay.verify.calls.programs import RecordedOperation, Recording, programs_of
+from assay.verify.calls.programs import RecordedOperation, Recording, slice_programs
 
 pytestmark = pytest.mark.quick
 
@@ -36,7 +36,7 @@ def kinds(operations: tuple[Any, ...]) -> list[Any]:
 
 
 def test_a_program_holds_what_the_call_rests_on_and_what_is_read_back() -> None:
-    (program,) = programs_of([Recording("f", RECORDED)])
+    (program,) = slice_programs([Recording("f", RECORDED)])
     assert kinds(program.operations) == ["Graph", "method", "measure", "attr"]
     assert program.observed == 2
     assert program.operations[3][2] == ["o", 2]
@@ -48,16 +48,16 @@ def test_an_object_that_a_function_changes_and_returns_is_changed_first() -> Non
         operation(1, *call("cycle", 7, GRAPH), result="none"),
         operation(2, *call("measure", GRAPH), target=True),
     )
-    (program,) = programs_of([Recording("f", recorded)])
+    (program,) = slice_programs([Recording("f", recorded)])
     assert kinds(program.operations) == ["Graph", "cycle", "measure"]
 
 
 def test_tests_that_failed_while_recorded_give_no_program() -> None:
-    assert programs_of([Recording("f", RECORDED, failed=("t",))]) == ()
+    assert slice_programs([Recording("f", RECORDED, failed=("t",))]) == ()
 
 
 def test_programs_come_in_turns_from_the_tests_and_no_two_alike() -> None:
     recorded = [operation(n, *call("f", n // 2), test="ab"[n % 2], target=True) for n in range(8)]
-    programs = programs_of([Recording("f", tuple(recorded))])
+    programs = slice_programs([Recording("f", tuple(recorded))])
     assert [one.test for one in programs] == ["a"] * 4
     assert len({repr(one.operations) for one in programs}) == 4

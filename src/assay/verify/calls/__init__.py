@@ -1,7 +1,7 @@
 """Judges a program by calls on fresh inputs, outside the process that runs the agent's code.
 
-When a task is made, `record_calls` and `programs_of` turn its tests into programs of public calls, and `measure_power`
-returns a `CallPlan` or the reason for a refusal. When an attempt is judged: `judge_by_calls`.
+When a task is made, `record_calls` and `slice_programs` turn its tests into programs of public calls, and
+`measure_power` returns a `CallPlan` or the reason for a refusal. When an attempt is judged: `judge_by_calls`.
 """
 
 from .answers import Answer
@@ -20,7 +20,7 @@ from .programs import (
     Recording,
     ReferenceFix,
     ReleaseUse,
-    programs_of,
+    slice_programs,
 )
 from .reference import answer_by_reference, read_fixes, span_fix
 from .sandboxes import CallRequest, RecordRequest, calls_spec, record_calls
@@ -59,11 +59,11 @@ __all__ = [
     "load_language",
     "measure_power",
     "plain_value",
-    "programs_of",
     "read_fixes",
     "read_json_answer",
     "record_calls",
     "same_answer",
+    "slice_programs",
     "span_fix",
     "trace_calls",
     "write_json_answer",

@@ -11,7 +11,7 @@ from assay.verify.sanitise import opened
 from .answers import Answer, describe_answer, describe_value
 from .draw import draw_inputs
 from .equality import same_answer
-from .programs import CallPlan, CallProgram, programs_of
+from .programs import CallPlan, CallProgram, slice_programs
 from .reference import fair_answers
 from .sandboxes import CallRequest, RecordRequest, answer_calls, calls_spec, put_texts, record_calls
 
@@ -68,7 +68,7 @@ class CallComparer:
 
     async def _measure(self) -> None:
         recordings = await record_calls(self._backend, self._spec, {}, self._request, self._state)
-        self._inputs = list(enumerate(draw_inputs(programs_of(recordings), INPUTS, self._seed)))
+        self._inputs = list(enumerate(draw_inputs(slice_programs(recordings), INPUTS, self._seed)))
         if not self._inputs:
             return
         async with opened(self._backend, calls_spec(self._spec), self._state) as workspace:

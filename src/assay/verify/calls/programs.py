@@ -24,7 +24,7 @@ __all__ = [
     "ReferenceFix",
     "ReleaseUse",
     "handles",
-    "programs_of",
+    "slice_programs",
 ]
 
 MAX_OPERATIONS = 60
@@ -179,7 +179,7 @@ class _Slicer:
         return found
 
 
-def programs_of(recordings: Iterable[Recording]) -> tuple[CallProgram, ...]:
+def slice_programs(recordings: Iterable[Recording]) -> tuple[CallProgram, ...]:
     """Returns distinct programs of the operations inside which a target ran, taken from the tests in turns."""
     by_test: dict[str, list[CallProgram]] = {}
     for recording in recordings:

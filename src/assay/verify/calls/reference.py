@@ -111,7 +111,7 @@ async def answer_by_reference(
     releases = [await reference_texts(workspace, release.fixes) for release in plan.releases]
     await put_texts(workspace, texts)
     first = await answer_calls(workspace, inputs, request, hash_seed=0)
-    await put_texts(workspace, rewritten(texts))
+    await put_texts(workspace, rewrite_files(texts))
     seen = inputs if plan.program is None else [(number, collapse_call(one)) for number, one in inputs]
     second = await answer_calls(workspace, seen, request, hash_seed=1)
     if plan.program is not None:
@@ -133,7 +133,7 @@ def _as_json(
     return {number: answer for number, answer in found.items() if answer is not None}
 
 
-def rewritten(texts: Mapping[str, bytes]) -> dict[str, bytes]:
+def rewrite_files(texts: Mapping[str, bytes]) -> dict[str, bytes]:
     """Returns Python files rewritten without a change of behaviour."""
     made = {}
     for path, data in texts.items():

@@ -12,7 +12,16 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-__all__ = ["CALLER", "CallRequest", "Called", "CalledTarget", "Difference", "differences", "read_calls", "write_calls"]
+__all__ = [
+    "CALLER",
+    "CallReply",
+    "CalledTarget",
+    "Difference",
+    "SignatureCallRequest",
+    "differences",
+    "read_calls",
+    "write_calls",
+]
 
 CALLER = Path(__file__).parents[1] / "payload" / "signature_calls.py"
 """Path of the program on the host."""
@@ -30,7 +39,7 @@ class CalledTarget(msgspec.Struct, frozen=True):
     """Qualified names, as in `f` and `Class.method`."""
 
 
-class CallRequest(msgspec.Struct, frozen=True):
+class SignatureCallRequest(msgspec.Struct, frozen=True):
     """Calls to make, with their number and time limits."""
 
     targets: tuple[CalledTarget, ...]
@@ -45,7 +54,7 @@ class CallRequest(msgspec.Struct, frozen=True):
     """Seconds for all calls of one function."""
 
 
-class Called(msgspec.Struct, frozen=True):
+class CallReply(msgspec.Struct, frozen=True):
     """Result of a call, or of an example in a docstring."""
 
     function: str
@@ -63,8 +72,8 @@ class Called(msgspec.Struct, frozen=True):
 class Difference(NamedTuple):
     """Call that two versions answer differently."""
 
-    one: Called
-    other: Called
+    one: CallReply
+    other: CallReply
 
     def describe(self) -> str:
         """Returns the difference in one line."""
@@ -72,18 +81,18 @@ class Difference(NamedTuple):
         return f"{self.one.function}{self.one.call}: {ends}"
 
 
-def _describe_end(called: Called) -> str:
+def _describe_end(called: CallReply) -> str:
     if called.ended == "returned":
         return called.value[:200]
     return "no end in time" if called.ended == "time" else f"raises {called.value[:100]}"
 
 
-def write_calls(request: CallRequest) -> bytes:
+def write_calls(request: SignatureCallRequest) -> bytes:
     """Returns the request in the program's format."""
     return msgspec.json.encode(request)
 
 
-def read_calls(data: bytes) -> tuple[Called, ...]:
+def read_calls(data: bytes) -> tuple[CallReply, ...]:
     """Returns the calls in their order; calls that the program did not reach are missing.
 
     Raises:
@@ -91,7 +100,7 @@ def read_calls(data: bytes) -> tuple[Called, ...]:
     """
     if len(data) > MAX_REPLY_BYTES:
         raise ValueError(f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read")
-    decoder = msgspec.json.Decoder(Called)
+    decoder = msgspec.json.Decoder(CallReply)
     return tuple(decoder.decode(line) for line in data.splitlines() if line.strip())
 
 
@@ -103,7 +112,9 @@ class SignatureComparison(NamedTuple):
     found: tuple[Difference, ...]
 
 
-def differences(one: tuple[Called, ...], again: tuple[Called, ...], other: tuple[Called, ...]) -> SignatureComparison:
+def differences(
+    one: tuple[CallReply, ...], again: tuple[CallReply, ...], other: tuple[CallReply, ...]
+) -> SignatureComparison:
     """Compares the answers of `other` with those of `one`, for calls that `one` accepts and answers as `again` does.
 
     A version accepts a call if it returns, or refuses by a `raise` of its own. Only calls with the same
@@ -122,10 +133,10 @@ def differences(one: tuple[Called, ...], again: tuple[Called, ...], other: tuple
     return SignatureComparison(looked, tuple(found))
 
 
-def _key(called: Called) -> tuple[str, str]:
+def _key(called: CallReply) -> tuple[str, str]:
     return called.function, called.call
 
 
-def _answer(called: Called) -> tuple[bool, str]:
+def _answer(called: CallReply) -> tuple[bool, str]:
     """Returns whether a call returned, and its value. All timeouts are equal; who raised an exception is ignored."""
     return called.ended == "returned", called.value if called.ended != "time" else "no end"

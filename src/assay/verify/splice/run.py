@@ -33,7 +33,7 @@ from assay.verify.sanitise import (
     opened,
     verifier_spec,
 )
-from assay.verify.separation import graded
+from assay.verify.separation import cite_open_sandboxes
 from assay.verify.separation_plan import SeparationPlan, TestPlan
 
 __all__ = [
@@ -163,7 +163,7 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
         await judge.write(CONFIGURATION, json.dumps(request.configuration).encode())
         judged, answered = await _run_joined(judge, worker, request.configuration)
         alive = () if judged.timed_out else await left_running(judge)
-        grade = await graded(cited, judge, [worker], image=given.spec.image.digest, pipes=2)
+        grade = await cite_open_sandboxes(cited, judge, [worker], image=given.spec.image.digest, pipes=2)
     run = SplicedRun(_report(judged), judged, answered, alive, findings, grade)
     run.cite(cited)
     return run
