@@ -45,11 +45,11 @@ def capable_class(wrapper: type[W], inner: Workspace) -> type[W]:
 
 @functools.cache
 def _subclass(base: Any, capabilities: tuple[type, ...]) -> Any:
-    methods = {name: _passing(name) for one in capabilities for name in CAPABILITIES[one]}
+    methods = {name: _make_forwarder(name) for one in capabilities for name in CAPABILITIES[one]}
     return type(base.__name__, (base,), methods)
 
 
-def _passing(name: str) -> Callable[..., Any]:
+def _make_forwarder(name: str) -> Callable[..., Any]:
     def method(self: PassingWorkspace, *args: Any, **named: Any) -> Any:
         return getattr(self._inner, name)(*args, **named)
 

@@ -216,7 +216,7 @@ class _PipedWorkspace(_VariedWorkspace):
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
-        """See `PipedExec.exec_piped`."""
+        """Runs the command as the variation asks, joined to another process (`PipedExec.exec_piped`)."""
         given, inner = self._variation, self._inner
         assert isinstance(inner, PipedExec)
         async with self._counting() as count:

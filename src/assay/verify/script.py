@@ -65,10 +65,6 @@ __all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_netw
 
 TESTS = "/tests"
 DEFAULT_TIMEOUT_S = 600.0
-CONTROL_S, CONTROL_FACTOR = 10.0, 3.0
-"""A control run of a script may last this long, and this many times as long as the script did."""
-MOST_CITED = 50
-"""Paths or lines of a script that the evidence lists."""
 MOST_BROUGHT = 1 << 30
 """Bytes of one declared artifact, holes included."""
 _TOLD = ("problems", "always_equal", "canaries", "exit", "order")
@@ -109,7 +105,7 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     path as data, at the start and after each program."""
     inputs: tuple[str, ...] = ()
     """Absolute paths of what the script lends to its programs beside what their command lines name: what it writes, and
-    files and folders below `/tests`. A file in one of them is named by the task, whatever makes its name."""
+    files and folders below `/tests`."""
 
 
 class ScriptCheck:

@@ -41,7 +41,7 @@ class StreamDigest(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the script could read at one time: the result of a command, or a file of the judged programs.
+    """The result of one command, or one file of the judged programs, as far as the script could read it.
 
     Attributes:
         name: The command or the path, for a report.
