@@ -106,7 +106,7 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     path as data, at the start and after each program."""
     inputs: tuple[str, ...] = ()
     """Absolute paths that the script lends to its programs in addition to those on their command lines: its own files,
-    and files and folders below `/tests`. A file in one of them is named by the task, whatever makes its name."""
+    and files and folders below `/tests`."""
 
 
 class ScriptCheck:
