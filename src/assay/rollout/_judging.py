@@ -99,7 +99,7 @@ class _Judging:
         named: _Found = []
         for (step, task), state in zip(parts, states, strict=False):
             rounds = await self._by_checks(preparer, spec, state, step, task)
-            judged.append([one[0] for one in rounds.values()])
+            judged.append([_worst(results) for results in rounds.values()])
             named += self._compared(rounds, "outcome" if step is None else "process")
         if parts[0][0] is None:
             return named
