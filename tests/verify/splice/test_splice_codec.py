@@ -260,6 +260,14 @@ def test_a_method_of_a_builtin_type_is_named_and_runs_at_the_other_end(programs:
     assert call.value([0]) is value
 
 
+def test_a_method_of_a_plain_value_runs_at_the_other_end(programs: Any) -> None:
+    judge = programs.splice_codec.Heap("shop")
+    root = judge.value("{price:.2f}".format)
+    call = programs.splice_worker.Call(programs.splice_worker.Worker("shop", {}, -1, -1))
+    call.add_entries(judge.take_entries())
+    assert call.value(root)(price=1.234) == "1.23"
+
+
 @pytest.mark.parametrize("value", [lambda x: x, functools.partial(lambda x, y: x, 1), operator.itemgetter(0)])
 def test_what_a_test_defines_stays_and_may_be_called(programs: Any, value: Any) -> None:
     assert _entry(programs, value) == ["k"]

@@ -378,7 +378,8 @@ class Heap:
         """An object of the test's own: a method by its owner and name, else a handle."""
         owner = getattr(value, "__self__", None)
         is_bound = isinstance(value, (types.MethodType, types.BuiltinMethodType)) and owner is not None
-        if is_bound and (type(owner) in self._handlers or self._of_package(type(owner))):
+        known = type(owner) in self._handlers or type(owner) in BUILTIN_TYPES.values()
+        if is_bound and (known or self._of_package(type(owner))):
             return ["m", self.value(owner), value.__name__]
         if hasattr(type(value), "__next__"):
             return ["it"]
