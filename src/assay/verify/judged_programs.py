@@ -262,11 +262,11 @@ class JudgedPrograms:
             try:
                 data = await self._judged.read(path, limit=MOST_FILE)
             except (OSError, ValueError):
-                await self._script.exec(["/bin/rm", "-f", "--", path], cwd="/")
                 self._transcript.add_file(path, None)
+                await self._script.exec(["/bin/rm", "-f", "--", path], cwd="/")
             else:
-                await self._script.write(path, data, mode=0o644)
                 self._transcript.add_file(path, data)
+                await self._script.write(path, data, mode=0o644)
 
     async def _copy_inputs(self, request: _ProgramStart) -> None:
         """Copies the files that the command names, and the declared inputs, into the judged sandbox."""

@@ -27,7 +27,7 @@ from assay.errors import (
     boundary,
 )
 from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, digest_record
-from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT
+from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT, weakest
 from assay.verify.altered import (
     AlterableFile,
     ControlRun,
@@ -307,7 +307,9 @@ def _agree(rounds: list[CheckResult]) -> CheckResult:
     told = [(one.verdict.status, one.verdict.score) for one in rounds]
     if len(set(told)) == 1:
         reason = f"{first.reason} ({len(rounds)} repetitions agree)"
-        return CheckResult(msgspec.structs.replace(first, reason=reason, evidence=cited, marks=marks), evidence)
+        grade = weakest(one.verdict.separation for one in rounds)
+        verdict = msgspec.structs.replace(first, reason=reason, evidence=cited, marks=marks, separation=grade)
+        return CheckResult(verdict, evidence)
     said = ", ".join(status for status, _ in told)
     verdict = msgspec.structs.replace(
         first,

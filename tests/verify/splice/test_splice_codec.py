@@ -7,8 +7,10 @@ import contextlib
 import datetime
 import decimal
 import fractions
+import functools
 import json
 import math
+import operator
 import os
 import uuid
 from typing import Any
@@ -243,3 +245,37 @@ def test_bytes_that_are_no_frame_are_a_broken_channel(programs: Any, data: bytes
     with pytest.raises(programs.splice_codec.ChannelError):
         programs.splice_codec.read_frame(reads)
     os.close(reads)
+
+
+def _entry(programs: Any, value: Any) -> list[Any]:
+    return programs.splice_codec.Heap("shop").entry(value)
+
+
+@pytest.mark.parametrize("value", [str.format, list.append, dict.__getitem__])
+def test_a_method_of_a_builtin_type_is_named_and_runs_at_the_other_end(programs: Any, value: Any) -> None:
+    entry = _entry(programs, value)
+    assert entry == ["F", "builtins", value.__qualname__]
+    call = programs.splice_worker.Call(programs.splice_worker.Worker("shop", {}, -1, -1))
+    call.add_entries([entry])
+    assert call.value([0]) is value
+
+
+def test_a_method_of_a_plain_value_runs_at_the_other_end(programs: Any) -> None:
+    judge = programs.splice_codec.Heap("shop")
+    root = judge.value("{price:.2f}".format)
+    call = programs.splice_worker.Call(programs.splice_worker.Worker("shop", {}, -1, -1))
+    call.add_entries(judge.take_entries())
+    assert call.value(root)(price=1.234) == "1.23"
+
+
+@pytest.mark.parametrize("value", [lambda x: x, functools.partial(lambda x, y: x, 1), operator.itemgetter(0)])
+def test_what_a_test_defines_stays_and_may_be_called(programs: Any, value: Any) -> None:
+    assert _entry(programs, value) == ["k"]
+
+
+@pytest.mark.parametrize(
+    "value", [pytest.fail, functools.partial(pytest.fail), operator.methodcaller("format"), st.none]
+)
+def test_a_function_of_another_package_is_not_lent(programs: Any, value: Any) -> None:
+    with pytest.raises(programs.splice_codec.EncodeError, match="no test defines"):
+        _entry(programs, value)

@@ -108,7 +108,7 @@ class _AttemptJudge:
         named: _Comparisons = []
         for (step, task), state in zip(parts, states, strict=False):
             rounds = await self._by_checks(preparer, spec, state, step, task)
-            judged.append([one[0] for one in rounds.values()])
+            judged.append([_combine_worst(results) for results in rounds.values()])
             named += self._compare(rounds, "outcome" if step is None else "process")
         if parts[0][0] is None:
             return named

@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import functools
 import json
+import operator
 import os
 import random
 import select
@@ -51,6 +52,8 @@ BUILTIN_TYPES = {
     for t in (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, object, type(None))
 }
 _HEADER = struct.Struct(">I")
+_TYPE_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+_INSTALLED = tuple(os.path.realpath(path) + os.sep for path in {sys.prefix, sys.base_prefix})
 
 
 class ChannelError(Exception):
@@ -336,7 +339,8 @@ class Heap:
         module."""
         if isinstance(value, types.ModuleType):
             return ["N", value.__name__]
-        module, qualname = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        home = value.__objclass__ if isinstance(value, _TYPE_METHODS) else value  # `str.upper` has no module of its own
+        module, qualname = getattr(home, "__module__", None), getattr(value, "__qualname__", None)
         if qualname is None and self._of_package(type(value)):
             qualname = vars(value).get("__name__") if hasattr(value, "__dict__") else None
         if type(module) is str and type(qualname) is str and module in sys.modules:
@@ -374,20 +378,32 @@ class Heap:
     def _foreign(self, value: Any) -> list[Any]:
         """Returns an object of the test's own as a method with owner and name, else as a handle."""
         owner = getattr(value, "__self__", None)
-        if isinstance(value, (types.MethodType, types.BuiltinMethodType)) and owner is not None:
-            if type(owner) in self._handlers or self._of_package(type(owner)):
-                return ["m", self.value(owner), value.__name__]
-            return ["k"]
-        if isinstance(value, types.MethodWrapperType):
-            return ["k"]
+        is_bound = isinstance(value, (types.MethodType, types.BuiltinMethodType)) and owner is not None
+        known = type(owner) in self._handlers or type(owner) in BUILTIN_TYPES.values()
+        if is_bound and (known or self._of_package(type(owner))):
+            return ["m", self.value(owner), value.__name__]
         if hasattr(type(value), "__next__"):
             return ["it"]
         if callable(value):
-            return ["k"]
+            return self._callback(value)
         cls: Any = type(value)
         if cls.__eq__ is object.__eq__ and cls.__hash__ is object.__hash__:
             return self._sentinel(value) or ["x", cls.__name__]
         raise EncodeError(f"an instance of {cls.__module__}.{cls.__qualname__}")
+
+    def _callback(self, value: Any) -> list[Any]:
+        """A function that stays here. The other end chooses its arguments, so it must be one that the tests define."""
+        function = value
+        while isinstance(function, functools.partial):
+            function = function.func
+        if isinstance(function, (operator.itemgetter, operator.attrgetter, types.MethodWrapperType)):
+            return ["k"]
+        if not isinstance(function, (types.FunctionType, types.MethodType)):
+            function = next((vars(c)["__call__"] for c in type(function).__mro__ if "__call__" in vars(c)), None)
+        code = getattr(function, "__code__", None)
+        if code is None or _is_installed(code.co_filename):
+            raise EncodeError(f"a function that no test defines: {type(value).__module__}.{type(value).__qualname__}")
+        return ["k"]
 
     def _sentinel(self, value: Any) -> list[Any] | None:
         """Returns a reference to an object that a module of the package holds, for example a default's stand-in."""
@@ -398,6 +414,11 @@ class Heap:
                 if held is value:
                     return ["F", module, name]
         return None
+
+
+def _is_installed(path: str) -> bool:
+    """Returns True for a file of the interpreter's own packages, and for code that has no file."""
+    return not os.path.isabs(path) or "site-packages" in path or os.path.realpath(path).startswith(_INSTALLED)
 
 
 _MISSING = object()
