@@ -21,6 +21,9 @@ settings.load_profile("assay")
 
 ROOT = Path(__file__).parent.parent
 LONG = (
+    "tests/synthesis/test_repository.py",
+    "tests/rollout/exchange/test_stored_demo.py",
+    "tests/agents/cheats/test_cheats.py",
     "tests/gateway/tokens/",
     "tests/learning/",
     "tests/holes/",

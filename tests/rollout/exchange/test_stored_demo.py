@@ -1,5 +1,5 @@
 """The demo on a small installed package: every stored verdict agrees when it is given again, and every replay with its
-record. `make demo` does the same work on a real library."""
+record. `make campaign` tries the same on the demo's real library."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from assay.cli import demo as command
 from assay.cli import sandboxed_synthesis
 from assay.cli.app import build_app
 from assay.store import audit, list_runs, load_current_verdicts
+from tests.sampling import WHOLE
 from tests.synthesis.conftest import SHAPES, TESTS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 PACKAGE = {
     "shapes/__init__.py": "from .plane import area, clamp, largest, perimeter, runs\n",
     "shapes/plane.py": SHAPES,
@@ -46,16 +47,22 @@ def install(site: Path) -> None:
     (site / record).write_text("".join(f"{name},,\n" for name in (*PACKAGE, record)))
 
 
+def shrink(patch: pytest.MonkeyPatch, site: Path) -> None:
+    """Makes the demo take a small package, and only as much of it as a task needs."""
+    install(site)
+    patch.syspath_prepend(site)
+    patch.setattr(sandboxed_synthesis, "DEMO_SOURCE", "shapes")
+    patch.setattr(synthesis, "SynthesisConfig", partial(synthesis.SynthesisConfig, candidates=CANDIDATES))
+    patch.setattr(command, "SEPARATION_MUTANTS", MUTANTS)
+    patch.setattr(command, "BUDGET", EVALUATIONS)
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder, site = tmp_path_factory.mktemp("demo"), tmp_path_factory.mktemp("site")
-    install(site)
+    folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(site)
-        patch.setattr(sandboxed_synthesis, "DEMO_SOURCE", "shapes")
-        patch.setattr(synthesis, "SynthesisConfig", partial(synthesis.SynthesisConfig, candidates=CANDIDATES))
-        patch.setattr(command, "SEPARATION_MUTANTS", MUTANTS)
-        patch.setattr(command, "BUDGET", EVALUATIONS)
+        if not WHOLE:
+            shrink(patch, tmp_path_factory.mktemp("site"))
         patch.chdir(folder)
         code, printed = assay("demo", "--count", "1", "--concurrency", "1")
         assert (code, len(printed["runs"])) == (0, 4)
