@@ -21,7 +21,7 @@ from assay.verify.separation_plan import PLAN_PATH, SeparationPlan, encode_plan,
 from tests.synthesis.conftest import write_sdist
 
 pytestmark = pytest.mark.slow
-DEFAULTS = {"count": 3, "candidates": 6, "separation": "off", "concurrency": 1}
+DEFAULTS = {"count": 2, "candidates": 4, "separation": "off", "concurrency": 1, "repetitions": 2}
 TWO = """from shapes import area, perimeter
 
 
