@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from hypothesis import settings
 
 from assay import gc_tuning
 from assay.environments.interface import Backend, WorkspaceSpec
+from assay.environments.workspace import choose
+from assay.environments.workspace.backend_probe import ProbeResult, probe_backend
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import EnvironmentFailure
 
@@ -49,6 +52,31 @@ def pytest_configure() -> None:
     ignores interruptions for all of its children."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+PROBING = ("tests/environments/", "tests/sandbox/")
+"""Tests of the probe itself: there it is made each time."""
+_probes: list[ProbeResult] = []
+
+
+async def probe_once(backend: Backend, *, isolated: bool = True) -> ProbeResult:
+    """Returns the result of this process's first complete probe of the ordinary sandbox; other sandboxes are probed."""
+    if type(backend) is not NamespacesBackend or os.environ.get("PYTEST_CURRENT_TEST", "").startswith(PROBING):
+        return await probe_backend(backend, isolated=isolated)
+    if not _probes:
+        result = await probe_backend(backend, isolated=isolated)
+        if result.problem is not None or not all(result.passed.values()):
+            return result
+        _probes.append(result)
+    return _probes[0]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_probe() -> Iterator[None]:
+    """Runs probe the sandbox before their first attempt: of hundreds in one process the first is enough."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose, "probe_backend", probe_once)
+        yield
 
 
 @pytest.fixture(scope="session")
