@@ -15,8 +15,10 @@ from assay.environments.interface import Backend, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import EnvironmentFailure
 
-# A busy machine is no failure of a property.
-settings.register_profile("assay", deadline=None)
+# A busy machine is no failure of a property. `pytest --hypothesis-profile=thorough` tries ten times as many examples
+# where a test does not count its own.
+settings.register_profile("assay", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("assay")
 
 ROOT = Path(__file__).parent.parent
