@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from assay.errors import EnvironmentFailure
 settings.register_profile("assay", deadline=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("assay")
+# Set before NumPy and PyTorch are imported: small arrays gain nothing from threads, which wait actively for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parent.parent
 LONG = (
@@ -36,6 +39,14 @@ LONG = (
     "tests/agents/",
 )
 """They begin first, so that of two workers neither waits for the other at the end."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves test files without a quick test unread under `-m quick`: importing them takes longer than the tests do."""
+    is_test_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    if config.option.markexpr != "quick" or not is_test_file:
+        return None
+    return None if b"mark.quick" in collection_path.read_bytes() else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
