@@ -20,7 +20,7 @@ SETS = {"tau-bench": 100, "swe-agent": 20, "who-and-when": 100, "inspect-logs": 
 """How many runs there are at least."""
 
 
-class Recorded(NamedTuple):
+class DataSet(NamedTuple):
     """The runs of a data set, and what they name by digest."""
 
     name: str
@@ -29,7 +29,7 @@ class Recorded(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=SETS)
-def recorded(request: pytest.FixtureRequest, shared_data: Path) -> Recorded:
+def data_set(request: pytest.FixtureRequest, shared_data: Path) -> DataSet:
     """Each data set is read once, for all formats."""
     blobs = Blobs()
     reading = ImportContext(blobs.keep, lambda _: None)
@@ -38,14 +38,14 @@ def recorded(request: pytest.FixtureRequest, shared_data: Path) -> Recorded:
     for found in walk.find_sources(shared_data / request.param):
         with suppress(UserError):  # what is no run, which an import names
             trajectories += map(assembled, found.format.read(found.path, reading))
-    return Recorded(request.param, trajectories, blobs)
+    return DataSet(request.param, trajectories, blobs)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "target"), [(AtifFormat(), "atif"), (HarborFormat(), "job")], ids=["atif", "harbor"]
 )
-def test_recorded_runs_come_back_the_same(recorded: Recorded, format: Format, target: str) -> None:
-    assert len(recorded.runs) >= SETS[recorded.name]
-    losses = round_trip(format, recorded.runs, target, recorded.blobs)
+def test_recorded_runs_come_back_the_same(data_set: DataSet, format: Format, target: str) -> None:
+    assert len(data_set.runs) >= SETS[data_set.name]
+    losses = round_trip(format, data_set.runs, target, data_set.blobs)
     assert {loss.field for loss in losses} <= {"calls.request", "calls.raw_request"}
