@@ -48,7 +48,7 @@ def _row(part: str, what: str, measured: object, unit: str) -> dict[str, Any]:
 
 def importing(asked: Asked) -> Found:
     """MB/s and peak memory for `.eval`, beside Inspect's own loader."""
-    found = measure_import(4 if asked.quick else MEGABYTES, asked.peer)
+    found = measure_import(2 if asked.quick else MEGABYTES, asked.peer)
     rows = []
     for one in found["rows"]:
         what = f"{one['reader']}: {one['log']}, {one['samples']} samples"
@@ -72,7 +72,7 @@ def _share(rows: Sequence[dict[str, Any]], key: str) -> float | None:
 
 def storing(asked: Asked) -> Found:
     """Questions to a sealed run of 100,000 trajectories, and bytes a step beside other formats."""
-    found = measure_store(0.002 if asked.quick else 1.0)
+    found = measure_store(0.001 if asked.quick else 1.0)
     about = f"{found['attempts']:,} trajectories of 20 steps"
     rows = [_row("store", f"{what}: {about}", cost["ms"], "ms, median") for what, cost in found["read"].items()]
     rows += [_row("store", what, size, "bytes a step") for what, size in found["bytes a step"].items()]
@@ -92,7 +92,7 @@ def storing(asked: Asked) -> Found:
 
 def signalling(asked: Asked) -> Found:
     """All triage signals over columns of steps."""
-    found = measure_signals(20_000 if asked.quick else 2_000_000)
+    found = measure_signals(5_000 if asked.quick else 2_000_000)
     what = f"all signals, {found['steps']:,} steps, {found['text_mb']:.0f} MB of text"
     measured = None if asked.quick else found["cpu_s"]
     target = Target("all signals over 2 million steps", "CPU s", SIGNALS_MOST_S, measured)

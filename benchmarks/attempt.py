@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> Report:
     given = parser.parse_args(arguments)
     named = {name: path for name, _, path in (pair.rpartition("=") for pair in given.peer_python)}
     harbor = named.get("harbor") or named.get("")
-    asked = Asked(2, 22, (1,), 1, harbor) if given.quick else Asked(10, 60, (1, 8), given.rounds, harbor)
+    asked = Asked(2, 12, (1,), 1, harbor) if given.quick else Asked(10, 60, (1, 8), given.rounds, harbor)
     with Groups() as groups, tempfile.TemporaryDirectory(prefix="attempt-") as folder:
         rows, not_measured = _measured(asked, groups, Path(folder))
     targets = [

@@ -81,7 +81,7 @@ class Load(NamedTuple):
 def loads(*, quick: bool) -> tuple[Load, ...]:
     """What is measured."""
     if quick:
-        return (Load("whole", 1, 40), Load("whole", 8, 80), Load("stream", 8, 24))
+        return (Load("whole", 8, 40), Load("stream", 8, 24))
     return (
         Load("whole", 1, 2000),
         Load("whole", 64, 12_800),

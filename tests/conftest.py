@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,15 +13,24 @@ from hypothesis import settings
 
 from assay import gc_tuning
 from assay.environments.interface import Backend, WorkspaceSpec
+from assay.environments.workspace import choose
+from assay.environments.workspace.backend_probe import ProbeResult, probe_backend
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import EnvironmentFailure
 
-# A busy machine is no failure of a property.
-settings.register_profile("assay", deadline=None)
+# A busy machine is no failure of a property. `pytest --hypothesis-profile=thorough` tries ten times as many examples
+# where a test does not count its own.
+settings.register_profile("assay", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("assay")
+# Set before NumPy and PyTorch are imported: small arrays gain nothing from threads, which wait actively for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parent.parent
 LONG = (
+    "tests/synthesis/test_repository.py",
+    "tests/rollout/exchange/test_stored_demo.py",
+    "tests/agents/cheats/test_cheats.py",
     "tests/gateway/tokens/",
     "tests/learning/",
     "tests/holes/",
@@ -36,6 +46,14 @@ LONG = (
 """They begin first, so that of two workers neither waits for the other at the end."""
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves test files without a quick test unread under `-m quick`: importing them takes longer than the tests do."""
+    is_test_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    if config.option.markexpr != "quick" or not is_test_file:
+        return None
+    return None if b"mark.quick" in collection_path.read_bytes() else True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts files that take minutes before the rest, in this order."""
     items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
@@ -46,6 +64,31 @@ def pytest_configure() -> None:
     ignores interruptions for all of its children."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+PROBING = ("tests/environments/", "tests/sandbox/")
+"""Tests of the probe itself: there it is made each time."""
+_probes: list[ProbeResult] = []
+
+
+async def probe_once(backend: Backend, *, isolated: bool = True) -> ProbeResult:
+    """Returns the result of this process's first complete probe of the ordinary sandbox; other sandboxes are probed."""
+    if type(backend) is not NamespacesBackend or os.environ.get("PYTEST_CURRENT_TEST", "").startswith(PROBING):
+        return await probe_backend(backend, isolated=isolated)
+    if not _probes:
+        result = await probe_backend(backend, isolated=isolated)
+        if result.problem is not None or not all(result.passed.values()):
+            return result
+        _probes.append(result)
+    return _probes[0]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_probe() -> Iterator[None]:
+    """Runs probe the sandbox before their first attempt: of hundreds in one process the first is enough."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose, "probe_backend", probe_once)
+        yield
 
 
 @pytest.fixture(scope="session")

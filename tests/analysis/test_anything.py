@@ -61,7 +61,7 @@ def measured(held: Trajectory) -> None:
     assert len(recovery_of(actions).recovered) <= len(recovery_of(actions).errors)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(odd)
 def test_odd_calls_and_observations_are_measured(held: Trajectory) -> None:
     measured(held)

@@ -84,5 +84,5 @@ def test_quoted_words_come_back(words: list[str]) -> None:
 @pytest.mark.parametrize("piece", ["(", "$(", "`", "<<E\n", "bash -c '", '"$(', "[[ ", "case ", "${", "'\\''", "<("])
 def test_hostile_text_takes_linear_time(piece: str) -> None:
     started = time.process_time()
-    simple_commands(piece * (300_000 // len(piece)))
-    assert time.process_time() - started < 10
+    simple_commands(piece * (150_000 // len(piece)))
+    assert time.process_time() - started < 2.5

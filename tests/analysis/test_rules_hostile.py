@@ -57,7 +57,7 @@ PIECES = [
 TEXT = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trajectories())
 def test_generated_trajectories_are_judged(trajectory: Trajectory) -> None:
     for one in apply_rules(RULES, Subject(trajectory, actions_of(trajectory), lambda _: None)):
@@ -65,7 +65,7 @@ def test_generated_trajectories_are_judged(trajectory: Trajectory) -> None:
     signals_of(trajectory)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=4))
 def test_odd_commands_are_judged(given: list[tuple[str, str, str]]) -> None:
     steps = [ran(n, command, seen, message=message) for n, (command, seen, message) in enumerate(given)]
@@ -77,8 +77,8 @@ def test_odd_commands_are_judged(given: list[tuple[str, str, str]]) -> None:
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_long_text_of_one_piece_takes_no_longer_than_its_length_asks_for(piece: str) -> None:
-    text = (piece * (60_000 // len(piece)))[:60_000]
+    text = (piece * (30_000 // len(piece)))[:30_000]
     made = subject([ran(0, text, text, message=text), acted(1, "edit", text, path="a.py", old_str=text, new_str=text)])
     begun = time.process_time()
     list(apply_rules(RULES, made))
-    assert time.process_time() - begun < 10
+    assert time.process_time() - begun < 2.5

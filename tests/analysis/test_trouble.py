@@ -67,15 +67,15 @@ HOSTILE = ["\n", "1 passed, ", "Error: ", "Traceback (most recent call last)\n",
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_output_takes_linear_time(piece: str) -> None:
     actions = ran(*[("pytest -q", "Traceback (most recent call last)" + piece * (200_000 // len(piece)))] * 2)
-    started = time.perf_counter()
+    started = time.process_time()
     for action in actions:
         outcome_of(action)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_long_hostile_attempts_take_no_quadratic_time() -> None:
-    actions = ran(*((f"make t{n}", "!no" if n % 2 else "ok") for n in range(3000)))
-    started = time.perf_counter()
+    actions = ran(*((f"make t{n}", "!no" if n % 2 else "ok") for n in range(1500)))
+    started = time.process_time()
     recovery_of(actions)
     process_quality(actions, [actions])
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 7.5

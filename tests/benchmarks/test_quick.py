@@ -21,16 +21,13 @@ def written(folder: Path, name: str) -> dict[str, Any]:
 
 
 def test_overhead_reports_itself_and_the_limit_and_names_what_is_missing(tmp_path: Path) -> None:
-    overhead.main(["--quick", "--into", str(tmp_path)])
+    overhead.main(["--quick", "--into", str(tmp_path), "--peer-python", f"aviary={tmp_path}/absent"])
     found = written(tmp_path, "overhead")
     assert [row["contender"] for row in found["rows"]] == [c.name for c in overhead.CONTENDERS if c.peer is None]
     assert set(found["not_measured"]) == {c.name for c in overhead.CONTENDERS if c.peer}
     assert all(row["cpu_ms_per_turn"] > 0 for row in found["rows"])
-
-
-def test_overhead_says_why_a_peer_was_not_measured(tmp_path: Path) -> None:
-    overhead.main(["--quick", "--into", str(tmp_path), "--peer-python", f"aviary={tmp_path}/absent"])
-    assert "FileNotFoundError" in written(tmp_path, "overhead")["not_measured"]["Aviary/ldp, its log"]
+    assert "FileNotFoundError" in found["not_measured"]["Aviary/ldp, its log"]
+    assert "no interpreter" in found["not_measured"]["Inspect AI, .eval log"]
 
 
 def test_sandbox_reports_ours_beside_the_bare_tools(tmp_path: Path) -> None:

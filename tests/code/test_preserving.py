@@ -131,7 +131,7 @@ def run(text: str, first: Any, second: Any) -> tuple[str, str]:
 VALUES = st.sampled_from([None, 0, 1, 2, -3, "a", (), (1,), 2.5])
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(STATEMENTS, min_size=1, max_size=6), VALUES, VALUES)
 def test_rewritten_programs_give_the_same(statements: list[str], first: Any, second: Any) -> None:
     body = "\n".join("    " + line for part in statements for line in part.splitlines())

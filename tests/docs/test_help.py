@@ -69,23 +69,23 @@ def test_wrong_use_is_answered_in_a_paragraph(
     assert says in capsys.readouterr().err
 
 
-def cpu_seconds(code: str) -> float:
-    best = float("inf")
+def stays_within(cpu_s: float, code: str) -> bool:
+    """Whether one of three tries takes no more: a busy machine is no failure."""
     for _ in range(3):
         before = os.times()
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
         after = os.times()
-        used = after.children_user + after.children_system - before.children_user - before.children_system
-        best = min(best, used)
-    return best
+        if after.children_user + after.children_system - before.children_user - before.children_system <= cpu_s:
+            return True
+    return False
 
 
 def test_help_takes_at_most_four_tenths_of_a_second() -> None:
-    assert cpu_seconds("import sys; sys.argv = ['assay', '--help']; from assay.cli import main; main()") <= 0.4
+    assert stays_within(0.4, "import sys; sys.argv = ['assay', '--help']; from assay.cli import main; main()")
 
 
 def test_import_takes_at_most_two_tenths_of_a_second() -> None:
-    assert cpu_seconds("import assay") <= 0.2
+    assert stays_within(0.2, "import assay")
 
 
 def test_help_loads_nothing_heavy() -> None:

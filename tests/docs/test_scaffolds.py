@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
 import sys
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ASSAY = [sys.executable, "-c", "from assay.cli import main; main()"]
+from assay.cli import main
+
 pytestmark = pytest.mark.slow
 
 
@@ -23,9 +25,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assay(folder: Path, *arguments: str) -> str:
-    done = subprocess.run([*ASSAY, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stdout(out):
+        patch.setattr(sys, "argv", ["assay", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+    assert left.value.code in (0, None), out.getvalue()
+    return out.getvalue()
 
 
 def group(folder: Path, *arguments: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ texts); the rest follows from a seed, because drawing each field would take most
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 from collections import Counter
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from assay.errors import StoreError
@@ -41,6 +43,7 @@ from assay.records import (
 
 __all__ = [
     "FEATURES",
+    "ROUND_TRIPS",
     "Blobs",
     "assembled",
     "facts",
@@ -257,6 +260,13 @@ def assembled(imported: ImportedTrajectory) -> Trajectory:
 _IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a folder removed from a disk takes milliseconds
 BLOBS = Blobs()
 """What generated trajectories name by digest."""
+
+
+ROUND_TRIPS = settings(
+    max_examples=int(os.environ.get("ASSAY_ROUND_TRIPS", "150")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+"""How many generated trajectories each format writes and reads; `ASSAY_ROUND_TRIPS=1000` tries harder."""
 
 
 @st.composite

@@ -16,7 +16,7 @@ from assay.formats.interface import ExportContext, Format, ImportedTrajectory, L
 from assay.formats.shared.round_trip import diff_json, patch_json
 from assay.records import Trajectory, Verdict, VerdictAdded, canonical_bytes
 from tests.formats.agents import ALL, READ_ONLY, SESSIONS, TWO_WAY, comes_back, imported
-from tests.formats.generated import Blobs, assembled, read_all, round_trip, trajectories
+from tests.formats.generated import ROUND_TRIPS, Blobs, assembled, read_all, round_trip, trajectories
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(0, 1) | st.sampled_from(["", "a", "-", "="]),
@@ -25,7 +25,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(JSON, JSON)
 def test_a_rest_laid_over_gives_the_item_back(item: object, fresh: object) -> None:
     assert canonical_bytes(patch_json(fresh, diff_json(item, fresh))) == canonical_bytes(item)
@@ -33,7 +33,7 @@ def test_a_rest_laid_over_gives_the_item_back(item: object, fresh: object) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TWO_WAY))
-@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@ROUND_TRIPS
 @given(trajectory=trajectories())
 def test_a_generated_trajectory_comes_back_the_same(name: str, trajectory: Trajectory) -> None:
     format, ending = TWO_WAY[name]

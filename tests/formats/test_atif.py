@@ -10,13 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from assay.formats.harbor.atif import AtifFormat
 from assay.formats.harbor.format import HarborFormat
 from assay.formats.interface import ExportContext
 from assay.records import Trajectory
-from tests.formats.generated import BLOBS, FEATURES, Blobs, assembled, made_up, read_all, round_trip, trajectories
+from tests.formats.generated import (
+    BLOBS,
+    FEATURES,
+    ROUND_TRIPS,
+    Blobs,
+    assembled,
+    made_up,
+    read_all,
+    round_trip,
+    trajectories,
+)
 
 FULL: dict[str, Any] = {
     "schema_version": "ATIF-v1.8",
@@ -60,7 +70,7 @@ def written(path: Path, document: Any) -> Path:
     return path
 
 
-@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@ROUND_TRIPS
 @given(trajectories())
 def test_a_generated_trajectory_comes_back_the_same(trajectory: Trajectory) -> None:
     round_trip(AtifFormat(), [trajectory], ".json")

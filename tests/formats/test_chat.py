@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from assay.formats.chat.format import ChatFormat
 from assay.formats.chat.sharegpt import ShareGptFormat
 from assay.formats.interface import ExportContext, Format
 from assay.records import Trajectory
-from tests.formats.generated import Blobs, assembled, read_all, round_trip, trajectories
+from tests.formats.generated import ROUND_TRIPS, Blobs, assembled, read_all, round_trip, trajectories
 
-QUICK = settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 CALLS = [
     {"id": "a", "type": "function", "function": {"name": "ls", "arguments": '{"path": "."}'}},
     {"id": "b", "type": "function", "function": {"name": "cat", "arguments": "{broken"}},
@@ -44,7 +43,7 @@ def rows(path: Path, *rows: Any) -> Path:
 
 @pytest.mark.parametrize("format", [ChatFormat(), ShareGptFormat()], ids=lambda f: f.name)
 def test_a_generated_trajectory_comes_back_the_same(format: Format) -> None:
-    @QUICK
+    @ROUND_TRIPS
     @given(trajectories())
     def goes_round(trajectory: Trajectory) -> None:
         round_trip(format, [trajectory], ".jsonl")

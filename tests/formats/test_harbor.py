@@ -7,18 +7,18 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.formats.harbor.format import HarborFormat
 from assay.formats.interface import ExportContext
 from assay.records import EvidenceAdded, Trajectory, Verdict, VerdictAdded
-from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories
+from tests.formats.generated import ROUND_TRIPS, Blobs, assembled, plain, read_all, round_trip, trajectories
 
 JOBS = Path(__file__).parent / "fixtures" / "harbor"
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(ROUND_TRIPS, max_examples=ROUND_TRIPS.max_examples // 4)
 @given(st.lists(trajectories(), min_size=4, max_size=4))
 def test_generated_trajectories_come_back_the_same(given_: list[Trajectory]) -> None:
     round_trip(HarborFormat(), given_, "job")

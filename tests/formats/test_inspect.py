@@ -20,7 +20,7 @@ from assay.formats.inspect import samples as _inspect_samples
 from assay.formats.inspect.format import InspectFormat
 from assay.formats.interface import ExportContext
 from assay.records import Evidence, StepAdded, Trajectory, Verdict
-from tests.formats.generated import Blobs, assembled, plain, read_all, round_trip, trajectories
+from tests.formats.generated import ROUND_TRIPS, Blobs, assembled, plain, read_all, round_trip, trajectories
 
 INSPECT = InspectFormat()
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -31,7 +31,7 @@ PARTS = 7
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".eval", ".json"])
 def test_a_generated_trajectory_comes_back_the_same(suffix: str) -> None:
-    @settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @ROUND_TRIPS
     @given(trajectories())
     def goes_round(trajectory: Trajectory) -> None:
         round_trip(INSPECT, [trajectory], suffix)

@@ -21,7 +21,7 @@ JUNK = (b"null", b"7", b"[]", b"{}", b'"x"', b"-1", b"true", b"1e999", b"[1]", b
 VALUE = re.compile(rb'(?<=[:\[,])\s?("(?:[^"\\]|\\.)*"|-?\d[\d.]*|true|false|null|\[\]|\{\})')
 FILES = sorted(p for p in HERE.rglob("*") if p.is_file() and p.suffix in (".json", ".jsonl", ".traj", ".eval"))
 JOBS = sorted((HERE / "fixtures" / "harbor").iterdir())
-QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+QUICK = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def mutated(raw: bytes, chance: random.Random) -> bytes:

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from assay.formats.interface import ExportContext, ImportedTrajectory
 from assay.formats.verifiers.nemo_gym import NemoGymFormat
 from assay.records import AttemptStarted, Body, ModelCall, ModelCalled, Step, StepAdded, Trajectory
-from tests.formats.generated import Blobs, assembled, plain, read_all, read_whole, round_trip, trajectories
+from tests.formats.generated import ROUND_TRIPS, Blobs, assembled, plain, read_all, read_whole, round_trip, trajectories
 
 NEMO = NemoGymFormat()
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@ROUND_TRIPS
 @given(trajectories())
 def test_a_generated_trajectory_comes_back_the_same(trajectory: Trajectory) -> None:
     round_trip(NEMO, [trajectory], ".jsonl")

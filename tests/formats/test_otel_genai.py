@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from assay.formats.interface import ExportContext
 from assay.formats.otel.format import OtelGenAiFormat
 from assay.records import Trajectory
-from tests.formats.generated import Blobs, plain, read_all, read_whole, round_trip, trajectories
+from tests.formats.generated import ROUND_TRIPS, Blobs, plain, read_all, read_whole, round_trip, trajectories
 
 OTEL = OtelGenAiFormat()
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -20,7 +20,7 @@ FILES = ("otel-genai-flat.jsonl", "otel-genai-otlp.jsonl")
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@ROUND_TRIPS
 @given(trajectories())
 def test_a_generated_trajectory_comes_back_the_same(trajectory: Trajectory) -> None:
     round_trip(OTEL, [trajectory], ".jsonl")

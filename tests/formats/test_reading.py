@@ -56,7 +56,7 @@ def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     return int(request.param)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(VALUES, max_size=5), VALUES, st.booleans())
 def test_items_are_those_of_the_whole(chunk: int, items: list[Any], other: Any, escaped: bool) -> None:
     whole = {"a": other, "in": {"x": 1, "items": items}, "z": other}
@@ -66,7 +66,7 @@ def test_items_are_those_of_the_whole(chunk: int, items: list[Any], other: Any, 
     assert list(json_items(source, ("in", "nothing"), silent)) == []
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(VALUES, max_size=6), st.integers(1, 40))
 def test_what_is_too_large_is_told_and_the_rest_is_read(chunk: int, items: list[Any], largest: int) -> None:
     told: list[str] = []
@@ -76,7 +76,7 @@ def test_what_is_too_large_is_told_and_the_rest_is_read(chunk: int, items: list[
     assert told == [f"[{i}]" for i in range(len(items)) if i not in fitting]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.binary(max_size=80), st.integers(0, 200))
 def test_a_document_cut_or_changed_anywhere_raises_nothing(noise: bytes, at: int) -> None:
     data = json.dumps({"items": [{"a": "b\\"}, [1, 2.5], "x"], "other": {"k": None}}).encode()
@@ -138,7 +138,7 @@ def test_of_a_long_text_the_whole_is_kept() -> None:
     assert truncate_text("short", reading) == ("short", None)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), VALUES, st.sampled_from(["messages", "conversations", "schema_version", "samples"]))
 def test_no_format_raises_over_random_bytes(tmp_path: Path, noise: bytes, value: Any, key: str) -> None:
     path = tmp_path / "file"
@@ -179,12 +179,12 @@ print(count, peak() - before)
 
 
 @pytest.mark.parametrize("shape", ["lines", "array"])
-def test_a_log_of_200_mb_takes_a_few_mib(shape: str, tmp_path: Path) -> None:
+def test_a_large_log_takes_a_few_mib(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "log.json"
-    subprocess.run([sys.executable, "-c", SYNTHETIC, str(path), "200000000", shape], check=True)
+    subprocess.run([sys.executable, "-c", SYNTHETIC, str(path), "70000000", shape], check=True)
     done = subprocess.run([sys.executable, "-c", MEASURED, str(path)], check=True, capture_output=True, text=True)
     count, grown = done.stdout.split()
-    assert int(count) > 30_000
+    assert int(count) > 10_000
     assert float(grown) < 32
     path.unlink()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -19,24 +20,32 @@ SETS = {"tau-bench": 100, "swe-agent": 20, "who-and-when": 100, "inspect-logs": 
 """How many runs there are at least."""
 
 
-def recorded(folder: Path, blobs: Blobs) -> list[Trajectory]:
+class DataSet(NamedTuple):
+    """The runs of a data set, and what they name by digest."""
+
+    name: str
+    runs: list[Trajectory]
+    blobs: Blobs
+
+
+@pytest.fixture(scope="module", params=SETS)
+def data_set(request: pytest.FixtureRequest, shared_data: Path) -> DataSet:
+    """Each data set is read once, for all formats."""
+    blobs = Blobs()
     reading = ImportContext(blobs.keep, lambda _: None)
     walk = SourceWalk(None, lambda _: None)
     trajectories: list[Trajectory] = []
-    for found in walk.find_sources(folder):
+    for found in walk.find_sources(shared_data / request.param):
         with suppress(UserError):  # what is no run, which an import names
             trajectories += map(assembled, found.format.read(found.path, reading))
-    return trajectories
+    return DataSet(request.param, trajectories, blobs)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize(
     ("format", "target"), [(AtifFormat(), "atif"), (HarborFormat(), "job")], ids=["atif", "harbor"]
 )
-def test_recorded_runs_come_back_the_same(name: str, format: Format, target: str, shared_data: Path) -> None:
-    blobs = Blobs()
-    found = recorded(shared_data / name, blobs)
-    assert len(found) >= SETS[name]
-    losses = round_trip(format, found, target, blobs)
+def test_recorded_runs_come_back_the_same(data_set: DataSet, format: Format, target: str) -> None:
+    assert len(data_set.runs) >= SETS[data_set.name]
+    losses = round_trip(format, data_set.runs, target, data_set.blobs)
     assert {loss.field for loss in losses} <= {"calls.request", "calls.raw_request"}

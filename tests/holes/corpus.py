@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -51,6 +52,7 @@ class Known(NamedTuple):
         return self.loaded.task.id.removeprefix("holes/")
 
 
+@cache
 def tasks_in(kind: Kind) -> dict[str, Known]:
     """The tasks of one kind by name, sorted."""
     found = {}

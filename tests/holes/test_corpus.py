@@ -8,15 +8,23 @@ import pytest
 
 from assay.agents.cheats import CHEATS
 from assay.rollout.plan import Verification
+from tests.sampling import draw_sample
 
 from .attempts import Attempted, null, oracle, run_probes
 from .corpus import HERE, KINDS, SETTINGS, Kind, table, tasks_in
+
+RUN: dict[Kind, int] = {"holed": 8, "sound": 6, "missed": 2}
+"""How many tasks of each kind are run here, drawn by a seed; `make campaign` runs all."""
+EARLY = {"early-exit"}
+"""Its script stops early."""
 
 
 def test_there_are_enough() -> None:
     holes = [known.hole for known in tasks_in("holed").values()]
     assert len(holes) >= 30
     assert sum(hole is not None and hole.incident is not None for hole in holes) >= 10
+    # What a script chooses to compare is its own: no default verification closes these.
+    assert sum(hole is not None and hole.default == "passes" for hole in holes) <= 0.35 * len(holes)
     assert len(tasks_in("sound")) == 22
     assert len(tasks_in("missed")) == 5
 
@@ -49,7 +57,9 @@ def test_no_task_has_a_fault_that_lint_finds(kind: Kind) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_reference_solutions_pass_and_doing_nothing_does_not(kind: Kind, tmp_path: Path) -> None:
-    loaded = [known.loaded for known in tasks_in(kind).values()]
+    known = tasks_in(kind)
+    names = {*draw_sample(list(known), RUN[kind]), *EARLY.intersection(known)}
+    loaded = [known[name].loaded for name in sorted(names)]
     asked: Verification = "as_asked"  # by default the solutions are tried before every cheat, in test_holes
     probes = [make(one, asked) for one in loaded for make in (oracle, null)]
     found = await run_probes(probes, tmp_path)
@@ -60,7 +70,8 @@ async def test_reference_solutions_pass_and_doing_nothing_does_not(kind: Kind, t
 def wrong(found: dict[str, Attempted]) -> dict[str, Attempted]:
     """Attempts that ended otherwise than they have to. A script that stops early (`early-exit`) leaves no reward, which
     is no pass and no failure either."""
-    early = ("unknown", "error")
+    early_outcomes = ("unknown", "error")
     wanted: dict[str, tuple[str, ...]] = {name: ("pass",) if "@oracle" in name else ("fail",) for name in found}
-    wanted |= {name: early for name in found if name.startswith("holes/early-exit@null")}
+    early = tuple(f"holes/{name}@null" for name in EARLY)
+    wanted |= {name: early_outcomes for name in found if name.startswith(early)}
     return {name: ended for name, ended in found.items() if ended.outcome not in wanted[name]}

@@ -11,15 +11,20 @@ import pytest
 from assay.agents.cheats import CHEATS
 from assay.agents.cheats.interface import Cheat, CheatAgent, Knowledge
 from assay.rollout.plan import Verification
+from tests.sampling import WHOLE, draw_sample
 
 from .attempts import Attempted, Probe, attempts, ended
 from .corpus import Kind, Known, tasks_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 BY_NAME = {cheat.name: cheat for cheat in CHEATS}
-MOST_TASKS = 2
-"""On how many of the sound tasks, and of those whose holes are missed, each cheat is tried here; `assay admit
-tests/holes/sound tests/holes/missed --verification as-asked` tries all on all."""
+CLOSED, OPEN = 8, 2
+"""How many holed tasks are tried here, of those that the default verification closes and of the others; `make campaign`
+tries all. Every cheat is tried on a careless verifier in `tests/agents/cheats/test_cheats.py`."""
+TASKS = 6
+"""Of the sound tasks, and of those whose holes are missed, so many are tried here, each with every twelfth cheat;
+`make campaign` tries each cheat on two of all; `assay admit tests/holes/sound tests/holes/missed --verification
+as-asked` tries all on all."""
 
 
 class TaskEvidence(NamedTuple):
@@ -58,8 +63,8 @@ RACES = {"swapped-while-read", "verifier-environment"}
 
 
 async def test_every_hole_is_found_as_asked_and_most_are_closed_by_default(tmp_path: Path) -> None:
-    corpus = tasks_in("holed")
-    pairs = [(known, BY_NAME[name]) for known in corpus.values() if known.hole for name in known.hole.cheats]
+    corpus = drawn_holes()
+    pairs = [(known, BY_NAME[name]) for known in corpus if known.hole for name in known.hole.cheats]
     found = await tried(pairs, ("as_asked", "default"), tmp_path / "first")
     through = {(t.task, t.cheat, t.verification) for t in found if t.ended.outcome == "pass"}
     for again in range(2):  # who races a verifier may lose on a busy machine, and can try again
@@ -68,8 +73,13 @@ async def test_every_hole_is_found_as_asked_and_most_are_closed_by_default(tmp_p
         through |= {(t.task, t.cheat, t.verification) for t in more if t.ended.outcome == "pass"}
     assert {(known.name, cheat.name, "as_asked") for known, cheat in pairs} <= through
     passed = {task for task, _, asked in through if asked == "default"}
-    assert passed == {known.name for known in corpus.values() if known.hole and known.hole.default == "passes"}
-    assert len(passed) <= 0.35 * len(corpus)  # what a script chooses to compare is its own
+    assert passed == {known.name for known in corpus if known.hole and known.hole.default == "passes"}
+
+
+def drawn_holes() -> list[Known]:
+    holed = [known for known in tasks_in("holed").values() if known.hole]
+    closed = [known for known in holed if known.hole and known.hole.default == "fails"]
+    return draw_sample(closed, CLOSED) + draw_sample([known for known in holed if known not in closed], OPEN)
 
 
 async def test_no_cheat_gets_through_a_sound_task(tmp_path: Path) -> None:
@@ -81,8 +91,9 @@ async def test_holes_that_no_cheat_is_for_are_not_found(tmp_path: Path) -> None:
 
 
 async def none_gets_through(kind: Kind, store: Path) -> None:
-    tasks = list(tasks_in(kind).values())
-    pairs = [(k, c) for i, k in enumerate(tasks) for j, c in enumerate(CHEATS) if (i + j) % len(tasks) < MOST_TASKS]
+    tasks = draw_sample(list(tasks_in(kind).values()), TASKS)
+    of, most = (len(tasks), 2) if WHOLE else (2 * TASKS, 1)
+    pairs = [(k, c) for i, k in enumerate(tasks) for j, c in enumerate(CHEATS) if (i + j) % of < most]
     found = await tried(pairs, ("as_asked",), store)
     assert len({t.task for t in found}) == len(tasks)
     assert [t for t in found if t.ended.outcome == "pass"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -68,16 +69,41 @@ def chain() -> Callable[..., list[Body]]:
     return whole_chain
 
 
+def write_run(root: Path, run: str, attempts: int) -> None:
+    """A run of some finished attempts and an unfinished one, closed."""
+    with RunStore.create(root, run, {"what": "a test"}) as store:
+        blob = store.blobs.put(f"the whole output of {run}".encode())
+        for number in range(attempts):
+            store.append(f"t.a.{number}.0", whole_chain(blob, number, run))
+        store.append("t.a.99.0", [started(99, run=run)])
+
+
+@pytest.fixture(scope="session")
+def live_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store that most tests begin with, written once and copied."""
+    root = tmp_path_factory.mktemp("live")
+    write_run(root, "r", 3)
+    return root
+
+
+@pytest.fixture(scope="session")
+def sealed_store(live_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, sealed."""
+    root = tmp_path_factory.mktemp("sealed")
+    shutil.copytree(live_store, root, dirs_exist_ok=True)
+    seal(root, "r")
+    return root
+
+
 @pytest.fixture
-def fill(tmp_path: Path) -> Fill:
+def fill(tmp_path: Path, live_store: Path) -> Fill:
     """Makes a run of some finished attempts and an unfinished one, and closes it."""
 
     def make(run: str = "r", attempts: int = 3) -> None:
-        with RunStore.create(tmp_path, run, {"what": "a test"}) as store:
-            blob = store.blobs.put(f"the whole output of {run}".encode())
-            for number in range(attempts):
-                store.append(f"t.a.{number}.0", whole_chain(blob, number, run))
-            store.append("t.a.99.0", [started(99, run=run)])
+        if (run, attempts) == ("r", 3):
+            shutil.copytree(live_store, tmp_path, dirs_exist_ok=True)
+        else:
+            write_run(tmp_path, run, attempts)
 
     return make
 
@@ -90,9 +116,7 @@ def live(tmp_path: Path, fill: Fill) -> Iterator[RunStore]:
 
 
 @pytest.fixture(params=["live", "sealed"])
-def run(request: pytest.FixtureRequest, tmp_path: Path, fill: Fill) -> Path:
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A store with the run `r` of one kind."""
-    fill()
-    if request.param == "sealed":
-        seal(tmp_path, "r")
+    shutil.copytree(request.getfixturevalue(f"{request.param}_store"), tmp_path, dirs_exist_ok=True)
     return tmp_path

@@ -48,7 +48,7 @@ bodies = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(bodies)
 def test_any_body_is_refused_or_comes_back_equal(body: Body) -> None:
     try:

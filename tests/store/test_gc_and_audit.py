@@ -112,8 +112,12 @@ def test_leftover_temporary_files_go(tmp_path: Path, fill: Fill) -> None:
 
 
 DAMAGE = {
-    "body": ("UPDATE events SET body = replace(body, 'remark', 'demark') WHERE chain = 't.a.1.0'", 5, "changed"),
-    "space": ("UPDATE events SET body = body || ' ' WHERE chain = 't.a.1.0' AND idx = 2", 2, "changed"),
+    "body": (
+        "UPDATE events SET body = replace(body, 'remark', 'demark') WHERE chain = 't.a.1.0'",
+        5,
+        "changed: its bytes",
+    ),
+    "space": ("UPDATE events SET body = body || ' ' WHERE chain = 't.a.1.0' AND idx = 2", 2, "changed: its bytes"),
     "removed": ("DELETE FROM events WHERE chain = 't.a.1.0' AND idx = 3", 3, "removed"),
     "cut": ("DELETE FROM events WHERE chain = 't.a.1.0' AND idx = 6", 6, "the head says"),
     "all": ("DELETE FROM events WHERE chain = 't.a.1.0'", None, "no events"),

@@ -148,15 +148,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "shapes-1.0"
 
 
-@pytest.fixture
-def sdist(tmp_path: Path) -> Path:
-    path = tmp_path / "shapes-1.0.tar.gz"
+def write_sdist(folder: Path) -> Path:
+    path = folder / "shapes-1.0.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         for name, text in FILES.items():
             entry = tarfile.TarInfo(f"shapes-1.0/{name}")
             entry.size = len(text.encode())
             archive.addfile(entry, io.BytesIO(text.encode()))
     return path
+
+
+@pytest.fixture
+def sdist(tmp_path: Path) -> Path:
+    return write_sdist(tmp_path)
 
 
 Commit = Callable[[str, dict[str, str]], None]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from assay.environments.interface import Backend
+from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import UserError
 from assay.synthesis import SynthesisConfig, SynthesisReport, synthesise
 from assay.tasks import load_task
 from assay.verify.separation_plan import PLAN_PATH, SeparationPlan, encode_plan, load_plan
+from tests.synthesis.conftest import write_sdist
 
 pytestmark = pytest.mark.slow
+DEFAULTS = {"count": 2, "candidates": 4, "separation": "off", "concurrency": 1, "repetitions": 2}
 TWO = """from shapes import area, perimeter
 
 
@@ -41,20 +47,69 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 async def make(source: Path, out: Path, backend: Backend, cache: Path, **more: object) -> SynthesisReport:
-    config = SynthesisConfig(source=str(source), out=str(out), **{"count": 4, "separation": "off", **more})
+    config = SynthesisConfig(source=str(source), out=str(out), **{**DEFAULTS, **more})
     return await synthesise(config, backend=backend, cache=cache)
 
 
-async def test_tasks_load_and_hide_what_decides(sdist: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
-    report = await make(sdist, tmp_path / "out", backend, cache)
-    assert len(report.tasks) == 4
-    assert sum(row.total for row in report.table) == report.candidates
-    for entry in report.tasks:
-        task = load_task(tmp_path / "out" / entry.id).task
+class TaskSets(NamedTuple):
+    """Two sets of one configuration, one of them by a run that was stopped and went on."""
+
+    straight: Path
+    stopped: Path
+    report: SynthesisReport
+    before: bytes
+    """The journal of the stopped run."""
+    after: bytes
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> TaskSets:
+    async def make_both() -> TaskSets:
+        backend = NamespacesBackend()
+        try:
+            return await _make_sets(tmp_path_factory.mktemp("sets"), backend, cache)
+        finally:
+            await backend.close()
+
+    return asyncio.run(make_both())
+
+
+async def _make_sets(top: Path, backend: Backend, cache: Path) -> TaskSets:
+    source = write_sdist(top)
+    report = await make(source, top / "one", backend, tmp_path_cache(top, cache, "one"))
+    mine = tmp_path_cache(top, cache, "two")
+
+    def stop(what: str, done: int, all_: int) -> None:
+        if what == "judging candidates":
+            raise KeyboardInterrupt
+
+    config = SynthesisConfig(source=str(source), out=str(top / "two"), **{**DEFAULTS, "concurrency": 3})
+    with pytest.raises(KeyboardInterrupt):
+        await synthesise(config, backend=backend, cache=mine, progress=stop)
+    (journal,) = mine.rglob("journal.jsonl")
+    before = journal.read_bytes()
+    journal.write_bytes(before + b'\n{"digest": "cut')
+    await synthesise(config, backend=backend, cache=mine)
+    return TaskSets(top / "one", top / "two", report, before, journal.read_bytes())
+
+
+def tmp_path_cache(tmp_path: Path, cache: Path, name: str) -> Path:
+    """A cache with the same tool layer and no journal."""
+    made = tmp_path / f"cache-{name}"
+    made.mkdir()
+    (made / "tools").symlink_to(cache / "tools")
+    return made
+
+
+def test_tasks_load_and_hide_what_decides(sets: TaskSets) -> None:
+    assert len(sets.report.tasks) == DEFAULTS["count"]
+    assert sum(row.total for row in sets.report.table) == sets.report.candidates
+    for entry in sets.report.tasks:
+        task = load_task(sets.straight / entry.id).task
         assert task.digest == entry.digest
         assert entry.hidden
         assert entry.visible
-        _hides(tmp_path / "out" / entry.id, entry.hidden if entry.split == "tests" else ())
+        _hides(sets.straight / entry.id, entry.hidden if entry.split == "tests" else ())
 
 
 def _hides(folder: Path, hidden: tuple[str, ...]) -> None:
@@ -68,48 +123,29 @@ def _hides(folder: Path, hidden: tuple[str, ...]) -> None:
         assert name not in text.replace(f"{name}_", "")
 
 
-async def test_same_seed_gives_the_same_bytes(sdist: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
-    await make(sdist, tmp_path / "one", backend, tmp_path_cache(tmp_path, cache, "one"), concurrency=1, count=2)
-    await make(sdist, tmp_path / "two", backend, tmp_path_cache(tmp_path, cache, "two"), concurrency=3, count=2)
-    assert files(tmp_path / "one") == files(tmp_path / "two")
+def test_same_seed_gives_the_same_bytes_also_where_a_run_was_stopped(sets: TaskSets) -> None:
+    assert files(sets.straight) == files(sets.stopped)
 
 
-def tmp_path_cache(tmp_path: Path, cache: Path, name: str) -> Path:
-    """A cache with the same tool layer and no journal."""
-    made = tmp_path / f"cache-{name}"
-    made.mkdir()
-    (made / "tools").symlink_to(cache / "tools")
-    return made
+def test_stopped_run_goes_on_from_its_journal(sets: TaskSets) -> None:
+    assert len(json.loads((sets.stopped / "manifest.json").read_text())["tasks"]) == DEFAULTS["count"]
+    assert len(sets.before.splitlines()) == DEFAULTS["candidates"]
+    assert sets.after.startswith(sets.before)
 
 
-async def test_stopped_run_goes_on_from_its_journal(sdist: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
-    mine, said = tmp_path_cache(tmp_path, cache, "journal"), []
-
-    def stop(what: str, done: int, all_: int) -> None:
-        said.append(what)
-        if what == "judging candidates":
-            raise KeyboardInterrupt
-
-    config = SynthesisConfig(source=str(sdist), out=str(tmp_path / "out"), count=2, separation="off")
-    with pytest.raises(KeyboardInterrupt):
-        await synthesise(config, backend=backend, cache=mine, progress=stop)
-    (journal,) = mine.rglob("journal.jsonl")
-    before = journal.read_bytes()
-    journal.write_bytes(before + b'\n{"digest": "cut')
-    await synthesise(config, backend=backend, cache=mine)
-    assert len(json.loads((tmp_path / "out" / "manifest.json").read_text())["tasks"]) == 2
-    assert journal.read_bytes().startswith(before)
-
-
-async def test_new_set_replaces_the_older_one(sdist: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
-    await make(sdist, tmp_path / "out", backend, cache, count=3)
+async def test_new_set_replaces_the_older_one(
+    sets: TaskSets, sdist: Path, tmp_path: Path, backend: Backend, cache: Path
+) -> None:
+    shutil.copytree(sets.straight, tmp_path / "out")
     (tmp_path / "out" / "mine").mkdir()
-    report = await make(sdist, tmp_path / "out", backend, cache, count=1)
+    report = await make(sdist, tmp_path / "out", backend, cache, count=1, candidates=2)
     left = {p.name for p in (tmp_path / "out").iterdir()}
     assert left == {report.tasks[0].id, "mine", "manifest.json"}
 
 
-async def test_commits_become_tasks(repository: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
+async def test_commits_become_tasks_that_tell_nothing_of_their_fix(
+    repository: Path, tmp_path: Path, backend: Backend, cache: Path
+) -> None:
     (repository / "shapes" / "later.py").write_text("LATER = 2\n")
     report = await make(repository, tmp_path / "out", backend, cache, kinds=("commit",))
     (entry,) = report.tasks
@@ -119,17 +155,17 @@ async def test_commits_become_tasks(repository: Path, tmp_path: Path, backend: B
     assert not (folder / "environment" / "changed" / "shapes" / "later.py").exists()
     assert not [p for p in folder.rglob("*") if p.name == ".git"]
     assert {row.gate: row.total for row in report.table if row.total} == {"history": 1, "kept": 1}
+    _tells_nothing_of_its_fix(folder)
 
 
-async def test_commit_tells_nothing_of_its_fix(repository: Path, tmp_path: Path, backend: Backend, cache: Path) -> None:
-    (entry,) = (await make(repository, tmp_path / "out", backend, cache, kinds=("commit",))).tasks
-    shown = tmp_path / "out" / entry.id / "environment"
+def _tells_nothing_of_its_fix(folder: Path) -> None:
+    shown = folder / "environment"
     with tarfile.open(shown / "source.tar.gz") as archive:
         held = set(archive.getnames())
     assert (shown / "changed" / "CHANGES").read_text() == "1.0\n"
     assert not {"FIXED", "CHANGES"} & held
     assert not (shown / "changed" / "FIXED").exists()
-    assert "as it once was" in (shown.parent / "instruction.md").read_text()
+    assert "as it once was" in (folder / "instruction.md").read_text()
 
 
 async def test_commit_of_two_fixes_shows_both(
@@ -174,7 +210,7 @@ async def test_tests_that_kill_the_runner_take_no_others_with_them(
     folder: Path, tmp_path: Path, backend: Backend, cache: Path
 ) -> None:
     (folder / "tests" / "test_killer.py").write_text("import os\n\ndef test_kill():\n    os.kill(-1, 9)\n")
-    report = await make(folder, tmp_path / "out", backend, cache, count=1)
+    report = await make(folder, tmp_path / "out", backend, cache, count=1, candidates=2)
     assert "the test runner gave no reply" in report.left_out["tests/test_killer.py"]
     assert len(report.tasks) == 1
 
@@ -184,7 +220,7 @@ async def test_package_that_its_requirements_bring_is_masked(
 ) -> None:
     (folder / "PKG-INFO").write_text("Name: six\nVersion: 1.16.0\n\n")
     report = await make(
-        folder, tmp_path / "out", backend, cache, count=1, requirements=("python-dateutil==2.9.0.post0",)
+        folder, tmp_path / "out", backend, cache, count=1, candidates=2, requirements=("python-dateutil==2.9.0.post0",)
     )
     parameters = load_task(tmp_path / "out" / report.tasks[0].id).task.environment.parameters
     assert parameters["masked_packages"] == ["six"]

@@ -184,6 +184,8 @@ def test_untouched():
     assert len(doubles([1, 2, 3])) == 3
 """
 *NAMES, PASSING = [line[4:].partition("(")[0] for line in TESTS.splitlines() if line.startswith("def ")]
+ENDLESS = "while True: __import__('time').sleep(0.02)"
+"""Like a loop without sleep it is ended by the time limit of a call, which is of wall-clock time."""
 BROKEN = BOX.replace("return 2 * n\n\n\ndef logged", "return 3 * n\n\n\ndef logged")
 
 
@@ -323,7 +325,7 @@ async def test_a_mutant_without_end_is_ended_and_the_next_one_is_tried(
     tree: SourceTree, plan: SeparationPlan, backend: Backend
 ) -> None:
     quick = msgspec.structs.replace(plan, call_timeout_s=1.0)
-    endless = BOX.replace("return 2 * n", "while True: pass", 1)
+    endless = BOX.replace("return 2 * n", ENDLESS, 1)
     path = "boxes/__init__.py"
     job = ProofJob("one", quick, {}, {path: BROKEN}, ({path: endless}, {path: BROKEN}), 10.0)
     layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())

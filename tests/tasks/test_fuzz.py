@@ -17,7 +17,7 @@ from assay.tasks import AssayTable, HarborTask, lint_task, load_task
 
 pytestmark = pytest.mark.quick
 FAST = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

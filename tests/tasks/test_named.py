@@ -74,7 +74,7 @@ def test_folders_and_families_can_be_mixed_and_named_twice(family: str, tmp_path
         ("family:sums,=3", "key=value"),
         ("family:sums,colour=red", "check the options"),
         ("family:sums,largest=many", "task family 'sums': TypeError"),
-        ("family:sums,word=two words,n=1", "no Task with a good id"),
+        ("family:sums,word=two words,n=1", "not a Task with a valid id"),
         ("family:nowhere.py,n=1", "no task file nowhere.py"),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_wrong_name_says_what_is_wrong(family: str, name: str, said: str) -> N
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("return [1, 2]", "no Task with a good id"),
+        ("return [1, 2]", "not a Task with a valid id"),
         ("import itertools; return itertools.repeat(T)", "gave 3 tasks with 1 ids"),
         ("return []", "gave 0 tasks"),
         ("raise ValueError('no')", "ValueError: no"),

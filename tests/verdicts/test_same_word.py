@@ -88,7 +88,7 @@ def surfaces(root: Path) -> dict[str, tuple[str, str, str]]:
     return words
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     first=st.lists(st.one_of(OUTCOMES, OTHERS), max_size=3),
     later=st.lists(st.one_of(OTHERS, AGAIN), max_size=3),

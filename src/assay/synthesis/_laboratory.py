@@ -29,6 +29,9 @@ MAX_REPLY_BYTES = 64 * 1024 * 1024
 CHUNK = 8
 """Jobs of one runner: starting one costs about as much as one job."""
 
+MANY_FILES = 100
+"""Number of files above which two processes compile: starting them costs more than compiling a few files."""
+
 _NO_REPLY = "the test runner gave no reply and ended with"
 
 
@@ -89,8 +92,9 @@ class Laboratory:
             self._open.append(first)
             await first.upload(source, WORKSPACE)
             # Byte code is checked by hash, so a changed version of a file is compiled again.
-            compiling = [PYTHON, "-m", "compileall", "-q", "-j", "2", "--invalidation-mode", "checked-hash", WORKSPACE]
-            await first.exec(compiling, timeout_s=300.0)
+            compiling = [PYTHON, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash"]
+            at_once = ["-j", "2"] if len(self._tree.files) > MANY_FILES else []
+            await first.exec([*compiling, *at_once, WORKSPACE], timeout_s=300.0)
             self._state = await first.snapshot()
             await first.close()
             self._open.clear()

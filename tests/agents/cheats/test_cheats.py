@@ -13,6 +13,7 @@ from assay.records import Verdict
 from tests.agents.cheats.bench import Small, in_room
 from tests.agents.cheats.naive import CASES
 from tests.agents.cheats.sound import SOUND, STILL_PAID, WORTH_MORE
+from tests.sampling import draw_sample
 
 pytestmark = pytest.mark.slow
 BY_NAME = {cheat.name: cheat for cheat in CHEATS}
@@ -28,7 +29,10 @@ def _sound_for(name: str) -> list[str]:
     return [task for task in SOUND if BY_NAME[name].applies(SOUND[task].knowledge()) is None]
 
 
-TABLE = [(name, task) for name in BY_NAME for task in _sound_for(name)]
+NOT_PAID, SAMPLE = [name for name in BY_NAME if name not in STILL_PAID], 12
+"""Of cheats that by default beat not even a careless verifier, so many are tried on sound tasks here; `make campaign`
+tries all."""
+TABLE = [(name, task) for name in (*STILL_PAID, *draw_sample(NOT_PAID, SAMPLE)) for task in _sound_for(name)]
 
 
 def _selected(request: pytest.FixtureRequest, test: str) -> list[dict[str, str]]:
@@ -51,8 +55,10 @@ def careless(
 ) -> dict[str, tuple[Verdict, Verdict]]:
     """What nothing and what a solution is paid by the careless verifiers."""
     names = sorted({p["name"] for p in _selected(request, "test_careless_verifier_knows_nothing_from_a_solution")})
-    work = {n: lambda room, n=n: room.nothing_and_all(CASES[n]) for n in names}
-    return asyncio.run(in_room(tmp_path_factory.mktemp("careless"), work))
+    cases = {repr(CASES[n]): CASES[n] for n in names}  # many cheats beat the same verifier
+    work = {key: lambda room, case=case: room.nothing_and_all(case) for key, case in cases.items()}
+    verdicts = asyncio.run(in_room(tmp_path_factory.mktemp("careless"), work))
+    return {n: verdicts[repr(CASES[n])] for n in names}
 
 
 @pytest.fixture(scope="module")

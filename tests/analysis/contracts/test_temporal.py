@@ -104,7 +104,7 @@ def slow(node: Node, rows: list[Row], at: int, *, ended: bool) -> int:
     raise AssertionError(node.op)
 
 
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(FORMULAS, ROWS, st.booleans())
 def test_columns_are_what_the_quantifiers_say(text: str, rows: list[Row], ended: bool) -> None:
     node = read_expression(text)
@@ -135,7 +135,7 @@ def completions(rows: list[Row], *, ended: bool) -> list[list[Row]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(FORMULAS, st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=3), st.booleans())
 def test_what_is_not_unknown_holds_whatever_the_unknown_is_and_whatever_follows(
     text: str, rows: list[Row], ended: bool

@@ -35,7 +35,7 @@ def test_score_and_probability_by_hand() -> None:
 def test_a_contrast_needs_both_kinds() -> None:
     with pytest.raises(ValueError, match="needs known attempts of both kinds"):
         contrast(attempts(), set(attempts()))
-    with pytest.raises(ValueError, match="'y' is no attempt"):
+    with pytest.raises(ValueError, match="'y' is not one of the attempts"):
         contrast(attempts(), {"y"})
 
 

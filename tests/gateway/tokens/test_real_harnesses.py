@@ -18,7 +18,7 @@ from assay.settings import Settings
 from tests.gateway.tokens.scoring import assert_scored_alike, count_strict_rows
 
 pytestmark = pytest.mark.slow
-TURNS, BROKEN, DOUBLE = 12, 5, 3
+TURNS, SHORT, BROKEN, DOUBLE = 12, 5, 5, 3
 TOOLS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "pi": ("bash", "command", {}),
     "claude-code": ("Bash", "command", {"description": "run"}),
@@ -26,9 +26,9 @@ TOOLS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
-def turn(harness: str, number: int) -> dict[str, Any]:
+def turn(harness: str, number: int, turns: int) -> dict[str, Any]:
     """Odd spacing and key order, extra keys, reasoning with blanks, two calls at once, arguments that are no JSON."""
-    if number == TURNS - 1:
+    if number == turns - 1:
         return {"role": "assistant", "content": "All is done."}
     name, key, more = TOOLS[harness]
     pairs = {"zzz": number} if number % 4 == 1 else {}
@@ -44,10 +44,10 @@ def turn(harness: str, number: int) -> dict[str, Any]:
     }
 
 
-async def driven(harness: str, dialect: str, sandboxes: Backend, engine: Any, renderer: Any) -> Any:
+async def driven(harness: str, dialect: str, sandboxes: Backend, engine: Any, renderer: Any, turns: int = TURNS) -> Any:
     if installed_or_none(Settings.from_environment().cache, find_recipe(harness)) is None:
         pytest.skip(f"{harness} is not installed: run `assay agents install {harness}`")
-    left = [renderer.render_reply(turn(harness, number)) for number in range(TURNS)]
+    left = [renderer.render_reply(turn(harness, number, turns)) for number in range(turns)]
 
     async def steer(_: Any) -> Any:
         return left.pop(0)
@@ -88,6 +88,6 @@ async def test_without_substitution_a_real_agent_gives_a_row_a_call(
     sandboxes: Backend, engine: Any, renderer: Any, parts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(renderer), "extend", lambda *_: None)
-    came = await driven("pi", "openai-chat", sandboxes, engine, renderer)
+    came = await driven("pi", "openai-chat", sandboxes, engine, renderer, turns=SHORT)
     rows = build_token_rows([parts.as_stored(exchange) for exchange in came.exchanges]).rows
-    assert len(rows) == TURNS
+    assert len(rows) == SHORT

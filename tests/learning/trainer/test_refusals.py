@@ -166,7 +166,7 @@ model = { path = "m" }
         (["name=../x"], "name is"),
         (["rollout.groups=0"], "rollout.groups"),
         (["steps"], "table.field=VALUE"),
-        (["name.x=1"], "name is no table"),
+        (["name.x=1"], "name is not a table"),
         (["model.hidden=30"], "multiple of model.heads"),
     ],
 )

@@ -16,9 +16,11 @@ import pytest
 from assay.errors import StoreError
 from assay.store import RunStore, audit
 from tests.rollout.long_run import ATTEMPTS
+from tests.sampling import WHOLE
 
 ROOT = Path(__file__).parents[3]
-KILLS = 20
+KILLS = 20 if WHOLE else 8
+"""`make campaign` kills more often."""
 
 
 def start(store: Path) -> subprocess.Popen[bytes]:

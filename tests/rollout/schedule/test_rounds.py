@@ -35,6 +35,7 @@ from assay.settings import Settings
 from assay.store import RunStore, audit
 from tests.rollout.counting import counting_task
 from tests.rollout.rounds_run import ATTEMPTS, config
+from tests.sampling import WHOLE
 
 ROOT = Path(__file__).parents[3]
 TASKS = 12
@@ -106,7 +107,7 @@ def test_a_cut_run_is_finished_as_if_it_had_not_been_cut(policy: str, whole: Pat
 def test_a_killed_run_of_forks_loses_nothing_and_does_nothing_twice(whole: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.rollout.rounds_run", str(tmp_path), "forks"]
     moments = random.Random(3)
-    for _ in range(6):
+    for _ in range(6 if WHOLE else 3):
         process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
         lock = tmp_path / "runs" / "forks" / "lock"
         while process.poll() is None and not (lock.exists() and lock.read_text() == str(process.pid)):
