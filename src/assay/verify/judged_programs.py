@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.environments.interface import Change, ExecResult, Mount, PipedExec, Workspace, WorkspaceSpec
+from assay.environments.solution import SOLUTION
 from assay.errors import AssayError, TaskError, VerifierError
 from assay.verify.transcript import Transcript
 
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 JUDGE_PROGRAM = "/opt/assay-verify/bin/assay-judge"
-COVERED = ("/logs", "/tests", "/solution", "/run/verifier")
+COVERED = ("/logs", "/tests", SOLUTION, "/run/verifier")
 LENT = ("/tests/", "/tmp/")
 """Folders of the script's own files that no list of changes contains; a file is copied when a command names it."""
 MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS = 64 << 20, 2000, 5000, 200
