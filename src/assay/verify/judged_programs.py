@@ -45,6 +45,7 @@ _WORDS = re.compile(r"[\s=;|&<>()\"'`]+")
 _CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ini", ".cfg", ".toml", ".js", ".rb", ".pl", ".jar")
 _OF_A_SHELL = frozenset({"HOME", "OLDPWD", "PWD", "SHLVL", "_"})
 _PYTHON = """\
+#!/usr/bin/env python3
 # Starts the judged program of this name in its own sandbox. Written by the verifier.
 import os, sys
 if __name__ != "__main__":
