@@ -9,8 +9,6 @@ from assay.records import Evidence, ToolCall, digest_record
 
 from .interface import Attempt
 
-__all__ = ["CallsAgent"]
-
 
 class CallsAgent:
     """Makes one call per step, and notes the world's final state if available.

@@ -15,8 +15,6 @@ from assay.records import Limits
 from .interface import Agent
 from .testing import FakeAttempt
 
-__all__ = ["check_agent"]
-
 MakeAttempt = Callable[[int, Limits], FakeAttempt]
 Property = Callable[[Callable[[], Agent], MakeAttempt], Awaitable[None]]
 _FREE = Limits(turns=500)

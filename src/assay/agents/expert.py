@@ -17,8 +17,6 @@ from assay.records import Evidence, ToolCall
 from ._options import read_options
 from .interface import Attempt
 
-__all__ = ["AdvisesActs", "ExpertAgent"]
-
 
 @runtime_checkable
 class AdvisesActs(Protocol):

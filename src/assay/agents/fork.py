@@ -14,8 +14,6 @@ from assay.records import Step
 from ._delegating import DelegatingAgent
 from .interface import Agent, Attempt
 
-__all__ = ["ContinuesAttempt", "ForkAgent"]
-
 
 @runtime_checkable
 class ContinuesAttempt(Protocol):

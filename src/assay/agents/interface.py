@@ -16,21 +16,6 @@ from assay.environments.interface import ExecResult, Mount, Tools, Workspace, Wo
 from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Evidence, Observation, Step, Task, ToolCall
 
-__all__ = [
-    "FORK_SHELL",
-    "Agent",
-    "Attempt",
-    "BaselineAgent",
-    "Endpoint",
-    "Needs",
-    "PlacedAgent",
-    "Prior",
-    "SolutionAgent",
-    "attempts_task",
-    "sandbox_spec",
-    "takes_solution",
-]
-
 FORK_SHELL = "shell in a fork"
 """Tool call of a step that ran in a fork: not judged, and not repeated by a replay."""
 

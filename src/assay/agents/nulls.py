@@ -16,8 +16,6 @@ from assay.errors import AgentError
 from .cheats.interface import Knowledge, SolutionFile
 from .interface import Attempt
 
-__all__ = ["NULLS", "CommentsAgent", "CrashAgent", "EmptyAnswerAgent"]
-
 _HASH = (".bash", ".cfg", ".conf", ".ini", ".pl", ".py", ".r", ".rb", ".sh", ".toml", ".yaml", ".yml", ".mk", ".txt")
 _SLASHES = (".c", ".cc", ".cpp", ".go", ".h", ".hpp", ".java", ".js", ".kt", ".php", ".rs", ".scala", ".swift", ".ts")
 _TAGS = (".html", ".md", ".svg", ".xml")

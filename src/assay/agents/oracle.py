@@ -13,8 +13,6 @@ from assay.records import Oracle
 
 from .interface import Attempt
 
-__all__ = ["OracleAgent"]
-
 
 class OracleAgent:
     """Uploads the solution to `/solution` and runs the oracle's command, with its variables, in the working folder.

@@ -31,8 +31,6 @@ from ._options import read_options
 from ._repair_search import Edit, State, edit_key, has_failures, rank_edits, rank_suspects, state_of_run
 from .interface import Attempt
 
-__all__ = ["RepairAgent", "visible_tests"]
-
 HOME = "/tmp/repair"
 EDIT = """import pathlib, sys
 path, start, before, after = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]

@@ -24,8 +24,6 @@ from assay.records import Evidence, Observation, Step, ToolCall
 from ._delegating import DelegatingAgent
 from .interface import FORK_SHELL, Agent, Attempt, Prior
 
-__all__ = ["ActionReplayer", "ContinueAgent", "ReplayAgent", "SuffixAgent", "own_command"]
-
 MOST_CHANGES = 2_000
 """Maximum number of noted changed paths per step."""
 

@@ -16,8 +16,6 @@ from assay.records import Evidence
 
 from .interface import Attempt
 
-__all__ = ["RewriteAgent", "StateFiles", "put_state"]
-
 PYTHON = "/opt/assay/bin/python3"
 BATCH_BYTES = 8 << 20
 """Approximate bytes per command's standard input; a larger file is its own batch, up to `MOST_FILE_BYTES`."""

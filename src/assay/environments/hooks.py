@@ -11,8 +11,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from assay.records import ToolCall
 
-__all__ = ["Collects", "DoesNothing", "Perturbs", "Shortcuts", "SolvesItself"]
-
 
 @runtime_checkable
 class SolvesItself(Protocol):

@@ -19,32 +19,6 @@ import msgspec
 
 from assay.records import Isolation, Observation
 
-__all__ = [
-    "Backend",
-    "Change",
-    "Episodic",
-    "ExecResult",
-    "Files",
-    "Image",
-    "KeepsStates",
-    "MeasuresMemory",
-    "Mount",
-    "PackedState",
-    "PacksStates",
-    "PipedExec",
-    "ProcessInfo",
-    "ResourceLimits",
-    "Session",
-    "Snapshot",
-    "SpillTarget",
-    "StateAccess",
-    "ToolSpec",
-    "Tools",
-    "Workspace",
-    "WorkspaceSpec",
-    "World",
-]
-
 
 class ResourceLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of one sandbox; `None` means unlimited. The isolation record says which of them the kernel enforces."""

@@ -6,8 +6,6 @@ from pathlib import Path, PurePosixPath
 
 from assay.records import Oracle
 
-__all__ = ["SOLUTION", "find_solution_folder", "solution_command"]
-
 SOLUTION = "/solution"
 """Folder of the solution inside the sandbox."""
 

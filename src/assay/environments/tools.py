@@ -19,8 +19,6 @@ from assay.environments.interface import ExecResult, SpillTarget, ToolSpec, Work
 from assay.environments.schemas import flat_schema
 from assay.records import Observation, Truncation
 
-__all__ = ["WorkspaceTools"]
-
 _MAX_FILE = 4 * 1024 * 1024
 _MAX_SHOWN = 65_536
 

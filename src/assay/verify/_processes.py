@@ -12,8 +12,6 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Threads", "count_threads"]
-
 FRESH_S = 0.2
 """A table that is younger serves every reader."""
 MAX_SPENT = 20

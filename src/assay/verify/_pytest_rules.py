@@ -13,8 +13,6 @@ from assay.code.results import TestReport
 from assay.records import VerdictStatus
 from assay.verify._ruling import Ruling
 
-__all__ = ["PytestFacts", "came_to_no_result", "merge_rulings", "rule"]
-
 
 class PytestFacts(NamedTuple):
     """Facts that were observed of a test run."""

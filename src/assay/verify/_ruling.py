@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from assay.records import VerdictStatus
 
-__all__ = ["Ruling"]
-
 
 class Ruling(NamedTuple):
     """A status with its score, reason and marks."""

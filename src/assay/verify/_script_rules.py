@@ -15,8 +15,6 @@ from assay.verdicts import REWARD_OVERRULED
 from assay.verify._ruling import Ruling
 from assay.verify.rewards import Rewards, headline
 
-__all__ = ["Demand", "ScriptFacts", "came_to_no_result", "rule", "rule_literally", "without_own_doubts"]
-
 Demand = Literal["tests", "report", "script", "reward"]
 """Requirement for a pass besides the reward: a recorded test run; any test report; the script's exit code; nothing."""
 

@@ -41,24 +41,6 @@ from ._staging import staging_folder, unstage
 from .interface import CheckResult
 from .separation_plan import PLAN_PATH, load_plan
 
-__all__ = [
-    "AlterableFile",
-    "ControlRun",
-    "ProgramRuns",
-    "altered_folder",
-    "choose_altered_tests",
-    "control_check",
-    "fewer_altered_tests",
-    "find_alterable_files",
-    "find_alterable_programs",
-    "needs_altered_programs",
-    "needs_altered_tests",
-    "program_folder",
-    "rule_altered",
-    "rule_altered_programs",
-    "stops_early",
-]
-
 _SHARED_PROCESS: Separation = "same-process"
 _LEFT_AS_THEY_ARE = frozenset({"environment", "solution"})
 MOST_FILES = 500

@@ -25,8 +25,6 @@ from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.sanitise import opened, require_mounts
 
-__all__ = ["ANSWER_FILE", "EXPECTED_FILE", "AnswerCheck", "AnswerParameters"]
-
 ANSWER_FILE = "answer.json"
 EXPECTED_FILE = "tests/answer.json"
 MAX_ANSWER_BYTES = 512 << 10

@@ -38,8 +38,6 @@ from assay.verify.rewards import MOST_REWARD, Rewards, parse_rewards
 from assay.verify.sanitise import PYTHON, REWARDS, has_tool_layer, opened
 from assay.verify.script import MOST_BROUGHT, TESTS, ScriptParameters, own_network, stage_tests
 
-__all__ = ["AsAskedRequest", "judge_as_asked", "living_spec"]
-
 MADE = ("/logs/verifier", "/logs/agent", "/logs/artifacts")
 """Folders that Harbor mounts into every sandbox, writable for the agent."""
 READ_AFTER_S = 0.2

@@ -15,8 +15,6 @@ from assay.verify._ruling import Ruling
 from assay.verify._staging import stage
 from assay.verify.sanitise import Findings
 
-__all__ = ["CitedEvidence", "code_digest", "verifier_digest"]
-
 MOST_TESTS = 2000
 
 

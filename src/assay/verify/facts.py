@@ -8,8 +8,6 @@ from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, canonic
 
 from .interface import CheckResult
 
-__all__ = ["judge_facts"]
-
 
 def judge_facts(task: Task, facts: dict[str, Any]) -> tuple[CheckResult, ...]:
     """Returns one verdict per check. A check of kind `facts` names in `expected` the facts that must hold, key by key.

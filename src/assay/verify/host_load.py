@@ -29,8 +29,6 @@ from assay.environments.capabilities import HasHostProcess
 
 from ._processes import count_threads
 
-__all__ = ["MAX_PATIENCE", "HostLoad", "LoadMeter", "measure_load", "metered_sandbox"]
-
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 SAMPLE_S = 0.25

@@ -30,12 +30,6 @@ from assay.environments.solution import SOLUTION
 from assay.errors import AssayError, TaskError, VerifierError
 from assay.verify.transcript import Transcript
 
-__all__ = [
-    "JudgedPrograms",
-    "judged_spec",
-    "require_data_path",
-]
-
 JUDGE_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", SOLUTION, "/run/verifier")
 LENT = ("/tests/", "/tmp/")

@@ -63,8 +63,6 @@ from assay.verify.unjudgeable import (
     replace_result,
 )
 
-__all__ = ["JudgeRequest", "verify_outcome"]
-
 
 class JudgeRequest(msgspec.Struct, frozen=True):
     """State to be judged, with the task's checks and sandboxes."""

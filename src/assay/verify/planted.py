@@ -21,8 +21,6 @@ from typing import Literal, NamedTuple
 
 from assay.environments.interface import Change
 
-__all__ = ["SYSTEM_PATH", "PlantedChange", "find_planted", "git_includes", "pytest_tables"]
-
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LIBRARIES = ("/lib/", "/lib32/", "/lib64/", "/libx32/", "/usr/lib/", "/usr/lib32/", "/usr/lib64/", "/usr/libexec/")
 _LOADER = ("/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.conf.d/", "/etc/ld.so.cache")

@@ -54,8 +54,6 @@ from assay.verify.script import recorded
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan, load_plan
 from assay.verify.splice import NotJoinable, SpliceRequest, configure_splice, run_spliced
 
-__all__ = ["PytestCheck", "PytestParameters", "TestMount"]
-
 GRACE_S = 20.0
 MOST_REPORT = 96 * 1024 * 1024
 

@@ -20,8 +20,6 @@ from assay.verify.interface import CheckInput
 from assay.verify.sanitise import opened
 from assay.verify.transcript import Transcript
 
-__all__ = ["find_reference_difference"]
-
 SOLUTION_S = 600.0
 """Time limit of the solution in seconds, if the task has none."""
 

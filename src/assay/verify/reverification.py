@@ -20,16 +20,6 @@ from assay.verdicts import Reverification, reverification_check, weakest
 
 from .interface import CheckResult
 
-__all__ = [
-    "CannotRebuildError",
-    "VerdictComparison",
-    "compare_verdicts",
-    "find_sealed_states",
-    "make_cannot_result",
-    "read_recorded_seeds",
-    "rebuild_state",
-]
-
 
 class CannotRebuildError(VerifierError):
     """The judged state cannot be rebuilt; the message gives the reason."""

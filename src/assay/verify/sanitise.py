@@ -22,26 +22,6 @@ from assay.verify._staging import stage
 from assay.verify.host_load import metered_sandbox
 from assay.verify.planted import SYSTEM_PATH, PlantedChange, find_planted, git_includes, pytest_tables
 
-__all__ = [
-    "HOME",
-    "PYTHON",
-    "RECORDS",
-    "REWARDS",
-    "SUPERVISOR",
-    "CleanupPlan",
-    "Findings",
-    "NotIsolated",
-    "SuspectFile",
-    "clean",
-    "has_tool_layer",
-    "inspect_changes",
-    "left_running",
-    "opened",
-    "require_mounts",
-    "select_planted",
-    "verifier_spec",
-]
-
 SUPERVISOR = "/opt/assay-verify"
 TOOLS = "/opt/assay"
 PYTHON = f"{TOOLS}/bin/python3"

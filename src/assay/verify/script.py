@@ -61,8 +61,6 @@ from assay.verify.script_requests import ScriptRequests
 from assay.verify.separation import cite_separation, observe_loads, read_facts, read_loads
 from assay.verify.transcript import Transcript
 
-__all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
-
 TESTS = "/tests"
 DEFAULT_TIMEOUT_S = 600.0
 MOST_BROUGHT = 1 << 30

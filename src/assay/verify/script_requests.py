@@ -23,8 +23,6 @@ from assay.environments.interface import Workspace
 from assay.environments.workspace.launcher.protocol import receive, send
 from assay.verify.sanitise import HOME
 
-__all__ = ["SOCKET", "ProgramStarter", "ScriptRequests"]
-
 SOCKET = f"{HOME}/judge"
 MOST_CONNECTIONS, MOST_RECORDS, MOST_RECORD = 64, 50, 32 << 20
 END_S = 10.0

@@ -14,21 +14,6 @@ import msgspec
 
 from assay.errors import TaskError
 
-__all__ = [
-    "PLAN_PATH",
-    "Argument",
-    "CollectedTest",
-    "EntryKind",
-    "EntryPoint",
-    "EntryUse",
-    "Method",
-    "RecordedClass",
-    "SeparationPlan",
-    "TestPlan",
-    "encode_plan",
-    "load_plan",
-]
-
 PLAN_PATH = "tests/separation.json"
 MAX_PLAN_BYTES = 16 << 20
 Method = Literal["splice", "calls", "in-process"]

@@ -16,8 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["OutputCopy", "Reading", "StreamDigest", "Transcript"]
-
 PIECE = 1 << 16
 MOST_READINGS = 20_000
 MOST_DRAINED, DRAIN_S = 4 << 20, 2.0

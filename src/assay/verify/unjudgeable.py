@@ -28,22 +28,6 @@ from assay.verdicts import AGENT_MADE_UNJUDGEABLE, HOST_BUSY, NO_RESULT, REWARD_
 from .host_load import MAX_PATIENCE, HostLoad
 from .interface import CheckResult
 
-__all__ = [
-    "JudgedRun",
-    "blame_agent",
-    "choose_patience",
-    "excuse_late_run",
-    "fail_forger",
-    "failed_on_busy_host",
-    "has_no_result",
-    "is_forged",
-    "is_unresolved",
-    "met_limit_on_busy_host",
-    "replace_cut_short",
-    "replace_result",
-    "unjudgeable_state",
-]
-
 _UNRESOLVED: frozenset[VerdictStatus] = frozenset({"unknown", "error"})
 _CUT_SHORT = frozenset({"exit_code", "no_report", "no_reward", "no_tests", "not_whole", "tests_not_run", *TIME_LIMITS})
 """Marks that a time limit alone can explain."""

@@ -19,8 +19,6 @@ from assay.environments.workspace.launcher.syscalls import set_file_user
 from assay.environments.workspace.state import StackedImage
 from assay.records import digest_bytes
 
-__all__ = ["BlobReader", "PackedLayers", "pack_layers", "write_layer"]
-
 BlobReader = Callable[[str], bytes]
 
 

@@ -17,8 +17,6 @@ from assay.environments.interface import Backend, ResourceLimits, Workspace, Wor
 from assay.errors import EnvironmentFailure
 from assay.records import Isolation
 
-__all__ = ["ProbeResult", "probe_backend"]
-
 PROBE_S = 60.0
 _PROCESSES = 24
 _LIMITS = ResourceLimits(memory_mib=512, processes=_PROCESSES, disk_mib=64, tmp_mib=32, file_mib=32, cpus=1.0)

@@ -36,8 +36,6 @@ from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import EnvironmentFailure
 from assay.records import Isolation
 
-__all__ = ["BubblewrapBackend"]
-
 _OLDEST = (0, 8)
 _PLACE = "/dev/assay"
 """Mount path of the exec server and its Python in the sandbox's own /dev."""

@@ -20,8 +20,6 @@ from assay.errors import UserError
 from assay.records import LimitHold
 from assay.settings import Settings
 
-__all__ = ["BackendReport", "choose_backend", "choose_preferred", "probe_all_backends"]
-
 _ORDER = ("namespaces", "bubblewrap")
 _ENGINES = ("podman", "docker")
 _UNSAFE = ("process", "none")

@@ -44,8 +44,6 @@ from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import EnvironmentFailure
 from assay.records import Isolation, IsolationName, LimitHold
 
-__all__ = ["DockerBackend", "PodmanBackend"]
-
 _OWN = "/.assay"
 _ENGINE_S = 120.0
 _ENGINE_FILES = ("hostname", "hosts", "resolv.conf")

@@ -32,8 +32,6 @@ from assay.environments.workspace.archive import BlobReader, PackedLayers, pack_
 from assay.environments.workspace.state import HashCache, StackedImage, state_digest
 from assay.errors import EnvironmentFailure, HostFailure, boundary
 
-__all__ = ["NamespacesBackend"]
-
 INODES_A_MIB = 256
 SLOT_WAIT_S = 600.0
 

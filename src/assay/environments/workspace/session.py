@@ -28,8 +28,6 @@ from assay.environments.workspace._transfer import receive_path, send_path
 from assay.errors import EnvironmentFailure
 from assay.records import LoadFacts
 
-__all__ = ["ExecDefaults", "InitSession", "require_answer"]
-
 PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STDIN_BYTES = 16 * 1024 * 1024
 KILL_S, STREAM_S = 15.0, 60.0

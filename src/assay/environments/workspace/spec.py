@@ -19,8 +19,6 @@ from assay.environments.interface import Image, ResourceLimits, WorkspaceSpec
 from assay.environments.workspace.toolchain import HOME, ToolLayer
 from assay.errors import UserError
 
-__all__ = ["WorkspaceParameters", "environment", "workspace_parameters", "workspace_spec"]
-
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOTE_LIST = "the task asks for a list of allowed hosts, which nothing held: the whole network was open"
 _Count = Annotated[int, msgspec.Meta(ge=1)]

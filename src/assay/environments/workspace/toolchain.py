@@ -33,8 +33,6 @@ from assay.environments.interface import Mount
 from assay.environments.workspace import _interpreter
 from assay.errors import UserError
 
-__all__ = ["HOME", "PYTHON", "ToolLayer", "ensure_toolchain", "find_layer"]
-
 HOME = "/opt/assay"
 """Mount path of the layer in a sandbox."""
 PYTHON = f"{HOME}/bin/python3"

@@ -12,8 +12,6 @@ from msgspec import Meta
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Adventure", "AdventureConfig"]
-
 _ROOMS = (
     "hall", "kitchen", "cellar", "library", "garden", "attic", "studio", "chapel", "stable", "tower", "gallery", "vault"
 )  # fmt: skip

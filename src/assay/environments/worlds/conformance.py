@@ -20,8 +20,6 @@ from assay.records import Observation, canonical_bytes, require_finite
 from .interface import Act, OffersChoices, TextWorld, Turn
 from .sampling import sampled_act
 
-__all__ = ["IN_PROCESS", "PROPERTIES", "SEEDS", "check_in_process", "check_world"]
-
 SEEDS = (0, 1, 2, 7, 2**40)
 _WALK, _MOST = 12, 20_000
 _WRONG: tuple[Any, ...] = (

@@ -13,8 +13,6 @@ from msgspec import Meta
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Constraints", "ConstraintsConfig"]
-
 _MOST_ASSIGNMENTS = 120_000
 
 

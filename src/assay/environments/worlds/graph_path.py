@@ -13,8 +13,6 @@ from msgspec import Meta
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["GraphPath", "GraphPathConfig"]
-
 
 class GraphPathConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options of `graph-path`. `turns` 0 means the number of nodes plus three."""

@@ -16,8 +16,6 @@ from .cells import DIRECTIONS, STEPS, block_goal, distances, moves_between, open
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Grid", "GridConfig"]
-
 _TRIES = 2000
 
 

@@ -20,8 +20,6 @@ from assay.records import canonical_bytes
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["GymnasiumConfig", "GymnasiumWorld"]
-
 _MOST_SHOWN = 4_000
 _BACK = 2**31
 """Upper bound of Gymnasium's seeds."""

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from assay.environments.interface import ToolSpec
 
-__all__ = ["Act", "OffersChoices", "TextWorld", "Turn"]
-
 Act: TypeAlias = tuple[str, dict[str, Any]]
 """Tool name and arguments."""
 

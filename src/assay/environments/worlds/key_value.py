@@ -12,8 +12,6 @@ from msgspec import Meta
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["KeyValue", "KeyValueConfig"]
-
 Word = Annotated[str, Meta(max_length=200)]
 _MOST_KEYS = 1_000
 

@@ -12,8 +12,6 @@ from .cells import DIRECTIONS, STEPS, Moves, block_goal, distances
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Maze", "MazeConfig"]
-
 _TRIES = 300
 
 

@@ -21,8 +21,6 @@ from assay.records import DIGEST_PREFIX, canonical_bytes
 
 from .interface import Act, Turn
 
-__all__ = ["OVER", "Rules", "WorldConfig", "read_config"]
-
 OVER = "the episode is over: no act counts any more"
 _ENCODER = msgspec.json.Encoder(order="sorted")
 N = TypeVar("N", bound=msgspec.Struct)

@@ -13,8 +13,6 @@ from .cells import DIRECTIONS, STEPS
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Sokoban", "SokobanConfig"]
-
 _MOST_STATES = 120_000
 _TRIES = 200
 _Place = tuple[int, tuple[int, ...]]

@@ -14,8 +14,6 @@ from msgspec import Meta
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Tables", "TablesConfig"]
-
 Word = Annotated[str, Meta(max_length=100)]
 _NAMES = ("Ada", "Boris", "Chen", "Dalia", "Emil", "Farah", "Goran", "Hana", "Ivo", "Jun", "Kofi", "Lena")
 _GOODS = ("lamp", "chair", "desk", "clock", "vase", "shelf", "stool", "mirror", "rug", "kettle", "scale", "easel")

@@ -22,8 +22,6 @@ from assay.records import canonical_bytes
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["GAMES", "TextArenaConfig", "TextArenaWorld"]
-
 GAMES = (
     "2048", "Bandit", "Blackjack", "Crosswords", "FifteenPuzzle", "FrozenLake", "GuessTheNumber", "LightsOut",
     "LogicPuzzle", "Mastermind", "Minesweeper", "PegJump", "RushHour", "Secretary", "Set", "Sudoku", "TowerOfHanoi",

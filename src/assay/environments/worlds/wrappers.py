@@ -23,8 +23,6 @@ from assay.records import DIGEST_PREFIX
 from .interface import Act, OffersChoices, TextWorld, Turn
 from .rules import OVER
 
-__all__ = ["DECLARE", "WRAPPERS", "Failures", "Noise", "Paraphrase", "Twin", "Wrapper", "parse_wrappers", "wrap_world"]
-
 Rate = Annotated[float, Meta(ge=0, le=1)]
 DECLARE = "declare_unsolvable"
 _MOST_WRAPPERS = 16

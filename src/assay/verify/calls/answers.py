@@ -15,17 +15,6 @@ import msgspec
 
 from assay.verify.payload.plain_values import read_plain
 
-__all__ = [
-    "LATE",
-    "STOPPED",
-    "Answer",
-    "describe_answer",
-    "describe_value",
-    "is_number",
-    "read_answers",
-    "read_number",
-]
-
 Answer = tuple[Any, ...] | str
 """One outcome for each observed operation; or one of `NO_ANSWERS`."""
 LATE, STOPPED = "late", "stopped"

@@ -15,8 +15,6 @@ from .programs import CallPlan, CallProgram, slice_programs
 from .reference import fair_answers
 from .sandboxes import CallRequest, RecordRequest, answer_calls, calls_spec, put_texts, record_calls
 
-__all__ = ["CallComparer", "CallComparison"]
-
 INPUTS = 80
 
 

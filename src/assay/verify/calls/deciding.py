@@ -20,8 +20,6 @@ from .judge import judge_by_calls
 from .programs import CallPlan, ReferenceFix
 from .reference import read_fixes
 
-__all__ = ["CalledTests", "ReferenceFiles", "call_plans", "judge_called_tests"]
-
 
 class ReferenceFiles(NamedTuple):
     """Reference solution of a task."""

@@ -19,8 +19,6 @@ from assay.verify.payload.plain_values import read_plain
 
 from .answers import Answer, is_number, read_number
 
-__all__ = ["MAX_STEPS", "same_answer"]
-
 MAX_STEPS = 200_000
 """Comparisons of parts of one answer. Answers that take more do not agree: the worker's answer counts as wrong, and
 an input whose reference takes more is not fair."""

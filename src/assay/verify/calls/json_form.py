@@ -18,18 +18,6 @@ import msgspec
 from .answers import MAX_DEPTH, MAX_INTEGER, MAX_LINE_BYTES, MAX_NODES, Answer
 from .programs import CalledProgram, CallProgram
 
-__all__ = [
-    "NO_FORM",
-    "NodeBudget",
-    "collapse_call",
-    "json_answer",
-    "json_value",
-    "plain_value",
-    "read_json_answer",
-    "write_json_answer",
-    "write_request",
-]
-
 NO_FORM = "no JSON form"
 """Answer of the reference if the answer or the call cannot be written as JSON."""
 MAX_REQUEST_BYTES = 16 << 10

@@ -35,8 +35,6 @@ from .reference import FairAnswers, answer_by_reference
 from .sandboxes import calls_spec
 from .stdio_worker import WorkerAnswers, answer_by_worker
 
-__all__ = ["CallsQuestion", "CallsResult", "draw_questions", "judge_by_calls"]
-
 SEED_BYTES = 32
 WORKER_S = 2.0
 MARGIN = 1.25

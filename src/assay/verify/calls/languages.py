@@ -14,8 +14,6 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["BRIDGED", "ProgramLanguage", "load_language"]
-
 BUILT_IN = Path(__file__).with_name("languages")
 BRIDGED = "@PROGRAM@"
 """Placeholder of a bridge for the path of the Python program that it starts."""

@@ -26,8 +26,6 @@ from .reference import REFERENCE_S, FairAnswers, answer_by_reference
 from .sandboxes import calls_spec, put_texts
 from .stdio_worker import answer_by_worker
 
-__all__ = ["CallRefusal", "PowerQuestion", "measure_power"]
-
 BASE_PASS = 1e-3
 MUTANT_PASS = 0.05
 MUTANT_SHARE = 0.95

@@ -14,19 +14,6 @@ import msgspec
 
 from .languages import ProgramLanguage
 
-__all__ = [
-    "CallPlan",
-    "CallProgram",
-    "CalledProgram",
-    "OtherRelease",
-    "RecordedOperation",
-    "Recording",
-    "ReferenceFix",
-    "ReleaseUse",
-    "handles",
-    "slice_programs",
-]
-
 MAX_OPERATIONS = 60
 MAX_READ_BACK = 12
 MAX_PER_TEST = 6

@@ -27,8 +27,6 @@ from .json_form import NO_FORM, collapse_call, json_answer, write_request
 from .programs import CalledProgram, CallPlan, CallProgram, ReferenceFix
 from .sandboxes import CallRequest, answer_calls, put_texts
 
-__all__ = ["FairAnswers", "answer_by_reference", "fair_answers", "read_fixes", "reference_texts", "span_fix"]
-
 REFERENCE_S = 0.4
 """Processor seconds that the reference may take for one program; a worker may take several times that."""
 FIX_PATH = "solution/fix.json"

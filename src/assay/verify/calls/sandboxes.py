@@ -17,17 +17,6 @@ from assay.verify.sanitise import PYTHON, has_tool_layer, opened, require_mounts
 from .answers import LATE, MAX_REPLY_BYTES, Answer, read_answers
 from .programs import CallProgram, Recording
 
-__all__ = [
-    "CallRequest",
-    "RecordRequest",
-    "answer_calls",
-    "calls_spec",
-    "payload_folder",
-    "put_texts",
-    "record_calls",
-    "run_payload",
-]
-
 MOUNT = "/opt/assay-calls"
 PROGRAM_S = 1.0
 """Processor seconds for one program."""

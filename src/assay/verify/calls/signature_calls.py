@@ -12,17 +12,6 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-__all__ = [
-    "CALLER",
-    "CallReply",
-    "CalledTarget",
-    "Difference",
-    "SignatureCallRequest",
-    "differences",
-    "read_calls",
-    "write_calls",
-]
-
 CALLER = Path(__file__).parents[1] / "payload" / "signature_calls.py"
 """Path of the program on the host."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024

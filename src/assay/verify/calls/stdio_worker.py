@@ -22,8 +22,6 @@ from .json_form import NodeBudget, read_json_answer, write_request
 from .programs import CalledProgram, CallPlan, CallProgram
 from .sandboxes import CallRequest, answer_calls
 
-__all__ = ["WorkerAnswers", "answer_by_worker"]
-
 START_S, REQUEST_S = 15.0, 0.5
 """Wall seconds of all starts together, and additional ones for each request."""
 CPU_SHARE = 0.9

@@ -16,8 +16,6 @@ from .answers import Answer, read_answers
 from .programs import CallProgram
 from .sandboxes import CallRequest, run_payload
 
-__all__ = ["TracedCall", "VariableValue", "trace_calls"]
-
 TRACED_S = 2.0
 """Processor seconds for one traced call."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["PLAIN_TYPES", "read_input", "read_plain", "write_plain"]
-
 MAX_DECIMAL_DIGITS = 4000
 MAX_EXPONENT = 10_000
 MAX_BITS = 16_384

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, NoReturn
 
-__all__ = ["Client", "SpliceRefusal"]
-
 MAX_CALLBACKS = 200_000
 """Limit of calls of the test's functions and pulls of its iterators during one call."""
 MAX_NESTING = 20

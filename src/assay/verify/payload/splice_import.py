@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-__all__ = ["SPLICE_MODULE", "install"]
-
 SPLICE_MODULE = "_assay_splice"
 """Module name under which the replaced bodies import `is_active`, `call` and `iterate`."""
 _NAME = "assay_splice_of_the_judge"

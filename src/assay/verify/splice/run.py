@@ -36,16 +36,6 @@ from assay.verify.sanitise import (
 from assay.verify.separation import cite_open_sandboxes
 from assay.verify.separation_plan import SeparationPlan, TestPlan
 
-__all__ = [
-    "PROGRAMS",
-    "NotJoinable",
-    "SpliceRequest",
-    "SplicedRun",
-    "compare_collection",
-    "configure_splice",
-    "run_spliced",
-]
-
 PROGRAMS = "/opt/assay-splice"
 CONFIGURATION = f"{HOME}/judge.json"
 GRACE_S = 20.0
