@@ -225,10 +225,7 @@ class _Search:
         command = ["env", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "python3", f"{HOME}/runner.py"]
         limit = sum(job.cpu_s for job in jobs) * 3 + 120
         await self._attempt.shell(
-            [*command, f"{HOME}/request.json", f"{HOME}/reply.json"],
-            message=message,
-            timeout_s=limit,
-            fork=self._fork,
+            [*command, f"{HOME}/request.json", f"{HOME}/reply.json"], message=message, timeout_s=limit, fork=self._fork
         )
         try:
             found = read_reply(await self._fork.read(f"{HOME}/reply.json", limit=128 * 1024 * 1024))

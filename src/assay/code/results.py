@@ -84,9 +84,7 @@ def disagreements(one: TestReport, other: TestReport) -> tuple[str, ...]:
     """
     conflicts = []
     if bool(one.counts.bad) != bool(other.counts.bad):
-        conflicts.append(
-            f"{one.source} tells of {one.counts.bad} failures and {other.source} of {other.counts.bad}",
-        )
+        conflicts.append(f"{one.source} tells of {one.counts.bad} failures and {other.source} of {other.counts.bad}")
     good = {"passed", "xfailed", "xpassed", "skipped", "other"}
     statuses = {test.id: test.status for test in one.tests}
     for test in other.tests:

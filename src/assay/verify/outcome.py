@@ -17,15 +17,7 @@ import msgspec
 
 from assay import plugins
 from assay.environments.interface import Backend, Snapshot, SpillTarget, WorkspaceSpec
-from assay.errors import (
-    AssayError,
-    BoundaryError,
-    EnvironmentFailure,
-    HostFailure,
-    StoreError,
-    VerifierError,
-    boundary,
-)
+from assay.errors import AssayError, BoundaryError, EnvironmentFailure, HostFailure, StoreError, VerifierError, boundary
 from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT
 from assay.verify.altered import (

@@ -32,14 +32,7 @@ from assay.environments.interface import Change, ExecResult, Mount, Workspace, W
 from assay.errors import TaskError
 from assay.records import Separation
 from assay.verdicts import NO_RESULT, weakest
-from assay.verify._script_rules import (
-    Demand,
-    ScriptFacts,
-    came_to_no_result,
-    rule,
-    rule_literally,
-    without_own_doubts,
-)
+from assay.verify._script_rules import Demand, ScriptFacts, came_to_no_result, rule, rule_literally, without_own_doubts
 from assay.verify._staging import StagedCopy, stage
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult

@@ -23,7 +23,7 @@ LOCKS = Path(__file__).parent / "locks"
 alone."""
 _OFFLINE = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|network (?:is|request)|"
-    r"NewConnectionError|NameResolutionError|ProxyError|ReadTimeoutError",
+    r"NewConnectionError|NameResolutionError|ProxyError|ReadTimeoutError"
 )
 _ABSENT = re.compile(r"E404|ETARGET|No matching distribution|not found in registry|Could not find a version")
 

@@ -125,10 +125,7 @@ def a_seed_makes_one_world(make: Make, seed: int) -> None:
         "reset(seed) makes the world of that seed",
     )
     _random_walk(one, seed)
-    _expect(
-        one.reset() == first and _fingerprint(one) == _fingerprint(make(seed)),
-        "reset() starts a new episode",
-    )
+    _expect(one.reset() == first and _fingerprint(one) == _fingerprint(make(seed)), "reset() starts a new episode")
 
 
 def the_same_acts_lead_to_the_same_places(make: Make, seed: int) -> None:

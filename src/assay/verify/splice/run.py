@@ -144,10 +144,7 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
     programs = Mount(str(stage(Path(__file__).parents[1] / "payload").path), PROGRAMS)
     judge_spec = verifier_spec(given.spec, [*request.mounts, programs], request.env)
     worker_spec = _worker_spec(given.spec, programs, request.env)
-    async with (
-        opened(given.backend, judge_spec) as judge,
-        opened(given.backend, worker_spec, given.state) as worker,
-    ):
+    async with opened(given.backend, judge_spec) as judge, opened(given.backend, worker_spec, given.state) as worker:
         findings = await inspect_changes(worker, request.undoing)
         cited.findings(findings)
         await judge.write(CONFIGURATION, json.dumps(request.configuration).encode())

@@ -21,15 +21,7 @@ import time
 from typing import Any, NamedTuple
 
 from .agent_files import AgentFiles
-from .callers import (
-    CallerMemory,
-    Process,
-    absolute_path,
-    name_from_here,
-    read_process,
-    read_program,
-    read_words,
-)
+from .callers import CallerMemory, Process, absolute_path, name_from_here, read_process, read_program, read_words
 from .interpreters import find_program_word, is_interpreter
 from .readers import digest_program, digest_readers, reads_as_data
 from .syscalls import NUMBERS

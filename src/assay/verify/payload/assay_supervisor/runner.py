@@ -350,12 +350,7 @@ def as_script(arguments: list[str]) -> int:
             ctrf = argument.partition("=")[2]
         else:
             kept.append(argument)
-    config = {
-        "args": kept,
-        "cwd": os.getcwd(),
-        "script": True,
-        "module": module,
-    }
+    config = {"args": kept, "cwd": os.getcwd(), "script": True, "module": module}
     channel = RecordChannel()
     report, code = run(config, shown=True)
     report |= {"args": kept, "script_exit": code}
