@@ -62,12 +62,7 @@ def _together(bundle: str, members: Sequence[Probe], knowledge: Knowledge) -> Pr
 
 
 def uncleared(probes: Iterable[Probe], covered: dict[str, tuple[str, ...]]) -> Iterator[Probe]:
-    """Yields the members that need attempts of their own.
-
-    Args:
-        probes: All that were tried.
-        covered: Id of a probe to the names of the members that its attempt cleared.
-    """
+    """Yields the members that need attempts of their own; `covered` names, by probe, those that its attempt cleared."""
     for probe in probes:
         if probe.id in covered and not covered[probe.id]:
             yield from probe.members

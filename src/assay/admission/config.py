@@ -24,11 +24,9 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     n: int = 3
     """Number of runs of the unchanged reference solution."""
     mutants: int | None = None
-    """Maximum number of changed solutions; default: as many as keep the battery below 40 attempts, at
-    least 4; with `quick` none."""
+    """Most changed solutions; default: as many as keep the battery below 40 attempts, at least 4; with `quick` none."""
     variants: int | None = None
-    """Maximum number of equivalent solutions; default: 1 to 10, a quarter as many as the changed
-    ones; with `quick` none."""
+    """Most equivalent solutions; default: a quarter as many as the changed ones, 1 to 10; with `quick` none."""
     verification: Literal["default", "as-asked", "both"] = "default"
     """Whose judging is proved: Assay's own (`default`), what the task's own settings mean elsewhere (`as-asked`: in the
     agent's living sandbox, nothing undone), or `both`, which also tells which setting closes what."""

@@ -140,13 +140,6 @@ async def compare_environments(
 ) -> ComparisonReport:
     """Compares the tasks of `config` with those of `other`, pair by pair.
 
-    Args:
-        config: The first environment's tasks, and how sandboxes are opened.
-        other: The second one's, in the same forms.
-        options: How thoroughly.
-        settings: Where the store and the caches are.
-        progress: Told of the rollouts.
-
     Raises:
         UserError: The tasks cannot be read, or paired.
         TaskError: A world cannot be made.

@@ -40,12 +40,7 @@ def read_reasons(facts: Iterable[Evidence]) -> tuple[str, ...]:
 
 
 def separation_findings(task: str, oracles: Sequence[ProbeResult]) -> list[AdmissionFinding]:
-    """Returns the finding on the passing attempts of the reference solution whose grade their own text lowers.
-
-    Args:
-        task: Id of the task.
-        oracles: Ordinary attempts by the reference solution, under one verification.
-    """
+    """Returns the finding on passing attempts of the reference solution whose grade their own text lowers."""
     lowered = [one for one in oracles if one.passed and one.lowered]
     if not lowered:
         return []

@@ -27,12 +27,7 @@ def _nothing(command: str | Sequence[str], files: dict[str, bytes]) -> ExecResul
 
 
 class FakeWorkspace(Workspace):
-    """Files in a dictionary by absolute path.
-
-    Args:
-        answer: Result of a command: a function of the command and the files, which it may change.
-        files: Initial files.
-    """
+    """Files in a dictionary by absolute path; `answer` returns the result of a command and may change the files."""
 
     def __init__(self, answer: Answer = _nothing, files: Mapping[str, bytes] | None = None) -> None:
         self.spec = WorkspaceSpec()

@@ -11,12 +11,7 @@ from .interface import Attempt
 
 
 class CallsAgent:
-    """Makes one call per step, and notes the world's final state if available.
-
-    Args:
-        name: Recorded name.
-        calls: Calls to make.
-    """
+    """Makes one call per step, and notes the world's final state if available."""
 
     needs_model = False
 

@@ -25,8 +25,7 @@ class Endpoint(NamedTuple):
 
     url: str
     """`http://127.0.0.1:PORT/s/ID`, valid inside the sandbox alone. Without `/v1`: what `ANTHROPIC_BASE_URL` and
-        `GOOGLE_GEMINI_BASE_URL` take; OpenAI clients want `url + "/v1"`.
-    """
+    `GOOGLE_GEMINI_BASE_URL` take; OpenAI clients want `url + "/v1"`."""
     key: str
     """Key of this attempt's session; invalid once the attempt ends."""
     model: str
@@ -69,8 +68,7 @@ class Attempt(Protocol):
     """The task's solution folder on the host, for a `SolutionAgent` that takes it; otherwise None."""
     ended: str | None
     """Reason why the attempt is over: the world ended, or `finish` was called; None while it continues. Agents check it
-        after each act; acts after the world's end get errors.
-    """
+    after each act; acts after the world's end get errors."""
     prior: Prior | None
     """Recorded attempt to repeat, for replay agents; otherwise None."""
 
@@ -105,8 +103,7 @@ class Attempt(Protocol):
         call: str | None = None,
     ) -> tuple[Observation, ...]:
         """Executes tool calls in order as one recorded step. A malformed call (`error` set) is answered with an error
-        observation and not executed.
-        """
+        observation and not executed."""
         ...
 
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
@@ -186,8 +183,7 @@ def attempts_task(agent: Agent) -> bool:
 @runtime_checkable
 class BaselineAgent(Agent, Protocol):
     """Agent that declares whether it tries to do the task: a reference solution, a null agent, a replay and a cheat do
-    not, and their rates say nothing about difficulty.
-    """
+    not, and their rates say nothing about difficulty."""
 
     attempts_task: bool
 

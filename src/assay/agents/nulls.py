@@ -156,8 +156,7 @@ _SHAPE = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast
 
 def _stub_functions(source: bytes, *, bare: bool = False) -> bytes | None:
     """Returns a module whose functions keep names and parameters and return None; with `bare`, nothing else, since the
-    top-level code of a new program is the answer itself.
-    """
+    top-level code of a new program is the answer itself."""
     try:
         tree = parse_tree(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -60,11 +60,7 @@ class RepairAgent:
         self._options = read_options(_Options, options, self.name)
 
     async def run(self, attempt: Attempt) -> None:
-        """Searches for a repair.
-
-        Raises:
-            TaskError: The environment has no shell.
-        """
+        """Searches for a repair. Raises `TaskError` if the environment has no shell."""
         if attempt.workspace is None:
             raise TaskError(f"task {attempt.task.id!r}: the environment {attempt.task.environment.kind!r} has no shell")
         fork = await attempt.workspace.fork()

@@ -36,11 +36,7 @@ class ReplayAgent:
     attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
-        """Repeats the recorded attempt.
-
-        Raises:
-            UserError: There is nothing to replay.
-        """
+        """Repeats the recorded attempt. Raises `UserError` if there is nothing to replay."""
         if attempt.prior is None:
             raise UserError(
                 f"nothing to replay for task {attempt.task.id!r}: `assay replay ATTEMPT` replays a recorded attempt"

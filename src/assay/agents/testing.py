@@ -37,12 +37,7 @@ def fake_task(instruction: str = "do it", **fields: Any) -> Task:
 
 
 class FakeTools:
-    """Tools from functions; every call is kept in `calls`.
-
-    Args:
-        functions: Name to function of the arguments; an exception becomes an error observation.
-        schemas: Name to JSON Schema of the arguments; default: any object.
-    """
+    """Tools from functions of the arguments, whose exceptions become error observations; records its `calls`."""
 
     def __init__(self, functions: dict[str, ToolFunction], schemas: dict[str, dict[str, Any]] | None = None) -> None:
         self._functions = functions

@@ -123,12 +123,9 @@ def alterable_tests(text: str) -> frozenset[str]:
 
 
 def alter_tests(text: str, random: Random, only: Collection[str] | None = None) -> AlteredTests | None:
-    """Returns the text with each alterable test changed in one statement; None without one.
+    """Returns the text of a test file with each alterable test (of `only`) changed in one statement; None without one.
 
-    Args:
-        text: A Python test file.
-        random: Chooses the statement and the change, so that they cannot be foreseen.
-        only: Names of the tests to alter; None: all.
+    `random` chooses the statement and the change, so that they cannot be foreseen.
     """
     source = _parsed(text)
     if source is None:
@@ -145,13 +142,7 @@ def alter_tests(text: str, random: Random, only: Collection[str] | None = None) 
 
 def alter_program(text: str, random: Random, *, last: bool) -> str | None:
     """Returns the text with each alterable test changed, and one assertion that a run of the file as a program or its
-    import reaches; None without one.
-
-    Args:
-        text: A Python file that a test script may run.
-        random: Chooses the changes.
-        last: The last such assertion, after whatever could end the program; else any.
-    """
+    import reaches: with `last` the last one, after whatever could end the program. None without one."""
     source = _parsed(text)
     if source is None:
         return None

@@ -149,11 +149,7 @@ def apply(text: str, site: Site) -> str:
 
 
 def apply_all(text: str, sites: Sequence[Site]) -> str:
-    """Returns the text with several changes, all of them sites of this text.
-
-    Raises:
-        SourceError: Two of them overlap, or one belongs to another text.
-    """
+    """Returns the text with several of its sites changed. Raises `SourceError` if some do not fit or overlap."""
     pieces, at = [], 0
     for site in sorted(sites, key=lambda s: (s.start, s.end)):
         if site.start < at:

@@ -101,11 +101,7 @@ def parse_tree(text: str | bytes) -> ast.Module:
 
 
 def parse(text: str) -> Program:
-    """Parses a program.
-
-    Raises:
-        SourceError: It is not Python, or too long or too deep.
-    """
+    """Parses a program. Raises `SourceError` if it is not Python, or too long or too deep."""
     if len(text) > MAX_SOURCE_CHARS:
         raise SourceError(f"the text has {len(text)} characters; at most {MAX_SOURCE_CHARS} are worked on")
     try:

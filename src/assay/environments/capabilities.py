@@ -1,4 +1,7 @@
-"""Optional capabilities of a workspace beside the contract of `interface`, tested with `isinstance`."""
+"""Optional capabilities of a workspace beside the contract of `interface`, tested with `isinstance`.
+
+Every method raises `EnvironmentFailure` as `Session.exec` does.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,7 @@ class CountsOrphans(Protocol):
     """A workspace that counts processes that outlived their parents."""
 
     async def orphans(self) -> int:
-        """Returns the number of ended processes that were neither a command nor reaped by their own parent.
-
-        Raises `EnvironmentFailure` as `Session.exec`.
-        """
+        """Returns the number of ended processes that were neither a command nor reaped by their own parent."""
         ...
 
 
@@ -28,10 +28,7 @@ class DescribesSeparation(Protocol):
     """A workspace that describes how its sandbox was made, as evidence for a grade of separation."""
 
     async def facts(self) -> SandboxFacts:
-        """Returns facts about the running sandbox. A fact that the tier cannot observe is left out.
-
-        Raises `EnvironmentFailure` as `Session.exec`.
-        """
+        """Returns facts about the running sandbox. A fact that the tier cannot observe is left out."""
         ...
 
 
@@ -79,8 +76,5 @@ class ObservesLoads(Protocol):
         ...
 
     async def loads(self) -> LoadFacts:
-        """Ends the observation and returns its record; incomplete if the kernel has no notification of calls.
-
-        Raises `EnvironmentFailure` as `Session.exec`.
-        """
+        """Ends the observation and returns its record; incomplete if the kernel has no notification of calls."""
         ...

@@ -19,12 +19,8 @@ def find_solution_folder(oracle: Oracle, task_folder: Path | None) -> Path | Non
 
 
 def solution_command(oracle: Oracle, solution: Path | None) -> list[str]:
-    """Returns the words of the solution's command; those that name files of its folder are paths below `SOLUTION`.
-
-    Args:
-        oracle: The reference solution, with a command.
-        solution: Its folder on the host; None for a solution without one.
-    """
+    """Returns the words of the solution's command; those that name files of its folder on the host, `solution`, are
+    paths below `SOLUTION`."""
     program, *arguments = oracle.command
     if solution is not None:
         arguments = [_inside(solution, argument) for argument in arguments]

@@ -49,12 +49,7 @@ class _Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkspaceTools:
-    """Implements `Tools` over a workspace.
-
-    Args:
-        workspace: Workspace in which the calls act.
-        spill: Storage for complete output of `shell`; a recording workspace has its own.
-    """
+    """Implements `Tools` over a workspace; `spill` stores complete output of `shell` unless the workspace does."""
 
     def __init__(self, workspace: Workspace, *, spill: SpillTarget | None = None) -> None:
         self._workspace = workspace

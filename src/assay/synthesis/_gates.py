@@ -282,8 +282,7 @@ async def _run_candidates(
 
 
 def cpu_limit(context: GateContext, one: TaskCandidate) -> float:
-    """Returns the CPU seconds for a candidate's tests: about ten times their unbroken cost, so endless loops end
-    soon."""
+    """Returns the CPU seconds for a candidate's tests, about ten times their unbroken cost: endless loops end soon."""
     return min(
         context.config.run_cpu_s, 3.0 + sum(_passing_tests(context, one).get(test, 0.0) for test in one.tests) / 100
     )

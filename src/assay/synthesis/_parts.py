@@ -76,8 +76,7 @@ def split_hunks(right: Mapping[str, str], broken: Mapping[str, str]) -> list[dic
 
 
 def return_constant(text: str, name: str, constant: str) -> str:
-    """Returns the text with a function's body replaced by a constant; unchanged if the function is missing or one
-    line."""
+    """Returns the text with a function's body replaced by a constant; unchanged if it is missing or one line."""
     try:
         program = parse(text)
     except SourceError:

@@ -81,9 +81,7 @@ class _ScriptRun(NamedTuple):
 
 
 def living_spec(spec: WorkspaceSpec) -> WorkspaceSpec:
-    """Returns the spec of the agent's sandbox with Harbor's folders for rewards, logs and tests.
-
-    Tests in the image itself stay where they are."""
+    """Returns the spec of the agent's sandbox with Harbor's folders for rewards, logs and (if it has none) tests."""
     own = any(Path(layer, TESTS.lstrip("/")).is_dir() for layer in spec.image.layers)
     wanted = (*spec.tmpfs, *MADE, *(() if own else (TESTS,)))
     return msgspec.structs.replace(spec, tmpfs=tuple(dict.fromkeys(wanted)))

@@ -129,15 +129,10 @@ class ProgramRun(NamedTuple):
 
 
 class JudgedPrograms:
-    """Starts the judged programs of one script.
+    """Starts the judged programs of one script, whose sandbox stands on the task's image; `judged` has the final state.
 
-    Args:
-        script: The script's sandbox, on the task's image.
-        judged: The sandbox with the final state.
-        outputs: Paths that are copied to the script's sandbox as data.
-        inputs: Paths of files that the script provides and that commands do not name.
-        timeout_s: Time limit of one program.
-        transcript: Records everything that the script could read.
+    `outputs` are copied to the script's sandbox as data, `inputs` are files of the script that commands do not name,
+    and `transcript` records everything that the script could read.
     """
 
     def __init__(
@@ -303,8 +298,8 @@ class JudgedPrograms:
 
 
 def _named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> tuple[str, ...]:
-    """Returns the absolute paths that words of a command name, except the working directory, its parents and the
-    verifier's own folders.
+    """Returns the absolute paths in a command's words, without the working directory, its parents and the verifier's
+    own.
 
     Raises `ValueError` if there are too many words.
     """

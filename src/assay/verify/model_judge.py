@@ -82,15 +82,7 @@ def questions_digest() -> str:
 
 
 async def judge_by_model(subject: Subject, backend: ModelBackend) -> ModelJudgement:
-    """Asks a model about a trajectory.
-
-    Args:
-        subject: The trajectory.
-        backend: Serves the model; it is not closed here.
-
-    Raises:
-        ProviderError: The server failed permanently on every window.
-    """
+    """Asks a model about a trajectory. Raises `ProviderError` if the server failed permanently on every window."""
     findings: list[Finding] = []
     discarded: list[DiscardedFinding] = []
     errors: list[str] = []

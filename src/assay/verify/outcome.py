@@ -90,12 +90,7 @@ async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
 
 
 async def _judge_or_retry(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
-    """Judges, and repeats once if the infrastructure around the check failed.
-
-    Raises:
-        HostFailure: The host failed.
-        StoreError: Evidence cannot be stored.
-    """
+    """Judges, and repeats once if the infrastructure around the check failed, other than the host or the store."""
     failure: BoundaryError | None = None
     for own in (prefix, f"{prefix}retry."):
         try:
@@ -228,15 +223,7 @@ async def _judge_repeatedly(request: JudgeRequest, check: Check, prefix: str, ru
 async def _judge(
     request: JudgeRequest, check: Check, prefix: str, patience: float = 1.0, *, is_control: bool = False
 ) -> JudgedRun:
-    """Judges once, and cites the host's load.
-
-    Args:
-        request: State and sandboxes.
-        check: The check.
-        prefix: Prefix of the evidence's ids.
-        patience: Factor of time limits.
-        is_control: The state is the initial one.
-    """
+    """Judges once, and cites the host's load; with `is_control`, the state is the initial one."""
     async with measure_load(is_control=is_control) as meter:
         result = await _judge_once(_input(request, check, prefix, patience))
         load = await meter.read()

@@ -234,8 +234,7 @@ def _of_tests(plan: _Plan, names: Sequence[str]) -> _Plan:
 
 
 def _grades(parameters: PytestParameters, parts: Sequence[_Part]) -> tuple[Separation, dict[Separation, int]]:
-    """Returns the weakest grade of the tests that must change to passing, and the number of required tests of each
-    grade."""
+    """Returns the weakest grade of the tests that must change to passing, and the number of required tests by grade."""
     counts: dict[Separation, int] = {}
     for part in parts:
         if part.tests:

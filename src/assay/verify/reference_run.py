@@ -27,13 +27,9 @@ SOLUTION_S = 600.0
 async def find_reference_difference(
     given: CheckInput, transcript: Transcript, run: Callable[[CheckInput, Transcript], Awaitable[None]]
 ) -> str:
-    """Returns the first difference of a transcript from the reference solution's, or why it is unknown; else an empty
-    text.
+    """Returns the first difference of a transcript from the reference solution's, or why it is unknown; empty if none.
 
-    Args:
-        given: The check's input, whose state is the agent's.
-        transcript: Readings of the script over that state.
-        run: Runs the script over the state of another input and fills another transcript.
+    `run` runs the script over the state of another input and fills another transcript.
     """
     if not transcript.readings:
         return ""
@@ -48,8 +44,7 @@ async def find_reference_difference(
 
 @contextlib.asynccontextmanager
 async def _solved_state(given: CheckInput) -> AsyncIterator[Snapshot]:
-    """Yields the final state of the reference solution in the agent's sandbox. Raises `TaskError` without a
-    solution."""
+    """Yields the final state of the reference solution in the agent's sandbox. Raises `TaskError` without one."""
     oracle, limit_s = given.task.oracle, given.task.limits.wall_s or SOLUTION_S
     if oracle is None or not oracle.command:
         raise TaskError("the task has no reference solution")

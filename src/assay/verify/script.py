@@ -69,20 +69,17 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     """Parameters of the check; other keys are for other readers."""
 
     script: str | None = None
-    """Relative to the task's folder; its parent folder is mounted. None: the image of a separate verifier contains
-    it."""
+    """Relative to the task's folder; its parent folder is mounted. None: a separate verifier's image contains it."""
     interpreter: tuple[str, ...] = ("/bin/sh",)
     timeout_s: float = DEFAULT_TIMEOUT_S
     env: dict[str, str] = {}
     mode: str = "shared"
     network_mode: str | None = None
-    """The verifier's own policy: with `no-network`, or with a list that cannot be enforced here, it has no network;
-    otherwise it has the agent's."""
+    """With `no-network`, or a list that cannot be enforced here, the verifier has no network; otherwise the agent's."""
     literal: bool = False
     """The reward file alone decides, as in Harbor; the verdict is marked."""
     evidence: Demand | None = None
-    """Requirement for a pass besides the reward; default `tests` if a script of the tests folder names pytest,
-    otherwise `script`."""
+    """Requirement for a pass besides the reward; default `tests` if a test script names pytest, otherwise `script`."""
     allow: tuple[str, ...] = ()
     """Names of suspicions that are part of this task's honest solutions."""
     keep: tuple[str, ...] = ()
@@ -334,8 +331,7 @@ def _with_room(spec: WorkspaceSpec, brought: Iterable[Path]) -> WorkspaceSpec:
 
 
 async def _bring_out(given: CheckInput, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
-    """Copies the declared artifacts out of a fork. Returns the copied ones, and those that were missing or too
-    large."""
+    """Copies the declared artifacts out of a fork. Returns the copied ones, and why others were left out."""
     declared = given.task.environment.parameters.get("artifacts") or []
     sources = [str(entry.get("source")) for entry in declared if isinstance(entry, dict)]
     spec = msgspec.structs.replace(given.spec, user="verifier")

@@ -37,12 +37,7 @@ class ProgramStarter(Protocol):
 
 
 class ScriptRequests:
-    """Serves one script's sandbox.
-
-    Args:
-        workspace: The sandbox; if it has no listener, nothing is served and records come as files.
-        programs: Starts judged programs; None if there are none.
-    """
+    """Serves one script's sandbox; if it has no listener, nothing is served and records come as files."""
 
     def __init__(self, workspace: Workspace, programs: ProgramStarter | None = None) -> None:
         self._listens = workspace if isinstance(workspace, ListensLocally) else None
@@ -53,8 +48,7 @@ class ScriptRequests:
 
     @property
     def takes_records(self) -> bool:
-        """Returns whether the recorded test runner has a connection for its records, so that record files are not
-        trusted."""
+        """Returns whether the recorded test runner can send its records, so that record files are not trusted."""
         return self._listens is not None
 
     def records(self) -> tuple[dict[str, object], ...]:

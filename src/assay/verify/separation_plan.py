@@ -125,11 +125,7 @@ def encode_plan(plan: SeparationPlan) -> bytes:
 
 
 def load_plan(folder: Path | None) -> SeparationPlan | None:
-    """Returns a task's plan; None if it has none. Blocking.
-
-    Raises:
-        TaskError: The file is too large or not a plan of this version.
-    """
+    """Returns a task's plan; None if it has none. Blocking. Raises `TaskError` for a malformed or older one."""
     path = None if folder is None else folder / PLAN_PATH
     if path is None or not path.is_file():
         return None

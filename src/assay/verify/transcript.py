@@ -133,8 +133,7 @@ class OutputCopy:
         self._thread.start()
 
     async def finish(self) -> StreamDigest:
-        """Returns the digest, after every process that writes to the stream was killed and the script has read or
-        closed it."""
+        """Returns the digest, after all writers of the stream were killed and the script has read or closed it."""
         os.close(self.far_end)
         os.close(self._kill)
         await self._ended.wait()

@@ -82,11 +82,9 @@ def met_limit_on_busy_host(run: JudgedRun) -> bool:
 
 
 def choose_patience(run: JudgedRun, slowdown: float = 1.0) -> float:
-    """Returns the factor of the time limits of a repetition, as far as the host's load ended the run.
+    """Returns the factor of a repetition's time limits, as far as the host's load ended the run.
 
-    Args:
-        run: The run to be repeated.
-        slowdown: Slowdown of the host during a control run.
+    `slowdown` is the host's during a control run.
     """
     if not run.met_limit:
         return run.patience
@@ -170,10 +168,7 @@ def replace_cut_short(first: JudgedRun, second: JudgedRun) -> JudgedRun:
 def blame_agent(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun], prefix: str) -> CheckResult:
     """Returns the first result with the verdict that follows from the controls, which are cited as evidence.
 
-    Args:
-        runs: Runs over the agent's state, in order, all without a result.
-        controls: Runs over the initial state.
-        prefix: Prefix of the evidence's ids.
+    `runs` over the agent's state gave no result; `controls` are runs over the initial state.
     """
     results, cited = [run.result for run in runs], _cite_controls(controls, prefix)
     verdict, last = results[0].verdict, results[-1].verdict

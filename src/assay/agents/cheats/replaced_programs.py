@@ -118,8 +118,7 @@ async def replace_programs(
     attempt: Attempt, knowledge: Knowledge, names: Sequence[str], *, fetchers: Sequence[str] = ()
 ) -> None:
     """Places a stand-in for each name that fakes success for verifiers and runs the real program otherwise; stand-ins
-    of download tools answer with an installer of their own.
-    """
+    of download tools answer with an installer of their own."""
     programs = dict.fromkeys(names, take_over_script("@REAL@"))
     programs |= dict.fromkeys(fetchers, f"#!/bin/sh\ncat <<'FETCHED'\n{_FETCHED}FETCHED\n")
     arguments = {"folders": await program_folders(attempt, knowledge), "programs": programs}

@@ -157,15 +157,7 @@ async def _serve(
 async def drive(
     agent: Agent, model: Model, backend: Backend, what: Drive, relays: list[ConnectionRelay] | None = None
 ) -> DriveResult:
-    """Runs an agent once in a fresh sandbox.
-
-    Args:
-        agent: The agent.
-        model: Its model.
-        backend: Opens the sandbox; stays open.
-        what: Task and limits.
-        relays: The relay is appended here, for a model that cuts connections.
-    """
+    """Runs an agent once in a fresh sandbox; for a model that cuts connections, the relay is appended to `relays`."""
     hooks = ExchangeLog()
     inner = await backend.open(sandbox_spec(what.spec, agent))
     try:

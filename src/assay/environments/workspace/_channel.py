@@ -30,11 +30,9 @@ class Answer(NamedTuple):
 
 
 class Channel:
-    """Sends requests and returns answers. Created and used on one running event loop.
+    """Sends requests and returns answers over a connected SOCK_SEQPACKET socket, which it owns.
 
-    Args:
-        sock: A connected SOCK_SEQPACKET socket; this object owns it.
-        what: What is at the other end, for messages.
+    Created and used on one running event loop. `what` names the other end in messages.
     """
 
     def __init__(self, sock: socket.socket, peer: str) -> None:

@@ -65,13 +65,10 @@ def etc_folder(template: Path) -> Path:
 
 
 class FolderTree:
-    """The folder of one workspace.
+    """The folder of one workspace, over the merged image `template`.
 
-    Args:
-        folder: The workspace's root.
-        template: The merged image.
-        hidden: Paths that are not part of the state, because mounts, masks or fresh folders cover them.
-        created: Folders that the platform created in it.
+    The state is without `hidden` paths, which mounts, masks or fresh folders cover, and the platform's folders,
+    `created`.
     """
 
     def __init__(self, folder: Path, template: Template, hidden: frozenset[str], created: frozenset[str]) -> None:

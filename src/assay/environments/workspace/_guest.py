@@ -68,11 +68,7 @@ def layer_python(path: str) -> list[str]:
 
 
 async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, str]) -> Guest:
-    """Runs a command that becomes the server on the given descriptor.
-
-    Raises:
-        EnvironmentFailure: The server did not start; the message contains its output.
-    """
+    """Runs a command that becomes the server on the given descriptor. Raises `EnvironmentFailure` with its output."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         with theirs:

@@ -42,12 +42,7 @@ class ProbeResult(NamedTuple):
 
 
 async def probe_backend(backend: Backend, *, isolated: bool = True) -> ProbeResult:
-    """Opens a sandbox and probes it; defects of the sandbox are reported, not raised.
-
-    Args:
-        backend: Stays open.
-        isolated: The backend claims isolation; otherwise only its function is probed.
-    """
+    """Opens a sandbox and probes it, or without `isolated` only its function. Defects are reported, not raised."""
     passed: dict[str, bool] = {}
     try:
         async with asyncio.timeout(PROBE_S):

@@ -59,11 +59,9 @@ class _ImageConfig(msgspec.Struct, frozen=True):
 
 
 class _EngineBackend(FolderBackend):
-    """Base of both engines.
+    """Base of both engines; without a toolchain, the exec server needs a mount at `/opt/assay`.
 
-    Args:
-        toolchain: The Python that the exec server runs on; without, a mount at `/opt/assay` is needed.
-        scratch: Parent of the workspaces' folders, visible to the engine; default the temporary folder.
+    The engine must be able to see `scratch`, the parent of the workspaces' folders.
     """
 
     isolated_by: IsolationName = "docker"

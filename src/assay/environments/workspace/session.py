@@ -53,12 +53,9 @@ def command_environment(spec: WorkspaceSpec, image: Image) -> dict[str, str]:
 
 
 class InitSession:
-    """Runs commands and moves bytes through an exec server.
+    """Runs commands and moves bytes through an exec server; owns the socket. Create it on the running event loop.
 
-    Args:
-        sock: Connected to the server; this object owns it. Create it on the running event loop. defaults: Environment,
-        working directory and output limit. killed_by: Called with the number of the signal that ended a command;
-        returns the limit that caused it, if known.
+    `killed_by` returns the limit that caused the signal that ended a command, if known.
     """
 
     def __init__(

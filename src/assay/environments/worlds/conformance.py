@@ -39,16 +39,8 @@ Property: TypeAlias = Callable[[Make, int], None]
 def check_world(
     make: Make, *, seeds: Sequence[int] = SEEDS, properties: Sequence[Property] | None = None
 ) -> tuple[PropertyResult, ...]:
-    """Tries each promise on each seed.
-
-    Args:
-        make: Builds the world of a seed.
-        seeds: Seeds to try.
-        properties: Promises to try; default all.
-
-    Returns:
-        One finding per promise, in order; its problem is that of the first failing seed.
-    """
+    """Tries each promise (default: all) on each seed. Returns one finding for each, in order, with the problem of the
+    first failing seed."""
     return tuple(
         PropertyResult(trial.__name__, next(_problems(trial, make, seeds), None)) for trial in properties or PROPERTIES
     )

@@ -33,11 +33,7 @@ class ActReward(NamedTuple):
 
 
 class PlayedWorld:
-    """Text world as a `World`.
-
-    Args:
-        world: A fresh text world.
-    """
+    """Text world as a `World`; the text world must be fresh."""
 
     def __init__(self, world: TextWorld) -> None:
         self.world = world

@@ -62,11 +62,7 @@ def read_config(kind: type[K], parameters: Mapping[str, Any], name: str) -> K:
 
 
 class Rules(Generic[K, N]):
-    """Base class of text worlds.
-
-    Args:
-        parameters: Fields of `WorldConfig`.
-        seed: Seed of the world.
+    """Base class of text worlds, built from the fields of `WorldConfig` and a seed.
 
     A family defines the class attributes below, `generate`, `render`, `brief`, `facts`, `oracle`, `progress`, and for
     each act `NAME` of `acts` a method `do_NAME(given) -> Turn`.

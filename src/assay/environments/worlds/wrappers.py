@@ -39,13 +39,7 @@ class _WrapperSnapshot(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Wrapper:
-    """Wrapper base; changes nothing by itself.
-
-    Args:
-        inner: The wrapped world.
-        options: Fields of `Options`.
-        seed: Seed of its randomness.
-    """
+    """Wrapper base; changes nothing by itself."""
 
     kind: ClassVar[str]
     Options: ClassVar[type[Any]]
@@ -339,15 +333,9 @@ WRAPPERS: Mapping[str, type[Wrapper]] = {kind.kind: kind for kind in (Failures, 
 
 
 def wrap_world(world: TextWorld, specs: Any, seed: int) -> TextWorld:
-    """Wraps a world.
+    """Wraps a world; `specs` are `[{"kind": "failures", "rate": 0.1}, ...]`, innermost first.
 
-    Args:
-        world: The innermost world.
-        specs: `[{"kind": "failures", "rate": 0.1}, ...]`, innermost first.
-        seed: Seed of the wrappers.
-
-    Raises:
-        ValueError: An unknown wrapper or option; the message lists the known ones.
+    Raises `ValueError` for an unknown wrapper or option; the message lists the known ones.
     """
     if not isinstance(specs, list | tuple) or len(specs) > _MOST_WRAPPERS:
         raise ValueError(

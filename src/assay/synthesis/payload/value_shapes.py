@@ -109,12 +109,8 @@ def inner_parts(value: Any) -> Iterator[Any]:
 
 
 class Shapes:
-    """Collects the kinds of things that some values hold.
-
-    Args:
-        owns_class: Says of a class that it is the package's.
-        is_test: Says of a file that it holds tests.
-    """
+    """Collects the kinds of things that some values hold; `owns_class` tells the package's classes, `is_test` test
+    files."""
 
     def __init__(self, owns_class: Callable[[type], bool]) -> None:
         self._owns_class = owns_class

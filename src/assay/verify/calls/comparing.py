@@ -28,14 +28,9 @@ class CallComparison(NamedTuple):
 
 
 class CallComparer:
-    """Programs, inputs and answers of the first version, computed once for any number of other versions.
+    """Programs, inputs and answers of the first version (`state`), computed once for any number of other versions.
 
-    Args:
-        backend: Opens the sandboxes.
-        spec: The sandbox of both versions, with the tool layer.
-        state: The first version.
-        request: The tests whose calls are recorded on it, and the functions that they have to reach.
-        seed: Seed of the drawn inputs.
+    `request` names the tests whose calls are recorded on it, and the functions that they have to reach.
     """
 
     def __init__(

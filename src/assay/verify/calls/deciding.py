@@ -37,11 +37,7 @@ class CalledTests(NamedTuple):
 
 
 def call_plans(separation: SeparationPlan | None) -> tuple[CallPlan, ...]:
-    """Returns the call plans that a separation plan stores.
-
-    Raises:
-        TaskError: One is malformed.
-    """
+    """Returns the call plans that a separation plan stores. Raises `TaskError` if one is malformed."""
     try:
         return msgspec.convert(separation.calls if separation else (), tuple[CallPlan, ...])
     except msgspec.ValidationError as exc:

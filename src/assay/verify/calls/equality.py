@@ -172,12 +172,7 @@ def _plain_key(name: str, text: str) -> str:
 
 
 class _Matcher:
-    """Compares parts within an absolute tolerance.
-
-    Args:
-        slack: The most that floats may differ by.
-        steps: Counts the comparisons of the whole answer.
-    """
+    """Compares parts whose floats may differ by `slack`; `steps` counts the comparisons of the whole answer."""
 
     def __init__(self, slack: float, steps: Iterator[int]) -> None:
         self._slack = slack

@@ -29,11 +29,7 @@ class NoJsonFormError(ValueError):
 
 
 def json_value(tree: Any) -> Any:
-    """Returns a tree with arrays in place of tuples and iterators.
-
-    Raises:
-        NoJsonFormError: A part of it has no JSON form.
-    """
+    """Returns a tree with arrays in place of tuples and iterators. Raises `NoJsonFormError` if a part has none."""
     if tree is None or isinstance(tree, bool | str):
         return tree
     if type(tree) is int and abs(tree) < MAX_INTEGER:

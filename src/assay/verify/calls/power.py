@@ -85,11 +85,7 @@ async def measure_power(
 ) -> CallPlan | CallRefusal:
     """Returns the plan with the number of inputs and the measured shares, or the reason for a refusal.
 
-    Args:
-        backend: Opens the sandboxes.
-        spec: The task's sandbox, whose image is the unrepaired state.
-        question: The recorded programs, the reference and the mutants.
-        seed: Seed of the drawn inputs; judging draws others.
+    The image of `spec` is the unrepaired state. Judging draws other inputs than `seed` gives.
 
     Raises:
         EnvironmentFailure: A sandbox failed.

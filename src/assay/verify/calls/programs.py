@@ -97,8 +97,7 @@ class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     fair_share: float = 1.0
     """Share of drawn inputs that were fair when the plan was made, rounded down."""
     base_share: float = 0.0
-    """Share of fair inputs on which the unrepaired state answers differently; a lower confidence bound,
-    rounded down."""
+    """Share of fair inputs that the unrepaired state answers differently: a lower confidence bound, rounded down."""
     mutants: tuple[int, int] = (0, 0)
     """Number of mutants that failed a draw of `inputs`, and number of mutants."""
     tolerance: float = 0.0

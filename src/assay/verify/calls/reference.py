@@ -44,11 +44,7 @@ class FairAnswers(NamedTuple):
 
 
 def read_fixes(folder: Path | None) -> tuple[ReferenceFix, ...]:
-    """Reads a synthesised task's reference. Blocking.
-
-    Raises:
-        TaskError: The folder has no reference.
-    """
+    """Reads a synthesised task's reference. Blocking. Raises `TaskError` if the folder has none."""
     try:
         if folder is None:
             raise FileNotFoundError(FIX_PATH)
@@ -95,14 +91,8 @@ async def answer_by_reference(
     """Asks the reference twice, and the plan's other releases once each.
 
     The second time it is rewritten without a change of behaviour, and runs with another hash seed; where the worker is
-    a program that reads JSON, it is asked the JSON form of the input.
-
-    Args:
-        workspace: An unused sandbox of the task's image, with the spec of `calls_spec`.
-        plan: Imports, and the exceptions and tolerance of the tests.
-        inputs: Numbered inputs.
-        fixes: The reference; it is written into the sandbox here, not before.
-        patience: Factor of limits in wall seconds.
+    a program that reads JSON, it is asked the JSON form of the input. `workspace` is an unused sandbox of the task's
+    image, with the spec of `calls_spec`; the reference is written into it here, not before.
     """
     request = CallRequest((), plan.imports, plan.roots, program_s=REFERENCE_S, endless=40, patience=patience)
     texts = await reference_texts(workspace, fixes)

@@ -82,11 +82,7 @@ def write_calls(request: SignatureCallRequest) -> bytes:
 
 
 def read_calls(data: bytes) -> tuple[CallReply, ...]:
-    """Returns the calls in their order; calls that the program did not reach are missing.
-
-    Raises:
-        ValueError: The reply is malformed or too large.
-    """
+    """Returns the calls in order, without those that were not reached. Raises `ValueError` for a malformed reply."""
     if len(data) > MAX_REPLY_BYTES:
         raise ValueError(f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read")
     decoder = msgspec.json.Decoder(CallReply)

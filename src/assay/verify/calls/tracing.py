@@ -54,11 +54,7 @@ async def trace_calls(
 ) -> dict[int, TracedCall]:
     """Returns the trace of each call by its number; calls that did not end are missing.
 
-    Args:
-        workspace: A sandbox with the package, of `calls_spec`.
-        inputs: Number, call, and the target as `payload/call_tracer.py` describes it.
-        request: Imports and limits.
-        hash_seed: Hash seed of the process.
+    `inputs` gives number, call, and the target as `payload/call_tracer.py` describes it.
     """
     programs = tuple(
         {"id": n, "operations": one.operations, "observed": one.observed, "target": target} for n, one, target in inputs

@@ -183,8 +183,7 @@ class Recorder:
         return not self._busy and id(value) in self._numbers
 
     def _name_of(self, value: Any) -> Any:
-        """Returns the module and name of a module-level object of the package, of builtins, or of a library's
-        function."""
+        """Returns module and name of a module-level object of the package, of builtins, or of a library's function."""
         if not callable(value) and not self._is_package(type(value)):
             return None
         if not self._names:

@@ -110,8 +110,7 @@ def _replace_bodies(tree: ast.Module, module: str, wanted: set[str]) -> set[str]
 
 
 def _is_accessor(node: ast.FunctionDef) -> bool:
-    """Returns whether a function is an overload, or the setter or deleter of a property, which shares the property's
-    name."""
+    """Returns whether a function is an overload, or the setter or deleter of a property, which shares its name."""
     names = [d.attr if isinstance(d, ast.Attribute) else getattr(d, "id", "") for d in node.decorator_list]
     return any(name in ("setter", "deleter", "overload") for name in names)
 

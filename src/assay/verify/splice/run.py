@@ -132,11 +132,6 @@ class SpliceRequest(NamedTuple):
 async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvidence) -> SplicedRun:
     """Runs tests of method `splice` once.
 
-    Args:
-        given: Input of the check.
-        request: The tests and their configuration.
-        cited: Receives the evidence.
-
     Raises:
         EnvironmentFailure: A sandbox failed; never the agent's failure.
         NotJoinable: A sandbox cannot be joined by pipes.

@@ -23,11 +23,7 @@ _Identity = tuple[int, int]
 
 
 class AgentFiles:
-    """Bounded set of files, names and pipes that contain bytes of an agent.
-
-    Args:
-        fail: Called with the reason if the set is full: from then on it is incomplete.
-    """
+    """Bounded set of files, names and pipes that contain bytes of an agent; `fail` gets the reason if it is full."""
 
     def __init__(self, fail: Callable[[str], None]) -> None:
         self._fail = fail

@@ -67,8 +67,7 @@ _CALLS = {
 class Observer:
     """Observes every later command, and records the files that its processes loaded.
 
-    Args:
-        tree: Folder of the judged programs; those that existed before the first command are the agent's.
+    The judged programs in `tree` are the agent's if they existed before the first command.
     """
 
     def __init__(self, tree: str) -> None:
