@@ -30,8 +30,6 @@ class ActionResult(NamedTuple):
 
 
 class OpenEnvironment(Protocol):
-    """An open environment."""
-
     tools: Tools
 
     async def state(self) -> str:
@@ -89,8 +87,6 @@ def _render_observation(seen: Observation) -> str:
 
 
 class WorldSide:
-    """An in-process world."""
-
     def __init__(self, loaded: LoadedTask) -> None:
         self.loaded = loaded
         self._kind = world_kind(loaded.task.environment.kind)
@@ -128,8 +124,6 @@ class _OpenWorld:
 
 
 class WorkspaceSide:
-    """A sandboxed workspace."""
-
     def __init__(self, loaded: LoadedTask, preparer: Preparer) -> None:
         self.loaded = loaded
         self._preparer = preparer
@@ -189,5 +183,4 @@ class _OpenWorkspace:
 
 
 def truncate_text(text: str) -> str:
-    """Cuts a text for the report."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... {len(text) - _SHOWN} more characters"

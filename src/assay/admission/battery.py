@@ -43,8 +43,6 @@ ReportCallback = Callable[[TaskReport], None]
 
 
 class Admission(NamedTuple):
-    """A finished admission."""
-
     run: str
     store: Path
     config: AdmitConfig

@@ -58,7 +58,6 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Name of the run; default: made from date and time."""
 
     def __post_init__(self) -> None:
-        """Rejects invalid combinations."""
         for name, least in (("n", 1), ("concurrency", 1), ("mutants", 0), ("variants", 0), ("retries", 0)):
             given = getattr(self, name)
             if given is not None and given < least:
@@ -90,7 +89,6 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return found[self.verification]
 
     def as_run(self) -> RunConfig:
-        """Returns the configuration of the attempts."""
         names = ("seed", "concurrency", "backend", "allow_network", "accept_whole_network", "base", "pass_env")
         shared = {name: getattr(self, name) for name in (*names, "limits", "retries", "model", "run")}
         return RunConfig(agent="oracle", tasks=self.tasks or ("given",), **shared)

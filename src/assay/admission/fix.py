@@ -29,8 +29,6 @@ MOST_ARTIFACTS = 40
 
 
 class FixResult(msgspec.Struct, frozen=True):
-    """Result for one task."""
-
     task: str
     folder: str | None
     """Folder of the copy; None without a copy."""

@@ -55,12 +55,10 @@ class AdmissionSubject:
 
     @property
     def task(self) -> str:
-        """Task id."""
         return self.loaded.task.id
 
     @property
     def in_sandbox(self) -> bool:
-        """True for a sandbox task, False for an in-process world."""
         return self.loaded.task.environment.kind == "workspace"
 
     def plan(self) -> Iterator[PlannedAttempt]:

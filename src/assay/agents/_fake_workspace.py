@@ -48,19 +48,16 @@ class FakeWorkspace(Workspace):
         show_bytes: int = 65_536,
         spill: SpillTarget | None = None,
     ) -> ExecResult:
-        """Calls the answering function."""
         self.commands.append(command)
         return self._answer(command, self.files)
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
-        """Returns an empty list."""
         return ()
 
     async def kill_all(self) -> None:
         """Does nothing."""
 
     async def listen(self, port: int = 0) -> socket.socket:
-        """Listens on the host's own 127.0.0.1."""
         listener = socket.create_server(("127.0.0.1", port))
         listener.setblocking(False)
         return listener
@@ -115,5 +112,4 @@ class FakeWorkspace(Workspace):
         return Snapshot(await self.digest(), self.spec.image, backend="fake", changes=await self.diff())
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
-        """Returns a copy of the files."""
         return FakeWorkspace(self._answer, self.files)

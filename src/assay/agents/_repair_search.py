@@ -37,18 +37,14 @@ class State(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """An edit of one file."""
-
     path: str
     site: Site
 
     def describe(self) -> str:
-        """Returns a description for the record."""
         return f"{self.path} line {self.site.line}: {self.site.before[:60]!r} becomes {self.site.text[:60]!r}"
 
 
 def state_of_run(result: JobResult) -> State:
-    """Returns the state after a test run."""
     failed = frozenset(t for t, r in result.tests.items() if r.outcome in ("failed", "error"))
     return State(failed, frozenset(t for t, r in result.tests.items() if r.outcome == "passed"), result)
 

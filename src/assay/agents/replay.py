@@ -109,7 +109,6 @@ class ActionReplayer:
                     await self._step(act)
 
     def note(self) -> None:
-        """Notes repeated and failed actions."""
         data = {"steps": self.steps, "missing": self._missing[:100]}
         self._attempt.note(Evidence("replayed", "audit", "replayed", data))
 

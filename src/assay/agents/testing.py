@@ -61,7 +61,6 @@ class FakeTools:
         return Observation(found) if isinstance(found, str) else found
 
     async def digest(self) -> str | None:
-        """Returns no state digest."""
         return None
 
 
@@ -86,7 +85,6 @@ class FakeAttempt(Attempt):
     """Reason given to `finish`, or the world's end."""
 
     def __post_init__(self) -> None:
-        """Starts with unused limits."""
         self._tokens = 0
         self._cost_usd = 0.0
 

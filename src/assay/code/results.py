@@ -63,7 +63,6 @@ class TestReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def count(results: Iterable[TestResult]) -> Counts:
-    """Counts results by status."""
     return Counts(**Counter[str](result.status for result in results))
 
 

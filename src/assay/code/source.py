@@ -71,13 +71,11 @@ class Program:
         return self._starts[line - 1] + len(content.encode()[:column].decode(errors="replace"))
 
     def span(self, node: ast.expr | ast.stmt | ast.ExceptHandler | ast.keyword | ast.arg) -> Span:
-        """Returns the span of a node."""
         end_line = node.end_lineno if node.end_lineno is not None else node.lineno
         end_column = node.end_col_offset if node.end_col_offset is not None else node.col_offset
         return Span(self.offset(node.lineno, node.col_offset), self.offset(end_line, end_column))
 
     def source(self, node: ast.expr | ast.stmt) -> str:
-        """Returns the text of a node."""
         start, end = self.span(node)
         return self.text[start:end]
 

@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 
 class Line(NamedTuple):
-    """A line of a file."""
-
     path: str
     line: int
 

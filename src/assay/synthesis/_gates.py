@@ -99,8 +99,6 @@ class Separator(Protocol):
 
 
 class GateContext(NamedTuple):
-    """Inputs shared by all candidates."""
-
     texts: Mapping[str, bytes]
     passing: Mapping[str, float]
     config: SynthesisConfig

@@ -60,8 +60,6 @@ class UnreadableError(Exception):
 
 
 class Commit(NamedTuple):
-    """A commit and what it changed."""
-
     name: str
     """The object's full hexadecimal name."""
     changed: tuple[tuple[str, str], ...]

@@ -116,7 +116,6 @@ class Laboratory:
 
     @property
     def backend(self) -> Backend:
-        """Returns the backend of the sandboxes."""
         return self._backend
 
     @property
@@ -127,7 +126,6 @@ class Laboratory:
 
     @property
     def spec(self) -> WorkspaceSpec:
-        """Returns the specification of a sandbox."""
         return WorkspaceSpec(
             workdir=WORKSPACE,
             env={"PATH": f"{HOME}/bin:/usr/local/bin:/usr/bin:/bin"},

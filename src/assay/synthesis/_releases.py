@@ -20,8 +20,6 @@ MAX_RELEASES = 8
 
 
 class Release(NamedTuple):
-    """The program files of one release."""
-
     name: str
     """Name and version, for example `num2words 0.5.13`."""
     digest: str

@@ -97,8 +97,6 @@ class SharedParts(NamedTuple):
 
 
 class TaskMaterial(NamedTuple):
-    """Inputs of one task."""
-
     candidate: TaskCandidate
     outcome: GateOutcome
     split: Split

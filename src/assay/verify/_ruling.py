@@ -8,8 +8,6 @@ from assay.records import VerdictStatus
 
 
 class Ruling(NamedTuple):
-    """A status with its score, reason and marks."""
-
     status: VerdictStatus
     score: float | None
     reason: str

@@ -40,8 +40,6 @@ class ScriptFacts(NamedTuple):
 
 
 class _Objection(NamedTuple):
-    """One observation against a pass."""
-
     mark: str
     text: str
 

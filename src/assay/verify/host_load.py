@@ -99,7 +99,6 @@ class LoadMeter:
             await asyncio.sleep(SAMPLE_S)
 
     async def take(self) -> None:
-        """Takes one sample."""
         firsts = [one.host_pid() if isinstance(one, HasHostProcess) else None for one in self._sandboxes]
         # Those of closed sandboxes stay: the table of processes may be older than the end of a sandbox.
         self._firsts.update(pid for pid in firsts if pid is not None)

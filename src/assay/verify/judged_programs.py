@@ -92,8 +92,6 @@ def judged_spec(given: WorkspaceSpec, mounts: tuple[Mount, ...] = ()) -> Workspa
 
 
 class _ProgramStart(msgspec.Struct, frozen=True, tag_field="op", tag="run"):
-    """A request to start a program."""
-
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = {}
@@ -121,8 +119,6 @@ async def _write_stand_ins(script: Workspace, programs: tuple[str, ...]) -> None
 
 
 class ProgramRun(NamedTuple):
-    """Program that was run."""
-
     argv: tuple[str, ...]
     exit_code: int
     duration_s: float

@@ -59,8 +59,6 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class DiscardedFinding(msgspec.Struct, frozen=True):
-    """Finding that was discarded."""
-
     question: str
     why: str
 

@@ -101,8 +101,6 @@ class _Plan(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Result of one run of the runner."""
-
     report: dict[str, Any] | None
     result: ExecResult
     alive: tuple[ProcessInfo, ...]
@@ -175,8 +173,6 @@ async def _judge_called(
 
 
 class SplicedTests(NamedTuple):
-    """Tests to be judged from outside."""
-
     separation: SeparationPlan
     tests: tuple[TestPlan, ...]
     undoing: CleanupPlan

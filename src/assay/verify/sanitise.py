@@ -69,8 +69,6 @@ class SuspectFile(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """Undone changes and suspicious files."""
-
     planted: tuple[PlantedChange, ...]
     suspects: tuple[SuspectFile, ...]
 
@@ -86,7 +84,6 @@ class Findings(NamedTuple):
 
 
 def has_tool_layer(spec: WorkspaceSpec) -> bool:
-    """Returns whether the tool layer is mounted."""
     return any(mount.target.rstrip("/") == TOOLS for mount in spec.mounts)
 
 
@@ -139,7 +136,6 @@ def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, 
 
 @asynccontextmanager
 async def opened(backend: Backend, spec: WorkspaceSpec, state: Snapshot | None = None) -> AsyncIterator[Workspace]:
-    """Yields a sandbox, which is closed on exit."""
     workspace = await backend.open(spec, state=state)
     with metered_sandbox(workspace):
         try:

@@ -357,7 +357,6 @@ async def _cleaned(
     cited: CitedEvidence,
     changes: tuple[Change, ...],
 ) -> Findings:
-    """Undoes planted changes."""
     planned = select_planted(changes, given.spec, parameters.roots, parameters.keep)
     findings = await clean(workspace, CleanupPlan(given.backend, given.spec, changes, planned))
     cited.findings(findings)

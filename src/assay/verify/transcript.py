@@ -74,7 +74,6 @@ class Transcript:
         ]
 
     def add(self, name: str, exit_code: int | None, streams: Sequence[StreamDigest]) -> None:
-        """Adds a reading."""
         if len(self.readings) <= MOST_READINGS:
             self.readings.append(Reading(name, exit_code, tuple(streams)))
 

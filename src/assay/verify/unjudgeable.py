@@ -40,8 +40,6 @@ _FORGED, _TWO_REWARDS = "forged", "reward_problem"
 
 
 class JudgedRun(NamedTuple):
-    """Run of a check."""
-
     result: CheckResult
     load: HostLoad
     patience: float

@@ -39,7 +39,6 @@ done
 
 @cache
 def read_payload(name: str) -> str:
-    """Returns the source of a script of `payload`."""
     return (Path(__file__).parent / "payload" / f"{name}.py").read_text(encoding="utf-8")
 
 
@@ -102,6 +101,5 @@ async def start_background(attempt: Attempt, name: str, arguments: Mapping[str, 
 
 
 async def start_background_shell(attempt: Attempt, script: str, *, message: str) -> ExecResult:
-    """Starts a shell script that outlives the agent."""
     command = ["/bin/sh", "-c", _BEHIND, "sh", "/bin/sh", "-c", script]
     return await attempt.shell(command, message=message, timeout_s=FOREGROUND_S)

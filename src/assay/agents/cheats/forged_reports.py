@@ -64,7 +64,6 @@ _report()
 
 
 async def forge(attempt: Attempt, knowledge: Knowledge, kind: str) -> None:
-    """Forges reports of one kind, `ctrf` or `junit`."""
     prelude = _PRELUDE.format(source=read_payload("reports"), kind=kind)
     modules = python_files(knowledge)
     files = {f.path: override_bodies(f, lambda _: "return None", prelude=prelude) for f in modules}

@@ -26,8 +26,6 @@ from assay.gateway.server import Gateway, GatewayOptions
 
 
 class Drive(msgspec.Struct, frozen=True):
-    """Input of a drive."""
-
     instruction: str
     spec: WorkspaceSpec = WorkspaceSpec()
     timeout_s: float = 120.0
@@ -39,8 +37,6 @@ class Drive(msgspec.Struct, frozen=True):
 
 
 class DriveResult(NamedTuple):
-    """Result of a drive."""
-
     ended: str | None
     error: str | None
     """Error of the agent, if it failed."""
@@ -53,7 +49,6 @@ class DriveResult(NamedTuple):
 
     @property
     def answered(self) -> list[Exchange]:
-        """Returns the answered exchanges."""
         return [exchange for exchange in self.exchanges if exchange.reply is not None]
 
 
@@ -80,13 +75,11 @@ class ConnectionRelay:
         self.cuts = 0
 
     def cut(self) -> None:
-        """Closes all open connections."""
         self.cuts += 1
         for writer in tuple(self._writers):
             writer.transport.abort()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serves one connection."""
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._port)
         self._writers |= {writer, inner_writer}
         try:

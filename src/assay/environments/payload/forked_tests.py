@@ -160,7 +160,6 @@ def _format_failure(node: Any, excinfo: Any, style: Any = None) -> str:  # noqa:
 
 
 def options(batch: dict[str, Any], job: dict[str, Any]) -> list[str]:
-    """Returns the options for pytest."""
     plain = [] if job.get("explain") else ["--assert=plain"]
     return [*PYTEST_OPTIONS, f"--rootdir={batch['root']}", "-c", os.devnull, *plain]
 
@@ -280,12 +279,10 @@ class LineTracer:
         self.calls: dict[str, int] = {}
 
     def begin(self) -> None:
-        """Starts a test's own record."""
         self._lines, self._patience, self._quiet, self._count = {}, {}, 0, 0
         sys.settrace(self._call)
 
     def end(self, name: str) -> None:
-        """Ends a test's own record."""
         sys.settrace(None)
         self.calls[name] = self._count
         result = self.covered.setdefault(name, {})

@@ -23,7 +23,6 @@ class Answer(NamedTuple):
     fds: list[int]
 
     def close(self) -> None:
-        """Closes the descriptors."""
         for fd in self.fds:
             os.close(fd)
         self.fds.clear()
@@ -78,7 +77,6 @@ class Channel:
 
     @property
     def last_id(self) -> int:
-        """Returns the id of the last request."""
         return self._next
 
     async def ask(self, message: dict[str, Any], fds: tuple[int, ...] = (), timeout_s: float = 30.0) -> Answer:

@@ -205,7 +205,6 @@ class FolderBackend:
         return Snapshot(state_digest(image.digest, changes), image, (str(folder),), self.name, changes)
 
     def remove_workspace(self, workspace: FolderWorkspace) -> None:
-        """Removes a closed workspace from the list of open ones."""
         self._open.discard(workspace)
 
 

@@ -217,11 +217,9 @@ class LayerWriter:
         self._modes[target] = _permission_bits(mode)
 
     def link(self, path: str, target: str) -> None:
-        """Creates a symbolic link."""
         self._make_parents_of(path).symlink_to(target)
 
     def file(self, path: str, data: IO[bytes], mode: int) -> None:
-        """Writes a file."""
         target = self._make_parents_of(path)
         with target.open("xb") as out:
             shutil.copyfileobj(data, out)

@@ -35,8 +35,6 @@ START_S, END_S = 30.0, 15.0
 
 
 class SandboxLayers(NamedTuple):
-    """Layers of a sandbox."""
-
     image: Image
     sealed: tuple[str, ...]
     """Highest first."""
@@ -192,12 +190,10 @@ class NamespacesWorkspace:
 
     @property
     def sealed_paths(self) -> tuple[str, ...]:
-        """Returns its sealed layers."""
         return self._layers.sealed
 
     @property
     def image_paths(self) -> tuple[str, ...]:
-        """Returns its image's layers."""
         return self._layers.image_paths
 
     def _require_session(self) -> InitSession:

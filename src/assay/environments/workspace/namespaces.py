@@ -298,7 +298,6 @@ class NamespacesBackend:
         await self._launcher.ask({"op": "drop", "places": unused})
 
     def remove_workspace(self, workspace: NamespacesWorkspace) -> None:
-        """Removes a closed workspace from the list of open ones."""
         self._open.discard(workspace)
 
     async def close(self) -> None:

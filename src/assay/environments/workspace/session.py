@@ -260,16 +260,12 @@ class InitSession:
 
 
 class _ExecOptions(NamedTuple):
-    """Time limit and output options of a command."""
-
     timeout_s: float | None
     show_bytes: int
     spill: SpillTarget | None
 
 
 class _RunningExec:
-    """A running exec."""
-
     def __init__(self, session: InitSession, show_bytes: int, spill: SpillTarget | None, output_limit: int) -> None:
         self._session = session
         self._spill = spill

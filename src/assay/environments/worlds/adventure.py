@@ -105,7 +105,6 @@ class Adventure(Rules[AdventureConfig, _Now]):
         return seen + (f" You carry: {', '.join(carried)}." if carried else "")
 
     def do_do(self, given: _Do) -> Turn:
-        """Parses the command and executes it."""
         verb, _, rest = " ".join(given.command.lower().split()).partition(" ")
         rest = rest.removeprefix("the ")
         if verb in _SIDES and not rest:

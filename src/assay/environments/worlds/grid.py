@@ -113,7 +113,6 @@ class Grid(Rules[GridConfig, _Now]):
         return f" wall {' '.join(found)}" if found else ""
 
     def do_move(self, given: _Move) -> Turn:
-        """Moves one cell, unless blocked."""
         now = self.now
         before = now.cell
         now.cell = cell = self._ways[before][DIRECTIONS.index(given.direction)]

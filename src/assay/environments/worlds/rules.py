@@ -117,7 +117,6 @@ class Rules(Generic[K, N]):
         raise NotImplementedError
 
     def extra_facts(self) -> dict[str, Any]:
-        """Returns further facts."""
         return {}
 
     def oracle(self) -> Act | None:
@@ -137,7 +136,6 @@ class Rules(Generic[K, N]):
 
     @property
     def over(self) -> bool:
-        """Returns whether the episode has ended."""
         return self.ended or self.cut
 
     def tools(self) -> tuple[ToolSpec, ...]:

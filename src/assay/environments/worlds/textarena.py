@@ -100,7 +100,6 @@ class TextArenaWorld(Rules[TextArenaConfig, _Now]):
         return self._last_text.strip()
 
     def do_say(self, given: _Say) -> Turn:
-        """Makes one move."""
         self.now.said.append(given.text)
         done = self._send(given.text)
         if done:
@@ -143,7 +142,6 @@ class TextArenaWorld(Rules[TextArenaConfig, _Now]):
         return {"reward": self._reward}
 
     def oracle(self) -> Act | None:
-        """Gives no advice."""
         return None
 
 

@@ -59,11 +59,9 @@ class Wrapper:
 
     @property
     def over(self) -> bool:
-        """Returns whether the wrapped world is over."""
         return _is_over(self.inner)
 
     def transform(self, text: str) -> str:
-        """Transforms an observation."""
         return text
 
     def brief(self) -> str:

@@ -19,8 +19,6 @@ INPUTS = 80
 
 
 class CallComparison(NamedTuple):
-    """The result of comparing two versions."""
-
     looked: int
     """Number of inputs that the first version answers equally in two processes with two hash seeds."""
     witness: str = ""

@@ -22,16 +22,12 @@ from .reference import read_fixes
 
 
 class ReferenceFiles(NamedTuple):
-    """Reference solution of a task."""
-
     fixes: tuple[ReferenceFix, ...]
     package: Path | None = None
     """Host folder with its files, if they are not in the task's image."""
 
 
 class CalledTests(NamedTuple):
-    """The result of all of a task's call plans."""
-
     ruling: Ruling
     grade: Separation
 

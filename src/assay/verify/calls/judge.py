@@ -53,8 +53,6 @@ class CallsQuestion(NamedTuple):
 
 
 class CallsResult(NamedTuple):
-    """The result of judging by calls."""
-
     status: Literal["pass", "fail", "unknown"]
     reason: str
     compared: int

@@ -70,8 +70,6 @@ class _Measurement(NamedTuple):
 
 
 class _WrongProgram(NamedTuple):
-    """A wrong solution's answers."""
-
     differing: set[int]
     asked: set[int]
 

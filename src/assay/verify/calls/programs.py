@@ -21,8 +21,6 @@ MAX_PROGRAMS = 40
 
 
 class RecordedOperation(msgspec.Struct, frozen=True):
-    """Operation of a test."""
-
     n: int
     test: str
     op: list[Any]
@@ -35,8 +33,6 @@ class RecordedOperation(msgspec.Struct, frozen=True):
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """Operations of one file of tests."""
-
     file: str
     operations: tuple[RecordedOperation, ...]
     failed: tuple[str, ...] = ()

@@ -24,8 +24,6 @@ ANSWER_BYTES = 256 * 1024
 
 
 class CallRequest(msgspec.Struct, frozen=True):
-    """Questions to a worker."""
-
     programs: tuple[dict[str, Any], ...]
     imports: tuple[str, ...]
     paths: tuple[str, ...]
@@ -64,7 +62,6 @@ def calls_spec(given: WorkspaceSpec) -> WorkspaceSpec:
 
 
 async def put_texts(workspace: Workspace, texts: Mapping[str, bytes]) -> None:
-    """Writes files by absolute path."""
     for path, data in sorted(texts.items()):
         await workspace.write(path, data)
 

@@ -90,8 +90,6 @@ def read_calls(data: bytes) -> tuple[CallReply, ...]:
 
 
 class SignatureComparison(NamedTuple):
-    """Result of comparing two versions."""
-
     looked: int
     """Number of calls that the first version accepts and answers equally each time."""
     found: tuple[Difference, ...]

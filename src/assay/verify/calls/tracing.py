@@ -21,8 +21,6 @@ TRACED_S = 2.0
 
 
 class VariableValue(NamedTuple):
-    """A local variable's value."""
-
     line: int
     times: int
     """Number of runs of the line so far, including this one."""
@@ -31,8 +29,6 @@ class VariableValue(NamedTuple):
 
 
 class TracedCall(NamedTuple):
-    """Trace of one call."""
-
     answer: Answer | None
     variables: tuple[VariableValue, ...]
     ran: tuple[tuple[str, int], ...]

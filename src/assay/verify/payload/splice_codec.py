@@ -246,7 +246,6 @@ class Heap:
         return number
 
     def replace(self, number: int, value: Any) -> None:
-        """Replaces an object by another one."""
         self._numbers.pop(id(self.objects[number]), None)
         self.objects[number] = value
         self._numbers[id(value)] = number

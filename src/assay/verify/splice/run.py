@@ -91,7 +91,6 @@ class SplicedRun(NamedTuple):
             raise VerifierError(f"the separation plan does not fit: {problems[0][:500]}")
 
     def cite(self, cited: CitedEvidence) -> None:
-        """Adds what was run to the evidence."""
         tail = str(self.report["tail"]) if self.report else self.judge.stderr[-4000:]
         shown = msgspec.structs.replace(self.judge, stdout=tail[-10_000:], stderr="")
         cited.execution([PYTHON, f"{SUPERVISOR}/runner.py", "judge"], "", shown)
@@ -117,8 +116,6 @@ def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[st
 
 
 class SpliceRequest(NamedTuple):
-    """Request to run tests from outside."""
-
     mounts: Sequence[Mount]
     """Mounts of the tests, for the judge alone."""
     env: dict[str, str]

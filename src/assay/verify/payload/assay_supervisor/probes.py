@@ -56,8 +56,6 @@ _RANDOM = random.SystemRandom()
 
 
 class _State:
-    """Receiver of reports."""
-
     told: Callable[[str], None] = staticmethod(lambda _: None)
 
 

@@ -328,7 +328,6 @@ class RecordChannel:
         self._host.sendall(json.dumps(message).encode())
 
     def tell(self, report: dict[str, Any]) -> None:
-        """Sends the whole record."""
         text = json.dumps(report)
         for start in range(0, len(text), PIECE):
             self._send({"text": text[start : start + PIECE]})
