@@ -34,15 +34,12 @@ class OpenEnvironment(Protocol):
 
     async def state(self) -> str:
         """Returns the state as canonical text."""
-        ...
 
     async def facts(self) -> dict[str, Any] | None:
         """Returns the facts that checks judge; None for a workspace."""
-        ...
 
     async def close(self) -> None:
         """Closes the environment."""
-        ...
 
 
 class ComparisonSide(Protocol):
@@ -52,11 +49,9 @@ class ComparisonSide(Protocol):
 
     async def open(self) -> OpenEnvironment:
         """Opens a fresh environment. Raises `TaskError`, `UserError` or `EnvironmentFailure`."""
-        ...
 
     async def read_declarations(self) -> dict[str, str]:
         """Returns declarations beyond the task record: name to canonical text."""
-        ...
 
 
 def mask_volatile(text: str, volatile: tuple[re.Pattern[str], ...]) -> str:

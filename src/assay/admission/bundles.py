@@ -43,8 +43,7 @@ def bundle_cheats(probes: Sequence[Probe], knowledge: Knowledge, verification: V
 
 
 def _can_follow(first: str, by_name: dict[str, Probe], verification: Verification) -> bool:
-    """Returns whether the first cheat's attempt may stand for others. As asked, a surviving process may act outside the
-    recorded state."""
+    """Returns whether the first cheat's attempt may stand for others: as asked, a process may act outside the state."""
     return first in by_name and verification == "default"
 
 

@@ -24,10 +24,8 @@ FIX_CASES = "let the script ask the same cases in each run: write them out, or d
 
 
 def read_reasons(facts: Iterable[Evidence]) -> tuple[str, ...]:
-    """Returns why text of judged programs lowers the grade, by the evidence of kind `separation`.
-
-    Malformed evidence has the grade `unknown` and gives no reason.
-    """
+    """Returns why text of judged programs lowers the grade, by the evidence of kind `separation`; none if it is
+    malformed."""
     reasons: list[str] = []
     for fact in facts:
         try:

@@ -7,13 +7,14 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Unpack
 
 from assay.environments.interface import (
     Change,
+    ExecOptions,
     ExecResult,
     ProcessInfo,
     Snapshot,
-    SpillTarget,
     Workspace,
     WorkspaceSpec,
 )
@@ -37,17 +38,7 @@ class FakeWorkspace(Workspace):
         self._answer = answer
         self._initial = dict(self.files)
 
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
-        spill: SpillTarget | None = None,
-    ) -> ExecResult:
+    async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
         self.commands.append(command)
         return self._answer(command, self.files)
 

@@ -55,11 +55,9 @@ def has_failures(state: State) -> bool:
 
 
 def rank_suspects(state: State, rng: random.Random) -> tuple[Suspect, ...]:
-    """Ranks the program's lines (not its tests') by Ochiai suspiciousness.
-
-    A spectrum of few tests ties over whole call trees. Lines on an exception's traceback and in the file named like the
-    failing test file come first; remaining ties are drawn.
-    """
+    """Ranks the program's lines (not its tests') by Ochiai suspiciousness. A spectrum of few tests ties over whole call
+    trees: lines on an exception's traceback and in the file named like the failing test file come first, other ties are
+    drawn."""
     runs = []
     for test, files in state.result.covered.items():
         if test in state.failed or test in state.passed:
@@ -88,14 +86,7 @@ def _is_test(path: str) -> bool:
 def rank_edits(
     ranked: Sequence[Suspect], texts: Mapping[str, str], tried: set[tuple[str, str]], rng: random.Random
 ) -> list[Edit]:
-    """Ranks every untried edit of the suspicious lines, most promising first.
-
-    Args:
-        ranked: Suspicious lines.
-        texts: Current texts of their files.
-        tried: Pairs of path and edited text known not to help.
-        rng: Breaks ties; deterministic in its state.
-    """
+    """Ranks every edit of the suspicious lines that is not in `tried` (path and edit), most promising first."""
     scores = {suspect.line: suspect.score for suspect in ranked}
     found: list[tuple[float, Edit]] = []
     for path in sorted(texts):

@@ -24,11 +24,9 @@ class AdvisesActs(Protocol):
 
     def advice(self) -> ToolCall | None:
         """Returns the first call of a shortest solution; None without one."""
-        ...
 
     def any_act(self, draw: random.Random) -> ToolCall | None:
         """Returns a random possible call; None without one."""
-        ...
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,7 +21,6 @@ class ContinuesAttempt(Protocol):
 
     async def continue_from(self, attempt: Attempt, steps: Sequence[Step]) -> None:
         """Acts until done, after the given steps of its own, which must not be repeated."""
-        ...
 
 
 class ForkAgent(DelegatingAgent):

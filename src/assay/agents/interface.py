@@ -44,7 +44,7 @@ class Prior(NamedTuple):
     """Recorded attempt to repeat: its steps, and the actions between them, as evidence."""
 
     acts: tuple[Step | Evidence, ...] = ()
-    """Steps and evidence in order. Evidence is of uploads and executions through `Attempt.workspace`, marked
+    """Steps and evidence in order; evidence is of uploads and executions through `Attempt.workspace`, marked
     `beside`."""
     blob: Callable[[str], bytes] = _no_blob
     """Returns the stored bytes of a content address. Raises `StoreError` if they are missing."""
@@ -92,7 +92,6 @@ class Attempt(Protocol):
                 workspace's.
             env: Variables for this command alone; their names are recorded, their values are not.
         """
-        ...
 
     async def act(
         self,
@@ -104,15 +103,12 @@ class Attempt(Protocol):
     ) -> tuple[Observation, ...]:
         """Executes tool calls in order as one recorded step. A malformed call (`error` set) is answered with an error
         observation and not executed."""
-        ...
 
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
         """Records a step without an act."""
-        ...
 
     def note(self, evidence: Evidence) -> None:
         """Adds a fact established by the agent (it sets channel and kind)."""
-        ...
 
     async def ask(self, request: ModelRequest) -> tuple[str, ModelReply]:
         """Queries the model; the exchange is recorded, its tokens and cost are charged to the limits.
@@ -125,7 +121,6 @@ class Attempt(Protocol):
             ProviderError: The server failed permanently.
             LimitReached: Tokens or cost are spent.
         """
-        ...
 
     async def endpoint(self) -> Endpoint:
         """Opens the model to programs inside the sandbox, recorded and charged as `ask` is, until the attempt ends.
@@ -135,11 +130,9 @@ class Attempt(Protocol):
         Raises:
             UserError: The run names no model, or the environment has no sandbox.
         """
-        ...
 
     def finish(self, message: str) -> None:
         """Declares that the agent is done; recorded as `ended`."""
-        ...
 
 
 @runtime_checkable
@@ -155,7 +148,6 @@ class Agent(Protocol):
 
     async def run(self, attempt: Attempt) -> None:
         """Acts until done. Exceptions other than `AssayError` are recorded as `broke: agent`."""
-        ...
 
 
 class Needs(msgspec.Struct, frozen=True):

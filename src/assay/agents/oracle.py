@@ -27,11 +27,7 @@ class OracleAgent:
     attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
-        """Runs the reference solution.
-
-        Raises:
-            TaskError: The task has no reference solution, or no environment to run it in.
-        """
+        """Runs the reference solution. Raises `TaskError` without one, or without an environment to run it in."""
         if attempt.workspace is None and isinstance(attempt.tools, SolvesItself):
             await _play(attempt, attempt.tools)
             return

@@ -96,8 +96,8 @@ class _Text:
         return _Edit(start, end, f"({text}" + "\n" * lines + ")" if lines > 0 else text)
 
     def below(self, function: _Function, text: str) -> _Edit | None:
-        """Returns the edit that puts a statement at the end of a function, on the empty line below it if there is one;
-        None for a function on one line."""
+        """Returns the edit that puts a statement at the end of a function, below it if possible; None for one on one
+        line."""
         first, last = function.body[0], function.body[-1]
         assert last.end_lineno is not None
         indent = self.data[self._starts[first.lineno - 1] :][: first.col_offset]
@@ -276,10 +276,8 @@ def _changed(source: _Text, statements: list[ast.stmt], random: Random) -> _Edit
 
 
 def _last_decisions(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Returns the statements after which nothing is tidied up, so that a failure leaves nothing behind for later tests.
-
-    All statements where none that decides is among those.
-    """
+    """Returns the statements after which nothing is tidied up, so that a failure leaves nothing behind for later tests;
+    all where none that decides is among those."""
     last = next((n for n in reversed(range(len(body))) if _acts(body[n])), -1)
     decisions = [statement for statement in body[last + 1 :] if not isinstance(statement, ast.Assign)]
     return decisions or body
@@ -307,10 +305,8 @@ def _literal_changes(source: _Text, statement: ast.stmt, random: Random) -> Iter
 
 
 def _other_operands(source: _Text, statement: ast.stmt, random: Random) -> Iterator[_Edit]:
-    """Yields changes of a value that is expected and not written there: into another of its type, far from it.
-
-    A value that decides its own comparison passes these, and not the opposite.
-    """
+    """Yields changes of a value that is expected and not written there, into another of its type, far from it: a value
+    that decides its own comparison passes these, and not the opposite."""
     for sides in _equal_sides(statement):
         stored = [side for side in sides if _is_stored(side)]
         if stored:  # of two, the second one is what is expected

@@ -89,8 +89,7 @@ class Program:
 
 
 def parse_tree(text: str | bytes) -> ast.Module:
-    """Calls `ast.parse` under a lock: early releases of Python 3.11 count the depth of all threads together and raise
-    `SystemError` for valid programs."""
+    """Calls `ast.parse` under a lock: early releases of Python 3.11 count the depth of all threads together."""
     with _PARSING:
         try:
             return ast.parse(text)

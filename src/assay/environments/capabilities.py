@@ -20,7 +20,6 @@ class CountsOrphans(Protocol):
 
     async def orphans(self) -> int:
         """Returns the number of ended processes that were neither a command nor reaped by their own parent."""
-        ...
 
 
 @runtime_checkable
@@ -29,7 +28,6 @@ class DescribesSeparation(Protocol):
 
     async def facts(self) -> SandboxFacts:
         """Returns facts about the running sandbox. A fact that the tier cannot observe is left out."""
-        ...
 
 
 @runtime_checkable
@@ -38,7 +36,6 @@ class HasHostProcess(Protocol):
 
     def host_pid(self) -> int:
         """Returns the host's id of the process from which all in the sandbox descend, also after its end."""
-        ...
 
 
 @runtime_checkable
@@ -56,7 +53,6 @@ class ListensLocally(Protocol):
             OSError: The path exists or is not writable.
             EnvironmentFailure: The sandbox is gone.
         """
-        ...
 
 
 @runtime_checkable
@@ -73,8 +69,6 @@ class ObservesLoads(Protocol):
 
         Raises `EnvironmentFailure` as `Session.exec`.
         """
-        ...
 
     async def loads(self) -> LoadFacts:
         """Ends the observation and returns its record; incomplete if the kernel has no notification of calls."""
-        ...

@@ -95,7 +95,6 @@ class Separator(Protocol):
         splits: Mapping[str, Split],
     ) -> dict[str, GateOutcome]:
         """Returns the outcomes with a plan each, or as ended at this gate."""
-        ...
 
 
 class GateContext(NamedTuple):

@@ -108,10 +108,7 @@ def _functions(text: str) -> list[tuple[str, int, int]]:
 
 def find_causes(tests: Sequence[str], results: Sequence[JobResult]) -> dict[str, tuple[str, ...]]:
     """Returns the causes of each test's failure, from one run for each part; runs that hit their time limit are
-    ignored.
-
-    A test that only several parts together make fail has itself as its cause.
-    """
+    ignored. A test that only several parts together make fail has itself as its cause."""
     versions: dict[str, list[str]] = {test: [] for test in tests}
     for number, result in enumerate(results):
         now = merge_cases(result.tests) if result.ended == "done" else {}

@@ -158,10 +158,8 @@ async def _trace_candidates(
 
 
 async def _find_guards(laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan) -> None:
-    """Adds the tests that do not decide and can be spliced according to their trace.
-
-    Tests that pass unrepaired are traced separately, so that they do not affect the traces of the others.
-    """
+    """Adds the tests that do not decide and can be spliced according to their trace. Tests that pass unrepaired are
+    traced separately, so that they do not affect the traces of the others."""
     one = candidate.deciding
     for case in one.cases:
         if case in candidate.reasons and not _find_hindrance(candidate.trace, case):

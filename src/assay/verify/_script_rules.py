@@ -86,10 +86,8 @@ def came_to_no_result(facts: ScriptFacts) -> bool:
 
 
 def without_own_doubts(facts: ScriptFacts) -> ScriptFacts:
-    """Returns facts about a script in whose sandbox nothing of the agent's was: what it started and wrote is its own.
-
-    Of two rewards the one in `reward.json` counts then, as in Harbor.
-    """
+    """Returns facts about a script in whose sandbox nothing of the agent's was: what it started and wrote is its own,
+    and of two rewards the one in `reward.json` counts, as in Harbor."""
     rewards = facts.rewards
     if rewards.problem is None or rewards.unusable or not rewards.values:
         return facts._replace(orphans=0)

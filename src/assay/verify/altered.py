@@ -99,10 +99,8 @@ def needs_altered_programs(result: CheckResult) -> bool:
 def choose_altered_tests(
     files: Sequence[AlterableFile], folder: Path, result: CheckResult, random: Random | None = None
 ) -> list[frozenset[str]]:
-    """Returns the tests that each control run alters; empty if no test that passed in process can be altered.
-
-    Two runs alter one half each; one suffices if the tests that must change to passing are judged apart or take long.
-    """
+    """Returns the tests that each control run alters; empty if no test that passed in process can be. Two runs alter
+    one half each; one suffices if the tests that must change to passing are judged apart or take long."""
     random = random or SystemRandom()
     names = sorted({name for file in files for name in file.tests} & _ends_of_passed(folder, result))
     if not names:
@@ -129,10 +127,8 @@ def _judged_apart(folder: Path, result: CheckResult) -> set[str]:
 
 
 def fewer_altered_tests(result: CheckResult, altered: frozenset[str]) -> frozenset[str] | None:
-    """Returns the tests to alter instead if a control run did not end; None if it did.
-
-    A single altered test can crash the test runner, for example by a deep recursion; a small sample rarely contains it.
-    """
+    """Returns the tests to alter instead if a control run did not end, else None: a single altered test can crash the
+    runner, for example by a deep recursion, and a small sample rarely contains it."""
     told = any(item.kind == "test_report" and not item.data.get("problems") for item in result.evidence)
     return None if told or len(altered) <= FEW else frozenset(SystemRandom().sample(sorted(altered), FEW))
 
@@ -229,10 +225,7 @@ def _write_like(original: Path, copy: Path, text: str) -> None:
 
 
 def find_alterable_files(folder: Path) -> list[AlterableFile]:
-    """Returns a task's test files in which tests can be altered.
-
-    Omits files that share a name with another: the end of a node id does not distinguish them.
-    """
+    """Returns a task's test files in which tests can be altered, without those that share a name with another."""
     files = list(_test_files(folder))
     base_names = Counter(path.name for path in files)
     found = []

@@ -10,10 +10,8 @@ from .interface import CheckResult
 
 
 def judge_facts(task: Task, facts: dict[str, Any]) -> tuple[CheckResult, ...]:
-    """Returns one verdict per check. A check of kind `facts` names in `expected` the facts that must hold, key by key.
-
-    A fact that the world does not report gives `unknown`, never `fail`; another kind of check gives `error`.
-    """
+    """Returns one verdict per check. A check of kind `facts` names in `expected` the facts that must hold, key by key;
+    one that the world does not report gives `unknown`, never `fail`. Another kind of check gives `error`."""
     return tuple(_judge(check, facts, f"facts-{index}") for index, check in enumerate(task.checks))
 
 

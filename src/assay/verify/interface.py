@@ -52,4 +52,3 @@ class OutcomeCheck(Protocol):
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """Judges the state. An exception becomes a verdict `error`; missing observations give `unknown`."""
-        ...

@@ -76,8 +76,8 @@ def require_data_path(path: str, *, data: bool) -> None:
 
 
 def _require_input_path(path: str) -> None:
-    """Raises `TaskError` for a declared input that is not a plain absolute path, or is the verifier's own; files of the
-    task below `/tests` are allowed."""
+    """Raises `TaskError` for an input that is not a plain absolute path, or is the verifier's own but below
+    `/tests`."""
     parts = path.split("/")
     if path.startswith("/tests/") and not {"", ".", ".."} & set(parts[1:]) and "\0" not in path:
         return

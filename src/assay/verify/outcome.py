@@ -151,8 +151,8 @@ async def _judge_altered_once(
 async def _judge_altered_programs(
     request: JudgeRequest, check: Check, prefix: str, result: CheckResult, folder: Path
 ) -> CheckResult:
-    """Judges the same state again, unchanged and with altered programs in the script's folder, in random order, to
-    check that failures are observed."""
+    """Judges the same state again, unchanged and with altered programs in random order, to check that failures
+    count."""
     programs = await asyncio.to_thread(find_alterable_programs, folder)
     if not programs:
         return result

@@ -200,8 +200,7 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
 async def _judge_in_process(
     given: CheckInput, plan: _Plan, names: tuple[str, ...], undoing: CleanupPlan, cited: CitedEvidence
 ) -> _Part:
-    """Runs tests in a fork of the final state, where the code under test shares a process with pytest and its
-    recorder."""
+    """Runs tests in a fork of the final state, in one process with the code under test."""
     plan = _of_tests(plan, names)
     spec = verifier_spec(given.spec, plan.mounts, plan.parameters.env)
     async with opened(given.backend, spec, given.state) as workspace:

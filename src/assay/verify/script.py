@@ -90,8 +90,8 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     """Absolute paths of the judged programs. The script then runs on the task's image, without the agent's files; at
     each of these paths it finds a stand-in that starts the program in a sandbox of its own."""
     outputs: tuple[str, ...] = ()
-    """Absolute paths of files that the agent or its programs write and the script reads: they are copied to the same
-    path as data, at the start and after each program."""
+    """Absolute paths of files that the script reads: copied as data to the same path, at the start and after each
+    program."""
     inputs: tuple[str, ...] = ()
     """Absolute paths that the script lends to its programs in addition to those on their command lines: its own files,
     and files and folders below `/tests`."""
@@ -199,11 +199,8 @@ async def _shared(
 async def _run_beside(
     given: CheckInput, parameters: ScriptParameters, cited: CitedEvidence, beside: _SharedSandbox
 ) -> _ScriptRun:
-    """Runs the script in one sandbox with the judged code, whose programs may write the files of the script's user, and
-    whose files the script's own processes may load.
-
-    A test runner imports the code under test, so it is not observed: its grade is the lowest in any case.
-    """
+    """Runs the script in one sandbox with the judged code, whose programs may write its files. A test runner imports
+    the code under test, so it is not observed: its grade is the lowest in any case."""
     workspace, imports = beside.workspace, _names(beside.tests, _RUNNER)
     if not imports:
         await observe_loads(workspace, _paths_left(beside.changes))
@@ -430,8 +427,8 @@ def _cite(cited: CitedEvidence, left: ScriptOutputs, result: ExecResult) -> tupl
 
 
 def recorded(record: dict[str, object]) -> TestReport:
-    """Returns the recorder's results as a report. A test that was collected or started without a final result has the
-    status `error` and the message `missing`."""
+    """Returns the recorder's results as a report; a test without a final result is an `error` with message
+    `missing`."""
     tests = record.get("tests")
     results = []
     for test in tests if isinstance(tests, list) else []:

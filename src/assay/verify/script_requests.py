@@ -33,7 +33,6 @@ class ProgramStarter(Protocol):
 
     async def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Serves a request of `assay-judge` with three pipes; returns an exit status or an error."""
-        ...
 
 
 class ScriptRequests:

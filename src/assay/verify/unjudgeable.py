@@ -127,10 +127,8 @@ def replace_result(
     *,
     outcome: str = "came to no result",
 ) -> CheckResult:
-    """Returns the result of the second run over the agent's state, if the first one had none.
-
-    It has the marks of both runs: a repetition does not cancel observations of the first run.
-    """
+    """Returns the result of the second run over the agent's state, with the marks of both, if the first one had
+    none."""
     cited = _cite_controls(controls, prefix)
     evidence = (*first.evidence, *second.evidence, *cited)
     reason = f"{second.verdict.reason}; an earlier run {outcome}: {first.verdict.reason[:300]}"
@@ -149,8 +147,7 @@ def failed_on_busy_host(run: JudgedRun) -> bool:
 
 
 def replace_cut_short(first: JudgedRun, second: JudgedRun) -> JudgedRun:
-    """Returns the second run with the evidence of both, if the first failed on a busy host; a failure on a host that is
-    still busy is left open."""
+    """Returns the second run, with the evidence of both, if the first failed on a host that is no longer busy."""
     marks = tuple(sorted(set(first.result.verdict.marks) - _CUT_SHORT - _OF_FAILURES))
     earlier = first.result._replace(verdict=msgspec.structs.replace(first.result.verdict, marks=marks))
     result = replace_result(earlier, second.result, outcome="failed on a busy host")
@@ -189,9 +186,7 @@ def blame_agent(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun], prefix
 
 def _was_too_busy(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun]) -> bool:
     """Returns whether the second run may have received less time than its limits grant, or a run waited for a device.
-
-    If no limit of ours was met, a limit of the task's own script may have been, if the host was much busier.
-    """
+    If no limit of ours was met, one of the task's own script may have been, on a much busier host."""
     second = runs[-1]
     granted = second.extension if second.met_limit else MAX_PATIENCE
     slowdown = max(one.load.slowdown for one in controls)

@@ -19,8 +19,7 @@ from .recipe import Npm, Pip
 
 LONGEST_S = 1800
 LOCKS = Path(__file__).parent / "locks"
-"""Folder of the lock files: for npm with digests (`scripts/lock_harnesses.sh` writes them), for Python with versions
-alone."""
+"""Folder of the lock files: with digests for npm (`scripts/lock_harnesses.sh` writes them), without for Python."""
 _OFFLINE = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|network (?:is|request)|"
     r"NewConnectionError|NameResolutionError|ProxyError|ReadTimeoutError"

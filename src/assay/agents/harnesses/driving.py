@@ -12,13 +12,13 @@ import socket
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import msgspec
 
 from assay.agents.interface import Agent, Endpoint, sandbox_spec
 from assay.agents.testing import FakeAttempt, fake_task
-from assay.environments.interface import Backend, Change, ExecResult, SpillTarget, Workspace, WorkspaceSpec
+from assay.environments.interface import Backend, Change, ExecOptions, ExecResult, Workspace, WorkspaceSpec
 from assay.errors import AssayError
 from assay.gateway.interface import CallHooks, Exchange, ModelRequest
 from assay.gateway.model import Model
@@ -109,20 +109,9 @@ class _TimedWorkspace:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
-        spill: SpillTarget | None = None,
-    ) -> ExecResult:
-        result = await self._inner.exec(
-            command, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s or self._timeout_s, show_bytes=show_bytes
-        )
+    async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
+        options["timeout_s"] = options.get("timeout_s") or self._timeout_s
+        result = await self._inner.exec(command, **options)
         self.results.append(result)
         return result
 

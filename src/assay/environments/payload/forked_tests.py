@@ -328,8 +328,7 @@ class LineTracer:
 
 @contextlib.contextmanager
 def replaced_files(texts: dict[str, str | None], serial: int) -> Iterator[None]:
-    """Replaces the texts of files inside the block. Each version has its own time, so that no stale byte code
-    matches."""
+    """Replaces the texts of files inside the block, each with its own time, so that no stale byte code matches."""
     before: dict[Path, tuple[bytes, os.stat_result] | None] = {}
     try:
         for name, text in texts.items():
@@ -355,8 +354,7 @@ Work = Callable[[], dict[str, Any]]
 
 
 def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, callback: Work) -> dict[str, Any]:
-    """Runs the callback in a forked child and returns its result; a child that takes too long is killed with its
-    group."""
+    """Runs the callback in a forked child and returns its result; one that takes too long is killed with its group."""
     reply.unlink(missing_ok=True)
     child = os.fork()
     if child == 0:

@@ -141,8 +141,7 @@ class StageBuilder:
         return _layers.LayerStack(tuple(folders), None if self.root else _read_base_links())
 
     def _resolve_target(self, path: str) -> str:
-        """Returns where an absolute path of the image leads, relative to its root; refuses paths that a sandbox
-        covers."""
+        """Returns where an absolute path leads, relative to the root; refuses paths that a sandbox covers."""
         destination = self._layer_stack().resolve(path).path
         covered = [hidden for hidden in _HIDDEN if destination == hidden or destination.startswith(hidden + "/")]
         if covered:

@@ -88,8 +88,7 @@ def _match_names(folder: Path, part: str) -> list[Path]:
 
 
 def ignore_rules(text: str) -> list[Rule]:
-    """Parses a `.dockerignore`: one pattern a line, `!` includes again, `**` is any number of folders; the last
-    wins."""
+    """Parses a `.dockerignore`: a pattern a line, `!` includes again, `**` is any number of folders; the last wins."""
     rules: list[Rule] = []
     for line in text.splitlines():
         pattern = line.strip()

@@ -102,8 +102,7 @@ class FolderTree:
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Copies a folder exactly (modes, links, owners), sharing blocks if the file system supports it. `target` must not
-    exist."""
+    """Copies a folder exactly (modes, links, owners), sharing blocks if possible. `target` must not exist."""
     command = ["cp", "-a", "--reflink=auto", "--", str(source), str(target)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -161,8 +160,7 @@ def _remove_path(target: Path) -> None:
 
 
 def apply_changes(root: Path, changes: Iterable[Change], read_blob: Callable[[str], bytes]) -> None:
-    """Turns a copy of an image into the state that a manifest describes. Raises `ValueError` for an invalid
-    manifest."""
+    """Turns a copy of an image into the state that a manifest describes. Raises `ValueError` for an invalid one."""
     from assay.records import digest_bytes
 
     modes: list[tuple[Path, int]] = []

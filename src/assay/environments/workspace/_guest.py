@@ -55,8 +55,7 @@ class Guest(NamedTuple):
 
 
 def server_arguments(folder: str, rlimits: dict[str, int], *, filtered: bool, **connection: int | str) -> list[str]:
-    """Returns the arguments that make a Python (3.11+, standard library only) the server; `folder` contains
-    `launcher`."""
+    """Returns the arguments that make a Python (3.11+) the server; `folder` contains `launcher`."""
     options = {"rlimits": rlimits, "filtered": filtered, **connection}
     return ["-I", "-S", "-c", _BOOT, folder, json.dumps(options)]
 

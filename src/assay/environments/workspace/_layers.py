@@ -133,8 +133,7 @@ def _is_opaque(host: Path) -> bool:
 
 
 def walk(host: Path) -> Iterator[Source]:
-    """Yields a file, or a folder and its content, parents first. Raises `ValueError` for special files or excessive
-    size."""
+    """Yields a file, or a folder and its content, parents first. Raises `ValueError` for special or too large files."""
     count = size = 0
     pending = [Source("", host)]
     while pending:
@@ -152,10 +151,8 @@ def walk(host: Path) -> Iterator[Source]:
 
 
 def install(layer: Path, below: LayerStack, source: Path, path: str, mode: int | None = None) -> None:
-    """Copies one file, link or (empty) folder into a layer at a path whose parents are not links.
-
-    Parents keep their mode in lower layers. An existing folder keeps its mode, too.
-    """
+    """Copies one file, link or (empty) folder into a layer at a path whose parents are not links. Existing folders, and
+    parents in lower layers, keep their mode."""
     _make_parents(layer, below, path)
     target = layer / path
     status = source.lstat()

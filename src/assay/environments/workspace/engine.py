@@ -115,7 +115,7 @@ class _EngineBackend(FolderBackend):
         return Guest(session, stop, facts)
 
     async def _accept_server(self, listener: socket.socket) -> tuple[InitSession, object]:
-        """Accepts the first connection, which is the exec server's: no other process has started, and later ones are
+        """Accepts the first connection, which is the exec server's: no other process has started. Later ones are
         refused."""
         try:
             ours, _ = await asyncio.wait_for(asyncio.get_running_loop().sock_accept(listener), START_S)

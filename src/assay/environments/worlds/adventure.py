@@ -24,7 +24,7 @@ TREASURE = "crown"
 
 
 class AdventureConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `adventure`. `turns` 0 means four times the solution's length plus ten. An unsolvable world needs a
+    """Options of `adventure`. `turns` 0 is four times the solution's length plus ten. An unsolvable world needs a
     lock."""
 
     rooms: Annotated[int, Meta(ge=2, le=12)] = 5
@@ -192,10 +192,8 @@ class Adventure(Rules[AdventureConfig, _Now]):
         return [("do", {"command": command}) for command in [*commands, "look"]]
 
     def _search(self) -> tuple[str | None, int]:
-        """Returns the first command of a shortest solution and its length; (None, 0) without a solution.
-
-        Dropping anything but the treasure, and taking what opens nothing, cannot shorten a solution.
-        """
+        """Returns the first command of a shortest solution and its length; (None, 0) without one. Dropping anything but
+        the treasure, and taking what opens nothing, cannot shorten it."""
         now = self.now
         carried = frozenset(thing for thing, room in now.things.items() if room == _CARRIED)
         start = (now.room, carried, frozenset(now.unlocked))

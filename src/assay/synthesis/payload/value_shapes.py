@@ -35,10 +35,8 @@ class TooLarge(Exception):
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """Returns the stored fields of an instance: its dictionary and slots, without what its class computes.
-
-    A name that the class answers itself (a method, a property, a cached property) is left out.
-    """
+    """Returns the stored fields of an instance, in its dictionary and slots, without what its class answers itself (a
+    method, a property, a cached property)."""
     kind, fields = type(value), {}
     stored = inspect.getattr_static(value, "__dict__", None)
     if isinstance(stored, (dict, types.GetSetDescriptorType)):

@@ -96,11 +96,8 @@ def write_request(program: CallProgram, called: CalledProgram) -> str | None:
 
 
 def json_answer(answer: Answer | None, program: CallProgram) -> Answer | None:
-    """Returns the reference's answer to a single call as `read_json_answer` gives a program's.
-
-    Returns `NO_FORM` if it cannot be written as JSON or the call changed its arguments. A missing answer, or a text
-    with the reason for a missing outcome, is returned unchanged.
-    """
+    """Returns the reference's answer to a single call as `read_json_answer` gives a program's; `NO_FORM` if it cannot
+    be written as JSON or the call changed its arguments. A missing outcome is returned unchanged."""
     if answer is None or isinstance(answer, str):
         return answer
     if len(answer) != 1 or answer[0][1] not in ("ok", "!"):

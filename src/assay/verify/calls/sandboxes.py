@@ -69,11 +69,8 @@ async def put_texts(workspace: Workspace, texts: Mapping[str, bytes]) -> None:
 async def answer_calls(
     workspace: Workspace, inputs: Sequence[tuple[int, CallProgram]], request: CallRequest, *, hash_seed: int = 0
 ) -> dict[int, Answer]:
-    """Returns a worker's answers by the number of the input; answers that it did not give are missing, or `LATE` if the
-    overall time limit ended it.
-
-    Every process in the sandbox is dead when this returns.
-    """
+    """Returns a worker's answers by input; those that it did not give are missing, or `LATE` if the overall limit ended
+    it. Every process in the sandbox is dead when this returns."""
     programs = tuple({"id": n, "operations": one.operations, "observed": one.observed} for n, one in inputs)
     wall_s = (60.0 + len(programs) * (2 * request.program_s + 0.2)) * request.patience
     whole = msgspec.structs.replace(request, programs=programs)

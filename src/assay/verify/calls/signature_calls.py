@@ -98,11 +98,8 @@ class SignatureComparison(NamedTuple):
 def differences(
     one: tuple[CallReply, ...], again: tuple[CallReply, ...], other: tuple[CallReply, ...]
 ) -> SignatureComparison:
-    """Compares the answers of `other` with those of `one`, for calls that `one` accepts and answers as `again` does.
-
-    A version accepts a call if it returns, or refuses by a `raise` of its own. Only calls with the same
-    arguments are compared.
-    """
+    """Compares the answers of two versions to calls with the same arguments that `one` accepts and answers as `again`
+    does: a version accepts a call if it returns, or refuses by a `raise` of its own."""
     repeated, others = {_key(c): c for c in again}, {_key(c): c for c in other}
     looked, found = 0, []
     for called in one:

@@ -360,9 +360,7 @@ def _omit_defaults(
     function: Any, names: Sequence[str], values: list[Any], keywords: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """Leaves out arguments that are the original's defaults: the worker's function has its own, as in a plain call.
-
-    Other parameters may so stand between. What follows an argument that is left out is named.
-    """
+    What follows an argument that is left out is named."""
     if type(function) is not types.FunctionType:
         return values, keywords
     own = function.__kwdefaults__ or {}

@@ -75,10 +75,8 @@ class SplicedRun(NamedTuple):
         return tuple(sorted({names[one["why"]] for one in refusals if one["why"] in names}))
 
     def require_planned(self, plan: SeparationPlan, tests: Sequence[TestPlan]) -> None:
-        """Raises `VerifierError` where the judge did something else than the plan recorded.
-
-        Nothing of the agent's is in the judge's sandbox: the plan, the image or the machine is at fault.
-        """
+        """Raises `VerifierError` where the judge did something else than the plan recorded: nothing of the agent's is
+        in its sandbox, so the plan, the image or the machine is at fault."""
         if self.report is None:
             return
         calls = self.report.get("calls", {})

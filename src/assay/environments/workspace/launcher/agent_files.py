@@ -81,8 +81,8 @@ class AgentFiles:
             return False
 
     def note_execution(self, tid: int) -> list[int]:
-        """Adds the outputs of a thread that executes a program with such an input, and returns the processes whose
-        input they are."""
+        """Adds the outputs of a thread that executes a program with such an input; returns the processes that read
+        them."""
         if not self.is_fed(tid):
             return []
         self._await_program([tid])

@@ -182,8 +182,7 @@ class Observer:
             self._note_inputs(self._files.add_written(tid, folder, text))
 
     def _take_first_program(self, tid: int) -> bytes | None:
-        """Returns the initial program of a command, whose arguments are still in this process's memory, which is not
-        readable."""
+        """Returns the initial program of a command, whose arguments are still in this process's memory."""
         program = self._commands.get(tid)
         if program is not None:
             self._commands[tid] = None

@@ -335,8 +335,7 @@ class RecordChannel:
 
 
 def as_script(arguments: list[str]) -> int:
-    """Replaces pytest; sends the record to the host or, if the host does not listen, writes it to a new file in
-    `RECORDS`."""
+    """Replaces pytest; sends the record to the host or, if it does not listen, writes it to a new file in `RECORDS`."""
     ctrf, module, kept, rest = None, False, [], iter(arguments)
     for argument in rest:
         if argument == "--assay-module":
