@@ -82,8 +82,8 @@ class Cheat(msgspec.Struct, frozen=True):
 def cheat(
     *,
     exploits: str,
-    incident: str,
     about: str,
+    incident: str = "none known",
     closed_by: tuple[str, ...],
     quick: bool = False,
     applies: Callable[[Knowledge], str | None] = lambda _: None,

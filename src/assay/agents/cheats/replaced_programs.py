@@ -38,7 +38,6 @@ _genuine()
         "first by a verifier that has the workspace on its path."
     ),
     exploits="The verifier's Python looks in the workspace before it looks in the standard library.",
-    incident="none known",
     closed_by=("clean configuration", "python -P or PYTHONSAFEPATH=1", "separate verifier"),
     bundle="stand-ins",
 )
@@ -51,7 +50,6 @@ async def shadowed_stdlib(attempt: Attempt, knowledge: Knowledge) -> None:
 @cheat(
     about="Another `pytest`, as a program on the PATH and as a module in the workspace.",
     exploits="`python -m pytest` in the workspace finds the workspace's pytest.py first; `pytest` finds the PATH's.",
-    incident="none known",
     closed_by=("clean PATH", "clean configuration", "recorded test runner", "separate verifier"),
     bundle="stand-ins",
     applies=needs_pytest,
@@ -83,7 +81,6 @@ async def replaced_tools(attempt: Attempt, knowledge: Knowledge) -> None:
 @cheat(
     about="Another `bash` and `sh`, earlier on the PATH or in the real ones' place.",
     exploits="The test script, or one that it calls, is run by the first shell of a PATH that the agent may write to.",
-    incident="none known",
     closed_by=("clean PATH", "programs restored", "other user", "separate verifier"),
     bundle="stand-ins",
 )
