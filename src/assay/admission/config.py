@@ -19,8 +19,8 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     tasks: tuple[str, ...] = ()
     """Task folders, folders of task folders, or generated ones: `family:NAME,n=20,seed=3,option=value`."""
     quick: bool = False
-    """Only the reference solution, the null answers and the ten commonest cheats; mutants and variants if a number is
-    given."""
+    """Only the reference solution, the null answers and the ten commonest cheats; mutants and variants only where their
+    number is given."""
     n: int = 3
     """Number of runs of the unchanged reference solution."""
     mutants: int | None = None

@@ -1,7 +1,4 @@
-"""Search order of `repair`: most suspicious lines first, likely edits first, ties broken by the seed. Pure.
-
-Pure: texts and coverage in, changes out.
-"""
+"""Search order of `repair`: most suspicious lines first, likely edits first, ties broken by the seed. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Conformance checks of agents: the contract of `interface` on fake attempts. Says nothing about solving ability.
-
-For tests of agents, ours and other people's. It says nothing of how well an agent solves anything.
-"""
+"""Conformance checks of agents: the contract of `interface` on fake attempts. Says nothing about solving ability."""
 
 from __future__ import annotations
 

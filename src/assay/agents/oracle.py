@@ -1,7 +1,4 @@
-"""Agent that runs the task's reference solution, and alone is given it; a sound verifier passes it.
-
-It is the only agent that is given the solution. It does not judge: whether the solution solves is the verifier's word.
-"""
+"""Agent that runs the task's reference solution, and alone is given it; a sound verifier passes it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Code that runs in the verifier's own process once a hook was found. It solves nothing and changes only results.
-
-None of it solves anything, and none of it touches what is not the verifier's.
-"""
+"""Code that runs in the verifier's own process once a hook was found. It solves nothing and changes only results."""
 
 from __future__ import annotations
 

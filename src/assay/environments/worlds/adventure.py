@@ -24,7 +24,7 @@ TREASURE = "crown"
 
 
 class AdventureConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of `adventure`. `turns` 0 is four times the solution's length plus ten. An unsolvable world needs a
+    """Options of `adventure`. `turns` 0 means four times the solution's length plus ten. An unsolvable world needs a
     lock."""
 
     rooms: Annotated[int, Meta(ge=2, le=12)] = 5
