@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import secrets
-import tarfile
-from pathlib import Path
 
 import pytest
 
 from assay.environments.interface import ResourceLimits, WorkspaceSpec
 from assay.environments.workspace.engine import PodmanBackend
-from assay.environments.workspace.images import BuildOptions, build_image
 from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import EnvironmentFailure
 
@@ -65,23 +60,3 @@ async def test_closing_leaves_no_container(backend: PodmanBackend) -> None:
     await box.close()
     assert len(during - before) >= 1
     assert during - before - await containers()
-
-
-async def test_an_image_of_the_engine_becomes_a_base(backend: PodmanBackend, tmp_path: Path) -> None:
-    name = f"localhost/assay-test:{secrets.token_hex(4)}"
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as file:
-        info = tarfile.TarInfo("bin/sh")
-        info.size = 5
-        file.addfile(info, io.BytesIO(b"shell"))
-    await backend._engine(
-        "import", "--change", "ENV A=1", "--change", "WORKDIR /w", "-", name, stdin=archive.getvalue()
-    )
-    try:
-        await backend.export_image(name, tmp_path / "cache")
-    finally:
-        await backend._engine("rmi", name)
-    (tmp_path / "Dockerfile").write_text(f"FROM {name}\nENV B=2\n")
-    image = await build_image(tmp_path, BuildOptions(cache=tmp_path / "cache"))
-    assert (image.root, image.env["A"], image.env["B"], image.workdir) == (True, "1", "2", "/w")
-    assert (Path(image.layers[0]) / "bin" / "sh").read_bytes() == b"shell"

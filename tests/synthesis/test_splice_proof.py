@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
+import assay.verify.payload
 from assay.code.function_changes import compare_functions
-from assay.synthesis._entry_trace import RecordedEntryCalls, TracedTest, ValueKinds
+from assay.synthesis._entry_trace import PAYLOAD, RecordedEntryCalls, TracedTest, ValueKinds
 from assay.synthesis._false_answers import (
     EDIT_ANSWERS,
     MOST_EDITS,
@@ -87,3 +90,10 @@ def test_functions_that_the_judge_runs_are_edited_first_and_changed_ones_never()
     assert list(places[5]) not in lies["edits"]
     assert "raise KeyError" in lies["answers"]
     assert lies["edit_answers"] == list(EDIT_ANSWERS)
+
+
+def test_default_dictionaries_of_false_answers_are_those_that_a_judge_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(PAYLOAD)
+    monkeypatch.syspath_prepend(*assay.verify.payload.__path__)
+    answers, decoder = importlib.import_module("false_answers"), importlib.import_module("splice_decoder")
+    assert {kind.__name__: kind for kind in answers.DEFAULTS} == decoder._FACTORIES

@@ -414,6 +414,12 @@ async def test_a_function_of_the_script_hands_its_input_to_a_program(bench: Any)
     assert outcome.of_kind("execution")[0]["stdout"].split() == ["12"]
 
 
+async def test_a_python_program_may_be_started_by_its_path_alone(bench: Any):
+    script = "#!/bin/bash\ncd /workspace; ./ledger.py 3 4\n"
+    outcome = await judge(bench, script, typed("#!/usr/bin/env python3\n" + SUM) + "chmod +x /workspace/ledger.py")
+    assert outcome.of_kind("execution")[0]["stdout"].split() == ["7"]
+
+
 async def test_a_program_is_started_in_a_folder_that_the_script_made(bench: Any):
     script = "#!/bin/bash\ncd $(mktemp -d); echo 5 > given; python3 /workspace/ledger.py given\n"
     outcome = await judge(bench, script, typed("import sys\nprint(open(sys.argv[1]).read())"))

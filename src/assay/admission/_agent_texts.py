@@ -29,8 +29,7 @@ class AgentTexts(NamedTuple):
     """Settings of the task, and the texts before the solution changed them."""
 
     def mentions(self, words: str) -> bool:
-        """Returns whether any of the texts contains the words. The instruction ignores case; the image needs whole
-        words."""
+        """Returns whether a text contains the words; the instruction ignores case, the image needs whole words."""
         return self.in_instruction(words) or self._in_image(words)
 
     def in_instruction(self, words: str) -> bool:

@@ -25,11 +25,7 @@ def find_byproducts(
 ) -> frozenset[str]:
     """Returns the paths of added files that neither the task, the verifier nor a file in use names.
 
-    Args:
-        files: What solving changes.
-        artifacts: Paths that the task declares as its outputs; everything below them is in use.
-        verifier: The text of the verifier's files; empty where they are not all known.
-        agent_texts: The instruction, and the texts of the image.
+    Everything below `artifacts` is in use; `verifier` is empty where the verifier's files are not all known.
     """
     if not verifier or _LISTS.search(verifier):
         return frozenset()

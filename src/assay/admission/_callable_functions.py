@@ -12,10 +12,8 @@ MOST = 12
 
 def called_functions(one: str, other: str) -> tuple[str, ...]:
     """Returns the public functions that differ between two versions of a file, then public functions that call them.
-
     Methods count where neither they nor their class are private. What changed at module level may reach everything:
-    then all public functions are named. Empty where a version does not parse.
-    """
+    then all public functions are named. Empty where a version does not parse."""
     try:
         first, second = _sources(one), _sources(other)
     except SourceError:

@@ -42,7 +42,6 @@ class ChangedFile(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Absolute path in the sandbox."""
         return self.solution_file.path
 
 

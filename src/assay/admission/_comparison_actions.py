@@ -29,8 +29,6 @@ _ON_FILES = (
 
 
 class ComparisonAction(NamedTuple):
-    """A tool call."""
-
     tool: str
     arguments: dict[str, Any]
 

@@ -30,21 +30,16 @@ class ActionResult(NamedTuple):
 
 
 class OpenEnvironment(Protocol):
-    """An open environment."""
-
     tools: Tools
 
     async def state(self) -> str:
         """Returns the state as canonical text."""
-        ...
 
     async def facts(self) -> dict[str, Any] | None:
         """Returns the facts that checks judge; None for a workspace."""
-        ...
 
     async def close(self) -> None:
         """Closes the environment."""
-        ...
 
 
 class ComparisonSide(Protocol):
@@ -54,11 +49,9 @@ class ComparisonSide(Protocol):
 
     async def open(self) -> OpenEnvironment:
         """Opens a fresh environment. Raises `TaskError`, `UserError` or `EnvironmentFailure`."""
-        ...
 
     async def read_declarations(self) -> dict[str, str]:
         """Returns declarations beyond the task record: name to canonical text."""
-        ...
 
 
 def mask_volatile(text: str, volatile: tuple[re.Pattern[str], ...]) -> str:
@@ -89,8 +82,6 @@ def _render_observation(seen: Observation) -> str:
 
 
 class WorldSide:
-    """An in-process world."""
-
     def __init__(self, loaded: LoadedTask) -> None:
         self.loaded = loaded
         self._kind = world_kind(loaded.task.environment.kind)
@@ -128,8 +119,6 @@ class _OpenWorld:
 
 
 class WorkspaceSide:
-    """A sandboxed workspace."""
-
     def __init__(self, loaded: LoadedTask, preparer: Preparer) -> None:
         self.loaded = loaded
         self._preparer = preparer
@@ -189,5 +178,4 @@ class _OpenWorkspace:
 
 
 def truncate_text(text: str) -> str:
-    """Cuts a text for the report."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... {len(text) - _SHOWN} more characters"

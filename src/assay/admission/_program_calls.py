@@ -65,15 +65,7 @@ class ProgramComparison(NamedTuple):
 
 
 class ProgramComparer:
-    """Records the solution's calls once and compares any number of changed versions with them.
-
-    Args:
-        backend: Opens the sandboxes.
-        spec: The task's sandbox.
-        state: The solution's.
-        check: The check that judges the task.
-        folder: The task's.
-    """
+    """Records the solution's calls once and compares any number of changed versions with them."""
 
     def __init__(
         self, backend: Backend, spec: WorkspaceSpec, state: Snapshot, check: Check, folder: Path | None

@@ -43,8 +43,6 @@ ReportCallback = Callable[[TaskReport], None]
 
 
 class Admission(NamedTuple):
-    """A finished admission."""
-
     run: str
     store: Path
     config: AdmitConfig
@@ -64,14 +62,9 @@ async def admit(
     on_report: ReportCallback | None = None,
     tasks: Sequence[LoadedTask] | None = None,
 ) -> Admission:
-    """Runs the battery on tasks and certifies each.
+    """Runs the battery on tasks and certifies each; `on_report` gets each report as it is made.
 
-    Args:
-        config: Which tasks, and how.
-        settings: Where the store and the caches are.
-        progress: Told what happens.
-        on_report: Called with the report of each task as it is certified.
-        tasks: The tasks themselves, for generated ones; default those that `config` names.
+    `tasks` are the tasks themselves, for generated ones; default those that `config` names.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.

@@ -43,8 +43,7 @@ def bundle_cheats(probes: Sequence[Probe], knowledge: Knowledge, verification: V
 
 
 def _can_follow(first: str, by_name: dict[str, Probe], verification: Verification) -> bool:
-    """Returns whether the first cheat's attempt may stand for others. As asked, a surviving process may act outside the
-    recorded state."""
+    """Returns whether the first cheat's attempt may stand for others: as asked, a process may act outside the state."""
     return first in by_name and verification == "default"
 
 
@@ -62,12 +61,7 @@ def _together(bundle: str, members: Sequence[Probe], knowledge: Knowledge) -> Pr
 
 
 def uncleared(probes: Iterable[Probe], covered: dict[str, tuple[str, ...]]) -> Iterator[Probe]:
-    """Yields the members that need attempts of their own.
-
-    Args:
-        probes: All that were tried.
-        covered: Id of a probe to the names of the members that its attempt cleared.
-    """
+    """Yields the members that need attempts of their own; `covered` names, by probe, those that its attempt cleared."""
     for probe in probes:
         if probe.id in covered and not covered[probe.id]:
             yield from probe.members

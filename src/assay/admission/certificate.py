@@ -93,11 +93,7 @@ def _verdict(report: TaskReport, verification: str, cited: tuple[str, ...]) -> V
 
 
 def read_reports(store: RunStore) -> dict[str, TaskReport]:
-    """Returns the reports of the certified tasks in a run.
-
-    Raises:
-        StoreError: One is there and cannot be read.
-    """
+    """Returns the reports of the certified tasks in a run. Raises `StoreError` if one cannot be read."""
     certified = [row for row in store.attempts() if row.agent == ADMISSION and row.final]
     return {row.task: _report(store, row.chain) for row in certified}
 

@@ -24,11 +24,9 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     n: int = 3
     """Number of runs of the unchanged reference solution."""
     mutants: int | None = None
-    """Maximum number of changed solutions; default: as many as keep the battery below 40 attempts, at
-    least 4; with `quick` none."""
+    """Most changed solutions; default: as many as keep the battery below 40 attempts, at least 4; with `quick` none."""
     variants: int | None = None
-    """Maximum number of equivalent solutions; default: 1 to 10, a quarter as many as the changed
-    ones; with `quick` none."""
+    """Most equivalent solutions; default: a quarter as many as the changed ones, 1 to 10; with `quick` none."""
     verification: Literal["default", "as-asked", "both"] = "default"
     """Whose judging is proved: Assay's own (`default`), what the task's own settings mean elsewhere (`as-asked`: in the
     agent's living sandbox, nothing undone), or `both`, which also tells which setting closes what."""
@@ -60,7 +58,6 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Name of the run; default: made from date and time."""
 
     def __post_init__(self) -> None:
-        """Rejects invalid combinations."""
         for name, least in (("n", 1), ("concurrency", 1), ("mutants", 0), ("variants", 0), ("retries", 0)):
             given = getattr(self, name)
             if given is not None and given < least:
@@ -92,7 +89,6 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return found[self.verification]
 
     def as_run(self) -> RunConfig:
-        """Returns the configuration of the attempts."""
         names = ("seed", "concurrency", "backend", "allow_network", "accept_whole_network", "base", "pass_env")
         shared = {name: getattr(self, name) for name in (*names, "limits", "retries", "model", "run")}
         return RunConfig(agent="oracle", tasks=self.tasks or ("given",), **shared)

@@ -57,11 +57,7 @@ MOST_TEST_FILES = 12
 
 
 async def put_files(workspace: Workspace, files: Mapping[str, tuple[bytes | None, int]]) -> None:
-    """Writes files by absolute path, with their modes; None removes a file.
-
-    Raises:
-        OSError: The sandbox's user may not.
-    """
+    """Writes files by absolute path, with their modes; None removes a file. Raises `OSError` if the user may not."""
     for path, (data, mode) in sorted(files.items()):
         if data is None:
             await workspace.exec(["rm", "-f", "--", path])
@@ -78,13 +74,7 @@ class _Baseline(NamedTuple):
 class DifferentialTester:
     """Compares mutants with the recorded solution, one at a time. An async context manager.
 
-    Args:
-        backend: Where the sandboxes are opened.
-        spec: The task's own sandbox, as the agent gets it.
-        task: Whose instruction names outputs and visible tests.
-        knowledge: What solving changes.
-        seed: Of the drawn arguments.
-        folder: The task's, where its verifier may be run to see which programs it calls; None: it is not run.
+    The task's verifier may be run from `folder` to see which programs it calls; None: it is not run.
     """
 
     def __init__(

@@ -31,11 +31,7 @@ class AgentRate(msgspec.Struct, frozen=True):
 
 
 def compute_rates(root: Path, digests: Iterable[str]) -> dict[str, tuple[AgentRate, ...]]:
-    """Returns the agents' pass rates by task digest, from all runs except admissions.
-
-    Raises:
-        StoreError: A run cannot be read.
-    """
+    """Returns the agents' pass rates by task digest, from all runs except admissions. Raises `StoreError`."""
     task_digests = set(digests)
     judged: dict[str, Counter[tuple[str, str | None]]] = {digest: Counter() for digest in task_digests}
     passed: dict[str, Counter[tuple[str, str | None]]] = {digest: Counter() for digest in task_digests}

@@ -68,7 +68,6 @@ class ComparisonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     always ignored."""
 
     def __post_init__(self) -> None:
-        """Rejects values below their minimum and invalid patterns."""
         for name, least in (("episodes", 0), ("steps", 1), ("rollouts", 0)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least {least}")
@@ -116,7 +115,6 @@ class ComparisonReport(msgspec.Struct, frozen=True):
         return not self.divergences and self.tasks > 0
 
     def markdown(self) -> str:
-        """Renders the report as Markdown."""
         comparisons = ", ".join(f"{self.tests.get(layer, 0)} {layer}" for layer in LAYERS)
         head = "no divergence found" if self.equivalent else f"{len(self.divergences)} divergences"
         overview = (
@@ -139,13 +137,6 @@ async def compare_environments(
     config: AdmitConfig, other: Sequence[str], options: ComparisonOptions, settings: Settings, progress: Progress
 ) -> ComparisonReport:
     """Compares the tasks of `config` with those of `other`, pair by pair.
-
-    Args:
-        config: The first environment's tasks, and how sandboxes are opened.
-        other: The second one's, in the same forms.
-        options: How thoroughly.
-        settings: Where the store and the caches are.
-        progress: Told of the rollouts.
 
     Raises:
         UserError: The tasks cannot be read, or paired.

@@ -40,11 +40,8 @@ class FixResult(msgspec.Struct, frozen=True):
 
 
 def apply_fixes(loaded: LoadedTask, report: TaskReport, into: Path) -> FixResult:
-    """Copies a task that has holes, with the settings that may close them.
-
-    Raises:
-        UserError: The copy's folder exists, cannot be written, or the copy would not load.
-    """
+    """Copies a task that has holes, with the settings that may close them. Raises `UserError` if that is not
+    possible."""
     holes = [f for f in report.findings if f.severity == "hole"]
     if not holes:
         return FixResult(report.task, None, (), "no hole was found")

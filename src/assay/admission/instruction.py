@@ -39,12 +39,8 @@ _TRIVIAL = re.compile(r"#!|#|//|\s*$|set -|import |from \S+ import|cd |exit|mkdi
 
 
 def review(loaded: LoadedTask, knowledge: Knowledge | None) -> tuple[AdmissionFinding, ...]:
-    """Returns all findings on one task; empty for a task without a folder.
-
-    Args:
-        loaded: The task.
-        knowledge: What solving changes; None: answers that leak can only be told from the solution's files.
-    """
+    """Returns the findings on a task with a folder; without `knowledge`, leaks are only told from the solution's
+    files."""
     if loaded.folder is None:
         return ()
     texts = collect_agent_texts(loaded, knowledge)

@@ -120,8 +120,8 @@ def _byproducts(
 
 
 def changes_in(snapshot: Evidence, blobs: BlobStore) -> tuple[Change, ...] | None:
-    """Returns the changes of a sealed state without Assay's own files and caches; None without a stored manifest.
-    Raises `StoreError` where the manifest cannot be read."""
+    """Returns a sealed state's changes without Assay's own files and caches, or None without a manifest. Raises
+    `StoreError`."""
     manifest = snapshot.data.get("manifest")
     if not isinstance(manifest, str):
         return None

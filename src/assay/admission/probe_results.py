@@ -64,11 +64,7 @@ class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def collect_probe_results(store: RunStore, task: str, probes: Iterable[Probe]) -> dict[str, ProbeResult]:
-    """Returns results by probe id; unfinished attempts are absent.
-
-    Raises:
-        StoreError: The run cannot be read.
-    """
+    """Returns results by probe id, without unfinished attempts. Raises `StoreError` if the run cannot be read."""
     rows = {row.attempt: row for row in store.attempts() if row.final and row.task == task}
     found = {}
     for probe in probes:

@@ -166,7 +166,6 @@ def write_report(report: SetReport, folder: Path) -> tuple[Path, Path]:
 
 
 def markdown(report: SetReport) -> str:
-    """Renders the report as Markdown."""
     return "\n".join([*_head(report), *(line for task in report.tasks for line in _task(task))]) + "\n"
 
 

@@ -49,11 +49,7 @@ class Review(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReviewAgent:
-    """Asks the model once and does not act in the environment.
-
-    Args:
-        texts: Name and text of what the verifier consists of.
-    """
+    """Asks the model once and does not act in the environment; `texts` are the verifier's parts, by name."""
 
     name = "review"
     needs_model = True

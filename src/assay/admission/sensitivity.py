@@ -115,8 +115,8 @@ def mutants(knowledge: Knowledge, *, seed: int, most: int, verifier: str = "") -
 
 
 def _distinct(candidates: Iterable[_Candidate]) -> list[_Candidate]:
-    """Returns the first of identical candidates, without those identical to the solution. Removal of whole pieces
-    always counts: the task may have been to write comments."""
+    """Returns the first of identical candidates, without those identical to the solution, but always removals of whole
+    pieces: the task may have been to write comments."""
     seen: set[tuple[str, Hashable]] = set()
     found = []
     for one in candidates:

@@ -24,10 +24,8 @@ FIX_CASES = "let the script ask the same cases in each run: write them out, or d
 
 
 def read_reasons(facts: Iterable[Evidence]) -> tuple[str, ...]:
-    """Returns why text of judged programs lowers the grade, by the evidence of kind `separation`.
-
-    Malformed evidence has the grade `unknown` and gives no reason.
-    """
+    """Returns why text of judged programs lowers the grade, by the evidence of kind `separation`; none if it is
+    malformed."""
     reasons: list[str] = []
     for fact in facts:
         try:
@@ -40,12 +38,7 @@ def read_reasons(facts: Iterable[Evidence]) -> tuple[str, ...]:
 
 
 def separation_findings(task: str, oracles: Sequence[ProbeResult]) -> list[AdmissionFinding]:
-    """Returns the finding on the passing attempts of the reference solution whose grade their own text lowers.
-
-    Args:
-        task: Id of the task.
-        oracles: Ordinary attempts by the reference solution, under one verification.
-    """
+    """Returns the finding on passing attempts of the reference solution whose grade their own text lowers."""
     lowered = [one for one in oracles if one.passed and one.lowered]
     if not lowered:
         return []

@@ -143,13 +143,10 @@ class TaskReport(msgspec.Struct, frozen=True):
         return conclude(admitted=self.is_admitted, accepted_wrongly=self.accepted_wrongly)
 
     def conclusion_under(self, verification: str) -> str:
-        """Returns the result under one verification."""
         return conclude(admitted=self.admitted[verification], accepted_wrongly=self.accepted_wrongly)
 
 
 class TaskEvidence(NamedTuple):
-    """Input of one task's report."""
-
     task: str
     task_digest: str
     verifications: tuple[Verification, ...]

@@ -195,11 +195,8 @@ def fixes_wording(instruction: str) -> bool:
 
 
 def strictness_findings(task: Task, rows: Iterable[VariantRow]) -> tuple[AdmissionFinding, ...]:
-    """Returns one finding for each rejected variant.
-
-    What the instruction may have asked for is a note: layout and wording where it speaks of them, an order of rows
-    always; and of rows nothing is said where the instruction speaks of an order.
-    """
+    """Returns one finding for each rejected variant. What the instruction may have asked for is a note: layout and
+    wording where it speaks of them, an order of rows always, unless the instruction speaks of an order."""
     instruction = task.instruction
     text = instruction if isinstance(instruction, str) else "\n".join(str(message.content) for message in instruction)
     findings = []

@@ -55,12 +55,10 @@ class AdmissionSubject:
 
     @property
     def task(self) -> str:
-        """Task id."""
         return self.loaded.task.id
 
     @property
     def in_sandbox(self) -> bool:
-        """True for a sandbox task, False for an in-process world."""
         return self.loaded.task.environment.kind == "workspace"
 
     def plan(self) -> Iterator[PlannedAttempt]:
@@ -76,11 +74,7 @@ class AdmissionSubject:
             self._probes += oracle_probes(self.config)
 
     async def learn(self, store: RunStore, resources: RunResources, cache: Path) -> None:
-        """Phase 2: plans the probes that depend on the solution's files; rewrites wait for the control.
-
-        Raises:
-            StoreError: The first attempt cannot be read back.
-        """
+        """Phase 2: plans the probes that depend on the solution's files; rewrites wait for the control."""
         try:
             found = await (self._learn_sandbox(store, resources, cache) if self.in_sandbox else self._learn_world())
         except (UserError, BoundaryError) as exc:
@@ -120,8 +114,7 @@ class AdmissionSubject:
         self._probes.append(probe)
 
     def go_on(self, store: RunStore) -> None:
-        """Phase 3: plans members that a shared attempt did not clear, and rewrites if the solution's files alone
-        pass."""
+        """Phase 3: plans members that a shared attempt did not clear, and rewrites if the solution's files pass."""
         shared = [probe for probe in self._probes if probe.members]
         covered = {name: one.covers for name, one in collect_probe_results(store, self.task, shared).items()}
         self._probes += uncleared(shared, covered)

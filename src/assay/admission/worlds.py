@@ -29,11 +29,7 @@ class WorldHooks(NamedTuple):
 
 
 async def collect_hooks(loaded: LoadedTask, seed: int) -> WorldHooks:
-    """Calls the hooks of a fresh world of the task.
-
-    Raises:
-        TaskError: The world cannot be made, or a hook does not return a list of calls.
-    """
+    """Calls the hooks of a fresh world of the task. Raises `TaskError` if a hook does not return lists of calls."""
     spec = loaded.task.environment
     kind = world_kind(spec.kind)
     with boundary(TaskError, f"asking the environment {spec.kind!r} of task {loaded.task.id!r} for its hooks"):

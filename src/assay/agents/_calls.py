@@ -78,11 +78,8 @@ def _text(value: Any) -> str:
 
 
 def assistant_message(content: Any, calls: list[ToolCall]) -> dict[str, Any]:
-    """Builds the assistant message to send again.
-
-    Arguments that are not a JSON object are wrapped (`{"malformed_arguments": "<the text>"}`), because chat templates
-    of common servers decode them and otherwise refuse the conversation.
-    """
+    """Builds the assistant message to send again. Arguments that are not a JSON object are wrapped, because chat
+    templates of common servers decode them and otherwise refuse the conversation."""
     message: dict[str, Any] = {"role": "assistant", "content": content if content or calls else ""}
     if calls:
         message["tool_calls"] = [

@@ -36,15 +36,8 @@ def is_context_overflow(error: ProviderError) -> bool:
 
 
 def drop_oldest(messages: list[dict[str, Any]], keep: int) -> TruncatedConversation | None:
-    """Replaces the oldest tool outputs by a marker until half of their characters are gone.
-
-    Args:
-        messages: The conversation; not modified.
-        keep: Number of latest outputs that are never dropped.
-
-    Returns:
-        The new conversation, or None if no output would get shorter.
-    """
+    """Returns the conversation with its oldest tool outputs, but never the latest `keep`, replaced by a marker until
+    half of their characters are gone; None if no output would get shorter."""
     outputs = [i for i, message in enumerate(messages) if message["role"] == "tool"]
     droppable = [i for i in outputs[: max(0, len(outputs) - keep)] if len(messages[i]["content"]) > len(MARKER)]
     wanted = sum(len(messages[i]["content"]) for i in droppable) * _SHARE

@@ -14,9 +14,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 def read_options(kind: type[T], given: dict[str, Any], agent: str) -> T:
     """Parses `--agent-option key=value` pairs; a value may be typed or text. Tables and lists are JSON.
 
-    Raises:
-        TypeError: The agent has no such option; the message lists its options.
-        UserError: A value has the wrong type or is out of bounds; the message names the option.
+    Raises `TypeError` for an unknown option and `UserError` for a wrong value; the message names the option.
     """
     fields = msgspec.structs.fields(kind)
     known = [field.name for field in fields]

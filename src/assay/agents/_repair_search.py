@@ -1,7 +1,4 @@
-"""Search order of `repair`: most suspicious lines first, likely edits first, ties broken by the seed. Pure.
-
-Pure: texts and coverage in, changes out.
-"""
+"""Search order of `repair`: most suspicious lines first, likely edits first, ties broken by the seed. Pure."""
 
 from __future__ import annotations
 
@@ -37,18 +34,14 @@ class State(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """An edit of one file."""
-
     path: str
     site: Site
 
     def describe(self) -> str:
-        """Returns a description for the record."""
         return f"{self.path} line {self.site.line}: {self.site.before[:60]!r} becomes {self.site.text[:60]!r}"
 
 
 def state_of_run(result: JobResult) -> State:
-    """Returns the state after a test run."""
     failed = frozenset(t for t, r in result.tests.items() if r.outcome in ("failed", "error"))
     return State(failed, frozenset(t for t, r in result.tests.items() if r.outcome == "passed"), result)
 
@@ -59,11 +52,9 @@ def has_failures(state: State) -> bool:
 
 
 def rank_suspects(state: State, rng: random.Random) -> tuple[Suspect, ...]:
-    """Ranks the program's lines (not its tests') by Ochiai suspiciousness.
-
-    A spectrum of few tests ties over whole call trees. Lines on an exception's traceback and in the file named like the
-    failing test file come first; remaining ties are drawn.
-    """
+    """Ranks the program's lines (not its tests') by Ochiai suspiciousness. A spectrum of few tests ties over whole call
+    trees: lines on an exception's traceback and in the file named like the failing test file come first, other ties are
+    drawn."""
     runs = []
     for test, files in state.result.covered.items():
         if test in state.failed or test in state.passed:
@@ -92,14 +83,7 @@ def _is_test(path: str) -> bool:
 def rank_edits(
     ranked: Sequence[Suspect], texts: Mapping[str, str], tried: set[tuple[str, str]], rng: random.Random
 ) -> list[Edit]:
-    """Ranks every untried edit of the suspicious lines, most promising first.
-
-    Args:
-        ranked: Suspicious lines.
-        texts: Current texts of their files.
-        tried: Pairs of path and edited text known not to help.
-        rng: Breaks ties; deterministic in its state.
-    """
+    """Ranks every edit of the suspicious lines that is not in `tried` (path and edit), most promising first."""
     scores = {suspect.line: suspect.score for suspect in ranked}
     found: list[tuple[float, Edit]] = []
     for path in sorted(texts):

@@ -9,16 +9,9 @@ from assay.records import Evidence, ToolCall, digest_record
 
 from .interface import Attempt
 
-__all__ = ["CallsAgent"]
-
 
 class CallsAgent:
-    """Makes one call per step, and notes the world's final state if available.
-
-    Args:
-        name: Recorded name.
-        calls: Calls to make.
-    """
+    """Makes one call per step, and notes the world's final state if available."""
 
     needs_model = False
 

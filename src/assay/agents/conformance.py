@@ -1,7 +1,4 @@
-"""Conformance checks of agents: the contract of `interface` on fake attempts. Says nothing about solving ability.
-
-For tests of agents, ours and other people's. It says nothing of how well an agent solves anything.
-"""
+"""Conformance checks of agents: the contract of `interface` on fake attempts. Says nothing about solving ability."""
 
 from __future__ import annotations
 
@@ -15,8 +12,6 @@ from assay.records import Limits
 from .interface import Agent
 from .testing import FakeAttempt
 
-__all__ = ["check_agent"]
-
 MakeAttempt = Callable[[int, Limits], FakeAttempt]
 Property = Callable[[Callable[[], Agent], MakeAttempt], Awaitable[None]]
 _FREE = Limits(turns=500)
@@ -25,13 +20,7 @@ _FREE = Limits(turns=500)
 async def check_agent(
     make_agent: Callable[[], Agent], make_attempt: MakeAttempt, *, timeout_s: float = 10.0
 ) -> tuple[PropertyResult, ...]:
-    """Tries each property. One that fails, raises or times out is a finding with a problem.
-
-    Args:
-        make_agent: Builds the agent.
-        make_attempt: Builds an attempt that the agent can work on, with this seed and these limits in its task.
-        timeout_s: Limit per property.
-    """
+    """Tries each property. One that fails, raises or times out (each has `timeout_s`) is a finding with a problem."""
     findings = []
     for trial in (agent_is_named, agent_says_when_it_is_done, seed_decides, attempts_are_apart, limits_stop_it):
         try:

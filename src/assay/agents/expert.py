@@ -17,8 +17,6 @@ from assay.records import Evidence, ToolCall
 from ._options import read_options
 from .interface import Attempt
 
-__all__ = ["AdvisesActs", "ExpertAgent"]
-
 
 @runtime_checkable
 class AdvisesActs(Protocol):
@@ -26,11 +24,9 @@ class AdvisesActs(Protocol):
 
     def advice(self) -> ToolCall | None:
         """Returns the first call of a shortest solution; None without one."""
-        ...
 
     def any_act(self, draw: random.Random) -> ToolCall | None:
         """Returns a random possible call; None without one."""
-        ...
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,8 +14,6 @@ from assay.records import Step
 from ._delegating import DelegatingAgent
 from .interface import Agent, Attempt
 
-__all__ = ["ContinuesAttempt", "ForkAgent"]
-
 
 @runtime_checkable
 class ContinuesAttempt(Protocol):
@@ -23,7 +21,6 @@ class ContinuesAttempt(Protocol):
 
     async def continue_from(self, attempt: Attempt, steps: Sequence[Step]) -> None:
         """Acts until done, after the given steps of its own, which must not be repeated."""
-        ...
 
 
 class ForkAgent(DelegatingAgent):

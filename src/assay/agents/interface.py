@@ -16,21 +16,6 @@ from assay.environments.interface import ExecResult, Mount, Tools, Workspace, Wo
 from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Evidence, Observation, Step, Task, ToolCall
 
-__all__ = [
-    "FORK_SHELL",
-    "Agent",
-    "Attempt",
-    "BaselineAgent",
-    "Endpoint",
-    "Needs",
-    "PlacedAgent",
-    "Prior",
-    "SolutionAgent",
-    "attempts_task",
-    "sandbox_spec",
-    "takes_solution",
-]
-
 FORK_SHELL = "shell in a fork"
 """Tool call of a step that ran in a fork: not judged, and not repeated by a replay."""
 
@@ -40,8 +25,7 @@ class Endpoint(NamedTuple):
 
     url: str
     """`http://127.0.0.1:PORT/s/ID`, valid inside the sandbox alone. Without `/v1`: what `ANTHROPIC_BASE_URL` and
-        `GOOGLE_GEMINI_BASE_URL` take; OpenAI clients want `url + "/v1"`.
-    """
+    `GOOGLE_GEMINI_BASE_URL` take; OpenAI clients want `url + "/v1"`."""
     key: str
     """Key of this attempt's session; invalid once the attempt ends."""
     model: str
@@ -60,7 +44,7 @@ class Prior(NamedTuple):
     """Recorded attempt to repeat: its steps, and the actions between them, as evidence."""
 
     acts: tuple[Step | Evidence, ...] = ()
-    """Steps and evidence in order. Evidence is of uploads and executions through `Attempt.workspace`, marked
+    """Steps and evidence in order; evidence is of uploads and executions through `Attempt.workspace`, marked
     `beside`."""
     blob: Callable[[str], bytes] = _no_blob
     """Returns the stored bytes of a content address. Raises `StoreError` if they are missing."""
@@ -84,8 +68,7 @@ class Attempt(Protocol):
     """The task's solution folder on the host, for a `SolutionAgent` that takes it; otherwise None."""
     ended: str | None
     """Reason why the attempt is over: the world ended, or `finish` was called; None while it continues. Agents check it
-        after each act; acts after the world's end get errors.
-    """
+    after each act; acts after the world's end get errors."""
     prior: Prior | None
     """Recorded attempt to repeat, for replay agents; otherwise None."""
 
@@ -109,7 +92,6 @@ class Attempt(Protocol):
                 workspace's.
             env: Variables for this command alone; their names are recorded, their values are not.
         """
-        ...
 
     async def act(
         self,
@@ -120,17 +102,13 @@ class Attempt(Protocol):
         call: str | None = None,
     ) -> tuple[Observation, ...]:
         """Executes tool calls in order as one recorded step. A malformed call (`error` set) is answered with an error
-        observation and not executed.
-        """
-        ...
+        observation and not executed."""
 
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
         """Records a step without an act."""
-        ...
 
     def note(self, evidence: Evidence) -> None:
         """Adds a fact established by the agent (it sets channel and kind)."""
-        ...
 
     async def ask(self, request: ModelRequest) -> tuple[str, ModelReply]:
         """Queries the model; the exchange is recorded, its tokens and cost are charged to the limits.
@@ -143,7 +121,6 @@ class Attempt(Protocol):
             ProviderError: The server failed permanently.
             LimitReached: Tokens or cost are spent.
         """
-        ...
 
     async def endpoint(self) -> Endpoint:
         """Opens the model to programs inside the sandbox, recorded and charged as `ask` is, until the attempt ends.
@@ -153,11 +130,9 @@ class Attempt(Protocol):
         Raises:
             UserError: The run names no model, or the environment has no sandbox.
         """
-        ...
 
     def finish(self, message: str) -> None:
         """Declares that the agent is done; recorded as `ended`."""
-        ...
 
 
 @runtime_checkable
@@ -173,7 +148,6 @@ class Agent(Protocol):
 
     async def run(self, attempt: Attempt) -> None:
         """Acts until done. Exceptions other than `AssayError` are recorded as `broke: agent`."""
-        ...
 
 
 class Needs(msgspec.Struct, frozen=True):
@@ -201,8 +175,7 @@ def attempts_task(agent: Agent) -> bool:
 @runtime_checkable
 class BaselineAgent(Agent, Protocol):
     """Agent that declares whether it tries to do the task: a reference solution, a null agent, a replay and a cheat do
-    not, and their rates say nothing about difficulty.
-    """
+    not, and their rates say nothing about difficulty."""
 
     attempts_task: bool
 

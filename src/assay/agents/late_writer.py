@@ -9,8 +9,6 @@ from __future__ import annotations
 from .cheats._writers import LOOP, quote_shell
 from .interface import Attempt
 
-__all__ = ["LateWriterAgent"]
-
 
 class LateWriterAgent:
     """Starts the writer twice: as a background job, and double-forked in its own session."""

@@ -25,8 +25,6 @@ from ._context import drop_oldest, is_context_overflow
 from ._options import read_options
 from .interface import Attempt
 
-__all__ = ["FINISH", "LoopAgent", "LoopOptions"]
-
 FINISH = ToolSpec(
     name="finish",
     description="Say that the task is done. Nothing is executed after it.",

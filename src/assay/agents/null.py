@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .interface import Attempt
 
-__all__ = ["NullAgent"]
-
 
 class NullAgent:
     """Finishes immediately."""

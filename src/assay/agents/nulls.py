@@ -16,8 +16,6 @@ from assay.errors import AgentError
 from .cheats.interface import Knowledge, SolutionFile
 from .interface import Attempt
 
-__all__ = ["NULLS", "CommentsAgent", "CrashAgent", "EmptyAnswerAgent"]
-
 _HASH = (".bash", ".cfg", ".conf", ".ini", ".pl", ".py", ".r", ".rb", ".sh", ".toml", ".yaml", ".yml", ".mk", ".txt")
 _SLASHES = (".c", ".cc", ".cpp", ".go", ".h", ".hpp", ".java", ".js", ".kt", ".php", ".rs", ".scala", ".swift", ".ts")
 _TAGS = (".html", ".md", ".svg", ".xml")
@@ -158,8 +156,7 @@ _SHAPE = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast
 
 def _stub_functions(source: bytes, *, bare: bool = False) -> bytes | None:
     """Returns a module whose functions keep names and parameters and return None; with `bare`, nothing else, since the
-    top-level code of a new program is the answer itself.
-    """
+    top-level code of a new program is the answer itself."""
     try:
         tree = parse_tree(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,7 +1,4 @@
-"""Agent that runs the task's reference solution, and alone is given it; a sound verifier passes it.
-
-It is the only agent that is given the solution. It does not judge: whether the solution solves is the verifier's word.
-"""
+"""Agent that runs the task's reference solution, and alone is given it; a sound verifier passes it."""
 
 from __future__ import annotations
 
@@ -12,8 +9,6 @@ from assay.errors import TaskError
 from assay.records import Oracle
 
 from .interface import Attempt
-
-__all__ = ["OracleAgent"]
 
 
 class OracleAgent:
@@ -29,11 +24,7 @@ class OracleAgent:
     attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
-        """Runs the reference solution.
-
-        Raises:
-            TaskError: The task has no reference solution, or no environment to run it in.
-        """
+        """Runs the reference solution. Raises `TaskError` without one, or without an environment to run it in."""
         if attempt.workspace is None and isinstance(attempt.tools, SolvesItself):
             await _play(attempt, attempt.tools)
             return

@@ -16,8 +16,6 @@ import msgspec
 from ._options import read_options
 from .interface import Attempt
 
-__all__ = ["RandomShellAgent", "random_command"]
-
 _DULL = (
     "ls -la",
     "pwd; id; env | sort | head -20",

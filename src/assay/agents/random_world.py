@@ -11,8 +11,6 @@ from ._options import read_options
 from .expert import require_advisor
 from .interface import Attempt
 
-__all__ = ["RandomWorldAgent"]
-
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps: Annotated[int, msgspec.Meta(ge=0)] = 100

@@ -31,8 +31,6 @@ from ._options import read_options
 from ._repair_search import Edit, State, edit_key, has_failures, rank_edits, rank_suspects, state_of_run
 from .interface import Attempt
 
-__all__ = ["RepairAgent", "visible_tests"]
-
 HOME = "/tmp/repair"
 EDIT = """import pathlib, sys
 path, start, before, after = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -62,11 +60,7 @@ class RepairAgent:
         self._options = read_options(_Options, options, self.name)
 
     async def run(self, attempt: Attempt) -> None:
-        """Searches for a repair.
-
-        Raises:
-            TaskError: The environment has no shell.
-        """
+        """Searches for a repair. Raises `TaskError` if the environment has no shell."""
         if attempt.workspace is None:
             raise TaskError(f"task {attempt.task.id!r}: the environment {attempt.task.environment.kind!r} has no shell")
         fork = await attempt.workspace.fork()
@@ -227,10 +221,7 @@ class _Search:
         command = ["env", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "python3", f"{HOME}/runner.py"]
         limit = sum(job.cpu_s for job in jobs) * 3 + 120
         await self._attempt.shell(
-            [*command, f"{HOME}/request.json", f"{HOME}/reply.json"],
-            message=message,
-            timeout_s=limit,
-            fork=self._fork,
+            [*command, f"{HOME}/request.json", f"{HOME}/reply.json"], message=message, timeout_s=limit, fork=self._fork
         )
         try:
             found = read_reply(await self._fork.read(f"{HOME}/reply.json", limit=128 * 1024 * 1024))

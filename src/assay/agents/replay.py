@@ -24,8 +24,6 @@ from assay.records import Evidence, Observation, Step, ToolCall
 from ._delegating import DelegatingAgent
 from .interface import FORK_SHELL, Agent, Attempt, Prior
 
-__all__ = ["ActionReplayer", "ContinueAgent", "ReplayAgent", "SuffixAgent", "own_command"]
-
 MOST_CHANGES = 2_000
 """Maximum number of noted changed paths per step."""
 
@@ -38,11 +36,7 @@ class ReplayAgent:
     attempts_task = False
 
     async def run(self, attempt: Attempt) -> None:
-        """Repeats the recorded attempt.
-
-        Raises:
-            UserError: There is nothing to replay.
-        """
+        """Repeats the recorded attempt. Raises `UserError` if there is nothing to replay."""
         if attempt.prior is None:
             raise UserError(
                 f"nothing to replay for task {attempt.task.id!r}: `assay replay ATTEMPT` replays a recorded attempt"
@@ -115,7 +109,6 @@ class ActionReplayer:
                     await self._step(act)
 
     def note(self) -> None:
-        """Notes repeated and failed actions."""
         data = {"steps": self.steps, "missing": self._missing[:100]}
         self._attempt.note(Evidence("replayed", "audit", "replayed", data))
 

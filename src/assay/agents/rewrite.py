@@ -16,8 +16,6 @@ from assay.records import Evidence
 
 from .interface import Attempt
 
-__all__ = ["RewriteAgent", "StateFiles", "put_state"]
-
 PYTHON = "/opt/assay/bin/python3"
 BATCH_BYTES = 8 << 20
 """Approximate bytes per command's standard input; a larger file is its own batch, up to `MOST_FILE_BYTES`."""
@@ -63,15 +61,7 @@ class StateFiles(NamedTuple):
 
 
 class RewriteAgent:
-    """Writes a state and other files over it.
-
-    Args:
-        name: Recorded name: `mutant`, `variant`, `oracle-files`.
-        state: Final state of the reference solution.
-        files: Absolute path to its new content; None leaves the path as in the image.
-        facts: Recorded facts about the difference.
-        after: Called in the sandbox once all is written.
-    """
+    """Writes a state and other files over it, and then calls `after`; a file that is None stays as in the image."""
 
     needs_model = False
 
@@ -90,11 +80,7 @@ class RewriteAgent:
         self._after = after
 
     async def run(self, attempt: Attempt) -> None:
-        """Writes the state.
-
-        Raises:
-            AgentError: The state cannot be written there.
-        """
+        """Writes the state. Raises `AgentError` if it cannot be written there."""
         if attempt.workspace is None:
             raise AgentError(f"the environment {attempt.task.environment.kind!r} has no files to write")
         attempt.note(Evidence("rewrite", "state", "rewrite", self._facts))

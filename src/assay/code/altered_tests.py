@@ -96,8 +96,8 @@ class _Text:
         return _Edit(start, end, f"({text}" + "\n" * lines + ")" if lines > 0 else text)
 
     def below(self, function: _Function, text: str) -> _Edit | None:
-        """Returns the edit that puts a statement at the end of a function, on the empty line below it if there is one;
-        None for a function on one line."""
+        """Returns the edit that puts a statement at the end of a function, below it if possible; None for one on one
+        line."""
         first, last = function.body[0], function.body[-1]
         assert last.end_lineno is not None
         indent = self.data[self._starts[first.lineno - 1] :][: first.col_offset]
@@ -123,12 +123,9 @@ def alterable_tests(text: str) -> frozenset[str]:
 
 
 def alter_tests(text: str, random: Random, only: Collection[str] | None = None) -> AlteredTests | None:
-    """Returns the text with each alterable test changed in one statement; None without one.
+    """Returns the text of a test file with each alterable test (of `only`) changed in one statement; None without one.
 
-    Args:
-        text: A Python test file.
-        random: Chooses the statement and the change, so that they cannot be foreseen.
-        only: Names of the tests to alter; None: all.
+    `random` chooses the statement and the change, so that they cannot be foreseen.
     """
     source = _parsed(text)
     if source is None:
@@ -145,13 +142,7 @@ def alter_tests(text: str, random: Random, only: Collection[str] | None = None) 
 
 def alter_program(text: str, random: Random, *, last: bool) -> str | None:
     """Returns the text with each alterable test changed, and one assertion that a run of the file as a program or its
-    import reaches; None without one.
-
-    Args:
-        text: A Python file that a test script may run.
-        random: Chooses the changes.
-        last: The last such assertion, after whatever could end the program; else any.
-    """
+    import reaches: with `last` the last one, after whatever could end the program. None without one."""
     source = _parsed(text)
     if source is None:
         return None
@@ -285,10 +276,8 @@ def _changed(source: _Text, statements: list[ast.stmt], random: Random) -> _Edit
 
 
 def _last_decisions(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Returns the statements after which nothing is tidied up, so that a failure leaves nothing behind for later tests.
-
-    All statements where none that decides is among those.
-    """
+    """Returns the statements after which nothing is tidied up, so that a failure leaves nothing behind for later tests;
+    all where none that decides is among those."""
     last = next((n for n in reversed(range(len(body))) if _acts(body[n])), -1)
     decisions = [statement for statement in body[last + 1 :] if not isinstance(statement, ast.Assign)]
     return decisions or body
@@ -316,10 +305,8 @@ def _literal_changes(source: _Text, statement: ast.stmt, random: Random) -> Iter
 
 
 def _other_operands(source: _Text, statement: ast.stmt, random: Random) -> Iterator[_Edit]:
-    """Yields changes of a value that is expected and not written there: into another of its type, far from it.
-
-    A value that decides its own comparison passes these, and not the opposite.
-    """
+    """Yields changes of a value that is expected and not written there, into another of its type, far from it: a value
+    that decides its own comparison passes these, and not the opposite."""
     for sides in _equal_sides(statement):
         stored = [side for side in sides if _is_stored(side)]
         if stored:  # of two, the second one is what is expected

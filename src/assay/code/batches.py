@@ -95,11 +95,7 @@ def write_request(batch: JobBatch) -> bytes:
 
 
 def read_reply(data: bytes) -> tuple[JobResult, ...]:
-    """Returns the results in job order; jobs that were not reached are missing.
-
-    Raises:
-        ValueError: The reply is malformed or too large.
-    """
+    """Returns the results in job order, without jobs that were not reached. Raises `ValueError` for another reply."""
     if len(data) > MAX_REPLY_BYTES:
         raise ValueError(f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read")
     decoder = msgspec.json.Decoder(JobResult)

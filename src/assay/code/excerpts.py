@@ -26,11 +26,7 @@ class Excerpt(NamedTuple):
 def excerpt_module(text: str, functions: Collection[int]) -> Excerpt:
     """Returns the top-level statements that hold functions, and the other statements that bind names which these use.
 
-    Docstrings are left out: their examples may hold answers.
-
-    Args:
-        text: The module's source.
-        functions: First lines of functions, of a decorator or of `def`.
+    Functions are given by first lines, of a decorator or of `def`. Docstrings are left out: examples may hold answers.
 
     Raises:
         SourceError: The text is not a Python program.
@@ -53,11 +49,8 @@ def excerpt_module(text: str, functions: Collection[int]) -> Excerpt:
 def missing_names(excerpts: Mapping[str, Excerpt], own: Iterable[str]) -> frozenset[str]:
     """Returns names that the excerpts use and do not bind, without builtins.
 
-    A name imported from the package itself is bound only where another excerpt defines it.
-
-    Args:
-        excerpts: By file.
-        own: Top-level names of the package under which it imports itself.
+    A name imported from the package itself, under one of its `own` names, is bound only where another excerpt defines
+    it.
     """
     nodes = [node for excerpt in excerpts.values() for node in excerpt.nodes]
     inside = set(own)

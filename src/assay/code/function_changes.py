@@ -35,11 +35,7 @@ class FunctionChanges(NamedTuple):
 
 
 def compare_functions(first: str, second: str) -> FunctionChanges:
-    """Compares two texts by their syntax; comments and layout do not count.
-
-    Raises:
-        SourceError: One of them is not a program.
-    """
+    """Compares two programs by their syntax; comments and layout do not count. Raises `SourceError`."""
     try:
         one, two = parse_tree(first), parse_tree(second)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:

@@ -102,23 +102,15 @@ _UNDOING = (
 
 
 def find_sites(text: str, operators: Collection[str] | None = None) -> tuple[Site, ...]:
-    """Returns every site of the named operators (default: all of `OPERATORS`), in text order.
-
-    Raises:
-        SourceError: The text is not a Python program.
-        KeyError: No operator has that name.
-    """
+    """Returns every site of the named operators (default: all of `OPERATORS`), in text order. Raises `SourceError` for
+    text that is not Python, `KeyError` for an unknown operator."""
     known = OPERATORS | WIDER | {FEATURE.name: FEATURE}
     chosen = _ALL if operators is None else [known[name] for name in sorted(operators)]
     return _find(parse(text), chosen, None)
 
 
 def repair_candidates(text: str, lines: Collection[int] | None = None) -> tuple[Site, ...]:
-    """Returns the changes of the repair alphabet that start on one of `lines` (default: anywhere), in text order.
-
-    Raises:
-        SourceError: The text is not a Python program.
-    """
+    """Returns the repair alphabet's changes that start on one of `lines` (default: anywhere). Raises `SourceError`."""
     return _find(parse(text), _UNDOING, lines)
 
 
@@ -149,11 +141,7 @@ def apply(text: str, site: Site) -> str:
 
 
 def apply_all(text: str, sites: Sequence[Site]) -> str:
-    """Returns the text with several changes, all of them sites of this text.
-
-    Raises:
-        SourceError: Two of them overlap, or one belongs to another text.
-    """
+    """Returns the text with several of its sites changed. Raises `SourceError` if some do not fit or overlap."""
     pieces, at = [], 0
     for site in sorted(sites, key=lambda s: (s.start, s.end)):
         if site.start < at:

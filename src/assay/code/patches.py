@@ -50,14 +50,9 @@ def read_patch(text: str) -> tuple[FilePatch, ...]:
 
 
 def apply_patch(patch: FilePatch, before: str | None) -> str | None:
-    """Returns the new text of a file; None for a removed one.
+    """Returns the new text of a file; None for a removed one. `before` is None for a missing file.
 
-    Args:
-        patch: Of this file.
-        before: The old text; None for a missing file.
-
-    Raises:
-        PatchError: The file is not as the patch says.
+    Raises `PatchError` if the file is not as the patch says.
     """
     name = patch.new or patch.old
     if patch.old is None and before is not None and before != "":

@@ -33,10 +33,8 @@ _SKIPPED = re.compile(r"^\[(\d{1,9})\] (.*)$")
 
 
 def read_pytest_output(text: str) -> TestReport:
-    """Returns the report in terminal text. Raises `ValueError` without a line of counts.
-
-    Several runs in one text are added up, so that a second, printed one cannot hide the failures of the first.
-    """
+    """Returns the report in terminal text; several runs are added up, so that a printed one cannot hide the failures of
+    the first. Raises `ValueError` without a line of counts."""
     if len(text) > MOST_BYTES:
         raise ValueError(f"pytest output of {len(text)} characters; at most {MOST_BYTES} are read")
     totals: dict[str, int] = {}

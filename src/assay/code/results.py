@@ -63,7 +63,6 @@ class TestReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def count(results: Iterable[TestResult]) -> Counts:
-    """Counts results by status."""
     return Counts(**Counter[str](result.status for result in results))
 
 
@@ -78,15 +77,10 @@ def make_report(results: Iterable[TestResult], source: str, counts: Counts | Non
 
 
 def disagreements(one: TestReport, other: TestReport) -> tuple[str, ...]:
-    """Returns the contradictions between two reports about one run, as text.
-
-    A test that only one of them names is no contradiction: reports differ in coverage.
-    """
+    """Returns the contradictions between two reports about one run; that only one of them names a test is none."""
     conflicts = []
     if bool(one.counts.bad) != bool(other.counts.bad):
-        conflicts.append(
-            f"{one.source} tells of {one.counts.bad} failures and {other.source} of {other.counts.bad}",
-        )
+        conflicts.append(f"{one.source} tells of {one.counts.bad} failures and {other.source} of {other.counts.bad}")
     good = {"passed", "xfailed", "xpassed", "skipped", "other"}
     statuses = {test.id: test.status for test in one.tests}
     for test in other.tests:

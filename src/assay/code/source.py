@@ -71,13 +71,11 @@ class Program:
         return self._starts[line - 1] + len(content.encode()[:column].decode(errors="replace"))
 
     def span(self, node: ast.expr | ast.stmt | ast.ExceptHandler | ast.keyword | ast.arg) -> Span:
-        """Returns the span of a node."""
         end_line = node.end_lineno if node.end_lineno is not None else node.lineno
         end_column = node.end_col_offset if node.end_col_offset is not None else node.col_offset
         return Span(self.offset(node.lineno, node.col_offset), self.offset(end_line, end_column))
 
     def source(self, node: ast.expr | ast.stmt) -> str:
-        """Returns the text of a node."""
         start, end = self.span(node)
         return self.text[start:end]
 
@@ -91,8 +89,7 @@ class Program:
 
 
 def parse_tree(text: str | bytes) -> ast.Module:
-    """Calls `ast.parse` under a lock: early releases of Python 3.11 count the depth of all threads together and raise
-    `SystemError` for valid programs."""
+    """Calls `ast.parse` under a lock: early releases of Python 3.11 count the depth of all threads together."""
     with _PARSING:
         try:
             return ast.parse(text)
@@ -101,11 +98,7 @@ def parse_tree(text: str | bytes) -> ast.Module:
 
 
 def parse(text: str) -> Program:
-    """Parses a program.
-
-    Raises:
-        SourceError: It is not Python, or too long or too deep.
-    """
+    """Parses a program. Raises `SourceError` if it is not Python, or too long or too deep."""
     if len(text) > MAX_SOURCE_CHARS:
         raise SourceError(f"the text has {len(text)} characters; at most {MAX_SOURCE_CHARS} are worked on")
     try:

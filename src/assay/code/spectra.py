@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 
 class Line(NamedTuple):
-    """A line of a file."""
-
     path: str
     line: int
 
@@ -93,15 +91,10 @@ def rank_of(suspects: Iterable[Suspect], lines: Iterable[Line]) -> float | None:
 def covering_tests(
     runs: Iterable[CoverageRun], spans: Mapping[str, tuple[str, int, int]]
 ) -> dict[str, tuple[str, ...]]:
-    """Returns the tests that ran a line of each span.
+    """Returns, for each named span (path, first and last line), the tests that ran a line of it, in the order of
+    `runs`.
 
-    Args:
-        runs: The tests.
-        spans: Name of a function to its path, first and last line (inclusive); use the body, for `def` lines run on
-            import.
-
-    Returns:
-        Name to the tests, in the order of `runs`; a function that no test ran has an empty tuple.
+    Use the span of a function's body, for `def` lines run on import.
     """
     by_path: dict[str, list[tuple[str, int, int]]] = {}
     for name, (path, first, last) in spans.items():

@@ -1,4 +1,7 @@
-"""Optional capabilities of a workspace beside the contract of `interface`, tested with `isinstance`."""
+"""Optional capabilities of a workspace beside the contract of `interface`, tested with `isinstance`.
+
+Every method raises `EnvironmentFailure` as `Session.exec` does.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,7 @@ class CountsOrphans(Protocol):
     """A workspace that counts processes that outlived their parents."""
 
     async def orphans(self) -> int:
-        """Returns the number of ended processes that were neither a command nor reaped by their own parent.
-
-        Raises `EnvironmentFailure` as `Session.exec`.
-        """
-        ...
+        """Returns the number of ended processes that were neither a command nor reaped by their own parent."""
 
 
 @runtime_checkable
@@ -28,11 +27,7 @@ class DescribesSeparation(Protocol):
     """A workspace that describes how its sandbox was made, as evidence for a grade of separation."""
 
     async def facts(self) -> SandboxFacts:
-        """Returns facts about the running sandbox. A fact that the tier cannot observe is left out.
-
-        Raises `EnvironmentFailure` as `Session.exec`.
-        """
-        ...
+        """Returns facts about the running sandbox. A fact that the tier cannot observe is left out."""
 
 
 @runtime_checkable
@@ -41,7 +36,6 @@ class HasHostProcess(Protocol):
 
     def host_pid(self) -> int:
         """Returns the host's id of the process from which all in the sandbox descend, also after its end."""
-        ...
 
 
 @runtime_checkable
@@ -59,7 +53,6 @@ class ListensLocally(Protocol):
             OSError: The path exists or is not writable.
             EnvironmentFailure: The sandbox is gone.
         """
-        ...
 
 
 @runtime_checkable
@@ -76,11 +69,6 @@ class ObservesLoads(Protocol):
 
         Raises `EnvironmentFailure` as `Session.exec`.
         """
-        ...
 
     async def loads(self) -> LoadFacts:
-        """Ends the observation and returns its record; incomplete if the kernel has no notification of calls.
-
-        Raises `EnvironmentFailure` as `Session.exec`.
-        """
-        ...
+        """Ends the observation and returns its record; incomplete if the kernel has no notification of calls."""

@@ -27,8 +27,6 @@ from assay.environments._conformance_pairs import (
 from assay.environments.interface import Backend, Change, Mount, WorkspaceSpec
 from assay.errors import EnvironmentFailure
 
-__all__ = ["PROPERTIES", "Property", "PropertyResult", "check_backend"]
-
 _ASK = "exec 3<>/dev/tcp/127.0.0.1/{port} && echo asked >&3 && cat <&3"
 Property = Callable[[Backend, WorkspaceSpec], Awaitable[None]]
 

@@ -11,8 +11,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from assay.records import ToolCall
 
-__all__ = ["Collects", "DoesNothing", "Perturbs", "Shortcuts", "SolvesItself"]
-
 
 @runtime_checkable
 class SolvesItself(Protocol):
@@ -20,7 +18,6 @@ class SolvesItself(Protocol):
 
     def oracle(self) -> Sequence[ToolCall]:
         """Returns calls that solve the task, in order, from the initial state."""
-        ...
 
 
 @runtime_checkable
@@ -29,7 +26,6 @@ class DoesNothing(Protocol):
 
     def null(self) -> Mapping[str, Sequence[ToolCall]]:
         """Returns named sequences of calls that do no work and must not pass. `nothing` is always tried."""
-        ...
 
 
 @runtime_checkable
@@ -38,7 +34,6 @@ class Perturbs(Protocol):
 
     def perturb(self, seed: int) -> Mapping[str, Sequence[ToolCall]]:
         """Returns named sequences of calls that end in another state than the solution, deterministic in the seed."""
-        ...
 
 
 @runtime_checkable
@@ -46,9 +41,7 @@ class Shortcuts(Protocol):
     """A world that knows acts after which the task is certainly unsolved."""
 
     def shortcuts(self, seed: int) -> Mapping[str, Sequence[ToolCall]]:
-        """Returns named sequences of calls that solve nothing and must not pass, deterministic in the seed. One that
-        passes is a hole in the check."""
-        ...
+        """Returns named calls that solve nothing, deterministic in the seed. One that passes is a hole in the check."""
 
 
 @runtime_checkable
@@ -58,4 +51,3 @@ class Collects(Protocol):
     def collect(self) -> dict[str, Any]:
         """Returns the complete state as JSON data: worlds with equal data are indistinguishable. It separates a wrong
         solution that reaches the right state from one that is rewarded wrongly."""
-        ...

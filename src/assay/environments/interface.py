@@ -13,37 +13,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Literal, Protocol, TypedDict, runtime_checkable
 
 import msgspec
 
 from assay.records import Isolation, Observation
-
-__all__ = [
-    "Backend",
-    "Change",
-    "Episodic",
-    "ExecResult",
-    "Files",
-    "Image",
-    "KeepsStates",
-    "MeasuresMemory",
-    "Mount",
-    "PackedState",
-    "PacksStates",
-    "PipedExec",
-    "ProcessInfo",
-    "ResourceLimits",
-    "Session",
-    "Snapshot",
-    "SpillTarget",
-    "StateAccess",
-    "ToolSpec",
-    "Tools",
-    "Workspace",
-    "WorkspaceSpec",
-    "World",
-]
 
 
 class ResourceLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,10 +46,11 @@ class Mount(msgspec.Struct, frozen=True):
 
 
 class Image(msgspec.Struct, frozen=True):
-    """The file system under the writable layer: host folders of layers, the lowest first.
+    """The file system under the writable layer: host folders of layers, the lowest first; without any, the host-tools
+    base.
 
-    An empty `layers` is only the host-tools base. `digest` is the content address over base and layers.
-    `root` is True if the lowest layer is a whole root file system that replaces the host-tools base.
+    `digest` is the content address over base and layers. `root` is True if the lowest layer is a whole root file system
+    that replaces the base.
     """
 
     layers: tuple[str, ...] = ()
@@ -97,8 +72,7 @@ class WorkspaceSpec(msgspec.Struct, frozen=True):
     network: Literal["none", "host"] = "none"
     """`host` only if the task's policy asks for it and the caller allowed it; recorded."""
     user: Literal["agent", "verifier"] = "agent"
-    """User inside the sandbox. The two are different host users where the tier supports it (see the isolation
-    record)."""
+    """User inside the sandbox; different host users where the tier supports it (see the isolation record)."""
     mounts: tuple[Mount, ...] = ()
     masks: tuple[str, ...] = ()
     """Paths replaced by empty files or folders, for example installed copies of the package under task."""
@@ -173,7 +147,26 @@ class SpillTarget(Protocol):
 
     def put_file(self, path: Path) -> str:
         """Takes ownership of a finished file (which may be moved) and returns its content address."""
-        ...
+
+
+class _CommandOptions(TypedDict, total=False):
+    cwd: str | None
+    env: Mapping[str, str] | None
+    timeout_s: float | None
+    show_bytes: int
+
+
+class ExecOptions(_CommandOptions, total=False):
+    """Options of `Session.exec`, for workspaces that pass them on."""
+
+    stdin: bytes
+    spill: SpillTarget | None
+
+
+class PipeOptions(_CommandOptions, total=False):
+    """Options of `PipedExec.exec_piped`, for workspaces that pass them on."""
+
+    stderr: int | None
 
 
 class Session(Protocol):
@@ -215,15 +208,12 @@ class Session(Protocol):
         Raises:
             EnvironmentFailure: The sandbox is gone or its first process does not answer.
         """
-        ...
 
     async def processes(self) -> tuple[ProcessInfo, ...]:
         """Returns every process in the sandbox except its init."""
-        ...
 
     async def kill_all(self) -> None:
         """Kills every process in the sandbox except its init and waits for their end. Idempotent."""
-        ...
 
     async def listen(self, port: int = 0) -> socket.socket:
         """Opens a TCP listener on 127.0.0.1 inside the sandbox's own network, the only connection to it.
@@ -242,11 +232,9 @@ class Session(Protocol):
             OSError: The port is in use or not permitted.
             EnvironmentFailure: The sandbox is gone.
         """
-        ...
 
     async def close(self) -> None:
         """Kills all processes and releases the sandbox's resources except sealed layers. Idempotent."""
-        ...
 
 
 class Files(Protocol):
@@ -255,22 +243,18 @@ class Files(Protocol):
     async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
         """Reads a regular file. Raises `FileNotFoundError`, `IsADirectoryError`, `PermissionError`, or
         `ValueError` if the file is not regular or longer than `limit`."""
-        ...
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """Writes a file and creates its parent folders. Raises `OSError` if the sandbox's user may not."""
-        ...
 
     async def upload(self, source: Path, target: str) -> None:
         """Copies a host file or folder to `target`. Links inside `source` that lead outside it raise
         `ValueError`; modes are kept, owners are not."""
-        ...
 
     async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
         """Copies a file or folder out. Links are written as links only if they stay inside `target`, else
         skipped; devices and sockets are skipped. Never follows a link to a host path. Raises `ValueError` if the
         files claim more than `limit` bytes, holes included; files copied before stay at `target`."""
-        ...
 
 
 class StateAccess(Protocol):
@@ -278,19 +262,15 @@ class StateAccess(Protocol):
 
     async def digest(self) -> str:
         """Returns the state's digest (see `Snapshot`); the cost is proportional to the changes since the last call."""
-        ...
 
     async def diff(self, since: Snapshot | None = None) -> tuple[Change, ...]:
         """Returns the differences from the state on which it was opened, or from `since`; sorted by path."""
-        ...
 
     async def snapshot(self) -> Snapshot:
         """Seals the current state after killing all processes; the workspace continues on top of it."""
-        ...
 
     async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
         """Opens another workspace on a snapshot of this one, with `spec` (default: the same spec)."""
-        ...
 
 
 @runtime_checkable
@@ -306,15 +286,12 @@ class Backend(Protocol):
 
     async def open(self, spec: WorkspaceSpec, *, state: Snapshot | None = None) -> Workspace:
         """Opens a fresh sandbox, on `state` if given. Raises `EnvironmentFailure` if it cannot."""
-        ...
 
     async def release(self, snapshot: Snapshot) -> None:
         """Deletes a snapshot's sealed layers; it cannot be opened afterwards. Idempotent."""
-        ...
 
     async def close(self) -> None:
         """Closes every workspace and deletes every layer of this backend object. Idempotent."""
-        ...
 
 
 @runtime_checkable
@@ -323,7 +300,6 @@ class MeasuresMemory(Protocol):
 
     async def memory_bytes(self) -> int:
         """Returns the resident bytes of all its processes. Raises `EnvironmentFailure` as `Session.exec`."""
-        ...
 
 
 @runtime_checkable
@@ -342,25 +318,12 @@ class PipedExec(Protocol):
         timeout_s: float | None = None,
         show_bytes: int = 65_536,
     ) -> ExecResult:
-        """Runs one command to its end with descriptors of the caller as standard input and output.
+        """Runs one command to its end with descriptors of the caller as standard input and output; both are duplicated.
 
         Two processes in two sandboxes can be joined by two pipes: the kernel bounds the data in flight, and nothing
-        else is shared. The reader must limit what it accepts: `ResourceLimits.output_mib` counts only standard error.
-
-        Args:
-            command: Run as it is.
-            stdin: Open for reading; duplicated, the caller closes its own.
-            stdout: Open for writing; duplicated, the caller closes its own. `ExecResult.stdout` is empty.
-            cwd: As in `Session.exec`.
-            env: As in `Session.exec`.
-            stderr: As `stdout`, for standard error; None: it is returned.
-            timeout_s: As in `Session.exec`.
-            show_bytes: As in `Session.exec`, of standard error.
-
-        Raises:
-            EnvironmentFailure: As `Session.exec`.
+        else is shared. The reader must limit what it accepts: `ResourceLimits.output_mib` counts only standard error,
+        which is returned unless `stderr` is given. The other options and exceptions are those of `Session.exec`.
         """
-        ...
 
 
 class PackedState(Protocol):
@@ -371,7 +334,6 @@ class PackedState(Protocol):
     def files(self) -> Iterator[tuple[Change, BinaryIO]]:
         """Yields each file and link once, with its bytes (a link's are its target); a handle is valid until the
         next."""
-        ...
 
 
 @runtime_checkable
@@ -380,13 +342,11 @@ class PacksStates(Protocol):
 
     async def pack(self, snapshot: Snapshot) -> PackedState:
         """Returns the state's manifest and bytes; the snapshot must not be released meanwhile."""
-        ...
 
     async def unpack(
         self, manifest: Iterable[Change], read_blob: Callable[[str], bytes], *, image: Image | None = None
     ) -> Snapshot:
         """Rebuilds a state over `image` from its manifest and a reader of content addresses."""
-        ...
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -402,15 +362,12 @@ class Tools(Protocol):
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Returns the tools in a stable order."""
-        ...
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         """Calls a tool. An invalid call returns an observation with `error`, never raises."""
-        ...
 
     async def digest(self) -> str | None:
         """Returns the digest of the current state; None if it cannot be observed."""
-        ...
 
 
 @runtime_checkable
@@ -423,11 +380,9 @@ class World(Tools, Protocol):
 
     def facts(self) -> dict[str, Any]:
         """Returns the final state as plain JSON data, for checks and the record."""
-        ...
 
     async def close(self) -> None:
         """Releases its resources. Idempotent."""
-        ...
 
 
 @runtime_checkable
@@ -436,11 +391,9 @@ class KeepsStates(Protocol):
 
     def snapshot(self) -> bytes:
         """Returns the complete current state as data."""
-        ...
 
     def restore(self, state: bytes) -> None:
         """Restores a snapshot of a world of the same kind, parameters and seed. Raises `ValueError` for other bytes."""
-        ...
 
 
 @runtime_checkable
@@ -454,14 +407,11 @@ class Episodic(Protocol):
     @property
     def terminated(self) -> bool:
         """Returns True if the world ended by itself, successfully or not."""
-        ...
 
     @property
     def truncated(self) -> bool:
         """Returns True if the limit of acts was reached without an outcome."""
-        ...
 
     def episode(self) -> dict[str, Any]:
-        """Returns the rewards as columns of plain JSON data: `steps`, `rewards`, `progress` and `errors` with one entry
-        for each act; and `terminated`, `truncated`, `reward` (the sum)."""
-        ...
+        """Returns the rewards as plain JSON: `steps`, `rewards`, `progress` and `errors` for each act; and
+        `terminated`, `truncated`, `reward` (the sum)."""

@@ -8,8 +8,6 @@ import msgspec
 
 from assay.environments.interface import ToolSpec
 
-__all__ = ["flat_schema", "tool_definitions"]
-
 
 def flat_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Returns the schema as one flat object, as model servers expect it, without title and description."""

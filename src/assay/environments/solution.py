@@ -1,4 +1,4 @@
-"""The command of a task's reference solution inside a sandbox."""
+"""A task's reference solution: its folder on the host and its command inside a sandbox."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from pathlib import Path, PurePosixPath
 
 from assay.records import Oracle
 
-__all__ = ["SOLUTION", "solution_command"]
-
 SOLUTION = "/solution"
 """Folder of the solution inside the sandbox."""
 
 
-def solution_command(oracle: Oracle, solution: Path | None) -> list[str]:
-    """Returns the words of the solution's command; those that name files of its folder are paths below `SOLUTION`.
+def find_solution_folder(oracle: Oracle, task_folder: Path | None) -> Path | None:
+    """Returns the folder of the solution on the host; None if the task's folder has none."""
+    name = oracle.folder or "solution"
+    if task_folder is None or ".." in Path(name).parts or not (task_folder / name).is_dir():
+        return None
+    return task_folder / name
 
-    Args:
-        oracle: The reference solution, with a command.
-        solution: Its folder on the host; None for a solution without one.
-    """
+
+def solution_command(oracle: Oracle, solution: Path | None) -> list[str]:
+    """Returns the words of the solution's command; those that name files of its folder on the host, `solution`, are
+    paths below `SOLUTION`."""
     program, *arguments = oracle.command
     if solution is not None:
         arguments = [_inside(solution, argument) for argument in arguments]

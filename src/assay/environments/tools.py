@@ -19,8 +19,6 @@ from assay.environments.interface import ExecResult, SpillTarget, ToolSpec, Work
 from assay.environments.schemas import flat_schema
 from assay.records import Observation, Truncation
 
-__all__ = ["WorkspaceTools"]
-
 _MAX_FILE = 4 * 1024 * 1024
 _MAX_SHOWN = 65_536
 
@@ -51,12 +49,7 @@ class _Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkspaceTools:
-    """Implements `Tools` over a workspace.
-
-    Args:
-        workspace: Workspace in which the calls act.
-        spill: Storage for complete output of `shell`; a recording workspace has its own.
-    """
+    """Implements `Tools` over a workspace; `spill` stores complete output of `shell` unless the workspace does."""
 
     def __init__(self, workspace: Workspace, *, spill: SpillTarget | None = None) -> None:
         self._workspace = workspace

@@ -16,6 +16,7 @@ from assay import __version__
 from assay.agents.interface import Agent, takes_solution
 from assay.analysis.contracts import Contract
 from assay.environments.interface import Backend, World
+from assay.environments.solution import SOLUTION
 from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import TaskError, UserError, boundary
 from assay.gateway.interface import ModelBackend
@@ -289,7 +290,7 @@ class _SiteFactory:
             repetitions=self._repetitions,
             agent=agent,
             # The reference solution is no part of the state that it leads to.
-            own=("/solution",) if planned.brings_solution or takes_solution(agent) else (),
+            own=(SOLUTION,) if planned.brings_solution or takes_solution(agent) else (),
             verification=planned.verification,
             variation=planned.variation,
             tasks=self._tasks,

@@ -22,11 +22,7 @@ MAX_BYTES = 256 * 1024 * 1024
 
 
 def read_archive(path: Path) -> dict[str, bytes]:
-    """Returns the regular files of a `.tar.*`, `.zip` or `.whl`, by relative POSIX name.
-
-    Raises:
-        UserError: The file is not an archive, contains a name outside its root, or is too large.
-    """
+    """Returns an archive's regular files by relative POSIX name. Raises `UserError` for an unsafe or too large one."""
     zipped = zipfile.is_zipfile(path)
     with path.open("rb") as file:
         return _read_members(_zip_members(file) if zipped else _tar_members(file), path.name)

@@ -57,15 +57,7 @@ async def plan_calls(
     plan: SeparationPlan,
     measurement: CallMeasurement,
 ) -> SeparationPlan:
-    """Returns the separation plan with the tests that calls carry, of those that are left in process.
-
-    Args:
-        laboratory: Where everything runs.
-        tree: The unbroken tree.
-        deciding: The candidate's deciding tests.
-        plan: The plan so far.
-        measurement: Mutants and other releases.
-    """
+    """Returns the separation plan with the tests that calls carry, of those that are left in process."""
     undecided = tuple(test.id for test in plan.tests if test.id in deciding.cases and not test.decides)
     changes = compare_changes(deciding.right, deciding.broken)
     if not undecided or not changes:
@@ -160,13 +152,7 @@ async def _add_releases(
 
 
 def build_record_request(tree: SourceTree, targets: Mapping[str, Sequence[str]], cases: Sequence[str]) -> RecordRequest:
-    """Returns the request to record some cases.
-
-    Args:
-        tree: The package.
-        targets: File of the tree to qualified names of the functions that the calls have to reach.
-        cases: Node ids.
-    """
+    """Returns the request to record some cases; `targets` maps files to the functions that the calls have to reach."""
     tests: dict[str, list[str]] = {}
     for case in cases:
         tests.setdefault(f"{WORKSPACE}/{case.partition('::')[0]}", []).append(f"{WORKSPACE}/{case}")

@@ -9,13 +9,7 @@ from assay.code.source import parse_tree
 
 
 def compares_calls(text: str, names: Collection[str], lines: Collection[int]) -> bool:
-    """Returns True where a comparison on one of some lines calls functions of some names on both sides.
-
-    Args:
-        text: A file of tests.
-        names: Last parts of the functions' names.
-        lines: Where the functions are known to be called from.
-    """
+    """Returns True where a comparison on one of the lines calls functions of these names (last parts) on both sides."""
     try:
         tree = parse_tree(text)
     except (SyntaxError, ValueError, RecursionError):

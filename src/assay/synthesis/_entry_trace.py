@@ -71,8 +71,6 @@ class TracedTest(msgspec.Struct, frozen=True):
 
 
 class TraceResult(msgspec.Struct, frozen=True):
-    """One candidate's tests."""
-
     id: str
     ended: Literal["done", "time", "died"] = "died"
     problems: tuple[str, ...] = ()

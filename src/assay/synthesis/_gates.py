@@ -95,12 +95,9 @@ class Separator(Protocol):
         splits: Mapping[str, Split],
     ) -> dict[str, GateOutcome]:
         """Returns the outcomes with a plan each, or as ended at this gate."""
-        ...
 
 
 class GateContext(NamedTuple):
-    """Inputs shared by all candidates."""
-
     texts: Mapping[str, bytes]
     passing: Mapping[str, float]
     config: SynthesisConfig
@@ -282,8 +279,7 @@ async def _run_candidates(
 
 
 def cpu_limit(context: GateContext, one: TaskCandidate) -> float:
-    """Returns the CPU seconds for a candidate's tests: about ten times their unbroken cost, so endless loops end
-    soon."""
+    """Returns the CPU seconds for a candidate's tests, about ten times their unbroken cost: endless loops end soon."""
     return min(
         context.config.run_cpu_s, 3.0 + sum(_passing_tests(context, one).get(test, 0.0) for test in one.tests) / 100
     )

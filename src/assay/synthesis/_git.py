@@ -60,8 +60,6 @@ class UnreadableError(Exception):
 
 
 class Commit(NamedTuple):
-    """A commit and what it changed."""
-
     name: str
     """The object's full hexadecimal name."""
     changed: tuple[tuple[str, str], ...]
@@ -93,11 +91,7 @@ class GitReader:
             await self._workspace.close()
 
     async def commits(self, most: int) -> list[Commit]:
-        """Returns the newest non-merge commits that are reachable from HEAD, newest first.
-
-        Raises:
-            UserError: Git cannot read the repository, or is not there.
-        """
+        """Returns the newest non-merge commits before HEAD, newest first. Raises `UserError` if git fails."""
         try:
             listed = await self._run_git("rev-list", "--no-merges", f"--max-count={most}", "HEAD", "--")
         except UnreadableError as exc:
@@ -118,11 +112,7 @@ class GitReader:
         return found
 
     async def tree(self, commit: str) -> dict[str, str]:
-        """Returns the regular files of a commit: path to object name.
-
-        Raises:
-            UnreadableError: The commit does not exist, its tree leads outside, or is too large.
-        """
+        """Returns a commit's regular files: path to object name. Raises `UnreadableError` for an unsafe one."""
         output = await self._run_git("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
         found: dict[str, str] = {}
         total = 0

@@ -69,12 +69,7 @@ async def find_commit_candidates(
 ) -> History:
     """Examines commits, newest first, until there are three candidates for each requested task.
 
-    Args:
-        tree: The newest tree.
-        laboratory: Where the tests are run.
-        backend: Where git is run.
-        config: How many, and the limits.
-        journal: File that stores measurements, so that a stopped run can continue.
+    The journal stores measurements, so that a stopped run can continue.
 
     Raises:
         UserError: Git cannot read the repository.

@@ -120,7 +120,6 @@ class Laboratory:
 
     @property
     def backend(self) -> Backend:
-        """Returns the backend of the sandboxes."""
         return self._backend
 
     @property
@@ -131,7 +130,6 @@ class Laboratory:
 
     @property
     def spec(self) -> WorkspaceSpec:
-        """Returns the specification of a sandbox."""
         return WorkspaceSpec(
             workdir=WORKSPACE,
             env={"PATH": f"{HOME}/bin:/usr/local/bin:/usr/bin:/bin"},
@@ -154,15 +152,9 @@ class Laboratory:
         return {job.id: results.get(job.id) or JobResult(job.id, "died") for job in jobs}
 
     async def run_program(self, programs: Sequence[Path], request: bytes, wall_s: float) -> bytes:
-        """Runs a program on the unbroken tree, as `PROGRAM REQUEST REPLY`.
+        """Runs a program on the unbroken tree, as `PROGRAM REQUEST REPLY`, and returns its reply, which may be empty.
 
-        Args:
-            programs: Files that are copied into one folder; the first one is started.
-            request: Content of its request file.
-            wall_s: Seconds after which it is stopped.
-
-        Returns:
-            Content of its reply file; empty if it wrote none.
+        `programs` are copied into one folder; the first one is started.
         """
         workspace = await self._idle.get()
         try:
@@ -180,8 +172,7 @@ class Laboratory:
             self._idle.put_nowait(await self._replace_sandbox(workspace))
 
     async def snapshot_with(self, files: Mapping[str, str | bytes | None]) -> Snapshot:
-        """Returns a snapshot of the unbroken tree with some files replaced, or removed (None); the caller releases
-        it."""
+        """Returns a snapshot of the unbroken tree with files replaced, or removed (None); the caller releases it."""
         workspace = await self._backend.open(self.spec, state=self._state)
         try:
             for path, content in sorted(files.items()):

@@ -54,11 +54,7 @@ class OwnCheck:
     """Async context manager that judges unbroken trees by the checks of tasks."""
 
     def __init__(
-        self,
-        tree: SourceTree,
-        cases: Mapping[str, tuple[str, ...]],
-        laboratory: Laboratory,
-        slots: int,
+        self, tree: SourceTree, cases: Mapping[str, tuple[str, ...]], laboratory: Laboratory, slots: int
     ) -> None:
         self._tree = tree
         self._cases = cases

@@ -76,8 +76,7 @@ def split_hunks(right: Mapping[str, str], broken: Mapping[str, str]) -> list[dic
 
 
 def return_constant(text: str, name: str, constant: str) -> str:
-    """Returns the text with a function's body replaced by a constant; unchanged if the function is missing or one
-    line."""
+    """Returns the text with a function's body replaced by a constant; unchanged if it is missing or one line."""
     try:
         program = parse(text)
     except SourceError:
@@ -109,10 +108,7 @@ def _functions(text: str) -> list[tuple[str, int, int]]:
 
 def find_causes(tests: Sequence[str], results: Sequence[JobResult]) -> dict[str, tuple[str, ...]]:
     """Returns the causes of each test's failure, from one run for each part; runs that hit their time limit are
-    ignored.
-
-    A test that only several parts together make fail has itself as its cause.
-    """
+    ignored. A test that only several parts together make fail has itself as its cause."""
     versions: dict[str, list[str]] = {test: [] for test in tests}
     for number, result in enumerate(results):
         now = merge_cases(result.tests) if result.ended == "done" else {}

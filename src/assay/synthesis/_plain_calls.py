@@ -41,12 +41,10 @@ class PlainFunction(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Returns the function's name."""
         return self.node.name
 
     @property
     def key(self) -> str:
-        """Returns `path::name`."""
         return f"{self.path}::{self.node.name}"
 
 

@@ -42,8 +42,6 @@ exit 1
 
 
 class ProgramParts(NamedTuple):
-    """Parts of a program task."""
-
     function: PlainFunction
     plan: CallPlan
     examples: tuple[tuple[str, str], ...]
@@ -90,7 +88,6 @@ def collect_package_files(tree: SourceTree) -> dict[str, bytes]:
 
 
 def draft_program_task(source: OpenedSource, parts: ProgramParts, identity: str, language: str) -> TaskDraft:
-    """Returns the task's draft."""
     called = parts.plan.program
     assert called is not None, "a plan of a program"
     tree, one = source.tree, parts.function

@@ -30,8 +30,6 @@ exit 1
 
 
 class ExecutionQuestion(NamedTuple):
-    """One question with its answer."""
-
     function: PlainFunction
     call: str
     """The call as Python text."""
@@ -68,7 +66,6 @@ def _python_value(tree: Any) -> Any:
 
 
 def draft_question(source: OpenedSource, question: ExecutionQuestion, identity: str) -> TaskDraft:
-    """Returns the task's draft."""
     tree = source.tree
     answer = question.answer + "\n"
     files: dict[str, str | bytes] = {

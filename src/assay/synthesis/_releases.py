@@ -20,8 +20,6 @@ MAX_RELEASES = 8
 
 
 class Release(NamedTuple):
-    """The program files of one release."""
-
     name: str
     """Name and version, for example `num2words 0.5.13`."""
     digest: str
@@ -30,11 +28,7 @@ class Release(NamedTuple):
 
 
 def load_releases(paths: Sequence[str], tree: SourceTree) -> tuple[Release, ...]:
-    """Reads the releases of a package, sorted by name. Blocking.
-
-    Args:
-        paths: Sdists, wheels or folders.
-        tree: The release that tasks are made from.
+    """Reads the releases of a package (sdists, wheels or folders), sorted by name. Blocking.
 
     Raises:
         UserError: One cannot be read, is of another package, or is named like another one; or there are too many.
@@ -58,14 +52,9 @@ def load_releases(paths: Sequence[str], tree: SourceTree) -> tuple[Release, ...]
 def apply_release(
     release: Release, tree: SourceTree, right: Mapping[str, str], changes: Mapping[str, FunctionChanges]
 ) -> dict[str, str] | None:
-    """Returns the reference's files with the changed functions of a release; None if the release has the same
-    functions.
+    """Returns the reference's files with the changed functions of a release; None if it has the same functions.
 
-    Args:
-        release: The other release.
-        tree: The release that tasks are made from.
-        right: The texts of the reference, of the files that a task changes.
-        changes: The functions that it changes, for each file.
+    `right` holds the reference's texts of the files that a task changes, `changes` the functions that it changes there.
     """
     made = dict(right)
     for path, changed in changes.items():

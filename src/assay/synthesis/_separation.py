@@ -77,14 +77,8 @@ class _CandidatePlan(NamedTuple):
 async def plan_separation(
     laboratory: Laboratory, tree: SourceTree, all_tests: Sequence[DecidingTests], mutants: int
 ) -> dict[str, SeparationPlan]:
-    """Makes and proves the plans of some candidates.
-
-    Args:
-        laboratory: Sandboxes with the unbroken tree.
-        tree: The unbroken tree.
-        all_tests: The candidates' deciding tests.
-        mutants: Number of mutants of the reference on which spliced and plain outcomes are compared.
-    """
+    """Makes and proves the plans of some candidates: spliced and plain outcomes are compared on `mutants` of the
+    reference."""
     plans = await _trace_candidates(laboratory, tree, all_tests)
     await _drop_refuted(laboratory, tree, plans)
     for candidate in plans:
@@ -164,10 +158,8 @@ async def _trace_candidates(
 
 
 async def _find_guards(laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan) -> None:
-    """Adds the tests that do not decide and can be spliced according to their trace.
-
-    Tests that pass unrepaired are traced separately, so that they do not affect the traces of the others.
-    """
+    """Adds the tests that do not decide and can be spliced according to their trace. Tests that pass unrepaired are
+    traced separately, so that they do not affect the traces of the others."""
     one = candidate.deciding
     for case in one.cases:
         if case in candidate.reasons and not _find_hindrance(candidate.trace, case):

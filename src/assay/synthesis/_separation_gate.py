@@ -32,12 +32,8 @@ from ._tree import SourceTree
 class SeparationGate:
     """Plans how candidates are judged apart, and decides which of them pass.
 
-    Args:
-        tree: The unbroken tree.
-        cases: Test to its cases.
-        laboratory: Sandboxes with the unbroken tree.
-        mutants: Number of mutants of the reference on which a plan is proven.
-        releases: Other releases of the package, for calls on fresh inputs.
+    `cases` maps a test to its cases. A plan is proven on `mutants` of the reference; other `releases` of the package
+    serve calls on fresh inputs.
     """
 
     def __init__(
@@ -119,7 +115,7 @@ class SeparationGate:
     async def _unnoticed_mutant(
         self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, right: Mapping[str, str]
     ) -> str:
-        """Returns why forging tests that are not carried could pay; empty if the carried tests detect as many
+        """Returns why forging tests that are not carried could pay; empty if the carried ones detect as many
         mutants."""
         rest = tuple(sorted(set(outcome.flipped) - set(outcome.apart)))
         mutants = draw_mutants(right, compare_changes(right, one.changes) or {}, f"{one.digest} rest", self._mutants)

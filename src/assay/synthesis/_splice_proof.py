@@ -58,8 +58,6 @@ class VersionResult(msgspec.Struct, frozen=True):
 
 
 class ProofResult(msgspec.Struct, frozen=True):
-    """Reply of the program."""
-
     id: str
     ended: str = "died"
     problems: tuple[str, ...] = ()
@@ -68,8 +66,6 @@ class ProofResult(msgspec.Struct, frozen=True):
 
 
 class SpliceProof(NamedTuple):
-    """Proof of a plan."""
-
     objections: dict[str, str]
     """Test to the reason that it is not carried."""
     collected: tuple[CollectedTest, ...]

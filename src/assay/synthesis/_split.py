@@ -38,8 +38,6 @@ class Split(NamedTuple):
 
 
 class _TestDefinition(NamedTuple):
-    """A test function's definition."""
-
     path: str
     node: ast.FunctionDef | ast.AsyncFunctionDef
     owner: ast.ClassDef | ast.Module

@@ -97,8 +97,6 @@ class SharedParts(NamedTuple):
 
 
 class TaskMaterial(NamedTuple):
-    """Inputs of one task."""
-
     candidate: TaskCandidate
     outcome: GateOutcome
     split: Split
@@ -186,13 +184,7 @@ def build_check(
     """Builds the check that judges the task: failing tests must pass, passing tests must continue to pass.
 
     If some failing tests are judged apart, only those are `expected`, and they set the verdict's grade. The other
-    failing tests are in `also`, and must pass as well.
-
-    Args:
-        tree: Tree that contains the tests.
-        one: The candidate; its own cases, if it has any, take precedence over `cases`.
-        outcome: Its failing and passing tests.
-        cases: Test to its cases, in the unbroken tree.
+    failing tests are in `also`, and must pass as well. A candidate's own cases take precedence over `cases`.
     """
     cases = one.cases or cases
     files = sorted({test.partition("::")[0] for test in (*outcome.flipped, *outcome.passing)})

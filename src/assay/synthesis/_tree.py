@@ -114,11 +114,7 @@ def load_source(source: str) -> SourceTree:
 
 
 def read_tree(source: str, *, installed: bool = True) -> SourceTree:
-    """Finds and reads a package, with or without tests.
-
-    Args:
-        source: A folder, an archive, or an installed package's name.
-        installed: Also look for an installed package of that name.
+    """Finds and reads a package, with or without tests: a folder, an archive or, if `installed`, an installed package.
 
     Raises:
         UserError: The source does not exist, is unsafe to read, or contains no Python package.

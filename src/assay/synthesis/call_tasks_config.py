@@ -32,7 +32,6 @@ class CallTasksConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """Sandboxes at work at once."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work, before anything starts."""
         _ = self.measuring
 
     @property
@@ -62,7 +61,6 @@ class ProgramTasksConfig(CallTasksConfig, frozen=True, forbid_unknown_fields=Tru
     tasks' solutions."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work, before anything starts."""
         super().__post_init__()
         if self.mutants < 1:
             raise UserError(f"mutants is {self.mutants}: it must be at least 1")
@@ -80,7 +78,6 @@ class QuestionTasksConfig(CallTasksConfig, frozen=True, forbid_unknown_fields=Tr
     """A question shows at most so many lines of source; longer ones are not asked."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work, before anything starts."""
         super().__post_init__()
         if not self.kinds:
             raise UserError("no kinds: name at least one of return, variable")

@@ -58,7 +58,6 @@ class SynthesisConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """At most so many candidates are tried; 0: forty for each task wanted."""
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work, before anything starts."""
         for name in ("count", "concurrency", "repetitions", "per_function", "covering_tests"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")

@@ -52,12 +52,7 @@ class CostMeter:
         self._before = _cpu_seconds()
 
     def measure(self, report: SynthesisReport | ProgramReport | QuestionReport, from_journal: int = 0) -> SynthesisCost:
-        """Returns the yield of the run that gave a report.
-
-        Args:
-            report: Report of the run.
-            from_journal: Number of candidates judged by an earlier run.
-        """
+        """Returns the yield of the run that gave a report; `from_journal` candidates were judged by an earlier run."""
         cpu_s = max(_cpu_seconds() - self._before, 1e-3)
         return SynthesisCost(
             candidates=report.candidates,

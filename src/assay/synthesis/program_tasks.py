@@ -118,12 +118,6 @@ async def synthesise_programs(
 ) -> ProgramReport:
     """Makes tasks.
 
-    Args:
-        config: What from, in which language, how many.
-        backend: Where everything is run.
-        cache: For the tool layer and the measured tests.
-        progress: Told what is going on.
-
     Raises:
         UserError: There is nothing to make tasks from, or the language is not installed.
         EnvironmentFailure: The sandbox broke.

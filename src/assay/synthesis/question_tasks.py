@@ -101,12 +101,6 @@ async def synthesise_questions(
 ) -> QuestionReport:
     """Makes questions.
 
-    Args:
-        config: What from, which kinds, how many.
-        backend: Where everything is run.
-        cache: For the tool layer and the measured tests.
-        progress: Told what is going on.
-
     Raises:
         UserError: There is nothing to make tasks from.
         EnvironmentFailure: The sandbox broke.

@@ -146,10 +146,7 @@ def difficulty(
     tree: SourceTree, reference: Reference, one: TaskCandidate, outcome: GateOutcome, parts: Split
 ) -> dict[str, float]:
     """Returns static difficulty measures: sizes, and the rank of the changed lines by spectrum-based fault
-    localisation.
-
-    A commit has no spectrum: the reference's lines are those of another text.
-    """
+    localisation. A commit has no spectrum: the reference's lines are those of another text."""
     runs = [
         CoverageRun(
             test,

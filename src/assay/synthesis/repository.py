@@ -49,13 +49,7 @@ class JudgedCandidates(NamedTuple):
 async def synthesise(
     config: SynthesisConfig, *, backend: Backend, cache: Path, progress: Progress | None = None
 ) -> SynthesisReport:
-    """Makes tasks.
-
-    Args:
-        config: Source, number and limits.
-        backend: Backend of the sandboxes.
-        cache: For the tool layer, and for the journal that lets a stopped run go on.
-        progress: Called with the current activity.
+    """Makes tasks; `cache` holds the tool layer, and the journal that lets a stopped run go on.
 
     Returns:
         The report, which is also written to `<out>/manifest.json`. It may contain fewer tasks than requested.

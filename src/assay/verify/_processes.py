@@ -12,8 +12,6 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Threads", "count_threads"]
-
 FRESH_S = 0.2
 """A table that is younger serves every reader."""
 MAX_SPENT = 20
@@ -64,14 +62,8 @@ _TABLE = _Table()
 
 
 def count_threads(proc: Path, sandboxes: Collection[int]) -> Threads:
-    """Returns the threads that run or wait, without the caller.
-
-    A process that lost its parent while the table was read is in no sandbox for sure, and is not counted.
-
-    Args:
-        proc: Mount point of procfs.
-        sandboxes: The first process of each sandbox that is told apart from the rest of the host.
-    """
+    """Returns the threads that run or wait, without the caller; `sandboxes` are the first processes of those that are
+    told apart. A process that lost its parent while the table was read is in none for sure, and is not counted."""
     processes = _TABLE.read(proc)
     runnable = waiting = own = 0
     for number, process in processes.items():

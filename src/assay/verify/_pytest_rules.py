@@ -13,8 +13,6 @@ from assay.code.results import TestReport
 from assay.records import VerdictStatus
 from assay.verify._ruling import Ruling
 
-__all__ = ["PytestFacts", "came_to_no_result", "merge_rulings", "rule"]
-
 
 class PytestFacts(NamedTuple):
     """Facts that were observed of a test run."""
@@ -78,11 +76,7 @@ def came_to_no_result(facts: PytestFacts) -> bool:
 
 
 def merge_rulings(parts: Sequence[tuple[Ruling, int]]) -> Ruling:
-    """Returns the ruling over tests that were judged in parts: a failure of one is the whole's, and so is a doubt.
-
-    Args:
-        parts: Each part's ruling and how many tests it has.
-    """
+    """Returns the ruling over parts, each with its number of tests: a failure or a doubt of one is the whole's."""
     order: tuple[VerdictStatus, ...] = ("fail", "error", "unknown", "pass")
     worst = min((ruling for ruling, _ in parts), key=lambda ruling: order.index(ruling.status))
     if len(parts) == 1:

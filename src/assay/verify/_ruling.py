@@ -6,12 +6,8 @@ from typing import NamedTuple
 
 from assay.records import VerdictStatus
 
-__all__ = ["Ruling"]
-
 
 class Ruling(NamedTuple):
-    """A status with its score, reason and marks."""
-
     status: VerdictStatus
     score: float | None
     reason: str

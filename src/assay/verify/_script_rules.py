@@ -15,8 +15,6 @@ from assay.verdicts import REWARD_OVERRULED
 from assay.verify._ruling import Ruling
 from assay.verify.rewards import Rewards, headline
 
-__all__ = ["Demand", "ScriptFacts", "came_to_no_result", "rule", "rule_literally", "without_own_doubts"]
-
 Demand = Literal["tests", "report", "script", "reward"]
 """Requirement for a pass besides the reward: a recorded test run; any test report; the script's exit code; nothing."""
 
@@ -42,8 +40,6 @@ class ScriptFacts(NamedTuple):
 
 
 class _Objection(NamedTuple):
-    """One observation against a pass."""
-
     mark: str
     text: str
 
@@ -90,10 +86,8 @@ def came_to_no_result(facts: ScriptFacts) -> bool:
 
 
 def without_own_doubts(facts: ScriptFacts) -> ScriptFacts:
-    """Returns facts about a script in whose sandbox nothing of the agent's was: what it started and wrote is its own.
-
-    Of two rewards the one in `reward.json` counts then, as in Harbor.
-    """
+    """Returns facts about a script in whose sandbox nothing of the agent's was: what it started and wrote is its own,
+    and of two rewards the one in `reward.json` counts, as in Harbor."""
     rewards = facts.rewards
     if rewards.problem is None or rewards.unusable or not rewards.values:
         return facts._replace(orphans=0)

@@ -24,8 +24,6 @@ from blake3 import blake3
 from assay.errors import TaskError
 from assay.records import DIGEST_PREFIX
 
-__all__ = ["StagedCopy", "stage", "staging_folder", "unstage"]
-
 PREFIX = "assay-verify-"
 MOST_ENTRIES = 20_000
 MOST_BYTES = 1 << 30

@@ -41,24 +41,6 @@ from ._staging import staging_folder, unstage
 from .interface import CheckResult
 from .separation_plan import PLAN_PATH, load_plan
 
-__all__ = [
-    "AlterableFile",
-    "ControlRun",
-    "ProgramRuns",
-    "altered_folder",
-    "choose_altered_tests",
-    "control_check",
-    "fewer_altered_tests",
-    "find_alterable_files",
-    "find_alterable_programs",
-    "needs_altered_programs",
-    "needs_altered_tests",
-    "program_folder",
-    "rule_altered",
-    "rule_altered_programs",
-    "stops_early",
-]
-
 _SHARED_PROCESS: Separation = "same-process"
 _LEFT_AS_THEY_ARE = frozenset({"environment", "solution"})
 MOST_FILES = 500
@@ -107,8 +89,7 @@ def needs_altered_tests(result: CheckResult) -> bool:
 
 
 def needs_altered_programs(result: CheckResult) -> bool:
-    """Returns whether a script passed in one sandbox with the code under test and recorded no test, so that nothing is
-    known of the programs that it ran."""
+    """Returns whether a script passed beside the code under test and recorded no test."""
     verdict = result.verdict
     beside = verdict.separation in ("same-user", _SHARED_PROCESS) and not verdict.separations
     believed = verdict.status == "pass" and "literal" not in verdict.marks
@@ -118,11 +99,8 @@ def needs_altered_programs(result: CheckResult) -> bool:
 def choose_altered_tests(
     files: Sequence[AlterableFile], folder: Path, result: CheckResult, random: Random | None = None
 ) -> list[frozenset[str]]:
-    """Returns the tests that each control run alters; empty if no test that passed in process can be altered.
-
-    Two runs alter one half each. One run suffices if the tests that must change to passing are judged apart or take
-    long.
-    """
+    """Returns the tests that each control run alters; empty if no test that passed in process can be. Two runs alter
+    one half each; one suffices if the tests that must change to passing are judged apart or take long."""
     random = random or SystemRandom()
     names = sorted({name for file in files for name in file.tests} & _ends_of_passed(folder, result))
     if not names:
@@ -149,10 +127,8 @@ def _judged_apart(folder: Path, result: CheckResult) -> set[str]:
 
 
 def fewer_altered_tests(result: CheckResult, altered: frozenset[str]) -> frozenset[str] | None:
-    """Returns the tests to alter instead if a control run did not end; None if it did.
-
-    A single altered test can crash the test runner, for example by a deep recursion; a small sample rarely contains it.
-    """
+    """Returns the tests to alter instead if a control run did not end, else None: a single altered test can crash the
+    runner, for example by a deep recursion, and a small sample rarely contains it."""
     told = any(item.kind == "test_report" and not item.data.get("problems") for item in result.evidence)
     return None if told or len(altered) <= FEW else frozenset(SystemRandom().sample(sorted(altered), FEW))
 
@@ -170,11 +146,7 @@ def control_check(folder: Path, check: Check, result: CheckResult) -> Check:
 
 @contextlib.contextmanager
 def altered_folder(folder: Path, files: Sequence[AlterableFile], names: frozenset[str]) -> Iterator[Path]:
-    """Yields a copy of a task's folder with some tests altered and without a separation plan.
-
-    Raises:
-        OSError: The copy cannot be made.
-    """
+    """Yields a copy of a task's folder with some tests altered and no separation plan. Raises `OSError` if it fails."""
     random = SystemRandom()
     texts = {}
     for path, text, tests in files:
@@ -188,17 +160,8 @@ def altered_folder(folder: Path, files: Sequence[AlterableFile], names: frozense
 def program_folder(
     folder: Path, programs: dict[Path, str], *, last: bool = False, broken: bool = False
 ) -> Iterator[Path]:
-    """Yields a copy of a task's folder in which the Python programs have altered expectations.
-
-    Args:
-        folder: The task's folder.
-        programs: Result of `find_alterable_programs`.
-        last: As in `alter_program`.
-        broken: The programs instead fail at once.
-
-    Raises:
-        OSError: The copy cannot be made.
-    """
+    """Yields a copy of a task's folder in which the Python programs have altered expectations, or with `broken` fail at
+    once. `programs` come from `find_alterable_programs`, `last` is as in `alter_program`. May raise `OSError`."""
     random = SystemRandom()
     texts = {
         path: _BROKEN if broken else alter_program(text, random, last=last) or text for path, text in programs.items()
@@ -262,10 +225,7 @@ def _write_like(original: Path, copy: Path, text: str) -> None:
 
 
 def find_alterable_files(folder: Path) -> list[AlterableFile]:
-    """Returns a task's test files in which tests can be altered.
-
-    Omits files that share a name with another: the end of a node id does not distinguish them.
-    """
+    """Returns a task's test files in which tests can be altered, without those that share a name with another."""
     files = list(_test_files(folder))
     base_names = Counter(path.name for path in files)
     found = []
@@ -307,16 +267,11 @@ def _test_files(folder: Path) -> Iterator[Path]:
 def rule_altered(
     result: CheckResult, controls: Iterable[ControlRun], prefix: str, *, whole: bool = True
 ) -> CheckResult:
-    """Returns the result with the verdict that follows from its control runs, which it cites as evidence.
+    """Returns a pass with the verdict that follows from its control runs, which it cites as evidence.
 
-    Args:
-        result: A pass.
-        controls: The same check's results over altered tests.
-        prefix: Prefix of the ids of this check's evidence.
-        whole: Runs continue after a failed test, so each unaltered test must pass again.
-
-    A script may run its own tests with the names of the task's, which changes of the task's files do not reach. Unless
-    the check mounts the tests itself, a pass is therefore forged only if some altered test was observed to fail.
+    With `whole`, runs continue after a failed test, so each unaltered test must pass again. A script may run its own
+    tests with the names of the task's, which changes of its files do not reach. Unless the check mounts the tests
+    itself, a pass is therefore forged only if some altered test was observed to fail.
     """
     passed = _with_status(result, "passed")
     altered_ids, forged, failed, changed = set[str](), set[str](), set[str](), set[str]()
@@ -358,14 +313,7 @@ class ProgramRuns(NamedTuple):
 def rule_altered_programs(
     result: CheckResult, runs: ProgramRuns, prefix: str, judged: Sequence[CheckResult] = ()
 ) -> CheckResult:
-    """Returns the result of a script that passed with the verdict that follows from its control runs.
-
-    Args:
-        result: A pass.
-        runs: Control runs of the same check.
-        prefix: Prefix of the ids of this check's evidence.
-        judged: The results whose statuses those are.
-    """
+    """Returns a script's pass with the verdict that follows from its control runs, whose results are `judged`."""
     cited = Evidence(f"{prefix}altered", "audit", "altered_programs", runs._asdict())
     if runs.broken != "pass":  # the programs decide, and the code under test may be what they import
         result = result._replace(verdict=msgspec.structs.replace(result.verdict, separation=_SHARED_PROCESS))
@@ -378,10 +326,8 @@ def rule_altered_programs(
 
 
 def _ends_of_changed(control: ControlRun, *, whole: bool) -> set[str]:
-    """Returns the unaltered tests that failed and, if runs are whole, those that did not pass.
-
-    They are named by the ends of their ids, since parameters in brackets may differ in each run.
-    """
+    """Returns the unaltered tests that failed and, if runs are whole, those that did not pass, by the ends of the ids:
+    parameters in brackets may differ in each run."""
     failed = {_end_of(test) for test in _with_status(control.result, "failed")}
     passed = {_end_of(test) for test in _with_status(control.result, "passed")}
     return {test for test in control.original if test in failed or (whole and test not in passed)}

@@ -25,8 +25,6 @@ from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.sanitise import opened, require_mounts
 
-__all__ = ["ANSWER_FILE", "EXPECTED_FILE", "AnswerCheck", "AnswerParameters"]
-
 ANSWER_FILE = "answer.json"
 EXPECTED_FILE = "tests/answer.json"
 MAX_ANSWER_BYTES = 512 << 10
@@ -79,10 +77,7 @@ def _read_expected(folder: Path | None, name: str) -> bytes:
 
 
 async def _read_answer(given: CheckInput, name: str) -> tuple[bytes, str]:
-    """Returns the file's bytes, or the reason why the file itself cannot be read.
-
-    Raises `HostFailure` if the host is the cause.
-    """
+    """Returns the file's bytes, or why the file cannot be read. Raises `HostFailure` if the host is the cause."""
     path = name if name.startswith("/") else f"{given.spec.workdir.rstrip('/')}/{name}"
     async with opened(given.backend, given.spec, given.state) as workspace:
         try:

@@ -38,8 +38,6 @@ from assay.verify.rewards import MOST_REWARD, Rewards, parse_rewards
 from assay.verify.sanitise import PYTHON, REWARDS, has_tool_layer, opened
 from assay.verify.script import MOST_BROUGHT, TESTS, ScriptParameters, own_network, stage_tests
 
-__all__ = ["AsAskedRequest", "judge_as_asked", "living_spec"]
-
 MADE = ("/logs/verifier", "/logs/agent", "/logs/artifacts")
 """Folders that Harbor mounts into every sandbox, writable for the agent."""
 READ_AFTER_S = 0.2
@@ -83,9 +81,7 @@ class _ScriptRun(NamedTuple):
 
 
 def living_spec(spec: WorkspaceSpec) -> WorkspaceSpec:
-    """Returns the spec of the agent's sandbox with Harbor's folders for rewards, logs and tests.
-
-    Tests in the image itself stay where they are."""
+    """Returns the spec of the agent's sandbox with Harbor's folders for rewards, logs and (if it has none) tests."""
     own = any(Path(layer, TESTS.lstrip("/")).is_dir() for layer in spec.image.layers)
     wanted = (*spec.tmpfs, *MADE, *(() if own else (TESTS,)))
     return msgspec.structs.replace(spec, tmpfs=tuple(dict.fromkeys(wanted)))

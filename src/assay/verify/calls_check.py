@@ -27,8 +27,6 @@ from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.sanitise import require_mounts
 
-__all__ = ["PLAN_FILE", "REFERENCE_FOLDER", "CallsCheck", "CallsParameters"]
-
 PLAN_FILE = "tests/calls.json"
 REFERENCE_FOLDER = "tests/reference"
 MAX_PLAN_BYTES = 16 << 20

@@ -15,17 +15,11 @@ from assay.verify._ruling import Ruling
 from assay.verify._staging import stage
 from assay.verify.sanitise import Findings
 
-__all__ = ["CitedEvidence", "code_digest", "verifier_digest"]
-
 MOST_TESTS = 2000
 
 
 class CitedEvidence:
-    """Evidence of a check in the order in which it was added. Create it when the check begins: it times the check.
-
-    Args:
-        prefix: First characters of each id.
-    """
+    """Evidence of a check in the order in which it was added. Create it when the check begins: it times the check."""
 
     def __init__(self, prefix: str) -> None:
         self.items: list[Evidence] = []
@@ -43,14 +37,7 @@ class CitedEvidence:
         return tuple(item.id for item in self.items)
 
     def make_verdict(self, check: Check, verifier: str, ruling: Ruling, **more: Any) -> Verdict:
-        """Returns the verdict of a check, which cites all evidence that was added.
-
-        Args:
-            check: The check.
-            verifier: Digest of the programs and files that took part (`verifier_digest`).
-            ruling: Its status, score, reason and marks.
-            more: Further fields of the verdict: `rewards`, `separation`, `separations`.
-        """
+        """Returns the verdict of a check, which cites all evidence that was added; `more` are further fields of it."""
         duration_s = round(time.monotonic() - self._started, 6)
         return Verdict(
             check.name,

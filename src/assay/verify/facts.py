@@ -8,14 +8,10 @@ from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, canonic
 
 from .interface import CheckResult
 
-__all__ = ["judge_facts"]
-
 
 def judge_facts(task: Task, facts: dict[str, Any]) -> tuple[CheckResult, ...]:
-    """Returns one verdict per check. A check of kind `facts` names in `expected` the facts that must hold, key by key.
-
-    A fact that the world does not report gives `unknown`, never `fail`; another kind of check gives `error`.
-    """
+    """Returns one verdict per check. A check of kind `facts` names in `expected` the facts that must hold, key by key;
+    one that the world does not report gives `unknown`, never `fail`. Another kind of check gives `error`."""
     return tuple(_judge(check, facts, f"facts-{index}") for index, check in enumerate(task.checks))
 
 

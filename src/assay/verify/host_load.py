@@ -29,8 +29,6 @@ from assay.environments.capabilities import HasHostProcess
 
 from ._processes import count_threads
 
-__all__ = ["MAX_PATIENCE", "HostLoad", "LoadMeter", "measure_load", "metered_sandbox"]
-
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 SAMPLE_S = 0.25
@@ -57,11 +55,8 @@ class HostLoad(msgspec.Struct, frozen=True):
     """All processes of the host were visible, and those of the judged sandboxes identified."""
 
     def required_patience(self, slowdown: float = 1.0) -> float:
-        """Returns the factor with which a time limit grants as much computation as on an idle host.
-
-        Args:
-            slowdown: Slowdown of a control, in which all threads count; for an incomplete load.
-        """
+        """Returns the factor with which a time limit grants as much computation as on an idle host; for an incomplete
+        load, `slowdown` is that of a control, in which all threads count."""
         slowdown = self.slowdown if self.complete else max(self.slowdown, slowdown)
         return 1 / (1 - self.demand + self.demand / slowdown)
 
@@ -76,11 +71,7 @@ class HostLoad(msgspec.Struct, frozen=True):
 
 
 class LoadMeter:
-    """Collects the load until it is read.
-
-    Args:
-        is_control: No code of an agent runs meanwhile, so the kernel's counts are the host's alone.
-    """
+    """Collects the load until it is read; with `is_control` no agent's code runs, so all counts are the host's."""
 
     def __init__(self, *, is_control: bool) -> None:
         self._is_control = is_control
@@ -108,7 +99,6 @@ class LoadMeter:
             await asyncio.sleep(SAMPLE_S)
 
     async def take(self) -> None:
-        """Takes one sample."""
         firsts = [one.host_pid() if isinstance(one, HasHostProcess) else None for one in self._sandboxes]
         # Those of closed sandboxes stay: the table of processes may be older than the end of a sandbox.
         self._firsts.update(pid for pid in firsts if pid is not None)
@@ -142,11 +132,7 @@ _METER: ContextVar[LoadMeter | None] = ContextVar("meter", default=None)
 
 @contextlib.asynccontextmanager
 async def measure_load(*, is_control: bool = False) -> AsyncIterator[LoadMeter]:
-    """Samples the load while the block runs. Sandboxes that the block opens are those of the run.
-
-    Args:
-        is_control: As for `LoadMeter`.
-    """
+    """Samples the load while the block runs. Sandboxes that the block opens are those of the run."""
     meter = LoadMeter(is_control=is_control)
     token = _METER.set(meter)
     sampling = asyncio.get_running_loop().create_task(meter.sample())

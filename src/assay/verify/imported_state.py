@@ -16,8 +16,6 @@ from assay.store import BlobStore
 
 from .reverification import CannotRebuildError
 
-__all__ = ["rebuild_imported_state"]
-
 MOST_FILE = 16 << 20
 
 

@@ -8,8 +8,6 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from assay.environments.interface import Backend, Change, Snapshot, SpillTarget, WorkspaceSpec
 from assay.records import Check, Evidence, Task, Verdict
 
-__all__ = ["CheckInput", "CheckResult", "OutcomeCheck"]
-
 
 class CheckInput(NamedTuple):
     """Input of a check. The check opens its own sandboxes on `state`; no agent process is alive."""
@@ -54,4 +52,3 @@ class OutcomeCheck(Protocol):
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """Judges the state. An exception becomes a verdict `error`; missing observations give `unknown`."""
-        ...

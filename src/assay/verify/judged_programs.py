@@ -26,17 +26,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.environments.interface import Change, ExecResult, Mount, PipedExec, Workspace, WorkspaceSpec
+from assay.environments.solution import SOLUTION
 from assay.errors import AssayError, TaskError, VerifierError
 from assay.verify.transcript import Transcript
 
-__all__ = [
-    "JudgedPrograms",
-    "judged_spec",
-    "require_data_path",
-]
-
 JUDGE_PROGRAM = "/opt/assay-verify/bin/assay-judge"
-COVERED = ("/logs", "/tests", "/solution", "/run/verifier")
+COVERED = ("/logs", "/tests", SOLUTION, "/run/verifier")
 LENT = ("/tests/", "/tmp/")
 """Folders of the script's own files that no list of changes contains; a file is copied when a command names it."""
 MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS = 64 << 20, 2000, 5000, 200
@@ -44,6 +39,7 @@ _WORDS = re.compile(r"[\s=;|&<>()\"'`]+")
 _CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ini", ".cfg", ".toml", ".js", ".rb", ".pl", ".jar")
 _OF_A_SHELL = frozenset({"HOME", "OLDPWD", "PWD", "SHLVL", "_"})
 _PYTHON = """\
+#!/usr/bin/env python3
 # Starts the judged program of this name in its own sandbox. Written by the verifier.
 import os, sys
 if __name__ != "__main__":
@@ -80,8 +76,8 @@ def require_data_path(path: str, *, data: bool) -> None:
 
 
 def _require_input_path(path: str) -> None:
-    """Raises `TaskError` for a declared input that is not a plain absolute path, or is the verifier's own; files of the
-    task below `/tests` are allowed."""
+    """Raises `TaskError` for an input that is not a plain absolute path, or is the verifier's own but below
+    `/tests`."""
     parts = path.split("/")
     if path.startswith("/tests/") and not {"", ".", ".."} & set(parts[1:]) and "\0" not in path:
         return
@@ -96,8 +92,6 @@ def judged_spec(given: WorkspaceSpec, mounts: tuple[Mount, ...] = ()) -> Workspa
 
 
 class _ProgramStart(msgspec.Struct, frozen=True, tag_field="op", tag="run"):
-    """A request to start a program."""
-
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = {}
@@ -125,23 +119,16 @@ async def _write_stand_ins(script: Workspace, programs: tuple[str, ...]) -> None
 
 
 class ProgramRun(NamedTuple):
-    """Program that was run."""
-
     argv: tuple[str, ...]
     exit_code: int
     duration_s: float
 
 
 class JudgedPrograms:
-    """Starts the judged programs of one script.
+    """Starts the judged programs of one script, whose sandbox stands on the task's image; `judged` has the final state.
 
-    Args:
-        script: The script's sandbox, on the task's image.
-        judged: The sandbox with the final state.
-        outputs: Paths that are copied to the script's sandbox as data.
-        inputs: Paths of files that the script provides and that commands do not name.
-        timeout_s: Time limit of one program.
-        transcript: Records everything that the script could read.
+    `outputs` are copied to the script's sandbox as data, `inputs` are files of the script that commands do not name,
+    and `transcript` records everything that the script could read.
     """
 
     def __init__(
@@ -307,8 +294,8 @@ class JudgedPrograms:
 
 
 def _named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> tuple[str, ...]:
-    """Returns the absolute paths that words of a command name, except the working directory, its parents and the
-    verifier's own folders.
+    """Returns the absolute paths in a command's words, without the working directory, its parents and the verifier's
+    own.
 
     Raises `ValueError` if there are too many words.
     """

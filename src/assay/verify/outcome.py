@@ -17,15 +17,7 @@ import msgspec
 
 from assay import plugins
 from assay.environments.interface import Backend, Snapshot, SpillTarget, WorkspaceSpec
-from assay.errors import (
-    AssayError,
-    BoundaryError,
-    EnvironmentFailure,
-    HostFailure,
-    StoreError,
-    VerifierError,
-    boundary,
-)
+from assay.errors import AssayError, BoundaryError, EnvironmentFailure, HostFailure, StoreError, VerifierError, boundary
 from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT, weakest
 from assay.verify.altered import (
@@ -63,8 +55,6 @@ from assay.verify.unjudgeable import (
     replace_result,
 )
 
-__all__ = ["JudgeRequest", "verify_outcome"]
-
 
 class JudgeRequest(msgspec.Struct, frozen=True):
     """State to be judged, with the task's checks and sandboxes."""
@@ -100,12 +90,7 @@ async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
 
 
 async def _judge_or_retry(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
-    """Judges, and repeats once if the infrastructure around the check failed.
-
-    Raises:
-        HostFailure: The host failed.
-        StoreError: Evidence cannot be stored.
-    """
+    """Judges, and repeats once if the infrastructure around the check failed, other than the host or the store."""
     failure: BoundaryError | None = None
     for own in (prefix, f"{prefix}retry."):
         try:
@@ -166,8 +151,8 @@ async def _judge_altered_once(
 async def _judge_altered_programs(
     request: JudgeRequest, check: Check, prefix: str, result: CheckResult, folder: Path
 ) -> CheckResult:
-    """Judges the same state again, unchanged and with altered programs in the script's folder, in random order, to
-    check that failures are observed."""
+    """Judges the same state again, unchanged and with altered programs in random order, to check that failures
+    count."""
     programs = await asyncio.to_thread(find_alterable_programs, folder)
     if not programs:
         return result
@@ -238,15 +223,7 @@ async def _judge_repeatedly(request: JudgeRequest, check: Check, prefix: str, ru
 async def _judge(
     request: JudgeRequest, check: Check, prefix: str, patience: float = 1.0, *, is_control: bool = False
 ) -> JudgedRun:
-    """Judges once, and cites the host's load.
-
-    Args:
-        request: State and sandboxes.
-        check: The check.
-        prefix: Prefix of the evidence's ids.
-        patience: Factor of time limits.
-        is_control: The state is the initial one.
-    """
+    """Judges once, and cites the host's load; with `is_control`, the state is the initial one."""
     async with measure_load(is_control=is_control) as meter:
         result = await _judge_once(_input(request, check, prefix, patience))
         load = await meter.read()

@@ -21,8 +21,6 @@ from typing import Literal, NamedTuple
 
 from assay.environments.interface import Change
 
-__all__ = ["SYSTEM_PATH", "PlantedChange", "find_planted", "git_includes", "pytest_tables"]
-
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LIBRARIES = ("/lib/", "/lib32/", "/lib64/", "/libx32/", "/usr/lib/", "/usr/lib32/", "/usr/lib64/", "/usr/libexec/")
 _LOADER = ("/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.conf.d/", "/etc/ld.so.cache")
@@ -55,13 +53,8 @@ class PlantedChange(NamedTuple):
 def find_planted(
     changes: Sequence[Change], roots: Sequence[str], keep: Sequence[str] = ()
 ) -> tuple[PlantedChange, ...]:
-    """Returns the changes to undo.
-
-    Args:
-        changes: The agent's changes to the image.
-        roots: Folders that the verifier imports from, absolute.
-        keep: Patterns of paths that the task expects to change (as in `fnmatch`).
-    """
+    """Returns the changes to undo. `roots` are absolute folders that the verifier imports from; `keep` holds patterns
+    (as in `fnmatch`) of paths that the task expects to change."""
     found: dict[str, PlantedChange] = {}
     new_folders = {change.path for change in changes if change.kind == "added" and change.type == "directory"}
     for change in changes:
@@ -97,8 +90,7 @@ _GIT = re.compile(r"(?P<top>.*/\.git)(?:/(?:modules|worktrees)/.+)?/(?:config(?:
 
 
 def _git(change: Change, new_folders: set[str]) -> PlantedChange | None:
-    """Returns a change of the git configuration of the image's repositories; a repository of the agent's is its
-    work."""
+    """Returns a change of the git configuration of the image's repositories; the agent's own ones are its work."""
     found = _GIT.fullmatch(change.path)
     if found is None or found["top"] in new_folders or change.type == "directory":
         return None
@@ -111,12 +103,9 @@ _INCLUDES = re.compile(
 
 
 def git_includes(text: str, top: str, changes: Sequence[Change]) -> tuple[PlantedChange, ...]:
-    """Returns the agent's changes to files that the image's configuration of a repository names.
+    """Returns the agent's changes to files that the image's configuration of a repository, `text`, names.
 
-    Args:
-        text: The configuration, as in the image.
-        top: The repository's work tree, absolute.
-        changes: The agent's changes to the image.
+    `top` is the repository's work tree, absolute.
     """
     places = []
     for found in _INCLUDES.finditer(text):

@@ -54,8 +54,6 @@ from assay.verify.script import recorded
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan, load_plan
 from assay.verify.splice import NotJoinable, SpliceRequest, configure_splice, run_spliced
 
-__all__ = ["PytestCheck", "PytestParameters", "TestMount"]
-
 GRACE_S = 20.0
 MOST_REPORT = 96 * 1024 * 1024
 
@@ -103,8 +101,6 @@ class _Plan(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Result of one run of the runner."""
-
     report: dict[str, Any] | None
     result: ExecResult
     alive: tuple[ProcessInfo, ...]
@@ -177,8 +173,6 @@ async def _judge_called(
 
 
 class SplicedTests(NamedTuple):
-    """Tests to be judged from outside."""
-
     separation: SeparationPlan
     tests: tuple[TestPlan, ...]
     undoing: CleanupPlan
@@ -206,8 +200,7 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
 async def _judge_in_process(
     given: CheckInput, plan: _Plan, names: tuple[str, ...], undoing: CleanupPlan, cited: CitedEvidence
 ) -> _Part:
-    """Runs tests in a fork of the final state, where the code under test shares a process with pytest and its
-    recorder."""
+    """Runs tests in a fork of the final state, in one process with the code under test."""
     plan = _of_tests(plan, names)
     spec = verifier_spec(given.spec, plan.mounts, plan.parameters.env)
     async with opened(given.backend, spec, given.state) as workspace:
@@ -236,8 +229,7 @@ def _of_tests(plan: _Plan, names: Sequence[str]) -> _Plan:
 
 
 def _grades(parameters: PytestParameters, parts: Sequence[_Part]) -> tuple[Separation, dict[Separation, int]]:
-    """Returns the weakest grade of the tests that must change to passing, and the number of required tests of each
-    grade."""
+    """Returns the weakest grade of the tests that must change to passing, and the number of required tests by grade."""
     counts: dict[Separation, int] = {}
     for part in parts:
         if part.tests:

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 
 import msgspec
 
 from assay.environments.interface import Snapshot
-from assay.environments.solution import SOLUTION, solution_command
+from assay.environments.solution import SOLUTION, find_solution_folder, solution_command
 from assay.errors import EnvironmentFailure, TaskError, VerifierError
-from assay.records import Oracle
 from assay.verify.interface import CheckInput
 from assay.verify.sanitise import opened
 from assay.verify.transcript import Transcript
-
-__all__ = ["find_reference_difference"]
 
 SOLUTION_S = 600.0
 """Time limit of the solution in seconds, if the task has none."""
@@ -31,13 +27,9 @@ SOLUTION_S = 600.0
 async def find_reference_difference(
     given: CheckInput, transcript: Transcript, run: Callable[[CheckInput, Transcript], Awaitable[None]]
 ) -> str:
-    """Returns the first difference of a transcript from the reference solution's, or why it is unknown; else an empty
-    text.
+    """Returns the first difference of a transcript from the reference solution's, or why it is unknown; empty if none.
 
-    Args:
-        given: The check's input, whose state is the agent's.
-        transcript: Readings of the script over that state.
-        run: Runs the script over the state of another input and fills another transcript.
+    `run` runs the script over the state of another input and fills another transcript.
     """
     if not transcript.readings:
         return ""
@@ -52,12 +44,13 @@ async def find_reference_difference(
 
 @contextlib.asynccontextmanager
 async def _solved_state(given: CheckInput) -> AsyncIterator[Snapshot]:
-    """Yields the final state of the reference solution in the agent's sandbox. Raises `TaskError` without a
-    solution."""
+    """Yields the final state of the reference solution in the agent's sandbox. Raises `TaskError` without one."""
     oracle, limit_s = given.task.oracle, given.task.limits.wall_s or SOLUTION_S
     if oracle is None or not oracle.command:
         raise TaskError("the task has no reference solution")
-    folder = _solution_folder(given, oracle)
+    folder = find_solution_folder(oracle, given.folder)
+    if folder is None and oracle.folder is not None:
+        raise TaskError(f"the task's solution folder {oracle.folder!r} is not there")
     spec = msgspec.structs.replace(given.spec, tmpfs=tuple(dict.fromkeys((*given.spec.tmpfs, SOLUTION))))
     async with opened(given.backend, spec) as workspace:
         if folder is not None:
@@ -72,13 +65,3 @@ async def _solved_state(given: CheckInput) -> AsyncIterator[Snapshot]:
         yield state
     finally:
         await given.backend.release(state)
-
-
-def _solution_folder(given: CheckInput, oracle: Oracle) -> Path | None:
-    """Returns the solution's folder on the host; None for a solution without one."""
-    name = oracle.folder or "solution"
-    if given.folder is not None and ".." not in Path(name).parts and (given.folder / name).is_dir():
-        return given.folder / name
-    if oracle.folder is None:
-        return None
-    raise TaskError(f"the task's solution folder {name!r} is not there")

@@ -20,16 +20,6 @@ from assay.verdicts import Reverification, reverification_check, weakest
 
 from .interface import CheckResult
 
-__all__ = [
-    "CannotRebuildError",
-    "VerdictComparison",
-    "compare_verdicts",
-    "find_sealed_states",
-    "make_cannot_result",
-    "read_recorded_seeds",
-    "rebuild_state",
-]
-
 
 class CannotRebuildError(VerifierError):
     """The judged state cannot be rebuilt; the message gives the reason."""
@@ -53,13 +43,7 @@ def _beside(evidence: Evidence) -> bool:
 
 
 async def rebuild_state(state: Evidence, image: Image, backend: Backend, blobs: BlobStore) -> Snapshot:
-    """Returns a stored state as a snapshot that can be opened; the caller releases it.
-
-    Args:
-        state: Evidence from `find_sealed_states`.
-        image: The current image of the task's sandbox.
-        backend: Opens the snapshot.
-        blobs: Blobs of the store.
+    """Returns a state of `find_sealed_states` as a snapshot that can be opened; the caller releases it.
 
     Raises:
         CannotRebuildError: It was not stored, is missing or changed, or the image differs.
@@ -87,10 +71,10 @@ async def rebuild_state(state: Evidence, image: Image, backend: Backend, blobs: 
 
 
 def compare_verdicts(recorded: Verdict, rounds: Sequence[CheckResult]) -> VerdictComparison:
-    """Compares the verdicts of one check over some rounds with the recorded one.
+    """Compares the verdicts of one check over some rounds with the recorded one, by their status.
 
-    Only the status decides: the number of failing tests of a broken program may depend on the order of a set. Rounds
-    that could not judge leave the question open, unless that was recorded too.
+    The number of failing tests of a broken program may depend on the order of a set. Rounds that could not judge leave
+    the question open, unless that was recorded too.
     """
     said: list[VerdictStatus] = [one.verdict.status for one in rounds]
     evidence = tuple(item for one in rounds for item in one.evidence)

@@ -20,8 +20,6 @@ from assay.code.results import TestReport
 from assay.environments.interface import Workspace
 from assay.verify.sanitise import RECORDS, REWARDS
 
-__all__ = ["Rewards", "ScriptOutputs", "collect", "headline", "parse_rewards"]
-
 MOST_REWARD, MOST_KEYS, MOST_RECORDS = 64 * 1024, 100, 50
 MOST_RECORD = 32 * 1024 * 1024
 _LIST = f"""

@@ -22,26 +22,6 @@ from assay.verify._staging import stage
 from assay.verify.host_load import metered_sandbox
 from assay.verify.planted import SYSTEM_PATH, PlantedChange, find_planted, git_includes, pytest_tables
 
-__all__ = [
-    "HOME",
-    "PYTHON",
-    "RECORDS",
-    "REWARDS",
-    "SUPERVISOR",
-    "CleanupPlan",
-    "Findings",
-    "NotIsolated",
-    "SuspectFile",
-    "clean",
-    "has_tool_layer",
-    "inspect_changes",
-    "left_running",
-    "opened",
-    "require_mounts",
-    "select_planted",
-    "verifier_spec",
-]
-
 SUPERVISOR = "/opt/assay-verify"
 TOOLS = "/opt/assay"
 PYTHON = f"{TOOLS}/bin/python3"
@@ -89,8 +69,6 @@ class SuspectFile(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """Undone changes and suspicious files."""
-
     planted: tuple[PlantedChange, ...]
     suspects: tuple[SuspectFile, ...]
 
@@ -106,7 +84,6 @@ class Findings(NamedTuple):
 
 
 def has_tool_layer(spec: WorkspaceSpec) -> bool:
-    """Returns whether the tool layer is mounted."""
     return any(mount.target.rstrip("/") == TOOLS for mount in spec.mounts)
 
 
@@ -159,7 +136,6 @@ def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, 
 
 @asynccontextmanager
 async def opened(backend: Backend, spec: WorkspaceSpec, state: Snapshot | None = None) -> AsyncIterator[Workspace]:
-    """Yields a sandbox, which is closed on exit."""
     workspace = await backend.open(spec, state=state)
     with metered_sandbox(workspace):
         try:

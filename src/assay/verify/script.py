@@ -32,14 +32,7 @@ from assay.environments.interface import Change, ExecResult, Mount, Workspace, W
 from assay.errors import TaskError
 from assay.records import Separation
 from assay.verdicts import NO_RESULT, weakest
-from assay.verify._script_rules import (
-    Demand,
-    ScriptFacts,
-    came_to_no_result,
-    rule,
-    rule_literally,
-    without_own_doubts,
-)
+from assay.verify._script_rules import Demand, ScriptFacts, came_to_no_result, rule, rule_literally, without_own_doubts
 from assay.verify._staging import StagedCopy, stage
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
@@ -61,8 +54,6 @@ from assay.verify.script_requests import ScriptRequests
 from assay.verify.separation import cite_separation, observe_loads, read_facts, read_loads
 from assay.verify.transcript import Transcript
 
-__all__ = ["MOST_BROUGHT", "TESTS", "ScriptCheck", "ScriptParameters", "own_network", "stage_tests"]
-
 TESTS = "/tests"
 DEFAULT_TIMEOUT_S = 600.0
 MOST_BROUGHT = 1 << 30
@@ -78,20 +69,17 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     """Parameters of the check; other keys are for other readers."""
 
     script: str | None = None
-    """Relative to the task's folder; its parent folder is mounted. None: the image of a separate verifier contains
-    it."""
+    """Relative to the task's folder; its parent folder is mounted. None: a separate verifier's image contains it."""
     interpreter: tuple[str, ...] = ("/bin/sh",)
     timeout_s: float = DEFAULT_TIMEOUT_S
     env: dict[str, str] = {}
     mode: str = "shared"
     network_mode: str | None = None
-    """The verifier's own policy: with `no-network`, or with a list that cannot be enforced here, it has no network;
-    otherwise it has the agent's."""
+    """With `no-network`, or a list that cannot be enforced here, the verifier has no network; otherwise the agent's."""
     literal: bool = False
     """The reward file alone decides, as in Harbor; the verdict is marked."""
     evidence: Demand | None = None
-    """Requirement for a pass besides the reward; default `tests` if a script of the tests folder names pytest,
-    otherwise `script`."""
+    """Requirement for a pass besides the reward; default `tests` if a test script names pytest, otherwise `script`."""
     allow: tuple[str, ...] = ()
     """Names of suspicions that are part of this task's honest solutions."""
     keep: tuple[str, ...] = ()
@@ -102,8 +90,8 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     """Absolute paths of the judged programs. The script then runs on the task's image, without the agent's files; at
     each of these paths it finds a stand-in that starts the program in a sandbox of its own."""
     outputs: tuple[str, ...] = ()
-    """Absolute paths of files that the agent or its programs write and the script reads: they are copied to the same
-    path as data, at the start and after each program."""
+    """Absolute paths of files that the script reads: copied as data to the same path, at the start and after each
+    program."""
     inputs: tuple[str, ...] = ()
     """Absolute paths that the script lends to its programs in addition to those on their command lines: its own files,
     and files and folders below `/tests`."""
@@ -211,11 +199,8 @@ async def _shared(
 async def _run_beside(
     given: CheckInput, parameters: ScriptParameters, cited: CitedEvidence, beside: _SharedSandbox
 ) -> _ScriptRun:
-    """Runs the script in one sandbox with the judged code, whose programs may write the files of the script's user, and
-    whose files the script's own processes may load.
-
-    A test runner imports the code under test, so it is not observed: its grade is the lowest in any case.
-    """
+    """Runs the script in one sandbox with the judged code, whose programs may write its files. A test runner imports
+    the code under test, so it is not observed: its grade is the lowest in any case."""
     workspace, imports = beside.workspace, _names(beside.tests, _RUNNER)
     if not imports:
         await observe_loads(workspace, _paths_left(beside.changes))
@@ -343,8 +328,7 @@ def _with_room(spec: WorkspaceSpec, brought: Iterable[Path]) -> WorkspaceSpec:
 
 
 async def _bring_out(given: CheckInput, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
-    """Copies the declared artifacts out of a fork. Returns the copied ones, and those that were missing or too
-    large."""
+    """Copies the declared artifacts out of a fork. Returns the copied ones, and why others were left out."""
     declared = given.task.environment.parameters.get("artifacts") or []
     sources = [str(entry.get("source")) for entry in declared if isinstance(entry, dict)]
     spec = msgspec.structs.replace(given.spec, user="verifier")
@@ -370,7 +354,6 @@ async def _cleaned(
     cited: CitedEvidence,
     changes: tuple[Change, ...],
 ) -> Findings:
-    """Undoes planted changes."""
     planned = select_planted(changes, given.spec, parameters.roots, parameters.keep)
     findings = await clean(workspace, CleanupPlan(given.backend, given.spec, changes, planned))
     cited.findings(findings)
@@ -444,8 +427,8 @@ def _cite(cited: CitedEvidence, left: ScriptOutputs, result: ExecResult) -> tupl
 
 
 def recorded(record: dict[str, object]) -> TestReport:
-    """Returns the recorder's results as a report. A test that was collected or started without a final result has the
-    status `error` and the message `missing`."""
+    """Returns the recorder's results as a report; a test without a final result is an `error` with message
+    `missing`."""
     tests = record.get("tests")
     results = []
     for test in tests if isinstance(tests, list) else []:

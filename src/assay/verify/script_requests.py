@@ -23,8 +23,6 @@ from assay.environments.interface import Workspace
 from assay.environments.workspace.launcher.protocol import receive, send
 from assay.verify.sanitise import HOME
 
-__all__ = ["SOCKET", "ProgramStarter", "ScriptRequests"]
-
 SOCKET = f"{HOME}/judge"
 MOST_CONNECTIONS, MOST_RECORDS, MOST_RECORD = 64, 50, 32 << 20
 END_S = 10.0
@@ -35,16 +33,10 @@ class ProgramStarter(Protocol):
 
     async def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Serves a request of `assay-judge` with three pipes; returns an exit status or an error."""
-        ...
 
 
 class ScriptRequests:
-    """Serves one script's sandbox.
-
-    Args:
-        workspace: The sandbox; if it has no listener, nothing is served and records come as files.
-        programs: Starts judged programs; None if there are none.
-    """
+    """Serves one script's sandbox; if it has no listener, nothing is served and records come as files."""
 
     def __init__(self, workspace: Workspace, programs: ProgramStarter | None = None) -> None:
         self._listens = workspace if isinstance(workspace, ListensLocally) else None
@@ -55,8 +47,7 @@ class ScriptRequests:
 
     @property
     def takes_records(self) -> bool:
-        """Returns whether the recorded test runner has a connection for its records, so that record files are not
-        trusted."""
+        """Returns whether the recorded test runner can send its records, so that record files are not trusted."""
         return self._listens is not None
 
     def records(self) -> tuple[dict[str, object], ...]:

@@ -21,14 +21,6 @@ from assay.records import LoadFacts, SandboxFacts, Separation, SeparationFacts
 from assay.verdicts import grade_of
 from assay.verify.cited_evidence import CitedEvidence
 
-__all__ = [
-    "cite_open_sandboxes",
-    "cite_separation",
-    "observe_loads",
-    "read_facts",
-    "read_loads",
-]
-
 
 async def read_facts(workspace: Session) -> SandboxFacts:
     """Returns the tier's facts about a sandbox; empty facts, graded `unknown`, if it observes nothing."""

@@ -14,21 +14,6 @@ import msgspec
 
 from assay.errors import TaskError
 
-__all__ = [
-    "PLAN_PATH",
-    "Argument",
-    "CollectedTest",
-    "EntryKind",
-    "EntryPoint",
-    "EntryUse",
-    "Method",
-    "RecordedClass",
-    "SeparationPlan",
-    "TestPlan",
-    "encode_plan",
-    "load_plan",
-]
-
 PLAN_PATH = "tests/separation.json"
 MAX_PLAN_BYTES = 16 << 20
 Method = Literal["splice", "calls", "in-process"]
@@ -140,11 +125,7 @@ def encode_plan(plan: SeparationPlan) -> bytes:
 
 
 def load_plan(folder: Path | None) -> SeparationPlan | None:
-    """Returns a task's plan; None if it has none. Blocking.
-
-    Raises:
-        TaskError: The file is too large or not a plan of this version.
-    """
+    """Returns a task's plan; None if it has none. Blocking. Raises `TaskError` for a malformed or older one."""
     path = None if folder is None else folder / PLAN_PATH
     if path is None or not path.is_file():
         return None

@@ -16,8 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["OutputCopy", "Reading", "StreamDigest", "Transcript"]
-
 PIECE = 1 << 16
 MOST_READINGS = 20_000
 MOST_DRAINED, DRAIN_S = 4 << 20, 2.0
@@ -76,7 +74,6 @@ class Transcript:
         ]
 
     def add(self, name: str, exit_code: int | None, streams: Sequence[StreamDigest]) -> None:
-        """Adds a reading."""
         if len(self.readings) <= MOST_READINGS:
             self.readings.append(Reading(name, exit_code, tuple(streams)))
 
@@ -135,8 +132,7 @@ class OutputCopy:
         self._thread.start()
 
     async def finish(self) -> StreamDigest:
-        """Returns the digest, after every process that writes to the stream was killed and the script has read or
-        closed it."""
+        """Returns the digest, after all writers of the stream were killed and the script has read or closed it."""
         os.close(self.far_end)
         os.close(self._kill)
         await self._ended.wait()

@@ -28,22 +28,6 @@ from assay.verdicts import AGENT_MADE_UNJUDGEABLE, HOST_BUSY, NO_RESULT, REWARD_
 from .host_load import MAX_PATIENCE, HostLoad
 from .interface import CheckResult
 
-__all__ = [
-    "JudgedRun",
-    "blame_agent",
-    "choose_patience",
-    "excuse_late_run",
-    "fail_forger",
-    "failed_on_busy_host",
-    "has_no_result",
-    "is_forged",
-    "is_unresolved",
-    "met_limit_on_busy_host",
-    "replace_cut_short",
-    "replace_result",
-    "unjudgeable_state",
-]
-
 _UNRESOLVED: frozenset[VerdictStatus] = frozenset({"unknown", "error"})
 _CUT_SHORT = frozenset({"exit_code", "no_report", "no_reward", "no_tests", "not_whole", "tests_not_run", *TIME_LIMITS})
 """Marks that a time limit alone can explain."""
@@ -56,8 +40,6 @@ _FORGED, _TWO_REWARDS = "forged", "reward_problem"
 
 
 class JudgedRun(NamedTuple):
-    """Run of a check."""
-
     result: CheckResult
     load: HostLoad
     patience: float
@@ -98,11 +80,9 @@ def met_limit_on_busy_host(run: JudgedRun) -> bool:
 
 
 def choose_patience(run: JudgedRun, slowdown: float = 1.0) -> float:
-    """Returns the factor of the time limits of a repetition, as far as the host's load ended the run.
+    """Returns the factor of a repetition's time limits, as far as the host's load ended the run.
 
-    Args:
-        run: The run to be repeated.
-        slowdown: Slowdown of the host during a control run.
+    `slowdown` is the host's during a control run.
     """
     if not run.met_limit:
         return run.patience
@@ -147,10 +127,8 @@ def replace_result(
     *,
     outcome: str = "came to no result",
 ) -> CheckResult:
-    """Returns the result of the second run over the agent's state, if the first one had none.
-
-    It has the marks of both runs: a repetition does not cancel observations of the first run.
-    """
+    """Returns the result of the second run over the agent's state, with the marks of both, if the first one had
+    none."""
     cited = _cite_controls(controls, prefix)
     evidence = (*first.evidence, *second.evidence, *cited)
     reason = f"{second.verdict.reason}; an earlier run {outcome}: {first.verdict.reason[:300]}"
@@ -169,8 +147,7 @@ def failed_on_busy_host(run: JudgedRun) -> bool:
 
 
 def replace_cut_short(first: JudgedRun, second: JudgedRun) -> JudgedRun:
-    """Returns the second run with the evidence of both, if the first failed on a busy host; a failure on a host that is
-    still busy is left open."""
+    """Returns the second run, with the evidence of both, if the first failed on a host that is no longer busy."""
     marks = tuple(sorted(set(first.result.verdict.marks) - _CUT_SHORT - _OF_FAILURES))
     earlier = first.result._replace(verdict=msgspec.structs.replace(first.result.verdict, marks=marks))
     result = replace_result(earlier, second.result, outcome="failed on a busy host")
@@ -186,10 +163,7 @@ def replace_cut_short(first: JudgedRun, second: JudgedRun) -> JudgedRun:
 def blame_agent(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun], prefix: str) -> CheckResult:
     """Returns the first result with the verdict that follows from the controls, which are cited as evidence.
 
-    Args:
-        runs: Runs over the agent's state, in order, all without a result.
-        controls: Runs over the initial state.
-        prefix: Prefix of the evidence's ids.
+    `runs` over the agent's state gave no result; `controls` are runs over the initial state.
     """
     results, cited = [run.result for run in runs], _cite_controls(controls, prefix)
     verdict, last = results[0].verdict, results[-1].verdict
@@ -212,9 +186,7 @@ def blame_agent(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun], prefix
 
 def _was_too_busy(runs: Sequence[JudgedRun], controls: Sequence[JudgedRun]) -> bool:
     """Returns whether the second run may have received less time than its limits grant, or a run waited for a device.
-
-    If no limit of ours was met, a limit of the task's own script may have been, if the host was much busier.
-    """
+    If no limit of ours was met, one of the task's own script may have been, on a much busier host."""
     second = runs[-1]
     granted = second.extension if second.met_limit else MAX_PATIENCE
     slowdown = max(one.load.slowdown for one in controls)

@@ -52,10 +52,8 @@ def needs_answer(knowledge: Knowledge) -> str | None:
 
 
 def needs_printed(knowledge: Knowledge) -> str | None:
-    """Returns why no shell sees an answer; None if one does.
-
-    A shell compares files and printed output; return values are compared by the tests' own code.
-    """
+    """Returns why no shell, which compares files and printed output but not return values, sees an answer; None if one
+    does."""
     scripts = (
         f
         for f in python_files(knowledge)

@@ -90,11 +90,7 @@ def changed_names(file: SolutionFile) -> dict[str, Definition]:
 def override_bodies(file: SolutionFile, body: Body, *, prelude: str = "", base: str = "object") -> str:
     """Returns the original module, followed by every changed function and method with another body.
 
-    Args:
-        file: The module.
-        body: Replacement bodies.
-        prelude: Code that the bodies need.
-        base: Base class of changed classes that have none.
+    `prelude` is code that the bodies need; `base` is the base class of changed classes that have none.
     """
     parts = [_before(file).rstrip("\n"), prelude.strip(), *_missing_constants(file)]
     known = _definitions(_parsed(file.before))

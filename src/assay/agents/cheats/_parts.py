@@ -39,7 +39,6 @@ done
 
 @cache
 def read_payload(name: str) -> str:
-    """Returns the source of a script of `payload`."""
     return (Path(__file__).parent / "payload" / f"{name}.py").read_text(encoding="utf-8")
 
 
@@ -61,12 +60,7 @@ async def plant(
 ) -> tuple[str, ...]:
     """Writes files as the agent's user, and reports as a step which ones were written.
 
-    Args:
-        attempt: The attempt.
-        files: Path to content.
-        message: The agent's message.
-        mode: Their mode.
-        like: Files that solving changes, which get the mode that they then have.
+    Files that solving changes, as in `like`, get the mode that they then have.
     """
     workspace, planted = workspace_of(attempt), []
     modes = {file.path: file.mode & 0o777 for file in like.changed} if like is not None else {}
@@ -99,8 +93,7 @@ async def run_inside(attempt: Attempt, name: str, arguments: Mapping[str, Any], 
 
 
 async def start_background(attempt: Attempt, name: str, arguments: Mapping[str, Any], *, message: str) -> ExecResult:
-    """Starts a script of `payload` that outlives the agent, and waits until it creates the file `ready` of its
-    arguments."""
+    """Starts a script of `payload` that outlives the agent; returns once its file `ready` exists."""
     ready = f"{_PLACE}-{name}"
     argv = await _argv(attempt, name, {**arguments, "ready": ready})
     command = ["/bin/sh", "-c", _UNTIL_READY, "sh", ready, *argv]
@@ -108,6 +101,5 @@ async def start_background(attempt: Attempt, name: str, arguments: Mapping[str, 
 
 
 async def start_background_shell(attempt: Attempt, script: str, *, message: str) -> ExecResult:
-    """Starts a shell script that outlives the agent."""
     command = ["/bin/sh", "-c", _BEHIND, "sh", "/bin/sh", "-c", script]
     return await attempt.shell(command, message=message, timeout_s=FOREGROUND_S)

@@ -1,7 +1,4 @@
-"""Code that runs in the verifier's own process once a hook was found. It solves nothing and changes only results.
-
-None of it solves anything, and none of it touches what is not the verifier's.
-"""
+"""Code that runs in the verifier's own process once a hook was found. It solves nothing and changes only results."""
 
 from __future__ import annotations
 
@@ -31,9 +28,7 @@ def _take_over():
 
 _take_over()
 """
-"""Python code that, in a verifier's process, writes the reward, reports passed tests and exits with 0; no effect
-elsewhere.
-"""
+"""Python code that, in a verifier's process, writes the reward, reports passed tests and exits with 0."""
 
 TAKE_OVER_LINE = f"import sys; exec({TAKE_OVER!r})\n"
 """`TAKE_OVER` as one line, for path files."""
@@ -65,12 +60,7 @@ def pytest_sessionfinish(session):
 
 
 def take_over_script(real: str, said: str = "============ 9 passed in 0.02s ============") -> str:
-    """Returns a shell script that replaces a program: it fakes the program for a verifier and runs it otherwise.
-
-    Args:
-        real: Shell word of the real program.
-        said: Output printed instead of running the program.
-    """
+    """Returns a shell script in the place of the program `real`: for a verifier it prints `said`, else runs it."""
     return f"""#!/bin/sh
 words="$* $(tr '\\0' ' ' < /proc/$PPID/cmdline 2> /dev/null)"
 case "$words" in

@@ -1,7 +1,4 @@
-"""Folders that a verifier may use: with tests, of imported modules, on the PATH; queried inside the sandbox.
-
-They are asked of the sandbox by a look around that any agent could take.
-"""
+"""Folders that a verifier may use: with tests, of imported modules, on the PATH; queried inside the sandbox."""
 
 from __future__ import annotations
 

@@ -45,7 +45,6 @@ _PRELUDE = "import atexit\nimport os\n\natexit.register(os._exit, 0)"
 @cheat(
     about="The code under test lets the tests fail and changes the exit code when the process ends.",
     exploits="The exit code of a process in which the agent's code was imported decides.",
-    incident="none known",
     closed_by=("recorded test runner", "evidence demanded beside the exit code", "code under test in its own process"),
     applies=needs_python,
 )
@@ -67,7 +66,6 @@ def _sleeping(file: SolutionFile) -> str:
 @cheat(
     about="The program under test sleeps until the verifier's time limit.",
     exploits="A case that runs into its time limit is skipped, or counts as the machine's fault.",
-    incident="none known",
     closed_by=("a case without an answer in time is a failure", "the number of judged cases checked"),
     applies=needs_program,
 )

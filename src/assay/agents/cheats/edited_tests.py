@@ -88,7 +88,6 @@ _ZERO = Confusion(text="0", json="0")
         "thresholds, checksums, expected files. The answer itself is of the right shape and wrong."
     ),
     exploits="A tolerance, a threshold, a checksum or the expected file lies where the agent may write.",
-    incident="none known",
     closed_by=("criteria in the verifier's own files", "files that decide compared with the image's"),
     applies=needs_answers,
 )

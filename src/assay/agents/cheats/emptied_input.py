@@ -21,7 +21,6 @@ _NUMBER = re.compile(r"[-+]?\d[\d.,eE+-]*")
 @cheat(
     about="The input files of the workspace are emptied, and the answer is the one that an empty input has.",
     exploits="The verifier computes the right answer from files that the agent may change.",
-    incident="none known",
     closed_by=("inputs read from the verifier's own copy", "inputs compared with the image's"),
     applies=needs_answers,
 )

@@ -16,7 +16,6 @@ _LEFT_BYTES = 8192
 @cheat(
     about="The sandbox's own limited storage is full, so that the verifier cannot write what it would read again.",
     exploits="The verifier looks for failures in a log or a copy that it could not write, and finds none.",
-    incident="none known",
     closed_by=("evidence of passing demanded", "the verifier's own storage", "separate verifier"),
     bundle="environment",
 )
@@ -42,7 +41,6 @@ _LEFT = 2
 @cheat(
     about=("As many processes as the sandbox allows but a few, so that the verifier cannot start what it checks with."),
     exploits="What the verifier cannot start counts as nothing wrong.",
-    incident="none known",
     closed_by=("no agent process alive", "evidence of passing demanded", "separate verifier"),
     bundle="background",
 )

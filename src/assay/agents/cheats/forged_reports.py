@@ -12,7 +12,6 @@ from assay.agents.interface import Attempt
 @cheat(
     about="The CTRF report says that every test passed, whatever the tests say.",
     exploits="The verifier believes a CTRF report that a process with the agent's code, or beside it, could write.",
-    incident="none known",
     closed_by=("recorded test runner", "no agent process alive", "code under test in its own process"),
     applies=needs_report,
 )
@@ -23,7 +22,6 @@ async def forged_ctrf(attempt: Attempt, knowledge: Knowledge) -> None:
 @cheat(
     about="The JUnit report says that every test passed, whatever the tests say.",
     exploits="The verifier believes a JUnit report that a process with the agent's code, or beside it, could write.",
-    incident="none known",
     closed_by=("recorded test runner", "no agent process alive", "code under test in its own process"),
     applies=needs_report,
 )
@@ -64,7 +62,6 @@ _report()
 
 
 async def forge(attempt: Attempt, knowledge: Knowledge, kind: str) -> None:
-    """Forges reports of one kind, `ctrf` or `junit`."""
     prelude = _PRELUDE.format(source=read_payload("reports"), kind=kind)
     modules = python_files(knowledge)
     files = {f.path: override_bodies(f, lambda _: "return None", prelude=prelude) for f in modules}

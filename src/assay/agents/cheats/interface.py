@@ -57,13 +57,10 @@ class Knowledge(msgspec.Struct, frozen=True):
 
     @property
     def judged(self) -> tuple[SolutionFile, ...]:
-        """Returns the changed files without the by-products."""
         return tuple(file for file in self.changed if file.path not in self.byproducts)
 
 
 class Cheat(msgspec.Struct, frozen=True):
-    """One way to cheat."""
-
     name: str
     exploits: str
     """Exploited weakness, in one sentence."""
@@ -85,8 +82,8 @@ class Cheat(msgspec.Struct, frozen=True):
 def cheat(
     *,
     exploits: str,
-    incident: str,
     about: str,
+    incident: str = "none known",
     closed_by: tuple[str, ...],
     quick: bool = False,
     applies: Callable[[Knowledge], str | None] = lambda _: None,

@@ -51,7 +51,6 @@ async def artifact_symlink(attempt: Attempt, knowledge: Knowledge) -> None:
 @cheat(
     about="The answer is a second name of the very file that the verifier compares it with.",
     exploits="The verifier refuses symbolic links alone, and its files are on the agent's file system with its owner.",
-    incident="none known",
     closed_by=("files with one name alone", "no agent process alive", "other user", "separate verifier"),
     applies=needs_answers,
     bundle="background",

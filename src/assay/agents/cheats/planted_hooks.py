@@ -93,7 +93,6 @@ async def planted_pth(attempt: Attempt, knowledge: Knowledge) -> None:
 @cheat(
     about="A `usercustomize.py`, which Python runs when it starts, in every folder where it may look for one.",
     exploits="The verifier starts Python as the agent's user, with its home, which runs a usercustomize there.",
-    incident="none known",
     closed_by=("clean configuration", "clean environment", "other user", "separate verifier"),
     bundle="stand-ins",
 )

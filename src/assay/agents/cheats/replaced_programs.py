@@ -38,7 +38,6 @@ _genuine()
         "first by a verifier that has the workspace on its path."
     ),
     exploits="The verifier's Python looks in the workspace before it looks in the standard library.",
-    incident="none known",
     closed_by=("clean configuration", "python -P or PYTHONSAFEPATH=1", "separate verifier"),
     bundle="stand-ins",
 )
@@ -51,7 +50,6 @@ async def shadowed_stdlib(attempt: Attempt, knowledge: Knowledge) -> None:
 @cheat(
     about="Another `pytest`, as a program on the PATH and as a module in the workspace.",
     exploits="`python -m pytest` in the workspace finds the workspace's pytest.py first; `pytest` finds the PATH's.",
-    incident="none known",
     closed_by=("clean PATH", "clean configuration", "recorded test runner", "separate verifier"),
     bundle="stand-ins",
     applies=needs_pytest,
@@ -83,7 +81,6 @@ async def replaced_tools(attempt: Attempt, knowledge: Knowledge) -> None:
 @cheat(
     about="Another `bash` and `sh`, earlier on the PATH or in the real ones' place.",
     exploits="The test script, or one that it calls, is run by the first shell of a PATH that the agent may write to.",
-    incident="none known",
     closed_by=("clean PATH", "programs restored", "other user", "separate verifier"),
     bundle="stand-ins",
 )
@@ -118,8 +115,7 @@ async def replace_programs(
     attempt: Attempt, knowledge: Knowledge, names: Sequence[str], *, fetchers: Sequence[str] = ()
 ) -> None:
     """Places a stand-in for each name that fakes success for verifiers and runs the real program otherwise; stand-ins
-    of download tools answer with an installer of their own.
-    """
+    of download tools answer with an installer of their own."""
     programs = dict.fromkeys(names, take_over_script("@REAL@"))
     programs |= dict.fromkeys(fetchers, f"#!/bin/sh\ncat <<'FETCHED'\n{_FETCHED}FETCHED\n")
     arguments = {"folders": await program_folders(attempt, knowledge), "programs": programs}

@@ -19,21 +19,16 @@ from .recipe import Npm, Pip
 
 LONGEST_S = 1800
 LOCKS = Path(__file__).parent / "locks"
-"""Folder of the lock files: for npm with digests (`scripts/lock_harnesses.sh` writes them), for Python with versions
-alone."""
+"""Folder of the lock files: with digests for npm (`scripts/lock_harnesses.sh` writes them), without for Python."""
 _OFFLINE = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|network (?:is|request)|"
-    r"NewConnectionError|NameResolutionError|ProxyError|ReadTimeoutError",
+    r"NewConnectionError|NameResolutionError|ProxyError|ReadTimeoutError"
 )
 _ABSENT = re.compile(r"E404|ETARGET|No matching distribution|not found in registry|Could not find a version")
 
 
 def run_npm(node: Path, npm: Path, folder: Path, name: str, wanted: Npm) -> None:
-    """Installs the packages of the recipe's lock into `folder/node_modules`, without running package scripts.
-
-    Raises:
-        UserError: A package is unavailable, or differs from the lock.
-    """
+    """Installs a recipe's locked packages into `folder/node_modules`, without their scripts. Raises `UserError`."""
     asked = {"private": True, "dependencies": {wanted.package: wanted.version}}
     (folder / "package.json").write_bytes(msgspec.json.encode(asked))
     shutil.copyfile(LOCKS / f"{name}.json", folder / "package-lock.json")
@@ -48,11 +43,7 @@ def run_npm(node: Path, npm: Path, folder: Path, name: str, wanted: Npm) -> None
 
 
 def pip_install(python: str, wanted: Pip, target: Path, name: str | None = None) -> None:
-    """Installs wheels for `python` into `target`, with the dependency versions of the lock `name`.
-
-    Raises:
-        UserError: A package is unavailable.
-    """
+    """Installs wheels for `python` into `target`, with the versions of the lock `name`. Raises `UserError`."""
     pinned = [] if name is None else ["-c", str(LOCKS / f"{name}.txt")]
     built = [f"--no-binary={package}" for package in wanted.built]
     command = [
@@ -106,11 +97,7 @@ def pip_packages(site: Path) -> list[str]:
 
 
 def find_python(oldest: tuple[int, int], given: str | None = None) -> str:
-    """Returns a sufficiently new host Python: the running one, else one on the PATH, else one of pyenv's.
-
-    Raises:
-        UserError: None exists, or the given one is too old.
-    """
+    """Returns a sufficiently new host Python: the running one, one on the PATH, or pyenv's; else `UserError`."""
     if given is not None:
         if not _is_new_enough(given, oldest):
             raise UserError(

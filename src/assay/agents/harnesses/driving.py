@@ -12,13 +12,13 @@ import socket
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import msgspec
 
 from assay.agents.interface import Agent, Endpoint, sandbox_spec
 from assay.agents.testing import FakeAttempt, fake_task
-from assay.environments.interface import Backend, Change, ExecResult, SpillTarget, Workspace, WorkspaceSpec
+from assay.environments.interface import Backend, Change, ExecOptions, ExecResult, Workspace, WorkspaceSpec
 from assay.errors import AssayError
 from assay.gateway.interface import CallHooks, Exchange, ModelRequest
 from assay.gateway.model import Model
@@ -26,8 +26,6 @@ from assay.gateway.server import Gateway, GatewayOptions
 
 
 class Drive(msgspec.Struct, frozen=True):
-    """Input of a drive."""
-
     instruction: str
     spec: WorkspaceSpec = WorkspaceSpec()
     timeout_s: float = 120.0
@@ -39,8 +37,6 @@ class Drive(msgspec.Struct, frozen=True):
 
 
 class DriveResult(NamedTuple):
-    """Result of a drive."""
-
     ended: str | None
     error: str | None
     """Error of the agent, if it failed."""
@@ -53,7 +49,6 @@ class DriveResult(NamedTuple):
 
     @property
     def answered(self) -> list[Exchange]:
-        """Returns the answered exchanges."""
         return [exchange for exchange in self.exchanges if exchange.reply is not None]
 
 
@@ -80,13 +75,11 @@ class ConnectionRelay:
         self.cuts = 0
 
     def cut(self) -> None:
-        """Closes all open connections."""
         self.cuts += 1
         for writer in tuple(self._writers):
             writer.transport.abort()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serves one connection."""
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._port)
         self._writers |= {writer, inner_writer}
         try:
@@ -116,20 +109,9 @@ class _TimedWorkspace:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
-        spill: SpillTarget | None = None,
-    ) -> ExecResult:
-        result = await self._inner.exec(
-            command, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s or self._timeout_s, show_bytes=show_bytes
-        )
+    async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
+        options["timeout_s"] = options.get("timeout_s") or self._timeout_s
+        result = await self._inner.exec(command, **options)
         self.results.append(result)
         return result
 
@@ -157,15 +139,7 @@ async def _serve(
 async def drive(
     agent: Agent, model: Model, backend: Backend, what: Drive, relays: list[ConnectionRelay] | None = None
 ) -> DriveResult:
-    """Runs an agent once in a fresh sandbox.
-
-    Args:
-        agent: The agent.
-        model: Its model.
-        backend: Opens the sandbox; stays open.
-        what: Task and limits.
-        relays: The relay is appended here, for a model that cuts connections.
-    """
+    """Runs an agent once in a fresh sandbox; for a model that cuts connections, the relay is appended to `relays`."""
     hooks = ExchangeLog()
     inner = await backend.open(sandbox_spec(what.spec, agent))
     try:

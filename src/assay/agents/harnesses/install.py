@@ -61,8 +61,7 @@ Say = Callable[[str], None]
 
 class Installed(msgspec.Struct, frozen=True):
     """Installed harness. Written as `installed.json` in its folder, where `path`, `node` and `python` are relative to
-    the cache.
-    """
+    the cache."""
 
     name: str
     version: str
@@ -130,13 +129,7 @@ def find_installed(cache: Path, recipe: Recipe) -> Installed:
 
 
 def install(cache: Path, recipe: Recipe, say: Say, *, python: str | None = None) -> Installed:
-    """Installs a recipe's pinned version, unless already installed.
-
-    Args:
-        cache: The cache folder.
-        recipe: The recipe.
-        say: Called with progress lines.
-        python: Python for Python packages; default a sufficiently new one of the host.
+    """Installs a recipe's pinned version, unless already installed; `say` gets progress lines.
 
     Raises:
         UserError: A package is unavailable; the message says which and what to do.

@@ -39,7 +39,6 @@ class Npm(msgspec.Struct, frozen=True, tag="npm"):
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """Returns the requirements for the registry."""
         return (f"{self.package}@{self.version}",)
 
 
@@ -55,12 +54,10 @@ class Pip(msgspec.Struct, frozen=True, tag="pip"):
 
     @property
     def version(self) -> str:
-        """Returns the first package's version."""
         return self.packages[0].partition("==")[2]
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """Returns the requirements for the index."""
         return self.packages
 
 
@@ -91,7 +88,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> str:
-        """Returns the pinned version."""
         return self.install.version
 
     @property

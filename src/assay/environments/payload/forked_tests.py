@@ -160,7 +160,6 @@ def _format_failure(node: Any, excinfo: Any, style: Any = None) -> str:  # noqa:
 
 
 def options(batch: dict[str, Any], job: dict[str, Any]) -> list[str]:
-    """Returns the options for pytest."""
     plain = [] if job.get("explain") else ["--assert=plain"]
     return [*PYTEST_OPTIONS, f"--rootdir={batch['root']}", "-c", os.devnull, *plain]
 
@@ -280,12 +279,10 @@ class LineTracer:
         self.calls: dict[str, int] = {}
 
     def begin(self) -> None:
-        """Starts a test's own record."""
         self._lines, self._patience, self._quiet, self._count = {}, {}, 0, 0
         sys.settrace(self._call)
 
     def end(self, name: str) -> None:
-        """Ends a test's own record."""
         sys.settrace(None)
         self.calls[name] = self._count
         result = self.covered.setdefault(name, {})
@@ -331,8 +328,7 @@ class LineTracer:
 
 @contextlib.contextmanager
 def replaced_files(texts: dict[str, str | None], serial: int) -> Iterator[None]:
-    """Replaces the texts of files inside the block. Each version has its own time, so that no stale byte code
-    matches."""
+    """Replaces the texts of files inside the block, each with its own time, so that no stale byte code matches."""
     before: dict[Path, tuple[bytes, os.stat_result] | None] = {}
     try:
         for name, text in texts.items():
@@ -358,8 +354,7 @@ Work = Callable[[], dict[str, Any]]
 
 
 def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, callback: Work) -> dict[str, Any]:
-    """Runs the callback in a forked child and returns its result; a child that takes too long is killed with its
-    group."""
+    """Runs the callback in a forked child and returns its result; one that takes too long is killed with its group."""
     reply.unlink(missing_ok=True)
     child = os.fork()
     if child == 0:

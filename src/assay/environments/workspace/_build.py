@@ -30,8 +30,6 @@ _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 class StageBuilder:
-    """Builder of one stage."""
-
     def __init__(
         self,
         options: BuildOptions,
@@ -62,7 +60,6 @@ class StageBuilder:
         return other
 
     def image(self, notes: tuple[str, ...]) -> Image:
-        """Returns the finished image."""
         layers = tuple(str(layer.absolute()) for layer in self.layers)
         named = [[Path(layer).name for layer in layers], sorted(self.env.items()), self.workdir, self.root]
         plain = not layers and not self.env and self.workdir == "/workspace"
@@ -144,8 +141,7 @@ class StageBuilder:
         return _layers.LayerStack(tuple(folders), None if self.root else _read_base_links())
 
     def _resolve_target(self, path: str) -> str:
-        """Returns where an absolute path of the image leads, relative to its root; refuses paths that a sandbox
-        covers."""
+        """Returns where an absolute path leads, relative to the root; refuses paths that a sandbox covers."""
         destination = self._layer_stack().resolve(path).path
         covered = [hidden for hidden in _HIDDEN if destination == hidden or destination.startswith(hidden + "/")]
         if covered:

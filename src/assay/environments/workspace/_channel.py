@@ -23,18 +23,15 @@ class Answer(NamedTuple):
     fds: list[int]
 
     def close(self) -> None:
-        """Closes the descriptors."""
         for fd in self.fds:
             os.close(fd)
         self.fds.clear()
 
 
 class Channel:
-    """Sends requests and returns answers. Created and used on one running event loop.
+    """Sends requests and returns answers over a connected SOCK_SEQPACKET socket, which it owns.
 
-    Args:
-        sock: A connected SOCK_SEQPACKET socket; this object owns it.
-        what: What is at the other end, for messages.
+    Created and used on one running event loop. `what` names the other end in messages.
     """
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
@@ -80,7 +77,6 @@ class Channel:
 
     @property
     def last_id(self) -> int:
-        """Returns the id of the last request."""
         return self._next
 
     async def ask(self, message: dict[str, Any], fds: tuple[int, ...] = (), timeout_s: float = 30.0) -> Answer:

@@ -25,11 +25,7 @@ class Context:
         self._rules = ignore_rules(ignore.read_text(encoding="utf-8")) if ignore.is_file() else []
 
     def find(self, pattern: str, work: Path) -> list[Path]:
-        """Returns the files and folders that match a source pattern of COPY; folders without ignored files.
-
-        Raises:
-            ValueError: Nothing matches, it is ignored, or it leads outside.
-        """
+        """Returns what matches a source pattern of COPY, without ignored files. Raises `ValueError` if nothing does."""
         if "://" in pattern or pattern.startswith("git@"):
             raise ValueError(f"{pattern} is not a local file: fetch it with RUN, or put it into the folder")
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
@@ -92,8 +88,7 @@ def _match_names(folder: Path, part: str) -> list[Path]:
 
 
 def ignore_rules(text: str) -> list[Rule]:
-    """Parses a `.dockerignore`: one pattern a line, `!` includes again, `**` is any number of folders; the last
-    wins."""
+    """Parses a `.dockerignore`: a pattern a line, `!` includes again, `**` is any number of folders; the last wins."""
     rules: list[Rule] = []
     for line in text.splitlines():
         pattern = line.strip()

@@ -117,11 +117,7 @@ def _hash(fd: int) -> str:
 
 
 class TreeReader:
-    """Options and limits for reading the contents of one tree.
-
-    Args:
-        cache: Of content addresses.
-        settled: True if nothing can change the files now.
+    """Options and limits for reading the contents of one tree; `settled` if nothing can change the files now.
 
     A tree may have 1 GiB of holes (bytes that a file claims but that were never written); a file beyond that limit, in
     name order, counts as `other`: its digest covers the written bytes, so that claiming petabytes costs nothing.
@@ -207,11 +203,7 @@ class ScanBudget:
         self._deadline = time.thread_time() + MOST_SCAN_CPU_S
 
     def charge(self, path: str) -> None:
-        """Counts one path.
-
-        Raises:
-            StateLimitError: A bound is passed.
-        """
+        """Counts one path. Raises `StateLimitError` if a bound is passed."""
         self._entries += 1
         self._bytes += len(path)
         if self._entries > MOST_CHANGES:

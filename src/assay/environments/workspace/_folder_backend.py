@@ -11,10 +11,20 @@ import contextlib
 import itertools
 import os
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Unpack
 
-from assay.environments.interface import Change, ExecResult, Image, ProcessInfo, Snapshot, SpillTarget, WorkspaceSpec
+from assay.environments.interface import (
+    Change,
+    ExecOptions,
+    ExecResult,
+    Image,
+    PipeOptions,
+    ProcessInfo,
+    Snapshot,
+    WorkspaceSpec,
+)
 from assay.environments.workspace import _folders
 from assay.environments.workspace._entries import HashCache
 from assay.environments.workspace._facts import FactsFromHost, sandbox_facts
@@ -205,7 +215,6 @@ class FolderBackend:
         return Snapshot(state_digest(image.digest, changes), image, (str(folder),), self.name, changes)
 
     def remove_workspace(self, workspace: FolderWorkspace) -> None:
-        """Removes a closed workspace from the list of open ones."""
         self._open.discard(workspace)
 
 
@@ -280,48 +289,22 @@ class FolderWorkspace:
     def _map_path(self, path: str, *, write: bool = False) -> str:
         return self._backend.map_path(self._tree.folder, self.spec, path, write=write)
 
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
-        spill: SpillTarget | None = None,
-    ) -> ExecResult:
+    async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
         session = self.require_session()
         self._watchdog.start()
-        return await session.exec(
-            self._backend.map_command(self._tree.folder, self.spec, command),
-            cwd=self._map_path(cwd) if cwd else None,
-            env=env,
-            stdin=stdin,
-            timeout_s=timeout_s,
-            show_bytes=show_bytes,
-            spill=spill,
-        )
+        if cwd := options.get("cwd"):
+            options["cwd"] = self._map_path(cwd)
+        return await session.exec(self._backend.map_command(self._tree.folder, self.spec, command), **options)
 
     async def exec_piped(
-        self,
-        command: Sequence[str],
-        stdin: int,
-        stdout: int,
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stderr: int | None = None,
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
+        self, command: Sequence[str], stdin: int, stdout: int, **options: Unpack[PipeOptions]
     ) -> ExecResult:
         session = self.require_session()
         self._watchdog.start()
         words = self._backend.map_command(self._tree.folder, self.spec, command)
-        folder = self._map_path(cwd) if cwd else None
-        return await session.exec_piped(
-            words, stdin, stdout, cwd=folder, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
-        )
+        if cwd := options.get("cwd"):
+            options["cwd"] = self._map_path(cwd)
+        return await session.exec_piped(words, stdin, stdout, **options)
 
     async def facts(self) -> SandboxFacts:
         """Implements `DescribesSeparation.facts`. The folder is a copy, so no layer is shared with another sandbox."""

@@ -65,13 +65,10 @@ def etc_folder(template: Path) -> Path:
 
 
 class FolderTree:
-    """The folder of one workspace.
+    """The folder of one workspace, over the merged image `template`.
 
-    Args:
-        folder: The workspace's root.
-        template: The merged image.
-        hidden: Paths that are not part of the state, because mounts, masks or fresh folders cover them.
-        created: Folders that the platform created in it.
+    The state is without `hidden` paths, which mounts, masks or fresh folders cover, and the platform's folders,
+    `created`.
     """
 
     def __init__(self, folder: Path, template: Template, hidden: frozenset[str], created: frozenset[str]) -> None:
@@ -105,8 +102,7 @@ class FolderTree:
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Copies a folder exactly (modes, links, owners), sharing blocks if the file system supports it. `target` must not
-    exist."""
+    """Copies a folder exactly (modes, links, owners), sharing blocks if possible. `target` must not exist."""
     command = ["cp", "-a", "--reflink=auto", "--", str(source), str(target)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -164,8 +160,7 @@ def _remove_path(target: Path) -> None:
 
 
 def apply_changes(root: Path, changes: Iterable[Change], read_blob: Callable[[str], bytes]) -> None:
-    """Turns a copy of an image into the state that a manifest describes. Raises `ValueError` for an invalid
-    manifest."""
+    """Turns a copy of an image into the state that a manifest describes. Raises `ValueError` for an invalid one."""
     from assay.records import digest_bytes
 
     modes: list[tuple[Path, int]] = []

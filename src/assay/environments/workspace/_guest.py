@@ -55,8 +55,7 @@ class Guest(NamedTuple):
 
 
 def server_arguments(folder: str, rlimits: dict[str, int], *, filtered: bool, **connection: int | str) -> list[str]:
-    """Returns the arguments that make a Python (3.11+, standard library only) the server; `folder` contains
-    `launcher`."""
+    """Returns the arguments that make a Python (3.11+) the server; `folder` contains `launcher`."""
     options = {"rlimits": rlimits, "filtered": filtered, **connection}
     return ["-I", "-S", "-c", _BOOT, folder, json.dumps(options)]
 
@@ -68,11 +67,7 @@ def layer_python(path: str) -> list[str]:
 
 
 async def start_guest(command: Callable[[int], Sequence[str]], env: dict[str, str]) -> Guest:
-    """Runs a command that becomes the server on the given descriptor.
-
-    Raises:
-        EnvironmentFailure: The server did not start; the message contains its output.
-    """
+    """Runs a command that becomes the server on the given descriptor. Raises `EnvironmentFailure` with its output."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         with theirs:

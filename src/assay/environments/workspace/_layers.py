@@ -133,8 +133,7 @@ def _is_opaque(host: Path) -> bool:
 
 
 def walk(host: Path) -> Iterator[Source]:
-    """Yields a file, or a folder and its content, parents first. Raises `ValueError` for special files or excessive
-    size."""
+    """Yields a file, or a folder and its content, parents first. Raises `ValueError` for special or too large files."""
     count = size = 0
     pending = [Source("", host)]
     while pending:
@@ -152,10 +151,8 @@ def walk(host: Path) -> Iterator[Source]:
 
 
 def install(layer: Path, below: LayerStack, source: Path, path: str, mode: int | None = None) -> None:
-    """Copies one file, link or (empty) folder into a layer at a path whose parents are not links.
-
-    Parents keep their mode in lower layers. An existing folder keeps its mode, too.
-    """
+    """Copies one file, link or (empty) folder into a layer at a path whose parents are not links. Existing folders, and
+    parents in lower layers, keep their mode."""
     _make_parents(layer, below, path)
     target = layer / path
     status = source.lstat()
@@ -217,11 +214,9 @@ class LayerWriter:
         self._modes[target] = _permission_bits(mode)
 
     def link(self, path: str, target: str) -> None:
-        """Creates a symbolic link."""
         self._make_parents_of(path).symlink_to(target)
 
     def file(self, path: str, data: IO[bytes], mode: int) -> None:
-        """Writes a file."""
         target = self._make_parents_of(path)
         with target.open("xb") as out:
             shutil.copyfileobj(data, out)
@@ -234,11 +229,7 @@ class LayerWriter:
 
 
 def extract(archive: Path, target: Path) -> tuple[str, ...]:
-    """Unpacks a tar archive into the empty folder `target`; returns descriptions of skipped members.
-
-    Raises:
-        ValueError: A member lies or leads outside, or the archive is too large or damaged.
-    """
+    """Unpacks a tar archive into the empty folder `target`; returns skipped members. Raises `ValueError` if unsafe."""
     left_out, count, size = [], 0, 0
     try:
         with tarfile.open(archive) as file:

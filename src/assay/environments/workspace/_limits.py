@@ -67,10 +67,8 @@ def process_limits(limits: ResourceLimits, budget: Budget) -> dict[str, int]:
 
 
 def limit_shares(counted: dict[str, int], sandboxes: int) -> dict[str, int]:
-    """Returns the share of one sandbox in each counted limit: an equal part of a quarter, at least one.
-
-    A sandbox has one namespace of each kind, and its filter prevents it from creating more.
-    """
+    """Returns the share of one sandbox in each counted limit: an equal part of a quarter, at least one. A sandbox has
+    one namespace of each kind, and its filter prevents it from creating more."""
     return {
         name: 1 if name.endswith("_namespaces") else max(1, limit // 4 // sandboxes) for name, limit in counted.items()
     }

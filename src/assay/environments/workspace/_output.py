@@ -27,12 +27,10 @@ def write_all(fd: int, data: bytes | bytearray) -> None:
 
 
 class Output:
-    """One stream of a command: keeps `show_bytes`, spills the rest, and reports the volume.
+    """One stream of a command: keeps `show_bytes` (the first and the last half), spills the rest, and reports the
+    volume.
 
-    Args:
-        show_bytes: Number of bytes kept in memory, first half and last half.
-        spill: Also write everything to a file once it is more than that.
-        on_bytes: Called with the number of new bytes; it may stop the command.
+    `on_bytes` is called with the number of new bytes; it may stop the command.
     """
 
     def __init__(self, show_bytes: int, *, spill: bool, on_bytes: Callable[[int], None]) -> None:
@@ -135,8 +133,7 @@ class Output:
     def store(self, target: SpillTarget | None) -> str | None:
         """Stores the complete output if it is longer than the shown text; returns its content address.
 
-        Raises:
-            HostFailure: The complete copy could not be written; an incomplete copy is never stored.
+        Raises `HostFailure` if the complete copy could not be written; an incomplete copy is never stored.
         """
         path = Path(self._path)
         try:

@@ -14,11 +14,20 @@ import signal
 import socket
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from assay.environments.interface import Change, ExecResult, Image, ProcessInfo, Snapshot, SpillTarget, WorkspaceSpec
+from assay.environments.interface import (
+    Change,
+    ExecOptions,
+    ExecResult,
+    Image,
+    PipeOptions,
+    ProcessInfo,
+    Snapshot,
+    WorkspaceSpec,
+)
 from assay.environments.workspace._entries import Opener, open_below
 from assay.environments.workspace._facts import FactsFromHost, sandbox_facts
 from assay.environments.workspace._launch import Launcher, has_exited
@@ -35,8 +44,6 @@ START_S, END_S = 30.0, 15.0
 
 
 class SandboxLayers(NamedTuple):
-    """Layers of a sandbox."""
-
     image: Image
     sealed: tuple[str, ...]
     """Highest first."""
@@ -192,12 +199,10 @@ class NamespacesWorkspace:
 
     @property
     def sealed_paths(self) -> tuple[str, ...]:
-        """Returns its sealed layers."""
         return self._layers.sealed
 
     @property
     def image_paths(self) -> tuple[str, ...]:
-        """Returns its image's layers."""
         return self._layers.image_paths
 
     def _require_session(self) -> InitSession:
@@ -208,8 +213,8 @@ class NamespacesWorkspace:
         return self._session
 
     async def _ensure_running(self) -> InitSession:
-        """Returns the session of a running sandbox, starting one after a snapshot: many sealed states are never used
-        again."""
+        """Returns the session of a running sandbox; starts one after a snapshot, since many sealed states are never
+        used again."""
         if self._is_sealed:
             async with self._state_lock:
                 await self._start_if_sealed()
@@ -222,24 +227,12 @@ class NamespacesWorkspace:
 
     # Session
 
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
-        spill: SpillTarget | None = None,
-    ) -> ExecResult:
+    async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
         session = await self._ensure_running()
         self._start_watchdog()
         started = time.monotonic()
         try:
-            return await session.exec(
-                command, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, show_bytes=show_bytes, spill=spill
-            )
+            return await session.exec(command, **options)
         except EnvironmentFailure:
             if not await self._restart_after_oom(session):
                 raise
@@ -247,22 +240,11 @@ class NamespacesWorkspace:
             return ExecResult(-signal.SIGKILL, "", note, time.monotonic() - started, killed_by="memory")
 
     async def exec_piped(
-        self,
-        command: Sequence[str],
-        stdin: int,
-        stdout: int,
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stderr: int | None = None,
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
+        self, command: Sequence[str], stdin: int, stdout: int, **options: Unpack[PipeOptions]
     ) -> ExecResult:
         session = await self._ensure_running()
         self._start_watchdog()
-        return await session.exec_piped(
-            command, stdin, stdout, cwd=cwd, env=env, stderr=stderr, timeout_s=timeout_s, show_bytes=show_bytes
-        )
+        return await session.exec_piped(command, stdin, stdout, **options)
 
     def host_pid(self) -> int:
         return self._sandbox.pid
@@ -274,8 +256,7 @@ class NamespacesWorkspace:
         return sandbox_facts(self._sandbox.facts, host_facts)
 
     async def _restart_after_oom(self, session: InitSession) -> bool:
-        """Restarts a sandbox that died of its memory limit, which is a command's failure; returns False for other
-        causes."""
+        """Restarts a sandbox that died of its memory limit, which is a command's failure; returns False for others."""
         async with self._state_lock:
             if self._closed or self._is_sealed or self._current_launcher.has_exited or not session.channel.ended:
                 return False
@@ -371,7 +352,7 @@ class NamespacesWorkspace:
         return changes_between(self._layers.view, base, await self._changes())
 
     async def snapshot(self) -> Snapshot:
-        """Implements `StateAccess.snapshot`. A cancelled call completes in the background, so no partial snapshot is
+        """Implements `StateAccess.snapshot`; completes in the background if cancelled, so that no partial snapshot is
         left."""
         return await asyncio.shield(asyncio.get_running_loop().create_task(self._seal()))
 

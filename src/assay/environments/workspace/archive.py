@@ -19,8 +19,6 @@ from assay.environments.workspace.launcher.syscalls import set_file_user
 from assay.environments.workspace.state import StackedImage
 from assay.records import digest_bytes
 
-__all__ = ["BlobReader", "PackedLayers", "pack_layers", "write_layer"]
-
 BlobReader = Callable[[str], bytes]
 
 
@@ -73,14 +71,11 @@ def pack_layers(tops: Sequence[int], changes: Iterable[Change]) -> PackedLayers:
 
 
 def write_layer(top: int, changes: Iterable[Change], read_blob: BlobReader, image: StackedImage, owner: int) -> None:
-    """Writes an overlay layer that turns `image` into the state that `changes` describe.
+    """Writes an overlay layer, into the open, empty folder `top`, that turns `image` into the state that `changes`
+    describe.
 
-    Args:
-        top: The layer's open, empty folder.
-        changes: Relative to `image`.
-        read_blob: Bytes by content address; wrong bytes raise `ValueError`.
-        image: Source of modes and owners of folders that the layer must repeat.
-        owner: Host user id of the written files.
+    Wrong bytes of `read_blob` raise `ValueError`. `image` gives modes and owners of folders that the layer must repeat;
+    the host user id `owner` owns the written files.
     """
     own = os.geteuid()
     as_owner = own == 0 and os.fstat(top).st_uid == owner  # the layer's file system may know no other id

@@ -17,8 +17,6 @@ from assay.environments.interface import Backend, ResourceLimits, Workspace, Wor
 from assay.errors import EnvironmentFailure
 from assay.records import Isolation
 
-__all__ = ["ProbeResult", "probe_backend"]
-
 PROBE_S = 60.0
 _PROCESSES = 24
 _LIMITS = ResourceLimits(memory_mib=512, processes=_PROCESSES, disk_mib=64, tmp_mib=32, file_mib=32, cpus=1.0)
@@ -44,12 +42,7 @@ class ProbeResult(NamedTuple):
 
 
 async def probe_backend(backend: Backend, *, isolated: bool = True) -> ProbeResult:
-    """Opens a sandbox and probes it; defects of the sandbox are reported, not raised.
-
-    Args:
-        backend: Stays open.
-        isolated: The backend claims isolation; otherwise only its function is probed.
-    """
+    """Opens a sandbox and probes it, or without `isolated` only its function. Defects are reported, not raised."""
     passed: dict[str, bool] = {}
     try:
         async with asyncio.timeout(PROBE_S):

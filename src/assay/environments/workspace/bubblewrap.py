@@ -36,8 +36,6 @@ from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import EnvironmentFailure
 from assay.records import Isolation
 
-__all__ = ["BubblewrapBackend"]
-
 _OLDEST = (0, 8)
 _PLACE = "/dev/assay"
 """Mount path of the exec server and its Python in the sandbox's own /dev."""
@@ -62,12 +60,8 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 class BubblewrapBackend(FolderBackend):
-    """Opens workspaces in bubblewrap.
-
-    Args:
-        toolchain: The Python that the exec server runs on; default the host's own `/usr/bin/python3`.
-        scratch: Parent of the workspaces' folders; default the temporary folder.
-    """
+    """Opens workspaces in bubblewrap; the exec server runs on the toolchain's Python, else the host's
+    `/usr/bin/python3`."""
 
     name = "bubblewrap"
 

@@ -20,8 +20,6 @@ from assay.errors import UserError
 from assay.records import LimitHold
 from assay.settings import Settings
 
-__all__ = ["BackendReport", "choose_backend", "choose_preferred", "probe_all_backends"]
-
 _ORDER = ("namespaces", "bubblewrap")
 _ENGINES = ("podman", "docker")
 _UNSAFE = ("process", "none")
@@ -94,7 +92,6 @@ _USERS = {
 
 
 def _end_sentence(text: str) -> str:
-    """Returns the text with a final full stop."""
     bare = text.strip()
     return bare if bare.endswith((".", "?", "!")) else f"{bare}."
 
@@ -139,7 +136,6 @@ async def choose_backend(
 
 
 async def probe_all_backends(cache: Path | None = None) -> tuple[BackendReport, ...]:
-    """Probes every built-in backend."""
     reports = []
     for name in _ALL:
         backend, report = await _open_and_probe(name, cache)

@@ -20,8 +20,6 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["Dockerfile", "Heredoc", "Instruction", "Stage", "expand", "parse", "split_words"]
-
 MAX_BYTES = 1024 * 1024
 _BUILD = frozenset({"WORKDIR", "COPY", "ADD", "ENV", "ARG", "RUN", "USER", "SHELL"})
 _NOTED = frozenset({"CMD", "ENTRYPOINT", "HEALTHCHECK", "VOLUME"})

@@ -37,14 +37,11 @@ from assay.environments.workspace._folder_backend import (
 from assay.environments.workspace._folder_limits import folder_limits, folder_rlimits
 from assay.environments.workspace._folders import Template, etc_folder
 from assay.environments.workspace._guest import LAUNCHER, START_S, Guest, layer_python, server_arguments
-from assay.environments.workspace.images import import_root
 from assay.environments.workspace.launcher.base import SYSTEM
 from assay.environments.workspace.session import ExecDefaults, InitSession
 from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import EnvironmentFailure
 from assay.records import Isolation, IsolationName, LimitHold
-
-__all__ = ["DockerBackend", "PodmanBackend"]
 
 _OWN = "/.assay"
 _ENGINE_S = 120.0
@@ -53,19 +50,10 @@ _ENGINE_FILES = ("hostname", "hosts", "resolv.conf")
 _FRESH_FOLDERS = ("dev", "proc", "sys", "tmp")
 
 
-class _ImageConfig(msgspec.Struct, frozen=True):
-    """Used fields of an image's configuration."""
-
-    env: tuple[str, ...] | None = msgspec.field(default=None, name="Env")
-    workdir: str | None = msgspec.field(default=None, name="WorkingDir")
-
-
 class _EngineBackend(FolderBackend):
-    """Base of both engines.
+    """Base of both engines; without a toolchain, the exec server needs a mount at `/opt/assay`.
 
-    Args:
-        toolchain: The Python that the exec server runs on; without, a mount at `/opt/assay` is needed.
-        scratch: Parent of the workspaces' folders, visible to the engine; default the temporary folder.
+    The engine must be able to see `scratch`, the parent of the workspaces' folders.
     """
 
     isolated_by: IsolationName = "docker"
@@ -119,7 +107,7 @@ class _EngineBackend(FolderBackend):
         return Guest(session, stop, facts)
 
     async def _accept_server(self, listener: socket.socket) -> tuple[InitSession, object]:
-        """Accepts the first connection, which is the exec server's: no other process has started, and later ones are
+        """Accepts the first connection, which is the exec server's: no other process has started. Later ones are
         refused."""
         try:
             ours, _ = await asyncio.wait_for(asyncio.get_running_loop().sock_accept(listener), START_S)
@@ -191,26 +179,6 @@ class _EngineBackend(FolderBackend):
         folder = self.new_path("z")
         folder.mkdir(mode=0o755)
         return folder
-
-    async def export_image(self, image: str, cache: Path, *, pull: bool = False) -> str:
-        """Imports an image that this engine has as a root file system of the same name; returns its content address.
-
-        Any backend can then build on it and run it. With `pull` the engine may fetch it first.
-        """
-        await self.check()
-        if pull:
-            await self._engine("pull", "-q", image)
-        is_visible = await self._engine("image", "inspect", "--format", "{{json .Config}}", image)
-        config = msgspec.json.decode(is_visible or "null", type=_ImageConfig | None) or _ImageConfig()
-        archive = self.new_path("e")
-        container = await self._engine("create", "--network", "none", image, "/bin/true")
-        try:
-            await self._engine("export", "-o", str(archive), (container or "").split()[-1])
-            env = dict(pair.split("=", 1) for pair in config.env or () if "=" in pair)
-            return await asyncio.to_thread(import_root, image, archive, cache, env=env, workdir=config.workdir or "/")
-        finally:
-            await self._remove((container or "").split()[-1])
-            archive.unlink(missing_ok=True)
 
     async def _layout_image(self, folder: Path) -> str:
         """Returns an image that contains only the top of the tree: mount points and links."""

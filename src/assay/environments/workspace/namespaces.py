@@ -32,8 +32,6 @@ from assay.environments.workspace.archive import BlobReader, PackedLayers, pack_
 from assay.environments.workspace.state import HashCache, StackedImage, state_digest
 from assay.errors import EnvironmentFailure, HostFailure, boundary
 
-__all__ = ["NamespacesBackend"]
-
 INODES_A_MIB = 256
 SLOT_WAIT_S = 600.0
 
@@ -46,11 +44,11 @@ class NamespacesBackend:
     """Opens workspaces in separate namespaces.
 
     Args:
-        run_as: As root, the unprivileged user id to which the launcher changes. writable: Storage of writable layers:
-        `auto` is a sized tmpfs if the kernel supports it and the size is at most half
-            of the available memory (the disk limit is hard), else a folder on disk (it is soft).
-        scratch: Parent of folders on disk; default the temporary folder. sandboxes: Approximate number open at once. If
-        they share counted limits (for example inotify instances) with the
+        run_as: As root, the unprivileged user id to which the launcher changes.
+        writable: Storage of writable layers: `auto` is a sized tmpfs if the kernel supports it and the size is at most
+            half of the available memory (the disk limit is hard), else a folder on disk (it is soft).
+        scratch: Parent of folders on disk; default the temporary folder.
+        sandboxes: Approximate number open at once. If they share counted limits (such as inotify instances) with the
             user, each has its part of a quarter of them, and `open` waits while the sum is exhausted.
     """
 
@@ -241,12 +239,10 @@ class NamespacesBackend:
     async def unpack(
         self, manifest: Iterable[Change], read_blob: BlobReader, *, image: Image | None = None
     ) -> Snapshot:
-        """Rebuilds a state from its manifest over `image` (default: host tools only).
+        """Rebuilds a state from its manifest (as `Snapshot.changes`) over `image` (default: host tools only).
 
-        Args:
-            manifest: As `Snapshot.changes`; untrusted: no path can leave the layer.
-            read_blob: Returns the bytes of a content address; called in a thread; the result is checked.
-            image: Image that the manifest is relative to.
+        The manifest is untrusted: no path can leave the layer. `read_blob` returns the bytes of a content address; it
+        is called in a thread, and its result is checked.
         """
         changes = tuple(manifest)
         launcher = await self.launcher()
@@ -302,7 +298,6 @@ class NamespacesBackend:
         await self._launcher.ask({"op": "drop", "places": unused})
 
     def remove_workspace(self, workspace: NamespacesWorkspace) -> None:
-        """Removes a closed workspace from the list of open ones."""
         self._open.discard(workspace)
 
     async def close(self) -> None:

@@ -31,8 +31,6 @@ from assay.environments.workspace._guest import LAUNCHER, Guest, server_argument
 from assay.environments.workspace._watch import DISK_EVERY, WATCH_S
 from assay.records import Isolation, LimitHold
 
-__all__ = ["ProcessBackend"]
-
 _MIB = 1024 * 1024
 
 

@@ -28,8 +28,6 @@ from assay.environments.workspace._transfer import receive_path, send_path
 from assay.errors import EnvironmentFailure
 from assay.records import LoadFacts
 
-__all__ = ["ExecDefaults", "InitSession", "require_answer"]
-
 PATH = "/opt/assay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STDIN_BYTES = 16 * 1024 * 1024
 KILL_S, STREAM_S = 15.0, 60.0
@@ -55,12 +53,9 @@ def command_environment(spec: WorkspaceSpec, image: Image) -> dict[str, str]:
 
 
 class InitSession:
-    """Runs commands and moves bytes through an exec server.
+    """Runs commands and moves bytes through an exec server; owns the socket. Create it on the running event loop.
 
-    Args:
-        sock: Connected to the server; this object owns it. Create it on the running event loop. defaults: Environment,
-        working directory and output limit. killed_by: Called with the number of the signal that ended a command;
-        returns the limit that caused it, if known.
+    `killed_by` returns the limit that caused the signal that ended a command, if known.
     """
 
     def __init__(
@@ -265,16 +260,12 @@ class InitSession:
 
 
 class _ExecOptions(NamedTuple):
-    """Time limit and output options of a command."""
-
     timeout_s: float | None
     show_bytes: int
     spill: SpillTarget | None
 
 
 class _RunningExec:
-    """A running exec."""
-
     def __init__(self, session: InitSession, show_bytes: int, spill: SpillTarget | None, output_limit: int) -> None:
         self._session = session
         self._spill = spill

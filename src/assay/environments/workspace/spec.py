@@ -19,8 +19,6 @@ from assay.environments.interface import Image, ResourceLimits, WorkspaceSpec
 from assay.environments.workspace.toolchain import HOME, ToolLayer
 from assay.errors import UserError
 
-__all__ = ["WorkspaceParameters", "environment", "workspace_parameters", "workspace_spec"]
-
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOTE_LIST = "the task asks for a list of allowed hosts, which nothing held: the whole network was open"
 _Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -89,15 +87,10 @@ def workspace_spec(
     allow_network: bool = False,
     accept_whole_network: bool = False,
 ) -> WorkspaceSpec:
-    """Returns the specification of a task's sandbox.
+    """Returns the specification of a task's sandbox; without a toolchain, nothing is mounted at `/opt/assay`.
 
-    Args:
-        parameters: `Task.environment.parameters`; see `WorkspaceParameters`.
-        image: Image built from the task's folder by `build_image`, or the host tools.
-        toolchain: The tool layer, mounted at `/opt/assay`; None leaves it out.
-        user: User inside the sandbox.
-        allow_network: The user allowed the task to use the network.
-        accept_whole_network: The user accepted the whole network for a task that asks for a list of hosts.
+    With `allow_network` the user allowed the task to use the network; with `accept_whole_network`, the whole one for a
+    task that asks for a list of hosts.
 
     Raises:
         UserError: A parameter is wrong, the network is not allowed, or the tool layer lacks a package.

@@ -67,11 +67,9 @@ class _LayerEntry(NamedTuple):
 
 
 class StackedImage:
-    """Merged view of the lower layers of an overlay.
+    """Merged view of the lower layers of an overlay: open folders, the highest first, which this object does not close.
 
-    Args:
-        tops: Open folders of the layers, the highest first; this object does not close them.
-        cache: Shared with the states over it, so that unchanged copies are hashed once.
+    `cache` is shared with the states over it, so that unchanged copies are hashed once.
     """
 
     def __init__(self, tops: Sequence[int], cache: HashCache) -> None:
@@ -178,12 +176,9 @@ class _Visit(NamedTuple):
 class OverlayState:
     """The writable layer of one sandbox against its image.
 
-    Args:
-        image: The lower layers of the baseline. before: Changes in the sealed layers between image and writable layer.
-        upper: The writable layer's open folder; not closed here. hidden: Paths (absolute in the sandbox) covered by
-        mounts, masks or fresh folders, which are not part of the state. made: Folders that the platform created in the
-        writable layer, which do not count as changes. fallback: Opens a path of the writable layer that this process
-        has no permission for.
+    `before` holds the changes in sealed layers between image and writable layer; `upper` is the open folder, not closed
+    here. `hidden` paths are covered by mounts, masks or fresh folders, and are not part of the state; folders that the
+    platform `made` do not count as changes. `fallback` opens paths that this process has no permission for.
     """
 
     def __init__(self, image: StackedImage, before: Mapping[str, Change], upper: int) -> None:
@@ -333,11 +328,7 @@ def _revert_change(image: StackedImage, before: Change, new: Mapping[str, Change
 
 def scan_folder(top: int, cache: HashCache, *, hidden: frozenset[str] = frozenset()) -> dict[str, PathEntry]:
     """Returns the entry of every path below an open plain folder, `/`-rooted there. Blocking; walks the folder, hashes
-    cached.
-
-    Raises:
-        StateLimitError: The folder exceeds the limits of a state.
-    """
+    cached. Raises `StateLimitError` if the folder exceeds the limits of a state."""
     result: dict[str, PathEntry] = {}
     reader = TreeReader(cache)
     pending = [""]

@@ -33,8 +33,6 @@ from assay.environments.interface import Mount
 from assay.environments.workspace import _interpreter
 from assay.errors import UserError
 
-__all__ = ["HOME", "PYTHON", "ToolLayer", "ensure_toolchain", "find_layer"]
-
 HOME = "/opt/assay"
 """Mount path of the layer in a sandbox."""
 PYTHON = f"{HOME}/bin/python3"
@@ -81,8 +79,7 @@ class _Recipe(msgspec.Struct, frozen=True):
 def find_layer(
     cache: Path, packages: Sequence[str] = (), *, masked: Sequence[str] = (), python: str | None = None
 ) -> ToolLayer:
-    """Returns the layer built earlier by `ensure_toolchain` with the same arguments. Raises `UserError` if it is
-    missing."""
+    """Returns the layer that `ensure_toolchain` built with the same arguments. Raises `UserError` if it is missing."""
     recipe = _recipe(_interpreter.probe(python), packages, masked)
     layer = _find_stored(cache, recipe)
     if layer is None:
@@ -273,8 +270,7 @@ def _drop_empty(folder: Path) -> None:
 
 
 def _write_commands(root: Path, packages: Path) -> None:
-    """Writes the commands that the layer's packages declare (`pytest`, `coverage`, ...), started by the layer's
-    Python."""
+    """Writes the commands that the layer's packages declare (`pytest`, ...), started by the layer's Python."""
     for distribution in metadata.distributions(path=[str(packages)]):
         for entry in distribution.entry_points.select(group="console_scripts"):
             path = root / "bin" / entry.name

@@ -12,8 +12,6 @@ from msgspec import Meta
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Adventure", "AdventureConfig"]
-
 _ROOMS = (
     "hall", "kitchen", "cellar", "library", "garden", "attic", "studio", "chapel", "stable", "tower", "gallery", "vault"
 )  # fmt: skip
@@ -107,7 +105,6 @@ class Adventure(Rules[AdventureConfig, _Now]):
         return seen + (f" You carry: {', '.join(carried)}." if carried else "")
 
     def do_do(self, given: _Do) -> Turn:
-        """Parses the command and executes it."""
         verb, _, rest = " ".join(given.command.lower().split()).partition(" ")
         rest = rest.removeprefix("the ")
         if verb in _SIDES and not rest:
@@ -195,10 +192,8 @@ class Adventure(Rules[AdventureConfig, _Now]):
         return [("do", {"command": command}) for command in [*commands, "look"]]
 
     def _search(self) -> tuple[str | None, int]:
-        """Returns the first command of a shortest solution and its length; (None, 0) without a solution.
-
-        Dropping anything but the treasure, and taking what opens nothing, cannot shorten a solution.
-        """
+        """Returns the first command of a shortest solution and its length; (None, 0) without one. Dropping anything but
+        the treasure, and taking what opens nothing, cannot shorten it."""
         now = self.now
         carried = frozenset(thing for thing, room in now.things.items() if room == _CARRIED)
         start = (now.room, carried, frozenset(now.unlocked))

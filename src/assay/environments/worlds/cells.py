@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TypeAlias
 
-__all__ = ["DIRECTIONS", "STEPS", "Moves", "block_goal", "distances", "moves_between", "open_distances", "open_moves"]
-
 DIRECTIONS = ("up", "down", "left", "right")
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
 Moves: TypeAlias = tuple[tuple[int, int, int, int], ...]

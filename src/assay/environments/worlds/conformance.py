@@ -20,8 +20,6 @@ from assay.records import Observation, canonical_bytes, require_finite
 from .interface import Act, OffersChoices, TextWorld, Turn
 from .sampling import sampled_act
 
-__all__ = ["IN_PROCESS", "PROPERTIES", "SEEDS", "check_in_process", "check_world"]
-
 SEEDS = (0, 1, 2, 7, 2**40)
 _WALK, _MOST = 12, 20_000
 _WRONG: tuple[Any, ...] = (
@@ -41,16 +39,8 @@ Property: TypeAlias = Callable[[Make, int], None]
 def check_world(
     make: Make, *, seeds: Sequence[int] = SEEDS, properties: Sequence[Property] | None = None
 ) -> tuple[PropertyResult, ...]:
-    """Tries each promise on each seed.
-
-    Args:
-        make: Builds the world of a seed.
-        seeds: Seeds to try.
-        properties: Promises to try; default all.
-
-    Returns:
-        One finding per promise, in order; its problem is that of the first failing seed.
-    """
+    """Tries each promise (default: all) on each seed. Returns one finding for each, in order, with the problem of the
+    first failing seed."""
     return tuple(
         PropertyResult(trial.__name__, next(_problems(trial, make, seeds), None)) for trial in properties or PROPERTIES
     )
@@ -127,10 +117,7 @@ def a_seed_makes_one_world(make: Make, seed: int) -> None:
         "reset(seed) makes the world of that seed",
     )
     _random_walk(one, seed)
-    _expect(
-        one.reset() == first and _fingerprint(one) == _fingerprint(make(seed)),
-        "reset() starts a new episode",
-    )
+    _expect(one.reset() == first and _fingerprint(one) == _fingerprint(make(seed)), "reset() starts a new episode")
 
 
 def the_same_acts_lead_to_the_same_places(make: Make, seed: int) -> None:

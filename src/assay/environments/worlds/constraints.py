@@ -13,8 +13,6 @@ from msgspec import Meta
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Constraints", "ConstraintsConfig"]
-
 _MOST_ASSIGNMENTS = 120_000
 
 
@@ -109,7 +107,6 @@ class Constraints(Rules[ConstraintsConfig, _Now]):
         return f"{'; '.join(one.text(self._names) for one in self._constraints)}\n{given or 'nothing is assigned'}"
 
     def do_assign(self, given: _Assign) -> Turn:
-        """Sets one variable; terminates once all constraints hold."""
         at = self._names.find(given.variable) if len(given.variable) == 1 else -1
         if at < 0 or not 1 <= given.value <= self.config.values:
             known = f"give one of {', '.join(self._names)} a value from 1 to {self.config.values}"

@@ -18,22 +18,6 @@ from assay.records import Check, EnvironmentSpec, Task, digest_record
 
 from .opening import WRAP, text_world, world_kind
 
-__all__ = [
-    "AdventureTasks",
-    "ConstraintsTasks",
-    "GraphPathTasks",
-    "GridTasks",
-    "GymnasiumTasks",
-    "KeyValueTasks",
-    "MazeTasks",
-    "ReasoningGymTasks",
-    "SokobanTasks",
-    "SubsetSumTasks",
-    "TablesTasks",
-    "TextArenaTasks",
-    "WorldTasks",
-]
-
 Part = Literal["all", "train", "test"]
 _SEARCH = 400
 """Worlds examined per task of a part before the part is considered exhausted."""

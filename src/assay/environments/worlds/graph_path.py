@@ -13,8 +13,6 @@ from msgspec import Meta
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["GraphPath", "GraphPathConfig"]
-
 
 class GraphPathConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options of `graph-path`. `turns` 0 means the number of nodes plus three."""
@@ -92,7 +90,6 @@ class GraphPath(Rules[GraphPathConfig, _Now]):
         return f"edges {', '.join(lines)}\n{wanted}"
 
     def do_look(self, given: _Look) -> Turn:
-        """Shows the edges of a node."""
         if given.node not in self._names:
             return Turn(f"there is no node {given.node[:40]!r}", error=True)
         node = self._names.index(given.node)
@@ -103,7 +100,6 @@ class GraphPath(Rules[GraphPathConfig, _Now]):
         return Turn(f"{given.node}: {found or 'no edges'}")
 
     def do_answer(self, given: _Answer) -> Turn:
-        """Terminates the episode."""
         self.now.cost = cost = self._cost_of(given.path)
         if cost is None:
             return Turn("wrong: that is no path between the two", 0.0, True)

@@ -16,8 +16,6 @@ from .cells import DIRECTIONS, STEPS, block_goal, distances, moves_between, open
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Grid", "GridConfig"]
-
 _TRIES = 2000
 
 
@@ -115,7 +113,6 @@ class Grid(Rules[GridConfig, _Now]):
         return f" wall {' '.join(found)}" if found else ""
 
     def do_move(self, given: _Move) -> Turn:
-        """Moves one cell, unless blocked."""
         now = self.now
         before = now.cell
         now.cell = cell = self._ways[before][DIRECTIONS.index(given.direction)]

@@ -20,8 +20,6 @@ from assay.records import canonical_bytes
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["GymnasiumConfig", "GymnasiumWorld"]
-
 _MOST_SHOWN = 4_000
 _BACK = 2**31
 """Upper bound of Gymnasium's seeds."""
@@ -94,7 +92,6 @@ class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
         return _plain(self._last)
 
     def do_step(self, given: _Step) -> Turn:
-        """Makes one step of the environment."""
         action = self._action(given.action)
         if action is None:
             known = f"one of {', '.join(map(str, self._names))}" if self._names else f"what {self._space} holds"

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from assay.environments.interface import ToolSpec
 
-__all__ = ["Act", "OffersChoices", "TextWorld", "Turn"]
-
 Act: TypeAlias = tuple[str, dict[str, Any]]
 """Tool name and arguments."""
 
@@ -42,27 +40,21 @@ class TextWorld(Protocol):
 
     def reset(self, seed: int | None = None) -> str:
         """Starts a new episode and returns the first observation; with a seed, of another world of the same options."""
-        ...
 
     def tools(self) -> tuple[ToolSpec, ...]:
         """Returns the tools in a stable order; constant during one episode."""
-        ...
 
     def act(self, name: str, arguments: dict[str, Any]) -> Turn:
         """Executes one act. Never raises: an invalid act is a turn with `error`, and uses up a turn."""
-        ...
 
     def snapshot(self) -> bytes:
         """Returns the world's complete state as data; reading it executes no code."""
-        ...
 
     def restore(self, state: bytes) -> None:
         """Restores a snapshot of a world of the same class and parameters. Raises `ValueError` for other bytes."""
-        ...
 
     def fork(self) -> Self:
         """Returns an independent copy of the world."""
-        ...
 
     def state(self) -> str:
         """Returns a content address of the state.
@@ -70,19 +62,15 @@ class TextWorld(Protocol):
         Equal exactly if the same acts lead to the same states from here. The number of used turns is excluded, so that
         a state keeps its address however late it is reached.
         """
-        ...
 
     def facts(self) -> dict[str, Any]:
         """Returns the final state as plain JSON, for checks. `solved` is always present and true to the state."""
-        ...
 
     def oracle(self) -> Act | None:
         """Returns the first act of a shortest solution; None without a solution or once the world is over."""
-        ...
 
     def progress(self) -> float | None:
         """Returns the share of the solution done, in [0, 1] (1 is solved); None if unknown."""
-        ...
 
 
 @runtime_checkable
@@ -91,4 +79,3 @@ class OffersChoices(Protocol):
 
     def choices(self) -> Sequence[Act]:
         """Returns possible acts, at most 100; all of them if they are few."""
-        ...

@@ -12,8 +12,6 @@ from msgspec import Meta
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["KeyValue", "KeyValueConfig"]
-
 Word = Annotated[str, Meta(max_length=200)]
 _MOST_KEYS = 1_000
 
@@ -88,7 +86,6 @@ class KeyValue(Rules[KeyValueConfig, _Now]):
         )
 
     def do_get(self, given: _Get) -> Turn:
-        """Reads a value."""
         value = self.now.values.get(given.key)
         if any(given.key in chain for chain in self._chains) and given.key not in self.now.read:
             self.now.read = sorted([*self.now.read, given.key])
@@ -102,7 +99,6 @@ class KeyValue(Rules[KeyValueConfig, _Now]):
         return Turn("written")
 
     def do_submit(self, _: _Submit) -> Turn:
-        """Terminates the episode."""
         self.now.submitted = True
         return Turn("right", 1.0, True) if self.solved() else Turn("wrong", 0.0, True)
 

@@ -12,8 +12,6 @@ from .cells import DIRECTIONS, STEPS, Moves, block_goal, distances
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Maze", "MazeConfig"]
-
 _TRIES = 300
 
 
@@ -108,7 +106,6 @@ class Maze(Rules[MazeConfig, _Now]):
         return "\n".join("".join(row) for row in rows)
 
     def do_move(self, given: _Move) -> Turn:
-        """Moves one room, unless there is a wall."""
         before = self.now.cell
         self.now.cell = self._ways[before][DIRECTIONS.index(given.direction)]
         if self.solved():

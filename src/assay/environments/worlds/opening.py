@@ -14,8 +14,6 @@ from assay.records import EnvironmentSpec
 from .interface import TextWorld
 from .played import PlayedWorld
 
-__all__ = ["WRAP", "is_text_world", "open_world", "text_world", "world_kind"]
-
 WRAP = "wrap"
 _PARTS = ("reset", "tools", "act", "snapshot", "restore", "fork", "state", "facts", "oracle", "progress")
 

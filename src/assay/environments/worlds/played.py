@@ -17,8 +17,6 @@ from assay.records import Observation, ToolCall, canonical_bytes
 from .interface import Act, OffersChoices, TextWorld, Turn
 from .sampling import sampled_act
 
-__all__ = ["MOST_ACTS", "ActReward", "PlayedWorld"]
-
 MOST_ACTS = 2_000
 """Maximum length of a solution."""
 _MOST_ALONE, _WANDERINGS = 24, 6
@@ -35,11 +33,7 @@ class ActReward(NamedTuple):
 
 
 class PlayedWorld:
-    """Text world as a `World`.
-
-    Args:
-        world: A fresh text world.
-    """
+    """Text world as a `World`; the text world must be fresh."""
 
     def __init__(self, world: TextWorld) -> None:
         self.world = world

@@ -17,8 +17,6 @@ from assay.errors import UserError
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["ReasoningGymConfig", "ReasoningGymWorld"]
-
 
 class ReasoningGymConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options of `reasoning-gym`. `turns` 0 means one answer."""

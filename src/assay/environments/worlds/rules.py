@@ -21,8 +21,6 @@ from assay.records import DIGEST_PREFIX, canonical_bytes
 
 from .interface import Act, Turn
 
-__all__ = ["OVER", "Rules", "WorldConfig", "read_config"]
-
 OVER = "the episode is over: no act counts any more"
 _ENCODER = msgspec.json.Encoder(order="sorted")
 N = TypeVar("N", bound=msgspec.Struct)
@@ -64,11 +62,7 @@ def read_config(kind: type[K], parameters: Mapping[str, Any], name: str) -> K:
 
 
 class Rules(Generic[K, N]):
-    """Base class of text worlds.
-
-    Args:
-        parameters: Fields of `WorldConfig`.
-        seed: Seed of the world.
+    """Base class of text worlds, built from the fields of `WorldConfig` and a seed.
 
     A family defines the class attributes below, `generate`, `render`, `brief`, `facts`, `oracle`, `progress`, and for
     each act `NAME` of `acts` a method `do_NAME(given) -> Turn`.
@@ -123,7 +117,6 @@ class Rules(Generic[K, N]):
         raise NotImplementedError
 
     def extra_facts(self) -> dict[str, Any]:
-        """Returns further facts."""
         return {}
 
     def oracle(self) -> Act | None:
@@ -143,7 +136,6 @@ class Rules(Generic[K, N]):
 
     @property
     def over(self) -> bool:
-        """Returns whether the episode has ended."""
         return self.ended or self.cut
 
     def tools(self) -> tuple[ToolSpec, ...]:

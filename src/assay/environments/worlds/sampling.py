@@ -10,8 +10,6 @@ from assay.environments.interface import ToolSpec
 
 from .interface import Act
 
-__all__ = ["sampled_act", "sampled_value"]
-
 _DEEPEST = 8
 _WORDS = ("alpha", "beta", "gamma", "1", "")
 

@@ -13,8 +13,6 @@ from .cells import DIRECTIONS, STEPS
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Sokoban", "SokobanConfig"]
-
 _MOST_STATES = 120_000
 _TRIES = 200
 _Place = tuple[int, tuple[int, ...]]
@@ -134,7 +132,6 @@ class Sokoban(Rules[SokobanConfig, _Now]):
         return "." if goal else " "
 
     def do_move(self, given: _Move) -> Turn:
-        """Moves one cell, pushing a box."""
         now, move = self.now, self._moves[DIRECTIONS.index(given.direction)]
         there = _move_player((now.player, tuple(now.boxes)), move, self._floor)
         if there is None:

@@ -11,8 +11,6 @@ from msgspec import Meta
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["SubsetSum", "SubsetSumConfig"]
-
 
 class SubsetSumConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options of `subset-sum`. `turns` 0 means three answers."""

@@ -14,8 +14,6 @@ from msgspec import Meta
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["Tables", "TablesConfig"]
-
 Word = Annotated[str, Meta(max_length=100)]
 _NAMES = ("Ada", "Boris", "Chen", "Dalia", "Emil", "Farah", "Goran", "Hana", "Ivo", "Jun", "Kofi", "Lena")
 _GOODS = ("lamp", "chair", "desk", "clock", "vase", "shelf", "stool", "mirror", "rug", "kettle", "scale", "easel")
@@ -127,7 +125,6 @@ class Tables(Rules[TablesConfig, _Now]):
         return list((self._customers if table == "customers" else self._products).items())
 
     def do_find(self, given: _Find) -> Turn:
-        """Returns all matching rows."""
         columns = _COLUMNS[given.table]
         if given.column not in columns:
             said = f"the table {given.table} has no column {given.column[:40]!r}; it has {', '.join(columns)}"
@@ -147,7 +144,6 @@ class Tables(Rules[TablesConfig, _Now]):
         return Turn("changed")
 
     def do_submit(self, _: _Submit) -> Turn:
-        """Terminates the episode."""
         self.now.submitted = True
         return Turn("right", 1.0, True) if self.solved() else Turn("wrong", 0.0, True)
 

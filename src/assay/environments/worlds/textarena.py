@@ -22,8 +22,6 @@ from assay.records import canonical_bytes
 from .interface import Act, Turn
 from .rules import Rules, WorldConfig
 
-__all__ = ["GAMES", "TextArenaConfig", "TextArenaWorld"]
-
 GAMES = (
     "2048", "Bandit", "Blackjack", "Crosswords", "FifteenPuzzle", "FrozenLake", "GuessTheNumber", "LightsOut",
     "LogicPuzzle", "Mastermind", "Minesweeper", "PegJump", "RushHour", "Secretary", "Set", "Sudoku", "TowerOfHanoi",
@@ -102,7 +100,6 @@ class TextArenaWorld(Rules[TextArenaConfig, _Now]):
         return self._last_text.strip()
 
     def do_say(self, given: _Say) -> Turn:
-        """Makes one move."""
         self.now.said.append(given.text)
         done = self._send(given.text)
         if done:
@@ -145,7 +142,6 @@ class TextArenaWorld(Rules[TextArenaConfig, _Now]):
         return {"reward": self._reward}
 
     def oracle(self) -> Act | None:
-        """Gives no advice."""
         return None
 
 

@@ -23,8 +23,6 @@ from assay.records import DIGEST_PREFIX
 from .interface import Act, OffersChoices, TextWorld, Turn
 from .rules import OVER
 
-__all__ = ["DECLARE", "WRAPPERS", "Failures", "Noise", "Paraphrase", "Twin", "Wrapper", "parse_wrappers", "wrap_world"]
-
 Rate = Annotated[float, Meta(ge=0, le=1)]
 DECLARE = "declare_unsolvable"
 _MOST_WRAPPERS = 16
@@ -41,13 +39,7 @@ class _WrapperSnapshot(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Wrapper:
-    """Wrapper base; changes nothing by itself.
-
-    Args:
-        inner: The wrapped world.
-        options: Fields of `Options`.
-        seed: Seed of its randomness.
-    """
+    """Wrapper base; changes nothing by itself."""
 
     kind: ClassVar[str]
     Options: ClassVar[type[Any]]
@@ -67,11 +59,9 @@ class Wrapper:
 
     @property
     def over(self) -> bool:
-        """Returns whether the wrapped world is over."""
         return _is_over(self.inner)
 
     def transform(self, text: str) -> str:
-        """Transforms an observation."""
         return text
 
     def brief(self) -> str:
@@ -341,15 +331,9 @@ WRAPPERS: Mapping[str, type[Wrapper]] = {kind.kind: kind for kind in (Failures, 
 
 
 def wrap_world(world: TextWorld, specs: Any, seed: int) -> TextWorld:
-    """Wraps a world.
+    """Wraps a world; `specs` are `[{"kind": "failures", "rate": 0.1}, ...]`, innermost first.
 
-    Args:
-        world: The innermost world.
-        specs: `[{"kind": "failures", "rate": 0.1}, ...]`, innermost first.
-        seed: Seed of the wrappers.
-
-    Raises:
-        ValueError: An unknown wrapper or option; the message lists the known ones.
+    Raises `ValueError` for an unknown wrapper or option; the message lists the known ones.
     """
     if not isinstance(specs, list | tuple) or len(specs) > _MOST_WRAPPERS:
         raise ValueError(

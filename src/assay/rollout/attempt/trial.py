@@ -15,6 +15,7 @@ import msgspec
 
 from assay import __version__
 from assay.agents.interface import Agent, PlacedAgent, attempts_task, takes_solution
+from assay.environments.solution import find_solution_folder
 from assay.errors import (
     AgentError,
     AssayError,
@@ -218,9 +219,9 @@ class Trial:
             self._combine(len(parts))
 
     def _solution(self, task: Task) -> Path | None:
-        folder = self.planned.loaded.folder
-        wanted = takes_solution(self.agent) and folder is not None and task.oracle is not None
-        return folder / (task.oracle.folder or "solution") if wanted and folder and task.oracle else None
+        if task.oracle is None or not takes_solution(self.agent):
+            return None
+        return find_solution_folder(task.oracle, self.planned.loaded.folder)
 
     def _ends_here(self, judged: Sequence[Verdict], step: TaskStep) -> bool:
         if self.ending.stopped is not None or self.ending.broke is not None or self.unjudgeable is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from assay.environments.interface import KeepsStates, Snapshot, WorkspaceSpec, World
+from assay.environments.solution import SOLUTION
 from assay.environments.worlds.opening import open_world
 from assay.errors import BoundaryError, TaskError, UserError, VerifierError, boundary
 from assay.records import Evidence, Task, Trajectory, Verdict
@@ -120,7 +121,7 @@ class _AttemptJudge:
         """Returns the recorded sandbox, with the temporary folders that were excluded from the state."""
         spec = await preparer.spec(self._loaded)
         place = next((e for e in self._trajectory.evidence if e.kind == "place"), None)
-        own = () if place is not None or not was_given_solution(self._trajectory.started) else ("/solution",)
+        own = () if place is not None or not was_given_solution(self._trajectory.started) else (SOLUTION,)
         known = tuple(str(path) for path in place.data.get("tmpfs") or ()) if place is not None else own
         return msgspec.structs.replace(spec, tmpfs=tuple(dict.fromkeys((*spec.tmpfs, *known))))
 

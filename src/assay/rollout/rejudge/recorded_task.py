@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.agents.interface import Prior
+from assay.environments.solution import SOLUTION
 from assay.errors import StoreError, UserError
 from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Trajectory
 from assay.rollout.config import RunConfig
@@ -163,7 +164,7 @@ def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:
         marked = marked or (isinstance(event.body, EvidenceAdded) and event.body.evidence.kind == "place")
         if act is None:
             continue
-        if not marked and isinstance(act, Evidence) and act.data.get("target") == "/solution":
+        if not marked and isinstance(act, Evidence) and act.data.get("target") == SOLUTION:
             # An older record, which does not say what was done beside steps: this was, and its bytes were not kept.
             act = msgspec.structs.replace(act, data={**act.data, "beside": True})
         if isinstance(act, Evidence) and act.kind == "snapshot" and "image" in act.data:
@@ -188,5 +189,5 @@ def _act(event: Event) -> Step | Evidence | None:
     found = event.body.evidence
     executed = found.kind in ("execution", "execution_cut")
     sealed = found.kind == "snapshot" and "image" in found.data
-    brought = found.kind == "upload" and found.data.get("target") == "/solution"
+    brought = found.kind == "upload" and found.data.get("target") == SOLUTION
     return found if executed or sealed or brought or found.data.get("beside") else None

@@ -52,13 +52,7 @@ class EntryCalls:
 
 
 class EntryRecorder:
-    """Records the calls that a test makes of some entry points.
-
-    Args:
-        package: The package under test.
-        functions: Entry point, as `module:name`, to its plain function.
-        changed: The functions that the task changes.
-    """
+    """Records the calls that a test makes of some entry points, named `module:name`."""
 
     def __init__(self, package: Any, functions: dict[str, FunctionType], changed: list[FunctionType]) -> None:
         self._package = package

@@ -52,7 +52,6 @@ class EntrySearch:
             replace_body(function, self._hook)
 
     def begin(self) -> None:
-        """Starts a test's own record."""
         self.entries, self.problems = set(), set()
 
     def result(self) -> dict[str, Any]:

@@ -124,8 +124,7 @@ def unwrap(member: Any) -> Any:
 
 
 def kind_of_member(path: FunctionPath) -> str:
-    """Returns how a function is bound: `function`, `method`, `classmethod`, `staticmethod`, `property` or
-    `cached_property`."""
+    """Returns how a function is bound, as the decorator's name; otherwise `function` or `method`."""
     member = static_member(path)
     if isinstance(member, (property, classmethod, staticmethod)):
         return type(member).__name__

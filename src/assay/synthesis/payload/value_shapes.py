@@ -35,10 +35,8 @@ class TooLarge(Exception):
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """Returns the stored fields of an instance: its dictionary and slots, without what its class computes.
-
-    A name that the class answers itself (a method, a property, a cached property) is left out.
-    """
+    """Returns the stored fields of an instance, in its dictionary and slots, without what its class answers itself (a
+    method, a property, a cached property)."""
     kind, fields = type(value), {}
     stored = inspect.getattr_static(value, "__dict__", None)
     if isinstance(stored, (dict, types.GetSetDescriptorType)):
@@ -109,12 +107,8 @@ def inner_parts(value: Any) -> Iterator[Any]:
 
 
 class Shapes:
-    """Collects the kinds of things that some values hold.
-
-    Args:
-        owns_class: Says of a class that it is the package's.
-        is_test: Says of a file that it holds tests.
-    """
+    """Collects the kinds of things that some values hold; `owns_class` tells the package's classes, `is_test` test
+    files."""
 
     def __init__(self, owns_class: Callable[[type], bool]) -> None:
         self._owns_class = owns_class

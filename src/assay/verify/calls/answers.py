@@ -15,17 +15,6 @@ import msgspec
 
 from assay.verify.payload.plain_values import read_plain
 
-__all__ = [
-    "LATE",
-    "STOPPED",
-    "Answer",
-    "describe_answer",
-    "describe_value",
-    "is_number",
-    "read_answers",
-    "read_number",
-]
-
 Answer = tuple[Any, ...] | str
 """One outcome for each observed operation; or one of `NO_ANSWERS`."""
 LATE, STOPPED = "late", "stopped"
@@ -104,8 +93,7 @@ def _count_nodes(tree: Any) -> int | None:
 
 
 def _is_outcome(one: Any) -> bool:
-    """Returns whether a tree is `[number, "ok", value, argument afterwards...]`, `[number, "!", type, deliberate]` or
-    `[number, "skip"]`."""
+    """Returns whether a tree is `[number, "ok", value, arguments...]`, `[number, "!", type, deliberate]` or a skip."""
     if not isinstance(one, list) or len(one) < 2 or type(one[0]) is not int or not isinstance(one[1], str):
         return False
     if one[1] == "ok":

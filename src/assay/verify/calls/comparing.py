@@ -15,14 +15,10 @@ from .programs import CallPlan, CallProgram, slice_programs
 from .reference import fair_answers
 from .sandboxes import CallRequest, RecordRequest, answer_calls, calls_spec, put_texts, record_calls
 
-__all__ = ["CallComparer", "CallComparison"]
-
 INPUTS = 80
 
 
 class CallComparison(NamedTuple):
-    """The result of comparing two versions."""
-
     looked: int
     """Number of inputs that the first version answers equally in two processes with two hash seeds."""
     witness: str = ""
@@ -30,14 +26,9 @@ class CallComparison(NamedTuple):
 
 
 class CallComparer:
-    """Programs, inputs and answers of the first version, computed once for any number of other versions.
+    """Programs, inputs and answers of the first version (`state`), computed once for any number of other versions.
 
-    Args:
-        backend: Opens the sandboxes.
-        spec: The sandbox of both versions, with the tool layer.
-        state: The first version.
-        request: The tests whose calls are recorded on it, and the functions that they have to reach.
-        seed: Seed of the drawn inputs.
+    `request` names the tests whose calls are recorded on it, and the functions that they have to reach.
     """
 
     def __init__(

@@ -20,30 +20,20 @@ from .judge import judge_by_calls
 from .programs import CallPlan, ReferenceFix
 from .reference import read_fixes
 
-__all__ = ["CalledTests", "ReferenceFiles", "call_plans", "judge_called_tests"]
-
 
 class ReferenceFiles(NamedTuple):
-    """Reference solution of a task."""
-
     fixes: tuple[ReferenceFix, ...]
     package: Path | None = None
     """Host folder with its files, if they are not in the task's image."""
 
 
 class CalledTests(NamedTuple):
-    """The result of all of a task's call plans."""
-
     ruling: Ruling
     grade: Separation
 
 
 def call_plans(separation: SeparationPlan | None) -> tuple[CallPlan, ...]:
-    """Returns the call plans that a separation plan stores.
-
-    Raises:
-        TaskError: One is malformed.
-    """
+    """Returns the call plans that a separation plan stores. Raises `TaskError` if one is malformed."""
     try:
         return msgspec.convert(separation.calls if separation else (), tuple[CallPlan, ...])
     except msgspec.ValidationError as exc:

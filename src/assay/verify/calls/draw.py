@@ -15,8 +15,6 @@ from typing import Any
 from .plain_draw import draw_plain
 from .programs import CallProgram, handles
 
-__all__ = ["draw_inputs"]
-
 GROWTH = 8
 MAX_SIZE = 4000
 """Nodes of a program's trees; one that grew beyond is drawn again."""

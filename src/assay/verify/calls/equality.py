@@ -19,8 +19,6 @@ from assay.verify.payload.plain_values import read_plain
 
 from .answers import Answer, is_number, read_number
 
-__all__ = ["MAX_STEPS", "same_answer"]
-
 MAX_STEPS = 200_000
 """Comparisons of parts of one answer. Answers that take more do not agree: the worker's answer counts as wrong, and
 an input whose reference takes more is not fair."""
@@ -174,12 +172,7 @@ def _plain_key(name: str, text: str) -> str:
 
 
 class _Matcher:
-    """Compares parts within an absolute tolerance.
-
-    Args:
-        slack: The most that floats may differ by.
-        steps: Counts the comparisons of the whole answer.
-    """
+    """Compares parts whose floats may differ by `slack`; `steps` counts the comparisons of the whole answer."""
 
     def __init__(self, slack: float, steps: Iterator[int]) -> None:
         self._slack = slack

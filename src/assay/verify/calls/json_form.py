@@ -18,18 +18,6 @@ import msgspec
 from .answers import MAX_DEPTH, MAX_INTEGER, MAX_LINE_BYTES, MAX_NODES, Answer
 from .programs import CalledProgram, CallProgram
 
-__all__ = [
-    "NO_FORM",
-    "NodeBudget",
-    "collapse_call",
-    "json_answer",
-    "json_value",
-    "plain_value",
-    "read_json_answer",
-    "write_json_answer",
-    "write_request",
-]
-
 NO_FORM = "no JSON form"
 """Answer of the reference if the answer or the call cannot be written as JSON."""
 MAX_REQUEST_BYTES = 16 << 10
@@ -41,11 +29,7 @@ class NoJsonFormError(ValueError):
 
 
 def json_value(tree: Any) -> Any:
-    """Returns a tree with arrays in place of tuples and iterators.
-
-    Raises:
-        NoJsonFormError: A part of it has no JSON form.
-    """
+    """Returns a tree with arrays in place of tuples and iterators. Raises `NoJsonFormError` if a part has none."""
     if tree is None or isinstance(tree, bool | str):
         return tree
     if type(tree) is int and abs(tree) < MAX_INTEGER:
@@ -112,11 +96,8 @@ def write_request(program: CallProgram, called: CalledProgram) -> str | None:
 
 
 def json_answer(answer: Answer | None, program: CallProgram) -> Answer | None:
-    """Returns the reference's answer to a single call as `read_json_answer` gives a program's.
-
-    Returns `NO_FORM` if it cannot be written as JSON or the call changed its arguments. A missing answer, or a text
-    with the reason for a missing outcome, is returned unchanged.
-    """
+    """Returns the reference's answer to a single call as `read_json_answer` gives a program's; `NO_FORM` if it cannot
+    be written as JSON or the call changed its arguments. A missing outcome is returned unchanged."""
     if answer is None or isinstance(answer, str):
         return answer
     if len(answer) != 1 or answer[0][1] not in ("ok", "!"):

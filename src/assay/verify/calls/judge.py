@@ -35,8 +35,6 @@ from .reference import FairAnswers, answer_by_reference
 from .sandboxes import calls_spec
 from .stdio_worker import WorkerAnswers, answer_by_worker
 
-__all__ = ["CallsQuestion", "CallsResult", "draw_questions", "judge_by_calls"]
-
 SEED_BYTES = 32
 WORKER_S = 2.0
 MARGIN = 1.25
@@ -55,8 +53,6 @@ class CallsQuestion(NamedTuple):
 
 
 class CallsResult(NamedTuple):
-    """The result of judging by calls."""
-
     status: Literal["pass", "fail", "unknown"]
     reason: str
     compared: int
@@ -86,18 +82,9 @@ async def judge_by_calls(
     """Compares the final state with the reference on fresh inputs.
 
     If answers are missing because of a limit in wall seconds and no answer is wrong, there is no result: the host may
-    have been busy.
-
-    Args:
-        backend: Opens the two sandboxes, one after the other.
-        spec: The agent's spec, with the task's image.
-        state: The final state; no process of the agent's is alive.
-        plan: What is called and how often.
-        fixes: The reference, as changes of the image.
-        seed: The recorded seed, to judge again with the same inputs; None draws one from the operating system.
-        package: Host folder with the reference's files, where the image has none of them; copied to the working
-            directory of the reference's sandbox alone, after the worker has answered.
-        patience: Factor of limits in wall seconds, for a busy host.
+    have been busy; `patience` multiplies those limits. A recorded `seed` gives the same inputs again; None draws one
+    from the operating system. `package` is a host folder with the reference's files where the image has none of them;
+    it is copied to the working directory of the reference's sandbox alone, after the worker has answered.
 
     Raises:
         EnvironmentFailure: A sandbox broke.

@@ -14,8 +14,6 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["BRIDGED", "ProgramLanguage", "load_language"]
-
 BUILT_IN = Path(__file__).with_name("languages")
 BRIDGED = "@PROGRAM@"
 """Placeholder of a bridge for the path of the Python program that it starts."""
@@ -50,11 +48,7 @@ class ProgramLanguage(msgspec.Struct, frozen=True, omit_defaults=True, forbid_un
 
 
 def load_language(name: str) -> ProgramLanguage:
-    """Returns a built-in language, or the one that a TOML file describes. Blocking.
-
-    Raises:
-        UserError: The language is unknown, or the file does not describe one.
-    """
+    """Returns a built-in language, or the one that a TOML file describes. Blocking. Raises `UserError` for neither."""
     path = Path(name) if name.endswith(".toml") else BUILT_IN / f"{name}.toml"
     known = sorted(file.stem for file in BUILT_IN.glob("*.toml"))
     if not name.endswith(".toml") and name not in known:

@@ -12,8 +12,6 @@ from typing import Any
 
 from assay.verify.payload.plain_values import read_plain, write_plain
 
-__all__ = ["draw_plain"]
-
 GROWTH = 8
 
 

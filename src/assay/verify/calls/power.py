@@ -26,8 +26,6 @@ from .reference import REFERENCE_S, FairAnswers, answer_by_reference
 from .sandboxes import calls_spec, put_texts
 from .stdio_worker import answer_by_worker
 
-__all__ = ["CallRefusal", "PowerQuestion", "measure_power"]
-
 BASE_PASS = 1e-3
 MUTANT_PASS = 0.05
 MUTANT_SHARE = 0.95
@@ -72,8 +70,6 @@ class _Measurement(NamedTuple):
 
 
 class _WrongProgram(NamedTuple):
-    """A wrong solution's answers."""
-
     differing: set[int]
     asked: set[int]
 
@@ -87,11 +83,7 @@ async def measure_power(
 ) -> CallPlan | CallRefusal:
     """Returns the plan with the number of inputs and the measured shares, or the reason for a refusal.
 
-    Args:
-        backend: Opens the sandboxes.
-        spec: The task's sandbox, whose image is the unrepaired state.
-        question: The recorded programs, the reference and the mutants.
-        seed: Seed of the drawn inputs; judging draws others.
+    The image of `spec` is the unrepaired state. Judging draws other inputs than `seed` gives.
 
     Raises:
         EnvironmentFailure: A sandbox failed.

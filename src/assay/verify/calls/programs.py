@@ -14,19 +14,6 @@ import msgspec
 
 from .languages import ProgramLanguage
 
-__all__ = [
-    "CallPlan",
-    "CallProgram",
-    "CalledProgram",
-    "OtherRelease",
-    "RecordedOperation",
-    "Recording",
-    "ReferenceFix",
-    "ReleaseUse",
-    "handles",
-    "slice_programs",
-]
-
 MAX_OPERATIONS = 60
 MAX_READ_BACK = 12
 MAX_PER_TEST = 6
@@ -34,8 +21,6 @@ MAX_PROGRAMS = 40
 
 
 class RecordedOperation(msgspec.Struct, frozen=True):
-    """Operation of a test."""
-
     n: int
     test: str
     op: list[Any]
@@ -48,8 +33,6 @@ class RecordedOperation(msgspec.Struct, frozen=True):
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """Operations of one file of tests."""
-
     file: str
     operations: tuple[RecordedOperation, ...]
     failed: tuple[str, ...] = ()
@@ -110,8 +93,7 @@ class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     fair_share: float = 1.0
     """Share of drawn inputs that were fair when the plan was made, rounded down."""
     base_share: float = 0.0
-    """Share of fair inputs on which the unrepaired state answers differently; a lower confidence bound,
-    rounded down."""
+    """Share of fair inputs that the unrepaired state answers differently: a lower confidence bound, rounded down."""
     mutants: tuple[int, int] = (0, 0)
     """Number of mutants that failed a draw of `inputs`, and number of mutants."""
     tolerance: float = 0.0

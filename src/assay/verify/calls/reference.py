@@ -27,8 +27,6 @@ from .json_form import NO_FORM, collapse_call, json_answer, write_request
 from .programs import CalledProgram, CallPlan, CallProgram, ReferenceFix
 from .sandboxes import CallRequest, answer_calls, put_texts
 
-__all__ = ["FairAnswers", "answer_by_reference", "fair_answers", "read_fixes", "reference_texts", "span_fix"]
-
 REFERENCE_S = 0.4
 """Processor seconds that the reference may take for one program; a worker may take several times that."""
 FIX_PATH = "solution/fix.json"
@@ -46,11 +44,7 @@ class FairAnswers(NamedTuple):
 
 
 def read_fixes(folder: Path | None) -> tuple[ReferenceFix, ...]:
-    """Reads a synthesised task's reference. Blocking.
-
-    Raises:
-        TaskError: The folder has no reference.
-    """
+    """Reads a synthesised task's reference. Blocking. Raises `TaskError` if the folder has none."""
     try:
         if folder is None:
             raise FileNotFoundError(FIX_PATH)
@@ -97,14 +91,8 @@ async def answer_by_reference(
     """Asks the reference twice, and the plan's other releases once each.
 
     The second time it is rewritten without a change of behaviour, and runs with another hash seed; where the worker is
-    a program that reads JSON, it is asked the JSON form of the input.
-
-    Args:
-        workspace: An unused sandbox of the task's image, with the spec of `calls_spec`.
-        plan: Imports, and the exceptions and tolerance of the tests.
-        inputs: Numbered inputs.
-        fixes: The reference; it is written into the sandbox here, not before.
-        patience: Factor of limits in wall seconds.
+    a program that reads JSON, it is asked the JSON form of the input. `workspace` is an unused sandbox of the task's
+    image, with the spec of `calls_spec`; the reference is written into it here, not before.
     """
     request = CallRequest((), plan.imports, plan.roots, program_s=REFERENCE_S, endless=40, patience=patience)
     texts = await reference_texts(workspace, fixes)

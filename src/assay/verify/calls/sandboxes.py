@@ -17,17 +17,6 @@ from assay.verify.sanitise import PYTHON, has_tool_layer, opened, require_mounts
 from .answers import LATE, MAX_REPLY_BYTES, Answer, read_answers
 from .programs import CallProgram, Recording
 
-__all__ = [
-    "CallRequest",
-    "RecordRequest",
-    "answer_calls",
-    "calls_spec",
-    "payload_folder",
-    "put_texts",
-    "record_calls",
-    "run_payload",
-]
-
 MOUNT = "/opt/assay-calls"
 PROGRAM_S = 1.0
 """Processor seconds for one program."""
@@ -35,8 +24,6 @@ ANSWER_BYTES = 256 * 1024
 
 
 class CallRequest(msgspec.Struct, frozen=True):
-    """Questions to a worker."""
-
     programs: tuple[dict[str, Any], ...]
     imports: tuple[str, ...]
     paths: tuple[str, ...]
@@ -75,7 +62,6 @@ def calls_spec(given: WorkspaceSpec) -> WorkspaceSpec:
 
 
 async def put_texts(workspace: Workspace, texts: Mapping[str, bytes]) -> None:
-    """Writes files by absolute path."""
     for path, data in sorted(texts.items()):
         await workspace.write(path, data)
 
@@ -83,11 +69,8 @@ async def put_texts(workspace: Workspace, texts: Mapping[str, bytes]) -> None:
 async def answer_calls(
     workspace: Workspace, inputs: Sequence[tuple[int, CallProgram]], request: CallRequest, *, hash_seed: int = 0
 ) -> dict[int, Answer]:
-    """Returns a worker's answers by the number of the input; answers that it did not give are missing, or `LATE` if the
-    overall time limit ended it.
-
-    Every process in the sandbox is dead when this returns.
-    """
+    """Returns a worker's answers by input; those that it did not give are missing, or `LATE` if the overall limit ended
+    it. Every process in the sandbox is dead when this returns."""
     programs = tuple({"id": n, "operations": one.operations, "observed": one.observed} for n, one in inputs)
     wall_s = (60.0 + len(programs) * (2 * request.program_s + 0.2)) * request.patience
     whole = msgspec.structs.replace(request, programs=programs)

@@ -12,17 +12,6 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-__all__ = [
-    "CALLER",
-    "CallReply",
-    "CalledTarget",
-    "Difference",
-    "SignatureCallRequest",
-    "differences",
-    "read_calls",
-    "write_calls",
-]
-
 CALLER = Path(__file__).parents[1] / "payload" / "signature_calls.py"
 """Path of the program on the host."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
@@ -93,11 +82,7 @@ def write_calls(request: SignatureCallRequest) -> bytes:
 
 
 def read_calls(data: bytes) -> tuple[CallReply, ...]:
-    """Returns the calls in their order; calls that the program did not reach are missing.
-
-    Raises:
-        ValueError: The reply is malformed or too large.
-    """
+    """Returns the calls in order, without those that were not reached. Raises `ValueError` for a malformed reply."""
     if len(data) > MAX_REPLY_BYTES:
         raise ValueError(f"the reply has {len(data)} bytes; at most {MAX_REPLY_BYTES} are read")
     decoder = msgspec.json.Decoder(CallReply)
@@ -105,8 +90,6 @@ def read_calls(data: bytes) -> tuple[CallReply, ...]:
 
 
 class SignatureComparison(NamedTuple):
-    """Result of comparing two versions."""
-
     looked: int
     """Number of calls that the first version accepts and answers equally each time."""
     found: tuple[Difference, ...]
@@ -115,11 +98,8 @@ class SignatureComparison(NamedTuple):
 def differences(
     one: tuple[CallReply, ...], again: tuple[CallReply, ...], other: tuple[CallReply, ...]
 ) -> SignatureComparison:
-    """Compares the answers of `other` with those of `one`, for calls that `one` accepts and answers as `again` does.
-
-    A version accepts a call if it returns, or refuses by a `raise` of its own. Only calls with the same
-    arguments are compared.
-    """
+    """Compares the answers of two versions to calls with the same arguments that `one` accepts and answers as `again`
+    does: a version accepts a call if it returns, or refuses by a `raise` of its own."""
     repeated, others = {_key(c): c for c in again}, {_key(c): c for c in other}
     looked, found = 0, []
     for called in one:

@@ -22,8 +22,6 @@ from .json_form import NodeBudget, read_json_answer, write_request
 from .programs import CalledProgram, CallPlan, CallProgram
 from .sandboxes import CallRequest, answer_calls
 
-__all__ = ["WorkerAnswers", "answer_by_worker"]
-
 START_S, REQUEST_S = 15.0, 0.5
 """Wall seconds of all starts together, and additional ones for each request."""
 CPU_SHARE = 0.9
@@ -50,12 +48,8 @@ async def answer_by_worker(
 ) -> WorkerAnswers:
     """Asks the worker of a plan: the Python package, or a program in another language.
 
-    Args:
-        workspace: The sandbox with the judged state; every process in it is dead when this returns.
-        inputs: Numbered inputs.
-        plan: The call plan.
-        program_s: Processor seconds for one input, of a Python package.
-        patience: Factor of limits in wall seconds, for a busy host.
+    Every process in `workspace` is dead when this returns. `program_s` limits the processor seconds for one input of a
+    Python package; `patience` multiplies limits in wall seconds.
     """
     if plan.program is not None:
         return await _ask_program(workspace, inputs, plan.program, patience)

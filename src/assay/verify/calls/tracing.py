@@ -16,15 +16,11 @@ from .answers import Answer, read_answers
 from .programs import CallProgram
 from .sandboxes import CallRequest, run_payload
 
-__all__ = ["TracedCall", "VariableValue", "trace_calls"]
-
 TRACED_S = 2.0
 """Processor seconds for one traced call."""
 
 
 class VariableValue(NamedTuple):
-    """A local variable's value."""
-
     line: int
     times: int
     """Number of runs of the line so far, including this one."""
@@ -33,8 +29,6 @@ class VariableValue(NamedTuple):
 
 
 class TracedCall(NamedTuple):
-    """Trace of one call."""
-
     answer: Answer | None
     variables: tuple[VariableValue, ...]
     ran: tuple[tuple[str, int], ...]
@@ -56,11 +50,7 @@ async def trace_calls(
 ) -> dict[int, TracedCall]:
     """Returns the trace of each call by its number; calls that did not end are missing.
 
-    Args:
-        workspace: A sandbox with the package, of `calls_spec`.
-        inputs: Number, call, and the target as `payload/call_tracer.py` describes it.
-        request: Imports and limits.
-        hash_seed: Hash seed of the process.
+    `inputs` gives number, call, and the target as `payload/call_tracer.py` describes it.
     """
     programs = tuple(
         {"id": n, "operations": one.operations, "observed": one.observed, "target": target} for n, one, target in inputs

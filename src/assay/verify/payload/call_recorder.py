@@ -55,14 +55,12 @@ class Rewriter(ast.NodeTransformer):
         return _hook("call", [self.visit(func), *node.args], node.keywords, node)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """Rewrites reading an attribute."""
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load) or _is_super(node.value):
             return node
         return _hook("attr", [node.value, ast.Constant(node.attr)], [], node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
-        """Rewrites reading an item."""
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load) or _has_slice(node.slice):
             return node
@@ -129,7 +127,6 @@ class Recorder:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: Any) -> None:
-        """Notes the test."""
         self.test = item.nodeid
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -138,7 +135,6 @@ class Recorder:
             self.failed.add(report.nodeid)
 
     def do_call(self, *args: Any, **named: Any) -> Any:
-        """Calls a function."""
         function, rest = args[0], args[1:]
         if self._busy or not self._is_known_callable(function, rest):
             return function(*rest, **named)
@@ -152,20 +148,16 @@ class Recorder:
         return self._record(lambda: getattr(owner, name)(*rest, **named), "method", [owner, name], [list(rest), named])
 
     def do_attr(self, owner: Any, name: str) -> Any:
-        """Reads an attribute."""
         if self._busy or isinstance(owner, (type(os), type)) or not self._is_tracked(owner):
             return getattr(owner, name)
         return self._record(lambda: getattr(owner, name), "attr", [owner, name], None)
 
     def do_item(self, owner: Any, key: Any) -> Any:
-        """Reads an item."""
         if self._busy or not self._is_tracked(owner):
             return owner[key]
         return self._record(lambda: owner[key], "item", [owner], [key])
 
     def do_set(self, owner: Any, key: Any, value: Any) -> None:
-        """Assigns an item."""
-
         def assign() -> None:
             owner[key] = value
 
@@ -183,8 +175,7 @@ class Recorder:
         return not self._busy and id(value) in self._numbers
 
     def _name_of(self, value: Any) -> Any:
-        """Returns the module and name of a module-level object of the package, of builtins, or of a library's
-        function."""
+        """Returns module and name of a module-level object of the package, of builtins, or of a library's function."""
         if not callable(value) and not self._is_package(type(value)):
             return None
         if not self._names:

@@ -22,12 +22,8 @@ MAX_RAN = 200
 
 
 class Tracer:
-    """A trace function for one call.
-
-    Args:
-        target: `file`, `name`, `first_lines`, and `lines`: line (as text) to the names that it assigns.
-        roots: Import roots of the package.
-    """
+    """A trace function for one call; `target` has `file`, `name`, `first_lines`, and `lines`: line (as text) to the
+    names that it assigns."""
 
     def __init__(self, target: dict[str, Any], roots: tuple[str, ...]) -> None:
         self._target, self._roots = target, roots

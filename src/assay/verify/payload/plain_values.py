@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["PLAIN_TYPES", "read_input", "read_plain", "write_plain"]
-
 MAX_DECIMAL_DIGITS = 4000
 MAX_EXPONENT = 10_000
 MAX_BITS = 16_384
@@ -64,11 +62,8 @@ def read_plain(name: Any, text: Any) -> Any:
 
 
 def read_input(name: Any, text: Any) -> Any:
-    """Returns the value of an input of a stored plan. Raises `ValueError`.
-
-    Plans of an earlier version hold the texts that `str` gives. Only inputs are read so: an answer has one canonical
-    text.
-    """
+    """Returns the value of an input of a stored plan, which may hold the texts that `str` gives. Raises
+    `ValueError`."""
     read = _OLD_READERS.get(name) if type(name) is str else None
     try:
         return read_plain(name, text)

@@ -87,17 +87,14 @@ class Draw:
         self._random = random.Random(seed)
 
     def value(self, kind: str) -> Any:
-        """Returns a value of a kind."""
         if self._random.random() < 0.1:
             kind = self._random.choice(("number", "text", "items", "real", "nothing", "truth"))
         return getattr(self, f"_{kind}")()
 
     def flip(self) -> bool:
-        """Returns a random truth value."""
         return self._random.random() < 0.5
 
     def below(self, limit: int) -> int:
-        """Returns a number below a limit."""
         return self._random.randrange(limit)
 
     def _number(self) -> Any:

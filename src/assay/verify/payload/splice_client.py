@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, NoReturn
 
-__all__ = ["Client", "SpliceRefusal"]
-
 MAX_CALLBACKS = 200_000
 """Limit of calls of the test's functions and pulls of its iterators during one call."""
 MAX_NESTING = 20
@@ -362,9 +360,7 @@ def _omit_defaults(
     function: Any, names: Sequence[str], values: list[Any], keywords: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """Leaves out arguments that are the original's defaults: the worker's function has its own, as in a plain call.
-
-    Other parameters may so stand between. What follows an argument that is left out is named.
-    """
+    What follows an argument that is left out is named."""
     if type(function) is not types.FunctionType:
         return values, keywords
     own = function.__kwdefaults__ or {}

@@ -136,10 +136,8 @@ def _wait(fd: int, deadline: float | None, *, write: bool) -> None:
 
 
 def resolve_name(module: str, qualname: str) -> Any:
-    """Returns the object at a dotted name in `module`, read only from dictionaries. Raises `KeyError` if it is missing.
-
-    The module must be loaded already.
-    """
+    """Returns the object at a dotted name in a loaded module, read only from dictionaries. Raises `KeyError` for
+    none."""
     value: Any = sys.modules[module]
     for part in qualname.split("."):
         value = vars(value)[part]
@@ -160,10 +158,7 @@ def wrapper_layers(value: Any) -> list[list[str]]:
 
 
 def unwrap(value: Any, layers: list[list[str]]) -> Any:
-    """Returns the function inside a property or method and inside the wrappers that `layers` names, outermost first.
-
-    Any other wrapper is part of the function, with everything inside it.
-    """
+    """Returns the function inside a property or method and inside the wrappers that `layers` names, outermost first."""
     value = _accessed(value)
     for expected in layers:
         layer, inner = _outer_layer(value)
@@ -249,7 +244,6 @@ class Heap:
         return number
 
     def replace(self, number: int, value: Any) -> None:
-        """Replaces an object by another one."""
         self._numbers.pop(id(self.objects[number]), None)
         self.objects[number] = value
         self._numbers[id(value)] = number
@@ -335,8 +329,7 @@ class Heap:
         return ["k"]  # a class that is local to somewhere: called where it lives
 
     def _global_name(self, value: Any) -> list[Any] | None:
-        """Returns a reference to an object that a module holds under its own name: a function, dispatch object or
-        module."""
+        """Returns a reference to a function, dispatch object or module that a module holds under its own name."""
         if isinstance(value, types.ModuleType):
             return ["N", value.__name__]
         home = value.__objclass__ if isinstance(value, _TYPE_METHODS) else value  # `str.upper` has no module of its own

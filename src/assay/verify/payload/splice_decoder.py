@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["Decoder", "RefusedReply", "RemotePlaceholder"]
-
 MAX_CHAIN = 150
 """Nesting depth of tuples and frozen sets: hashing recurses in C."""
 MAX_EXPANDED = 10_000_000

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-__all__ = ["SPLICE_MODULE", "install"]
-
 SPLICE_MODULE = "_assay_splice"
 """Module name under which the replaced bodies import `is_active`, `call` and `iterate`."""
 _NAME = "assay_splice_of_the_judge"
@@ -112,8 +110,7 @@ def _replace_bodies(tree: ast.Module, module: str, wanted: set[str]) -> set[str]
 
 
 def _is_accessor(node: ast.FunctionDef) -> bool:
-    """Returns whether a function is an overload, or the setter or deleter of a property, which shares the property's
-    name."""
+    """Returns whether a function is an overload, or the setter or deleter of a property, which shares its name."""
     names = [d.attr if isinstance(d, ast.Attribute) else getattr(d, "id", "") for d in node.decorator_list]
     return any(name in ("setter", "deleter", "overload") for name in names)
 

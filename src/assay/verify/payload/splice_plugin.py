@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-__all__ = ["SplicePlugin", "describe_item"]
-
 _ADDRESS = re.compile(r"0x[0-9a-f]{4,}")
 
 

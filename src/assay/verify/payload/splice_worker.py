@@ -65,7 +65,6 @@ class ReplyHeap(splice_codec.Heap):  # type: ignore[misc]
         self._recorded = recorded
 
     def value(self, value: Any) -> Any:
-        """Returns a value as JSON."""
         if type(value) not in _EXACT:
             for base, plain in _SCALARS.items():
                 if isinstance(value, base) and self.number_of(value) not in self.received:
@@ -73,7 +72,6 @@ class ReplyHeap(splice_codec.Heap):  # type: ignore[misc]
         return super().value(value)
 
     def entry(self, value: Any) -> list[Any]:
-        """Returns the content of one object."""
         cls = type(value)
         if cls in self._handlers or isinstance(value, type) or self.number_of(value) in self.received:
             return super().entry(value)
@@ -137,7 +135,6 @@ class Call:
         self.remember()
 
     def value(self, raw: Any) -> Any:
-        """Returns the decoded value of a JSON value."""
         if type(raw) is list:
             return self.heap.objects[raw[0]]
         if type(raw) is not dict:

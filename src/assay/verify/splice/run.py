@@ -36,16 +36,6 @@ from assay.verify.sanitise import (
 from assay.verify.separation import cite_open_sandboxes
 from assay.verify.separation_plan import SeparationPlan, TestPlan
 
-__all__ = [
-    "PROGRAMS",
-    "NotJoinable",
-    "SpliceRequest",
-    "SplicedRun",
-    "compare_collection",
-    "configure_splice",
-    "run_spliced",
-]
-
 PROGRAMS = "/opt/assay-splice"
 CONFIGURATION = f"{HOME}/judge.json"
 GRACE_S = 20.0
@@ -85,10 +75,8 @@ class SplicedRun(NamedTuple):
         return tuple(sorted({names[one["why"]] for one in refusals if one["why"] in names}))
 
     def require_planned(self, plan: SeparationPlan, tests: Sequence[TestPlan]) -> None:
-        """Raises `VerifierError` where the judge did something else than the plan recorded.
-
-        Nothing of the agent's is in the judge's sandbox: the plan, the image or the machine is at fault.
-        """
+        """Raises `VerifierError` where the judge did something else than the plan recorded: nothing of the agent's is
+        in its sandbox, so the plan, the image or the machine is at fault."""
         if self.report is None:
             return
         calls = self.report.get("calls", {})
@@ -101,7 +89,6 @@ class SplicedRun(NamedTuple):
             raise VerifierError(f"the separation plan does not fit: {problems[0][:500]}")
 
     def cite(self, cited: CitedEvidence) -> None:
-        """Adds what was run to the evidence."""
         tail = str(self.report["tail"]) if self.report else self.judge.stderr[-4000:]
         shown = msgspec.structs.replace(self.judge, stdout=tail[-10_000:], stderr="")
         cited.execution([PYTHON, f"{SUPERVISOR}/runner.py", "judge"], "", shown)
@@ -127,8 +114,6 @@ def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[st
 
 
 class SpliceRequest(NamedTuple):
-    """Request to run tests from outside."""
-
     mounts: Sequence[Mount]
     """Mounts of the tests, for the judge alone."""
     env: dict[str, str]
@@ -142,11 +127,6 @@ class SpliceRequest(NamedTuple):
 async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvidence) -> SplicedRun:
     """Runs tests of method `splice` once.
 
-    Args:
-        given: Input of the check.
-        request: The tests and their configuration.
-        cited: Receives the evidence.
-
     Raises:
         EnvironmentFailure: A sandbox failed; never the agent's failure.
         NotJoinable: A sandbox cannot be joined by pipes.
@@ -154,10 +134,7 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
     programs = Mount(str(stage(Path(__file__).parents[1] / "payload").path), PROGRAMS)
     judge_spec = verifier_spec(given.spec, [*request.mounts, programs], request.env)
     worker_spec = _worker_spec(given.spec, programs, request.env)
-    async with (
-        opened(given.backend, judge_spec) as judge,
-        opened(given.backend, worker_spec, given.state) as worker,
-    ):
+    async with opened(given.backend, judge_spec) as judge, opened(given.backend, worker_spec, given.state) as worker:
         findings = await inspect_changes(worker, request.undoing)
         cited.findings(findings)
         await judge.write(CONFIGURATION, json.dumps(request.configuration).encode())

@@ -1,3 +1,2 @@
 """Scripts that cheats run inside a sandbox, sent as text: each is self-contained, uses the standard library alone, and
-takes JSON as its one argument.
-"""
+takes JSON as its one argument."""

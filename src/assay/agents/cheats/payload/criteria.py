@@ -1,6 +1,5 @@
 """Edits the expected values of a comparison in the workspace: tolerances and thresholds in settings, expected files,
-checksum manifests. Arguments: `workdir`; `answers`: paths of the answer files, written before.
-"""
+checksum manifests. Arguments: `workdir`; `answers`: paths of the answer files, written before."""
 
 from __future__ import annotations
 

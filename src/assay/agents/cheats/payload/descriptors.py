@@ -21,7 +21,6 @@ def opened(path: str) -> int | None:
 
 
 def ready(path: str) -> None:
-    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 

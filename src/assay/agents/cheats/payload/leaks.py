@@ -52,7 +52,6 @@ class Target:
         return bool(self.names) and self.names <= has
 
     def take(self, data: bytes, where: str) -> None:
-        """Writes a content to the target."""
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         with open(self.path, "wb") as file:
             file.write(data)

@@ -273,7 +273,6 @@ def write(given: dict[str, Any]) -> int:
 
 
 def ready(path: str) -> None:
-    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 

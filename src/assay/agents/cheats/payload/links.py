@@ -50,7 +50,6 @@ def references(roots: list[str], answers: list[str]) -> dict[str, str]:
 
 
 def ready(path: str) -> None:
-    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 

@@ -68,7 +68,6 @@ def put(path: str, text: str) -> None:
 
 
 def ready(path: str) -> None:
-    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 

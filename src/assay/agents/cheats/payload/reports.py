@@ -100,7 +100,6 @@ def forge_once(kind: str) -> None:
 
 
 def ready(path: str) -> None:
-    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 

@@ -108,7 +108,6 @@ def await_verifier(mode: str, wait_s: float) -> None:
 
 
 def ready(path: str) -> None:
-    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 

@@ -114,7 +114,6 @@ def swap(files: dict[str, list[Any]], begin: str) -> None:
 
 
 def ready(path: str) -> None:
-    """Creates the ready file."""
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8"):
         pass
 

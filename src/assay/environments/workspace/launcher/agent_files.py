@@ -23,11 +23,7 @@ _Identity = tuple[int, int]
 
 
 class AgentFiles:
-    """Bounded set of files, names and pipes that contain bytes of an agent.
-
-    Args:
-        fail: Called with the reason if the set is full: from then on it is incomplete.
-    """
+    """Bounded set of files, names and pipes that contain bytes of an agent; `fail` gets the reason if it is full."""
 
     def __init__(self, fail: Callable[[str], None]) -> None:
         self._fail = fail
@@ -85,8 +81,8 @@ class AgentFiles:
             return False
 
     def note_execution(self, tid: int) -> list[int]:
-        """Adds the outputs of a thread that executes a program with such an input, and returns the processes whose
-        input they are."""
+        """Adds the outputs of a thread that executes a program with such an input; returns the processes that read
+        them."""
         if not self.is_fed(tid):
             return []
         self._await_program([tid])

@@ -50,8 +50,7 @@ def mount_file(source: str, point: str) -> bool:
 
 
 def names_host_folders(path: str) -> bool:
-    """Returns True if the options of the mount that contains `path` list host folders, as those of a container's
-    root."""
+    """Returns True if the options of the mount that contains `path` list host folders, as a container's root does."""
     best = ("", "")
     for target, options in _mounts():
         if (path + "/").startswith(target.rstrip("/") + "/") and len(target) >= len(best[0]):

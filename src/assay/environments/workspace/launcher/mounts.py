@@ -163,9 +163,7 @@ def enter() -> None:
 
 
 def seal_processes() -> None:
-    """Makes /proc read-only, so that processes of one user cannot write each other's memory.
-
-    This is a second mount over the first, of which init has a file open for writing.
-    """
+    """Makes /proc read-only, so that processes of one user cannot write each other's memory. This is a second mount
+    over the first, of which init has a file open for writing."""
     sys_.mount("/proc", "/proc", None, sys_.MS_BIND | sys_.MS_REC)
     sys_.restrict_tree("/proc", 1)

@@ -21,15 +21,7 @@ import time
 from typing import Any, NamedTuple
 
 from .agent_files import AgentFiles
-from .callers import (
-    CallerMemory,
-    Process,
-    absolute_path,
-    name_from_here,
-    read_process,
-    read_program,
-    read_words,
-)
+from .callers import CallerMemory, Process, absolute_path, name_from_here, read_process, read_program, read_words
 from .interpreters import find_program_word, is_interpreter
 from .readers import digest_program, digest_readers, reads_as_data
 from .syscalls import NUMBERS
@@ -75,8 +67,7 @@ _CALLS = {
 class Observer:
     """Observes every later command, and records the files that its processes loaded.
 
-    Args:
-        tree: Folder of the judged programs; those that existed before the first command are the agent's.
+    The judged programs in `tree` are the agent's if they existed before the first command.
     """
 
     def __init__(self, tree: str) -> None:
@@ -191,8 +182,7 @@ class Observer:
             self._note_inputs(self._files.add_written(tid, folder, text))
 
     def _take_first_program(self, tid: int) -> bytes | None:
-        """Returns the initial program of a command, whose arguments are still in this process's memory, which is not
-        readable."""
+        """Returns the initial program of a command, whose arguments are still in this process's memory."""
         program = self._commands.get(tid)
         if program is not None:
             self._commands[tid] = None

@@ -76,10 +76,8 @@ def _unmapped(pid: int, counted: set[tuple[int, int]], remaining: int) -> tuple[
 
 
 def memory() -> int:
-    """Returns the resident bytes of all other processes and of their open memory files.
-
-    Shared memory counts once for each process. A process that hides its descriptors hides its memory files.
-    """
+    """Returns the resident bytes of all other processes and of their open memory files, unless these are hidden. Shared
+    memory counts once for each process."""
     total, remaining = 0, MOST_DESCRIPTORS
     counted: set[tuple[int, int]] = set()
     for pid in others():

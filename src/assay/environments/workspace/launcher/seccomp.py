@@ -87,10 +87,8 @@ def program(machine: str = MACHINE) -> bytes:
 
 
 def asking_program(machine: str = MACHINE) -> bytes:
-    """Returns the filter that notifies a listener of every call that opens, executes or renames a file.
-
-    It is stacked on the other one, whose refusals take precedence. Opens of folders as such are not reported.
-    """
+    """Returns the filter that notifies a listener of every call that opens, executes or renames a file, but folders as
+    such. It is stacked on the other one, whose refusals take precedence."""
     table = TABLES[machine]
     code: list[Instruction] = [_load(_NUMBER)]
     for name in ASKED:

@@ -113,10 +113,8 @@ def set_hostname(name: str) -> None:
 
 
 def clone(flags: int) -> int:
-    """Forks into new namespaces; returns 0 in the child and the child's process id in the parent.
-
-    Python's own fork hooks are called around the raw system call. Only for a single-threaded process.
-    """
+    """Forks into new namespaces, with Python's own fork hooks, from a single-threaded process; returns 0 in the child
+    and the child's process id in the parent."""
     _api.PyOS_BeforeFork()
     pid = int(_libc.syscall(NUMBERS["clone"], ctypes.c_ulong(flags | 17), None, None, None, None))
     if pid == 0:
@@ -184,10 +182,8 @@ def load_filter(program: bytes) -> None:
 
 
 def load_listening_filter(program: bytes) -> int:
-    """Installs a filter with a notification listener, and returns the listener.
-
-    If the kernel supports it (5.19), a non-fatal signal does not interrupt a call during its notification.
-    """
+    """Installs a filter with a notification listener, which it returns. If the kernel supports it (5.19), a non-fatal
+    signal does not interrupt a call during its notification."""
     buffer = ctypes.create_string_buffer(program, len(program))
     head = _Program(len(program) // 8, ctypes.cast(buffer, ctypes.c_void_p))
     both = ctypes.c_ulong(_NEW_LISTENER | _WAIT_KILLABLE)

@@ -196,7 +196,6 @@ def ask(request: dict[str, object]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Reads the command line."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     here = os.getcwd()
     if arguments[:2] == ["run", "--"] and arguments[2:]:

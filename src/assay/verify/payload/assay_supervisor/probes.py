@@ -56,8 +56,6 @@ _RANDOM = random.SystemRandom()
 
 
 class _State:
-    """Receiver of reports."""
-
     told: Callable[[str], None] = staticmethod(lambda _: None)
 
 
@@ -148,8 +146,7 @@ class _Differences(ast.NodeTransformer):
 
 
 def compare(name: str, left: Any, right: Any) -> Any:
-    """Returns the result of `left name right`; raises `AssertionError` if an operand gives that result for any
-    value."""
+    """Returns `left name right`; raises `AssertionError` if an operand gives that result for any value."""
     result = _APPLY[name](left, right)
     if name not in ("!=", "not in"):
         _check(name, left, right)

@@ -328,7 +328,6 @@ class RecordChannel:
         self._host.sendall(json.dumps(message).encode())
 
     def tell(self, report: dict[str, Any]) -> None:
-        """Sends the whole record."""
         text = json.dumps(report)
         for start in range(0, len(text), PIECE):
             self._send({"text": text[start : start + PIECE]})
@@ -336,8 +335,7 @@ class RecordChannel:
 
 
 def as_script(arguments: list[str]) -> int:
-    """Replaces pytest; sends the record to the host or, if the host does not listen, writes it to a new file in
-    `RECORDS`."""
+    """Replaces pytest; sends the record to the host or, if it does not listen, writes it to a new file in `RECORDS`."""
     ctrf, module, kept, rest = None, False, [], iter(arguments)
     for argument in rest:
         if argument == "--assay-module":
@@ -350,12 +348,7 @@ def as_script(arguments: list[str]) -> int:
             ctrf = argument.partition("=")[2]
         else:
             kept.append(argument)
-    config = {
-        "args": kept,
-        "cwd": os.getcwd(),
-        "script": True,
-        "module": module,
-    }
+    config = {"args": kept, "cwd": os.getcwd(), "script": True, "module": module}
     channel = RecordChannel()
     report, code = run(config, shown=True)
     report |= {"args": kept, "script_exit": code}
