@@ -24,8 +24,6 @@ from assay.verdicts import (
 from .interface import Finding
 from .judge import decides
 
-__all__ = ["Card", "Mark", "TaskCard", "card_of", "task_cards"]
-
 CITED = 20
 
 

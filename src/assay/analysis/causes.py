@@ -16,8 +16,6 @@ from assay.records import Step, Trajectory
 from .replayed import Difference
 from .volatile import Volatile, normalise
 
-__all__ = ["EXPERIMENTS", "Cause", "CauseKind", "DivergenceFacts", "cause_of", "signature"]
-
 CauseKind = Literal["time", "randomness", "ordering", "network", "environment", "missing", "unknown"]
 EXPERIMENTS: dict[str, str] = {
     "again": "the same replay once more",

@@ -14,8 +14,6 @@ from assay.records import Separation, VerdictStatus
 from assay.statistics import AttemptOutcome
 from assay.verdicts import CurrentVerdicts, OutcomeClass, assess
 
-__all__ = ["MEASURES", "AttemptMeasures", "Row", "measure_attempts"]
-
 MEASURES: dict[str, str] = {"cost_usd": "US dollars", "tokens": "tokens", "seconds": "seconds", "turns": "turns"}
 """Resources used by an attempt, and their units."""
 _APART = 1_000_000

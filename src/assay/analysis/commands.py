@@ -19,8 +19,6 @@ import msgspec
 
 from ._wrappers import handed_on, without_wrappers
 
-__all__ = ["Redirect", "SimpleCommand", "simple_commands"]
-
 _DEPTH = 24
 _SHORT = 16_384
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")

@@ -20,8 +20,6 @@ from .alignment import Pair, align
 from .stages import STAGES, Stage
 from .states import State, block, equivalent
 
-__all__ = ["Coverage", "cover", "matches"]
-
 
 class Coverage(msgspec.Struct, frozen=True):
     """Coverage of the best of the given paths."""

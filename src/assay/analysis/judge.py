@@ -19,18 +19,6 @@ from .interface import Action, Finding, Severity
 from .quality import process_quality
 from .subject import Subject, apply_rules
 
-__all__ = [
-    "EDITION",
-    "INTEGRITY",
-    "MODEL",
-    "PROCESS",
-    "Assessment",
-    "judge",
-    "judge_integrity",
-    "judge_safety",
-    "rules",
-]
-
 EDITION: Final = 2
 """Incremented when findings change without a change of the rules' names, severities or texts."""
 INTEGRITY: Final = "integrity"

@@ -17,8 +17,6 @@ import msgspec
 
 from .states import State, block, equivalent
 
-__all__ = ["Fork", "Node", "PrefixTree", "divergence", "forks", "information_gain", "paths", "prefix_tree"]
-
 ROOT = 0
 
 

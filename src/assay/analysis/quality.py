@@ -27,10 +27,6 @@ from .states import State, states_of
 from .waste import waste_of
 from .workflow import coherence, workflow_similarity
 
-__all__ = [
-    "Parts", "Quality", "Tier", "label_free_score", "process_quality", "quality_score", "tier", "without_reference",
-]  # fmt: skip
-
 Tier = Literal["ideal", "solid", "lucky", "partial_fail", "off_track"]
 IDEAL, SOLID, PARTIAL = 70.0, 47.0, 40.0
 """Lower bounds of the tiers, in points."""

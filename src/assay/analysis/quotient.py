@@ -21,9 +21,6 @@ from .outcomes import outcome_of
 from .prefix_tree import information_gain
 from .states import State, block, equivalent, states_of
 
-__all__ = ["Bifurcation", "Edge", "Quotient", "QuotientNode", "bifurcations", "error_branch_ratio", "quotient_graph",
-           "quotient_of", "semantic_efficiency", "strategy_diversity"]  # fmt: skip
-
 START = 0
 
 

@@ -16,8 +16,6 @@ from assay.records import Observation, Step, Trajectory, VerdictStatus
 
 from .volatile import Volatile, is_volatile_path, normalise
 
-__all__ = ["Comparison", "Difference", "Manifest", "PathDifference", "compare"]
-
 Field = Literal["content", "stderr", "exit_code", "error", "timed_out", "state", "missing"]
 Manifest = Mapping[str, str]
 """Path to its recorded kind, mode and digest, as text."""

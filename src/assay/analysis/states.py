@@ -23,8 +23,6 @@ from .commands import simple_commands
 from .interface import Action, ActionKind
 from .stages import Stage, stages_of
 
-__all__ = ["State", "block", "equivalent", "normal_command", "normal_path", "states_of"]
-
 _ROOTS = re.compile(
     r"^(?:/*(?:testbed|workspace|workdir|repo|repository|app|src/repo|code|project|home/[^/]+|root|agent/workspace/local)"
     r"/)+"

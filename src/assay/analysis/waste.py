@@ -22,8 +22,6 @@ from .stages import Stage
 from .states import State
 from .workflow import retries
 
-__all__ = ["Pattern", "Waste", "WasteKind", "cycles", "waste_of"]
-
 WasteKind = Literal["retry", "regression", "redundant", "unnecessary", "cycle"]
 _NEAR = 3
 _SHORTEST, _LONGEST = 2, 4

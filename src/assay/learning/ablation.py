@@ -26,8 +26,6 @@ from assay.rollout.runs import new_run_name, open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import RunStore
 
-__all__ = ["AblationResult", "ablate_steps", "ablation_column"]
-
 MAX_STEPS = 200
 
 

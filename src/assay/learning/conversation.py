@@ -15,8 +15,6 @@ from assay.formats.shared.messages import plan_chat_messages, render_chat_messag
 from assay.records import ModelCall, Trajectory
 from assay.store import assistant_message, restore_messages, restore_request
 
-__all__ = ["Opening", "Transcript", "asked_model", "conversations", "has_agent_output"]
-
 Message = dict[str, Any]
 
 

@@ -15,8 +15,6 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["convert_options"]
-
 
 def convert_options(
     what: str, function: Callable[..., Any], options: Mapping[str, Any], *, handed: tuple[str, ...] = ()

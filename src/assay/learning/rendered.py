@@ -23,8 +23,6 @@ from .rows import ACTION, TrainingRow, TurnSpan
 from .sampled import attempt_fields
 from .turn_facts import TurnFacts
 
-__all__ = ["rendered_rows"]
-
 
 def rendered_rows(
     trajectory: Trajectory,

@@ -23,8 +23,6 @@ from assay.store import restore_messages, restore_request
 
 from .rows import ACTION, OBSERVATION, PROMPT, TEMPLATE, UNKNOWN, WARNING
 
-__all__ = ["HarnessMessages", "Roles", "token_roles"]
-
 Roles = NDArray[np.uint8]
 
 

@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 
 from assay.records import BranchCause, Separation, VerdictStatus
 
-__all__ = ["ACTION", "OBSERVATION", "PROMPT", "ROLES", "TEMPLATE", "UNKNOWN", "WARNING", "WEIGHTS", "TokenCounts",
-           "TrainingRow", "TurnSpan", "check_row", "count_tokens", "spread_credit"]  # fmt: skip
-
 ROLES = ("template", "prompt", "action", "observation", "warning", "unknown")
 """Token roles: template scaffolding; prompt before the first action; sampled by the model; returned by the environment;
 written by the harness instead (malformed call, guard's refusal); unknown."""

@@ -24,8 +24,6 @@ from .roles import HarnessMessages, Roles, prompt_roles
 from .rows import ACTION, TrainingRow, TurnSpan
 from .turn_facts import TurnFacts
 
-__all__ = ["attempt_fields", "group_name", "sampled_rows"]
-
 _SAMPLING_OPTIONS = ("temperature", "top_p", "top_k", "min_p", "seed")
 
 

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from assay.records import Step, Trajectory
 from assay.verdicts import is_imported_record
 
-__all__ = ["TurnFacts", "initial_state"]
-
 
 class _StepReward(NamedTuple):
     reward: float

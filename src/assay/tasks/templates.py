@@ -78,9 +78,3 @@ def _resolve_check(check: Check, variables: Mapping[str, str]) -> Check:
         return check
     filled = resolve_env({k: str(v) for k, v in env.items()}, variables, where="verifier.env")
     return msgspec.structs.replace(check, parameters={**check.parameters, "env": filled})
-
-
-def variables_of(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the host variables that the templates use, in order of appearance."""
-    found = (_TEMPLATE.fullmatch(value) for value in env.values())
-    return tuple(dict.fromkeys(match[1] for match in found if match))

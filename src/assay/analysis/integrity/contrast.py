@@ -16,7 +16,8 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from assay.analysis._tests import is_test_file
-from assay.analysis.actions import read_paths, removed_paths, simple_commands, written_paths
+from assay.analysis.actions import read_paths, removed_paths, written_paths
+from assay.analysis.commands import simple_commands
 from assay.analysis.interface import Action
 from assay.analysis.subject import Subject
 

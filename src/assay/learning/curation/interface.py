@@ -13,8 +13,6 @@ import msgspec
 
 from assay.records import Separation, VerdictStatus
 
-__all__ = ["AttemptCandidate", "LeakageMatch", "Selection", "SelectionStage", "Selector"]
-
 
 class LeakageMatch(msgspec.Struct, frozen=True):
     """The held-out task nearest to an attempt."""

@@ -22,8 +22,6 @@ from .similar import duplicates, leakage
 from .tasks import contrast, difficulty
 from .teacher import teacher
 
-__all__ = ["SELECTORS", "SelectionResult", "count_by_stage", "parse_stage", "select", "stage_labels"]
-
 SELECTORS: dict[str, Callable[..., list[Selection]]] = {
     "verdicts": verdicts,
     "separation": separation,

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from .interface import AttemptCandidate, LeakageMatch, Selection
 
-__all__ = ["LeakageIndex", "duplicates", "leakage", "minhash_signature", "shingles", "similarity"]
-
 WORDS = 5
 HASHES, ROWS = 64, 4
 MAX_TEXT, OVERLAP = 400_000, 1_000

@@ -14,8 +14,6 @@ from assay.errors import UserError
 
 from .teacher import Surprisal
 
-__all__ = ["TransformersStudent"]
-
 CHUNK = 256
 
 

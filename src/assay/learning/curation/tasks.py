@@ -10,8 +10,6 @@ from assay.statistics import TaskCount, TaskProfile, profile_tasks
 
 from .interface import AttemptCandidate, Selection
 
-__all__ = ["contrast", "difficulty"]
-
 
 def contrast(
     candidates: Sequence[AttemptCandidate],

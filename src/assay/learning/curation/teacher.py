@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from .interface import AttemptCandidate, Selection
 
-__all__ = ["CAP", "Student", "Surprisal", "rank_and_surprisal", "rank_surprisal_ratio", "teacher"]
-
 CAP = 100
 
 

@@ -17,8 +17,6 @@ from assay.settings import Settings
 
 from .config import WriteConfig
 
-__all__ = ["AttemptConversation", "ExportSource", "ExportTarget"]
-
 Include = Literal["passes", "judged", "all"]
 
 

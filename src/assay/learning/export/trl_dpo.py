@@ -21,8 +21,6 @@ from ._pairs import MessagePair, PairSide, find_message_pairs
 from ._tables import INTS, JSON, TEXT, write_table
 from .interface import ExportSource, ExportTarget
 
-__all__ = ["TrlDpo"]
-
 Ids = NDArray[np.int32]
 
 

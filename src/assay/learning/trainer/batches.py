@@ -17,8 +17,6 @@ from assay.learning.rows import TrainingRow
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["PaddedRows", "RowPass", "attempt_numbers", "log_probabilities", "plan_passes", "token_weights"]
-
 Floats = NDArray[np.float64]
 Normalise = Literal["attempt", "token", "constant"]
 

@@ -26,8 +26,6 @@ from .sft import draw_batch
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ScoredPairs", "TokenPair", "dpo_step", "find_token_pairs", "score_pairs", "train_dpo"]
-
 Ids = NDArray[np.int32]
 Done = Callable[[int, dict[str, float]], None]
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Surrogate", "clipped_surrogate", "cross_entropy", "dpo_loss", "k3_divergence"]
-
 
 class Surrogate(NamedTuple):
     """The policy's loss and its parts."""

@@ -26,8 +26,6 @@ from .policy import TrainedPolicy
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LogProbGap", "drop_stale", "recompute_logprobs", "require_untruncated_sampling", "update_policy"]
-
 Floats = NDArray[np.float32]
 _NEUTRAL: dict[str, tuple[float, ...]] = {"temperature": (1.0,), "top_p": (1.0,), "top_k": (0, -1), "min_p": (0.0,)}
 

@@ -17,16 +17,6 @@ from assay.records import Limits, Separation
 
 from .options import Count, DpoOptions, Keep, ModelOptions, PolicyGradientOptions, SftOptions
 
-__all__ = [
-    "DemonstrationOptions",
-    "EvaluationOptions",
-    "GateOptions",
-    "ImproveRecipe",
-    "RolloutOptions",
-    "TrainRecipe",
-    "model_folder",
-]
-
 _NAME = re.compile(r"[A-Za-z0-9][\w-]{0,59}", re.ASCII)
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 

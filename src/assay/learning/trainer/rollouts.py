@@ -27,9 +27,6 @@ from .options import Keep
 from .policy import TrainedPolicy
 from .sft import draw_batch
 
-__all__ = ["LostAttempt", "TaskSelection", "TrainingStoppedError", "complete_run", "count_outcomes", "filter_rows",
-           "find_lost", "longest_lost_streak", "read_training_rows", "require_moving", "tasks_of_step"]  # fmt: skip
-
 HUNG_LIMIT = "wall_s"
 STUCK_STEPS = 3
 """Consecutive steps with replies from unchanged weights after which training stops."""
