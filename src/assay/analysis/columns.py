@@ -75,13 +75,11 @@ class AttemptMeasures(NamedTuple):
 def measure_attempts(
     rows: Iterable[Row], stands: Mapping[str, CurrentVerdicts], *, source: int = 0, require: Separation = "unknown"
 ) -> list[AttemptMeasures]:
-    """Returns the attempts of one run.
+    """Returns the attempts of one run from its deciding trials (`store.deciding`) and the current verdicts of their
+    chains.
 
-    Args:
-        rows: Its deciding trials (`store.deciding`).
-        stands: Chain to its status (`store.standing`).
-        source: Index among several runs: attempts of different runs at one task are different attempts.
-        require: Minimum grade of separation of a counted pass.
+    `source` is the run's index among several: attempts of different runs at one task are different attempts. `require`
+    is the minimum grade of separation of a counted pass.
     """
     found = []
     for row in rows:

@@ -50,15 +50,11 @@ def rules() -> str:
 def judge(
     subject: Subject, contracts: Sequence[Contract] = (), references: Sequence[Sequence[Action]] = ()
 ) -> Assessment:
-    """Judges a trajectory.
+    """Returns the findings about a trajectory, a verdict of integrity, one of process, and one of safety for each
+    contract.
 
-    Args:
-        subject: The trajectory.
-        contracts: Safety contracts, beside those in the record.
-        references: The actions of other passing attempts at the same task.
-
-    Returns:
-        The findings, and one verdict of integrity, one of process, and one of safety for each contract.
+    `contracts` come beside those in the record; `references` are the actions of other passing attempts at the same
+    task.
     """
     findings, verdict = judge_integrity(subject)
     verdicts = [verdict, _process(subject, references)]

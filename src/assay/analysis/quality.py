@@ -93,14 +93,9 @@ def without_reference(states: Sequence[State]) -> dict[str, float]:
 
 
 def process_quality(actions: Sequence[Action], references: Sequence[Sequence[Action]] = ()) -> Quality | None:
-    """Returns the label-free quality of an attempt.
+    """Returns the label-free quality of an attempt, None without actions.
 
-    Args:
-        actions: Actions of the attempt.
-        references: Other passing attempts at the same task; those without acts are skipped.
-
-    Returns:
-        None without actions.
+    `references` are other passing attempts at the same task; those without acts are skipped.
     """
     if not actions:
         return None

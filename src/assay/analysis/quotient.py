@@ -110,12 +110,7 @@ def quotient_graph(
     outcomes: Sequence[bool | None],
     states: Sequence[Sequence[State]] | None = None,
 ) -> Quotient:
-    """Builds the graph of all attempts.
-
-    Args:
-        attempts: The actions of each.
-        outcomes: Per attempt: passed, failed, or None if unknown.
-        states: Per attempt, if already computed.
+    """Builds the graph of all attempts; an unknown outcome is None, and `states` saves computing them again.
 
     Raises:
         ValueError: The lengths differ.

@@ -43,13 +43,7 @@ class AblationResult(msgspec.Struct, frozen=True):
 async def ablate_steps(
     attempt: str, settings: Settings, config: ReplayConfig | None = None, progress: Progress | None = None
 ) -> AblationResult:
-    """Replays an attempt once without each of its agent's steps.
-
-    Args:
-        attempt: `RUN:ATTEMPT`.
-        settings: Where the store and the caches are.
-        config: As in `assay replay`.
-        progress: Told what happens.
+    """Replays the attempt `RUN:ATTEMPT` once without each of its agent's steps.
 
     Raises:
         UserError: There is no such attempt, it cannot be replayed, or it has more than 200 steps.

@@ -208,11 +208,9 @@ def spread_credit(
 ) -> list[TrainingRow]:
     """Returns rows with each turn's credit on its trained tokens.
 
-    Args:
-        rows: R rows.
-        turn_advantages: For each row one number a turn, in the order of `row.turns`; turns that are not trained here
-            take theirs in the row that trains them, and are left at 0.
-        masks: For each row one truth a turn; False takes the turn out of the loss mask (unknown is not zero).
+    `turn_advantages` has, for each row, a number a turn; a turn that is not trained here takes its credit in the row
+    that trains it. `masks` likewise has a truth a turn; False takes the turn out of the loss mask (unknown is not
+    zero).
 
     Raises:
         ValueError: A row and its numbers differ in length, or a number is not finite.

@@ -63,15 +63,9 @@ async def start_run(
     ask: Ask | None = None,
     backend: ModelBackend | None = None,
 ) -> RunSummary:
-    """Runs a configuration to its end.
+    """Runs a configuration to its end: generated `tasks`, or those of the folders that it names.
 
-    Args:
-        config: Configuration of the run.
-        settings: Where the store and the caches are.
-        progress: Receives progress.
-        tasks: Generated tasks; default: those in the folders that `config` names.
-        ask: Confirms calls for contracts; None refuses such calls.
-        backend: An open model, closed by its opener; default: the one that `config.model` names.
+    `ask` confirms calls for contracts, which are refused without it. `backend` is an open model, closed by its opener.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.

@@ -44,11 +44,8 @@ _ADDRESS = re.compile(rb"blake3:[0-9a-f]{64}")
 def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> tuple[StoreProblem, ...]:
     """Returns every problem of a run; empty where all of it holds.
 
-    Args:
-        root: The store's folder.
-        run: Its name.
-        chains: Recompute the chains, and compare rows, tables, seal, manifest and addenda with them.
-        blobs: Look for every blob that an event refers to, and recompute its digest.
+    `chains` recomputes the chains, and compares rows, tables, seal, manifest and addenda with them; `blobs` looks for
+    every blob that an event refers to, and recomputes its digest.
 
     Raises:
         StoreError: The run is not here or cannot be opened at all.

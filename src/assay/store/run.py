@@ -79,12 +79,8 @@ class RunStore:
 
     @classmethod
     def create(cls, root: Path, run: str, manifest: dict[str, Any]) -> Self:
-        """Creates a run and becomes its writer.
-
-        Args:
-            root: The store's folder; created where it is missing.
-            run: Its name.
-            manifest: The run's configuration, as plain JSON data; stored readable without Assay.
+        """Creates a run, in a new store if need be, and becomes its writer. The manifest is stored readable without
+        Assay.
 
         Raises:
             UserError: A run of that name exists, or the name cannot be one.

@@ -19,12 +19,7 @@ _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
 def resolve_env(
     env: Mapping[str, str], variables: Mapping[str, str], *, where: str = "environment.env"
 ) -> dict[str, str]:
-    """Returns the environment with its templates resolved.
-
-    Args:
-        env: As written in the task.
-        variables: Variables of the host.
-        where: The table's name, for the message.
+    """Returns a task's environment with its templates resolved by variables of the host; errors name the table `where`.
 
     Raises:
         UserError: A variable is not given and has no default; all such variables are named.

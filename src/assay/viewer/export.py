@@ -74,14 +74,7 @@ class _Writer:
 def export_run(
     root: Path, run: str, folder: Path, limit_bytes: int = MOST_BYTES, progress: Progress | None = None
 ) -> PageExportReport:
-    """Writes one run's pages into a folder.
-
-    Args:
-        root: The store's folder.
-        run: One of its runs.
-        folder: New, or empty.
-        limit_bytes: Of all views together.
-        progress: Called with the number of views written, and their bytes.
+    """Writes one run's pages into a new or empty folder, with at most `limit_bytes` of views; reports number and bytes.
 
     Raises:
         UserError: The folder holds something, or the run's name cannot be one.

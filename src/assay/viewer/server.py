@@ -143,12 +143,8 @@ class Viewer:
 
 @contextlib.asynccontextmanager
 async def open_viewer(root: Path, port: int = 0, token: str | None = None) -> AsyncIterator[Viewer]:
-    """Runs a viewer while the context is open.
-
-    Args:
-        root: The store's folder.
-        port: On loopback; 0 chooses a free one.
-        token: The secret of the address; a new one where it is None.
+    """Runs a viewer of a store on loopback while the context is open, on a free port if it is 0, with a new token if
+    None.
 
     Raises:
         UserError: The port is in use, or not permitted.

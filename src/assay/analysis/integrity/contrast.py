@@ -109,12 +109,8 @@ def _plain(word: str) -> str:
 
 
 def contrast(subjects: Mapping[str, Subject], suspicious: Collection[str], *, most: int = 20) -> Contrast:
-    """Returns the features that distinguish the suspicious attempts at a task.
-
-    Args:
-        subjects: Attempts at one task, by name.
-        suspicious: Names of suspicious ones, by findings, reward or a person's judgement.
-        most: Maximum number of features.
+    """Returns the features that distinguish the suspicious attempts at a task (by findings, reward or a person's
+    judgement).
 
     Raises:
         ValueError: A suspicious name is unknown, or all or none of the attempts are suspicious.

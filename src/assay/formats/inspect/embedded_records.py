@@ -180,11 +180,7 @@ def _embedded(fact: Evidence, writing: ExportContext, attempt: str) -> Iterator[
 
 
 def read_record(event: dict[str, Any], reading: ImportContext) -> Body:
-    """Returns the record in an info event that Assay wrote.
-
-    Raises:
-        ValueError: The event holds no valid record.
-    """
+    """Returns the record in an info event that Assay wrote. Raises `ValueError` if the event holds no valid record."""
     kind = _SOURCES.get(str(event.get("source")).removeprefix(ASSAY + "."))
     data = event.get("data")
     if kind is None or not isinstance(data, dict):

@@ -248,11 +248,7 @@ def write_one_per_file(
 
 
 def write_array(trajectories: Iterable[Trajectory], target: Path, item: Callable[[Trajectory], Any]) -> None:
-    """Writes a JSON array, one trajectory at a time.
-
-    Raises:
-        UserError: `target` exists.
-    """
+    """Writes a JSON array, one trajectory at a time. Raises `UserError` if `target` exists."""
     with new_file(target) as stream:
         stream.write(b"[")
         for position, trajectory in enumerate(trajectories):

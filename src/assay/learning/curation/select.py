@@ -49,11 +49,7 @@ class SelectionResult(msgspec.Struct, frozen=True):
 
 
 def select(candidates: Sequence[AttemptCandidate], stages: Sequence[SelectionStage]) -> list[SelectionResult]:
-    """Decides about every candidate.
-
-    Args:
-        candidates: In order of preference: where two are alike, the first is kept.
-        stages: Each sees what those before it kept.
+    """Decides about every candidate; of equal ones the first is kept. Each stage sees what those before it kept.
 
     Raises:
         UserError: A stage or an option does not exist, or makes no sense.

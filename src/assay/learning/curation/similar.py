@@ -104,11 +104,10 @@ def _nearest(
 
 
 class LeakageIndex:
-    """Index of held-out tasks.
+    """Index of held-out tasks: their names to their words (instruction, and solution where it is known), and digests to
+    names.
 
-    Args:
-        texts: Name of each task to its words: the instruction, and the solution where it is known.
-        digests: Digests of the tasks to their names: an attempt at one of them leaks whatever it says.
+    An attempt at a task with one of the digests leaks whatever it says.
     """
 
     def __init__(self, texts: Mapping[str, str], digests: Mapping[str, str]) -> None:

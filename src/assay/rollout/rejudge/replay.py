@@ -137,12 +137,6 @@ class _ReplaySource(NamedTuple):
 async def replay(run: str, config: ReplayConfig, settings: Settings, progress: Progress) -> ReplayReport:
     """Replays attempts of a run.
 
-    Args:
-        run: The run of the attempts.
-        config: Which attempts, and how.
-        settings: Where the store and the caches are.
-        progress: Receives progress.
-
     Raises:
         UserError: An attempt does not exist, or an option cannot work; nothing was started.
         StoreError: The run is damaged, or the replays cannot be written.
