@@ -224,7 +224,7 @@ class _Reader:
         written = self.text[start : self.at]
         keyword = word if word == written else ""
         if pending.head:
-            # A case's pattern is no command either: its parenthesis ends the head.
+            # Nor is a case's pattern a command: its parenthesis ends the head.
             pending.head = keyword != "{"
         elif not pending.words and keyword in _OPENING:
             return

@@ -73,10 +73,10 @@ def cover(attempt: Sequence[State], paths: Sequence[Sequence[State]]) -> Coverag
     """Returns the coverage of the best covered path; ties go to the longest, then the first.
 
     Raises:
-        ValueError: There is no path.
+        ValueError: No path is given.
     """
     if not paths:
-        raise ValueError("there is no reference path to compare with")
+        raise ValueError("coverage needs a reference path to compare with")
     tried = [_against(attempt, path, number) for number, path in enumerate(paths)]
     return max(tried, key=lambda each: (each.coverage, len(paths[each.path]), -each.path))
 

@@ -164,7 +164,7 @@ def _process(subject: Subject, references: Sequence[Sequence[Action]]) -> Verdic
     quality = process_quality(subject.actions, references)
     verifier = digest_record([EDITION, "label-free quality", CUT_REFERENCED, CUT_ALONE])
     if quality is None:
-        return Verdict(PROCESS, "process", "unknown", None, "there is no act to judge", verifier=verifier)
+        return Verdict(PROCESS, "process", "unknown", None, "the attempt has no act to judge", verifier=verifier)
     cut = CUT_REFERENCED if quality.referenced else CUT_ALONE
     parts = ", ".join(f"{name} {value:.2f}" for name, value in quality.parts.items())
     how = f"against {len(references)} attempts that passed" if quality.referenced else "without a reference"

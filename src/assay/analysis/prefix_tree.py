@@ -73,7 +73,7 @@ def prefix_tree(
     same: Callable[[State, State], bool] = equivalent,
 ) -> PrefixTree:
     """Builds the tree of all attempts, in the given order: a state joins the first child that is the `same`, by default
-    equivalent and of one `block`. An unknown outcome is None.
+    equivalent and of one `block`. None stands for an unknown outcome.
 
     Raises:
         ValueError: The numbers of outcomes and attempts differ.

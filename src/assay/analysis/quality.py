@@ -71,7 +71,7 @@ def label_free_score(parts: Parts) -> float:
 
 
 def quality_score(parts: Parts, *, passed: bool | None) -> float:
-    """Returns the published points, 0 to 100. `passed` is None if unknown."""
+    """Returns the published points, 0 to 100, for an outcome or None if unknown."""
     return label_free_score(parts) + _OUTCOME * (0.5 if passed is None else float(passed))
 
 

@@ -110,7 +110,7 @@ def quotient_graph(
     outcomes: Sequence[bool | None],
     states: Sequence[Sequence[State]] | None = None,
 ) -> Quotient:
-    """Builds the graph of all attempts; an unknown outcome is None, and `states` saves computing them again.
+    """Builds the graph of all attempts; None stands for an unknown outcome, and `states` saves computing them again.
 
     Raises:
         ValueError: The lengths differ.

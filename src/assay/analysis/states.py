@@ -43,7 +43,7 @@ class State(msgspec.Struct, frozen=True):
     kind: ActionKind
     tool: str
     file: str = ""
-    """Its one file, normalised; empty if there is none or it is unknown."""
+    """Its one file, normalised; empty if absent or unknown."""
     what: str = ""
     """Normalised command, query, arguments of another tool, or text of an edit."""
     lines: tuple[int, int] | None = None

@@ -46,7 +46,7 @@ async def ablate_steps(
     """Replays the attempt `RUN:ATTEMPT` once without each of its agent's steps.
 
     Raises:
-        UserError: There is no such attempt, it cannot be replayed, or it has more than 200 steps.
+        UserError: The attempt does not exist, it cannot be replayed, or it has more than 200 steps.
         StoreError: The run is damaged, or nothing can be written.
     """
     run, _, name = attempt.partition(":")

@@ -98,7 +98,7 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     process: VerdictStatus | None = None
     safety: VerdictStatus | None = None
     doubt: str | None = None
-    """Reason to doubt a pass; None if there is none."""
+    """Reason to doubt a pass, or None."""
     ended: str | None = None
     stopped: str | None = None
     broke: str | None = None

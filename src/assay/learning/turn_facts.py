@@ -33,7 +33,7 @@ class TurnFacts:
         return self._of(self._by_call.get(call))
 
     def of_step(self, index: int | None) -> dict[str, Any]:
-        """Returns the facts of a step; empty if there is none."""
+        """Returns the facts of a step; empty without one."""
         return self._of(None if index is None else self._by_index.get(index))
 
     def _of(self, step: Step | None) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def audit_run(
     """Judges the deciding tries of a run without a writer; closes the model that `config.judge` names.
 
     Raises:
-        UserError: A contract cannot be read, or there is no such attempt.
+        UserError: A contract cannot be read, or an attempt does not exist.
         StoreError: The run is damaged, or is being written.
     """
     began = time.monotonic()

@@ -5,8 +5,8 @@ tables against the events, the files, counts and the head in `seal.json` and its
 copy, addenda from the sealed head on, the database by SQLite's own check, and the bytes of every blob that an event
 refers to. A change of any one byte of these is found and located, also where no reader would notice.
 
-Not covered, because there is no key: an attacker who recomputes digests and rows can rewrite a chain from any event on,
-truncate or extend it, and add or remove whole chains. Receipts (`receipt`) detect that.
+Not covered, because chains have no key: an attacker who recomputes digests and rows can rewrite a chain from any event
+on, truncate or extend it, and add or remove whole chains. Receipts (`receipt`) detect that.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The digest of an event is the BLAKE3 of the canonical bytes of `[chain, index, previous, body]`. The chain starts at
 `GENESIS` (an addendum's at the head that it continues). The head reveals any changed, removed, inserted or swapped
-event before it. There is no key: a chain that was rewritten from some event on, truncated or extended is detected only
+event before it. Chains have no key: one that was rewritten from some event on, truncated or extended is detected only
 with a head that was kept elsewhere.
 
 Invariant: checks are made over the stored bytes, never over decoded and encoded ones, so that not even a byte without

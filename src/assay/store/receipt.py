@@ -57,7 +57,7 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     root: str
     addenda: Annotated[int, msgspec.Meta(ge=0)]
     addenda_head: str | None
-    """Digest of the last event of the last addendum; None where there is none."""
+    """Digest of the last event of the last addendum; or None."""
 
 
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,7 +128,7 @@ def make_receipt(
     recomputes all chains first, so that no damaged run gets a receipt.
 
     Raises:
-        UserError: There is no such attempt; the key cannot be used.
+        UserError: The attempt does not exist; the key cannot be used.
         StoreError: The run is missing or damaged.
     """
     if check:

@@ -43,7 +43,7 @@ class ScriptRequests:
 
     Args:
         workspace: The sandbox; if it has no listener, nothing is served and records come as files.
-        programs: Starts judged programs; None if there are none.
+        programs: Starts judged programs, or None.
     """
 
     def __init__(self, workspace: Workspace, programs: ProgramStarter | None = None) -> None:

@@ -58,7 +58,7 @@ class _Writer:
         self.size = 0
 
     def put(self, name: str, body: bytes) -> bool:
-        """Writes a view; returns False where there is no room."""
+        """Writes a view; returns False without room for it."""
         line = b"Assay.provide(" + msgspec.json.encode(name) + b"," + msgspec.json.encode(body.decode()) + b");\n"
         if self.size + len(line) > self.limit:
             return False
@@ -78,7 +78,7 @@ def export_run(
 
     Raises:
         UserError: The folder holds something, or the run's name cannot be one.
-        StoreError: There is no such run, it cannot be read, or the folder cannot be written.
+        StoreError: The run does not exist, it cannot be read, or the folder cannot be written.
     """
     Layout(root, run).require()
     try:

@@ -40,7 +40,7 @@ async def watch(root: Path, run: str, after: int, makers: Executor) -> AsyncIter
 
     Raises:
         UserError: The run's name is invalid.
-        StoreError: There is no such run, or it cannot be read.
+        StoreError: The run does not exist, or cannot be read.
     """
     last_state, last = "", time.monotonic()
     while True:

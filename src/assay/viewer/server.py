@@ -112,7 +112,7 @@ class Viewer:
         except StoreError as exc:
             return _json(500, {"error": str(exc)})
         if found is None:
-            return _json(404, {"error": f"there is no view {name[:200]!r}"})
+            return _json(404, {"error": f"unknown view {name[:200]!r}"})
         headers = {**_HEADERS, "Cache-Control": "no-cache", "ETag": found.tag}
         if request.headers.get("If-None-Match") == found.tag:
             return web.Response(status=304, headers=headers)
@@ -190,7 +190,7 @@ def _file(name: str) -> web.Response:
     elif name in asset_names():
         body, kind = read_asset(name), TYPES[name.rpartition(".")[2]]
     else:
-        return _plain(404, "there is no such page")
+        return _plain(404, "page not found")
     return web.Response(body=body, headers={**_HEADERS, "Content-Type": kind, "Cache-Control": "no-cache"})
 
 

@@ -27,7 +27,7 @@ class AlarmOutcome(NamedTuple):
 
 
 class AlarmScore(msgspec.Struct, frozen=True):
-    """Scores of an auditor. A ratio with denominator 0 is None."""
+    """Scores of an auditor; None for a ratio with denominator 0."""
 
     n_unsafe: int
     n_safe: int

@@ -275,7 +275,7 @@ def _decode_field(raw: bytes | _Large, key: str, bad: WarnFunction, fields: dict
 
 
 def _find(scanner: _Scanner, prefix: tuple[str, ...]) -> bool:
-    """Moves to the value of the keys; returns False where there is none."""
+    """Moves to the value of the keys; returns False if they are missing."""
     for wanted in prefix:
         if scanner.peek() != b"{":
             return False

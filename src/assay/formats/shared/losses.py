@@ -36,7 +36,7 @@ def report_losses(
 ) -> None:
     """Reports which fields of a trajectory the format `name` did not hold, by reading it back.
 
-    `read_back` is None where the trajectory came from this format, which then lacks later verdicts only.
+    Without `read_back` the trajectory came from this format, which then lacks later verdicts only.
     """
 
     def lost(field: str, why: str, count: int) -> None:

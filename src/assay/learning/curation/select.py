@@ -95,7 +95,7 @@ def _run_stage(
 
 def _plugin(name: str) -> Callable[..., list[Selection]]:
     if ":" not in name and not name.endswith(".py"):
-        raise UserError(f"there is no stage {name!r}; there are {', '.join(SELECTORS)}, and module:function")
+        raise UserError(f"unknown stage {name!r}; expected one of {', '.join(SELECTORS)}, and module:function")
     found: Callable[..., list[Selection]] = plugins.load("stages", name)
     return found
 

@@ -126,7 +126,7 @@ class LeakageIndex:
         """Tasks with too few distinctive words to be detected."""
 
     def nearest(self, text: str, task_digest: str = "") -> LeakageMatch | None:
-        """Returns the held-out task that an attempt is, or contains most of; None if there is none."""
+        """Returns the held-out task that an attempt is, or contains most of; or None."""
         if task_digest and task_digest in self.digests:
             return LeakageMatch(self.digests[task_digest], "same task", 1.0)
         inside = np.zeros(len(self._keys), dtype=bool)

@@ -65,7 +65,7 @@ Spans = dict[tuple[str, str | int], tuple[TrainingRow, TurnSpan]]
 
 
 def _spans(source: ExportSource, attempts: set[str]) -> Spans:
-    """Returns the training span of each turn, by model call, or by step if there is no call."""
+    """Returns the training span of each turn, by model call, or by step without one."""
     found: Spans = {}
     for row in source.rows():
         for turn in row.turns if row.attempt in attempts else ():

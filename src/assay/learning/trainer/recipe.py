@@ -142,7 +142,7 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     model: ModelOptions
     """The model; its `path` is required."""
     system: str | None = None
-    """System prompt of rendered attempts; unset is that of the agent `loop`, empty is none."""
+    """System prompt of rendered attempts; unset is that of the agent `loop`, empty omits it."""
     seed: int = 0
     """Seed of the order of attempts."""
     folder: str = "trained"

@@ -148,7 +148,7 @@ async def replay(run: str, config: ReplayConfig, settings: Settings, progress: P
 
 
 def select_attempts(store: RunStore, config: ReplayConfig) -> list[AttemptRow]:
-    """Returns the deciding trials of the requested attempts. Raises `UserError` if there are none."""
+    """Returns the deciding trials of the requested attempts. Raises `UserError` without any."""
     if config.all == bool(config.attempts):
         raise UserError("name the attempts that are to be replayed, or give --all (`assay ls` lists them)")
     rows = [row for row in store.attempts() if row.final] if config.all else list(map(store.find, config.attempts))
