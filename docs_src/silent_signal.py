@@ -31,7 +31,7 @@ class SilentCalls:
 
 def attempt(chain: str, outputs: list[str | None]) -> Trajectory:
     call = ToolCall("c", "shell", '{"command": "ls"}', {"command": "ls"})
-    seen = [() if text is None else (Observation(text, "c"),) for text in outputs]
+    seen = [(Observation(text, "c"),) if text is not None else () for text in outputs]
     steps = tuple(Step(n, "agent", tool_calls=(call,), observations=each) for n, each in enumerate(seen))
     started = AttemptStarted("r", chain, "t", "", "a", None, 0, 0)
     named: dict[str, Any] = {"run": "r", "attempt": chain, "chain": chain, "task": "t", "task_digest": "", "agent": "a"}

@@ -70,7 +70,7 @@ def test_the_path_covered_best_counts_and_of_several_the_longest() -> None:
 
 
 def test_there_is_no_coverage_of_nothing() -> None:
-    with pytest.raises(ValueError, match="no reference path"):
+    with pytest.raises(ValueError, match="needs a reference path"):
         cover([], [])
 
 

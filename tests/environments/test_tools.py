@@ -83,7 +83,7 @@ async def test_edit_makes_a_new_file(tools: WorkspaceTools) -> None:
         ({"path": "a.py", "old": "one", "new": "one"}, "the same"),
         ({"path": "absent", "old": "x", "new": "y"}, "no such file"),
         ({"path": "/workspace", "old": "x", "new": "y"}, "it is a folder"),
-        ({"path": "bytes", "old": "x", "new": "y"}, "no UTF-8 text"),
+        ({"path": "bytes", "old": "x", "new": "y"}, "not UTF-8 text"),
         ({"path": "", "old": "x", "new": "y"}, "no path"),
         ({"path": "a.py", "old": "one"}, "missing required field `new`"),
         ({"path": "a.py", "old": "one", "new": 1}, "Expected `str`"),

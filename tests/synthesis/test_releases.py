@@ -56,7 +56,7 @@ def test_what_is_no_other_release_is_refused(tmp_path: Path, tree: SourceTree) -
     other = write(tmp_path / "volumes-1.0", {"volumes/__init__.py": ""})
     with pytest.raises(UserError, match="not a release of areas"):
         load_releases((other,), tree)
-    with pytest.raises(UserError, match="no file or folder"):
+    with pytest.raises(UserError, match="does not exist"):
         load_releases(("pytest",), tree)
     same = [write(tmp_path / name / "areas-1.0", {"areas/__init__.py": TEXT}) for name in "ab"]
     with pytest.raises(UserError, match="second release named areas"):

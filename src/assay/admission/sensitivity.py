@@ -68,7 +68,7 @@ class Survivor(msgspec.Struct, frozen=True):
 
 
 class Sensitivity(msgspec.Struct, frozen=True):
-    """Mutation results of one verifier. Shares are None without decided mutants."""
+    """Mutation results of one verifier. Without decided mutants the shares are None."""
 
     tried: int
     """Mutants that the verifier judged."""

@@ -18,20 +18,8 @@ from assay.records import Observation, Step, ToolCall, Trajectory
 from ._files import FileUse, code_files, command_files, patch_files
 from ._tests import test_commands
 from ._tools import CODE_TOOLS, PATCH_TOOLS, known_kind, plain_name, text_in, words_in
-from .commands import SimpleCommand, simple_commands
+from .commands import simple_commands
 from .interface import Action, ActionKind
-
-__all__ = [
-    "SimpleCommand",
-    "actions_of",
-    "actions_of_step",
-    "is_test_run",
-    "read_paths",
-    "removed_paths",
-    "simple_commands",
-    "test_commands",
-    "written_paths",
-]
 
 _TEST_TOOLS = frozenset({"runtests", "runtest", "executetests", "testfailure", "runpytest", "pytest", "unittest"})
 _SUBMITTED = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 from assay.records import Step, Trajectory
 
-__all__ = ["named_calls", "who"]
-
 _NAMES = ("name", "agent", "agent_name")
 
 

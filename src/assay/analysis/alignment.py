@@ -12,8 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_CELLS", "Pair", "align", "common_length", "equal_rows", "lcs_ratio"]
-
 MOST_CELLS = 25_000_000
 
 

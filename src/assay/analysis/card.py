@@ -24,8 +24,6 @@ from assay.verdicts import (
 from .interface import Finding
 from .judge import decides
 
-__all__ = ["Card", "Mark", "TaskCard", "card_of", "task_cards"]
-
 CITED = 20
 
 
@@ -89,12 +87,8 @@ class TaskCard(msgspec.Struct, frozen=True):
 
 
 def card_of(trajectory: Trajectory, verdicts: Iterable[Verdict], findings: Sequence[Finding]) -> Card:
-    """Returns the card of an attempt.
-
-    Args:
-        trajectory: With all verdicts recorded so far, including addenda.
-        verdicts: New verdicts of an audit, which replace those of the same checks.
-        findings: Findings behind the verdicts.
+    """Returns the card of a trajectory with all its verdicts, where those of a new audit replace the same checks' older
+    ones.
     """
     learnt = list(verdicts)
     every = {(v.kind, v.check): v for v in (*trajectory.verdicts, *learnt) if not is_own_praise(v)}

@@ -16,8 +16,6 @@ from assay.records import Step, Trajectory
 from .replayed import Difference
 from .volatile import Volatile, normalise
 
-__all__ = ["EXPERIMENTS", "Cause", "CauseKind", "DivergenceFacts", "cause_of", "signature"]
-
 CauseKind = Literal["time", "randomness", "ordering", "network", "environment", "missing", "unknown"]
 EXPERIMENTS: dict[str, str] = {
     "again": "the same replay once more",
@@ -71,12 +69,7 @@ def signature(trajectory: Trajectory, first: Difference, volatile: Sequence[Vola
 
 
 def cause_of(seen: DivergenceFacts, tried: Mapping[str, Signature]) -> Cause:
-    """Returns the likely cause.
-
-    Args:
-        seen: The first difference and facts about it.
-        tried: Signatures of the completed experiments, by their name in `EXPERIMENTS`.
-    """
+    """Returns the likely cause, given the signatures of the completed experiments by their name in `EXPERIMENTS`."""
     if "again" in tried and tried["again"] != seen.replayed:
         return _left_to_chance(seen, tried)
     if seen.missing:

@@ -14,8 +14,6 @@ from assay.records import Separation, VerdictStatus
 from assay.statistics import AttemptOutcome
 from assay.verdicts import CurrentVerdicts, OutcomeClass, assess
 
-__all__ = ["MEASURES", "AttemptMeasures", "Row", "measure_attempts"]
-
 MEASURES: dict[str, str] = {"cost_usd": "US dollars", "tokens": "tokens", "seconds": "seconds", "turns": "turns"}
 """Resources used by an attempt, and their units."""
 _APART = 1_000_000
@@ -77,13 +75,11 @@ class AttemptMeasures(NamedTuple):
 def measure_attempts(
     rows: Iterable[Row], stands: Mapping[str, CurrentVerdicts], *, source: int = 0, require: Separation = "unknown"
 ) -> list[AttemptMeasures]:
-    """Returns the attempts of one run.
+    """Returns the attempts of one run from its deciding trials (`store.deciding`) and the current verdicts of their
+    chains.
 
-    Args:
-        rows: Its deciding trials (`store.deciding`).
-        stands: Chain to its status (`store.standing`).
-        source: Index among several runs: attempts of different runs at one task are different attempts.
-        require: Minimum grade of separation of a counted pass.
+    `source` is the run's index among several: attempts of different runs at one task are different attempts. `require`
+    is the minimum grade of separation of a counted pass.
     """
     found = []
     for row in rows:

@@ -19,8 +19,6 @@ import msgspec
 
 from ._wrappers import handed_on, without_wrappers
 
-__all__ = ["Redirect", "SimpleCommand", "simple_commands"]
-
 _DEPTH = 24
 _SHORT = 16_384
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
@@ -226,7 +224,7 @@ class _Reader:
         written = self.text[start : self.at]
         keyword = word if word == written else ""
         if pending.head:
-            # A case's pattern is no command either: its parenthesis ends the head.
+            # Nor is a case's pattern a command: its parenthesis ends the head.
             pending.head = keyword != "{"
         elif not pending.words and keyword in _OPENING:
             return

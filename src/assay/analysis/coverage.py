@@ -20,8 +20,6 @@ from .alignment import Pair, align
 from .stages import STAGES, Stage
 from .states import State, block, equivalent
 
-__all__ = ["Coverage", "cover", "matches"]
-
 
 class Coverage(msgspec.Struct, frozen=True):
     """Coverage of the best of the given paths."""
@@ -75,10 +73,10 @@ def cover(attempt: Sequence[State], paths: Sequence[Sequence[State]]) -> Coverag
     """Returns the coverage of the best covered path; ties go to the longest, then the first.
 
     Raises:
-        ValueError: There is no path.
+        ValueError: No path is given.
     """
     if not paths:
-        raise ValueError("there is no reference path to compare with")
+        raise ValueError("coverage needs a reference path to compare with")
     tried = [_against(attempt, path, number) for number, path in enumerate(paths)]
     return max(tried, key=lambda each: (each.coverage, len(paths[each.path]), -each.path))
 

@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["Action", "ActionKind", "Family", "Finding", "Quote", "Reach", "Severity"]
-
 ActionKind = Literal["shell", "read", "edit", "search", "browse", "think", "say", "finish", "tool"]
 """`tool` is any other tool; `say` is a message without a tool call."""
 Family = Literal["consistency", "integrity", "process", "safety", "attribution"]

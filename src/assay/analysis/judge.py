@@ -19,18 +19,6 @@ from .interface import Action, Finding, Severity
 from .quality import process_quality
 from .subject import Subject, apply_rules
 
-__all__ = [
-    "EDITION",
-    "INTEGRITY",
-    "MODEL",
-    "PROCESS",
-    "Assessment",
-    "judge",
-    "judge_integrity",
-    "judge_safety",
-    "rules",
-]
-
 EDITION: Final = 2
 """Incremented when findings change without a change of the rules' names, severities or texts."""
 INTEGRITY: Final = "integrity"
@@ -62,15 +50,11 @@ def rules() -> str:
 def judge(
     subject: Subject, contracts: Sequence[Contract] = (), references: Sequence[Sequence[Action]] = ()
 ) -> Assessment:
-    """Judges a trajectory.
+    """Returns the findings about a trajectory, a verdict of integrity, one of process, and one of safety for each
+    contract.
 
-    Args:
-        subject: The trajectory.
-        contracts: Safety contracts, beside those in the record.
-        references: The actions of other passing attempts at the same task.
-
-    Returns:
-        The findings, and one verdict of integrity, one of process, and one of safety for each contract.
+    `contracts` come beside those in the record; `references` are the actions of other passing attempts at the same
+    task.
     """
     findings, verdict = judge_integrity(subject)
     verdicts = [verdict, _process(subject, references)]
@@ -180,7 +164,7 @@ def _process(subject: Subject, references: Sequence[Sequence[Action]]) -> Verdic
     quality = process_quality(subject.actions, references)
     verifier = digest_record([EDITION, "label-free quality", CUT_REFERENCED, CUT_ALONE])
     if quality is None:
-        return Verdict(PROCESS, "process", "unknown", None, "there is no act to judge", verifier=verifier)
+        return Verdict(PROCESS, "process", "unknown", None, "the attempt has no act to judge", verifier=verifier)
     cut = CUT_REFERENCED if quality.referenced else CUT_ALONE
     parts = ", ".join(f"{name} {value:.2f}" for name, value in quality.parts.items())
     how = f"against {len(references)} attempts that passed" if quality.referenced else "without a reference"

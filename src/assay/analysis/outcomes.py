@@ -11,8 +11,6 @@ import re
 from .actions import is_test_run
 from .interface import Action
 
-__all__ = ["is_error", "outcome_of"]
-
 _RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning))\b(?=:|\s*$)", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last)"
 _SHELL_ERRORS = re.compile(

@@ -17,8 +17,6 @@ import msgspec
 
 from .states import State, block, equivalent
 
-__all__ = ["Fork", "Node", "PrefixTree", "divergence", "forks", "information_gain", "paths", "prefix_tree"]
-
 ROOT = 0
 
 
@@ -74,12 +72,8 @@ def prefix_tree(
     outcomes: Sequence[bool | None],
     same: Callable[[State, State], bool] = equivalent,
 ) -> PrefixTree:
-    """Builds the tree of all attempts, in the given order: a state joins the first equivalent child.
-
-    Args:
-        attempts: The states of each.
-        outcomes: Per attempt: passed, failed, or None if unknown.
-        same: Equivalence of two states of one `block`.
+    """Builds the tree of all attempts, in the given order: a state joins the first child that is the `same`, by default
+    equivalent and of one `block`. None stands for an unknown outcome.
 
     Raises:
         ValueError: The numbers of outcomes and attempts differ.

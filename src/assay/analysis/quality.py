@@ -27,10 +27,6 @@ from .states import State, states_of
 from .waste import waste_of
 from .workflow import coherence, workflow_similarity
 
-__all__ = [
-    "Parts", "Quality", "Tier", "label_free_score", "process_quality", "quality_score", "tier", "without_reference",
-]  # fmt: skip
-
 Tier = Literal["ideal", "solid", "lucky", "partial_fail", "off_track"]
 IDEAL, SOLID, PARTIAL = 70.0, 47.0, 40.0
 """Lower bounds of the tiers, in points."""
@@ -75,7 +71,7 @@ def label_free_score(parts: Parts) -> float:
 
 
 def quality_score(parts: Parts, *, passed: bool | None) -> float:
-    """Returns the published points, 0 to 100. `passed` is None if unknown."""
+    """Returns the published points, 0 to 100, for an outcome or None if unknown."""
     return label_free_score(parts) + _OUTCOME * (0.5 if passed is None else float(passed))
 
 
@@ -97,14 +93,9 @@ def without_reference(states: Sequence[State]) -> dict[str, float]:
 
 
 def process_quality(actions: Sequence[Action], references: Sequence[Sequence[Action]] = ()) -> Quality | None:
-    """Returns the label-free quality of an attempt.
+    """Returns the label-free quality of an attempt, None without actions.
 
-    Args:
-        actions: Actions of the attempt.
-        references: Other passing attempts at the same task; those without acts are skipped.
-
-    Returns:
-        None without actions.
+    `references` are other passing attempts at the same task; those without acts are skipped.
     """
     if not actions:
         return None

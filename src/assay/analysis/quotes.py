@@ -10,8 +10,6 @@ from assay.records import Observation, Step, Trajectory, canonical_bytes
 
 from .interface import Action, Quote
 
-__all__ = ["NO_STEP", "from_action", "from_evidence", "line_around", "quote_holds"]
-
 MOST = 240
 """Maximum characters of a quote."""
 NO_STEP = -1

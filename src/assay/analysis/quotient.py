@@ -21,9 +21,6 @@ from .outcomes import outcome_of
 from .prefix_tree import information_gain
 from .states import State, block, equivalent, states_of
 
-__all__ = ["Bifurcation", "Edge", "Quotient", "QuotientNode", "bifurcations", "error_branch_ratio", "quotient_graph",
-           "quotient_of", "semantic_efficiency", "strategy_diversity"]  # fmt: skip
-
 START = 0
 
 
@@ -113,12 +110,7 @@ def quotient_graph(
     outcomes: Sequence[bool | None],
     states: Sequence[Sequence[State]] | None = None,
 ) -> Quotient:
-    """Builds the graph of all attempts.
-
-    Args:
-        attempts: The actions of each.
-        outcomes: Per attempt: passed, failed, or None if unknown.
-        states: Per attempt, if already computed.
+    """Builds the graph of all attempts; None stands for an unknown outcome, and `states` saves computing them again.
 
     Raises:
         ValueError: The lengths differ.

@@ -20,9 +20,6 @@ from .interface import Action
 from .outcomes import is_error
 from .states import State, block, equivalent, states_of
 
-__all__ = ["RecoveredAct", "Recovery", "recovery_of"]
-
-
 _LOOKED_AT = 200
 """Maximum number of later acts of the same kind compared with an error, which bounds the time."""
 

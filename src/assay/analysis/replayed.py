@@ -16,8 +16,6 @@ from assay.records import Observation, Step, Trajectory, VerdictStatus
 
 from .volatile import Volatile, is_volatile_path, normalise
 
-__all__ = ["Comparison", "Difference", "Manifest", "PathDifference", "compare"]
-
 Field = Literal["content", "stderr", "exit_code", "error", "timed_out", "state", "missing"]
 Manifest = Mapping[str, str]
 """Path to its recorded kind, mode and digest, as text."""
@@ -93,14 +91,7 @@ def compare(
     finals: tuple[Manifest | None, Manifest | None] = (None, None),
     volatile: Sequence[Volatile] = (),
 ) -> Comparison:
-    """Compares a replay with its record.
-
-    Args:
-        recorded: The recorded attempt.
-        again: Its replay.
-        finals: Their final states by path; None if unknown.
-        volatile: The task's own patterns.
-    """
+    """Compares a replay with its record, up to volatile text; `finals` are final states by path, None if unknown."""
     comparing = _Comparer(volatile)
     pairs = list(zip_longest(_agents(recorded), _agents(again)))
     for position, (before, now) in enumerate(pairs):

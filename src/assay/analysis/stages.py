@@ -22,8 +22,6 @@ from .actions import written_paths
 from .commands import SimpleCommand, simple_commands
 from .interface import Action
 
-__all__ = ["STAGES", "Stage", "stages_of"]
-
 Stage = Literal["explore", "implement", "verify", "orchestrate"]
 STAGES: tuple[Stage, ...] = ("explore", "implement", "verify", "orchestrate")
 """Stages in the order of a plain solution."""

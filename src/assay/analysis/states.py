@@ -23,8 +23,6 @@ from .commands import simple_commands
 from .interface import Action, ActionKind
 from .stages import Stage, stages_of
 
-__all__ = ["State", "block", "equivalent", "normal_command", "normal_path", "states_of"]
-
 _ROOTS = re.compile(
     r"^(?:/*(?:testbed|workspace|workdir|repo|repository|app|src/repo|code|project|home/[^/]+|root|agent/workspace/local)"
     r"/)+"
@@ -45,7 +43,7 @@ class State(msgspec.Struct, frozen=True):
     kind: ActionKind
     tool: str
     file: str = ""
-    """Its one file, normalised; empty if there is none or it is unknown."""
+    """Its one file, normalised; empty if absent or unknown."""
     what: str = ""
     """Normalised command, query, arguments of another tool, or text of an edit."""
     lines: tuple[int, int] | None = None

@@ -9,8 +9,6 @@ from assay.records import Trajectory
 
 from .interface import Action, Family, Finding, Severity
 
-__all__ = ["Rule", "Subject", "apply_rules"]
-
 
 class Subject(NamedTuple):
     """One trajectory as seen by rules."""

@@ -12,17 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-__all__ = [
-    "VOLATILE",
-    "VOLATILE_PATHS",
-    "NormalText",
-    "Volatile",
-    "VolatileKind",
-    "compile_patterns",
-    "is_volatile_path",
-    "normalise",
-]
-
 VolatileKind = Literal["time", "duration", "name", "process", "address", "ordering", "task"]
 MOST_TEXT = 1 << 20
 """Maximum normalised characters of an output; the rest is compared verbatim."""

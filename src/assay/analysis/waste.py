@@ -22,8 +22,6 @@ from .stages import Stage
 from .states import State
 from .workflow import retries
 
-__all__ = ["Pattern", "Waste", "WasteKind", "cycles", "waste_of"]
-
 WasteKind = Literal["retry", "regression", "redundant", "unnecessary", "cycle"]
 _NEAR = 3
 _SHORTEST, _LONGEST = 2, 4
@@ -60,11 +58,8 @@ def waste_of(
 ) -> Waste:
     """Returns the waste of one attempt.
 
-    Args:
-        states: The attempt.
-        reference: Path to compare with, if any.
-        pairs: Matching positions of the two. If given, an act without a partner is redundant near a matched act of the
-            same tool and file; otherwise, an act that repeats an equal one without a write in between.
+    With `pairs`, the matching positions of the attempt and a reference path, an act without a partner is redundant near
+    a matched act of the same tool and file; otherwise, an act that repeats an equal one without a write in between.
     """
     found: list[Pattern] = []
     finders: tuple[tuple[WasteKind, Callable[[Sequence[State]], Iterator[_Span]]], ...] = (

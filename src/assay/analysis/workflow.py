@@ -1,7 +1,7 @@
 """Order of an attempt's stages.
 
-Source: AgentLens (arXiv 2605.12925), formulas in our own code. `coherence`, `workflow_similarity` and
-`temporal_profile` are in [0, 1], higher is better, and independent of the outcome.
+Source: AgentLens (arXiv 2605.12925), formulas in our own code. `coherence` and `workflow_similarity` are in
+[0, 1], higher is better, and independent of the outcome.
 
 Misleading: an attempt of one act or stage is perfectly coherent. Similarity to a reference rewards imitation. Thinking
 is a stage (orchestrate), so an agent that thinks between acts backtracks each time.
@@ -14,20 +14,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from .alignment import lcs_ratio
 from .stages import STAGES, Stage
 from .states import State
 
-__all__ = ["Move", "coherence", "jensen_shannon", "moves", "retries", "temporal_profile", "workflow_similarity"]
-
 Move = Literal["deepen", "pivot", "backtrack", "confirm"]
 """Transition of stages: to itself, later, earlier, or into orchestration."""
 _RANK: dict[Stage, int] = {stage: rank for rank, stage in enumerate(STAGES)}
-_SEGMENTS = 3
-_SMOOTHING = 0.01
 _FREE_REPEATS = 2
 
 
@@ -77,27 +70,3 @@ def coherence(states: Sequence[State]) -> float:
 def workflow_similarity(stages: Sequence[Stage], reference: Sequence[Stage]) -> float:
     """Returns the LCS of two sequences of stages over the longer length."""
     return lcs_ratio(stages, reference)
-
-
-def temporal_profile(stages: Sequence[Stage], reference: Sequence[Stage]) -> float:
-    """Returns 1 minus the mean divergence (Jensen-Shannon, base 2) of the stage mixtures over thirds of the attempts.
-
-    Each third's counts are smoothed with .01. An empty attempt is compared by its smoothing alone.
-    """
-    first, second = _mixtures(stages), _mixtures(reference)
-    return 1.0 - float(np.mean([jensen_shannon(a, b) for a, b in zip(first, second, strict=True)]))
-
-
-def _mixtures(stages: Sequence[Stage]) -> list[NDArray[np.float64]]:
-    ranks = np.array([_RANK[stage] for stage in stages], dtype=np.int64)
-    bounds = [len(ranks) * part // _SEGMENTS for part in range(_SEGMENTS + 1)]
-    counts = [np.bincount(ranks[start:end], minlength=len(STAGES)) + _SMOOTHING for start, end in pairwise(bounds)]
-    return [np.asarray(each / each.sum(), dtype=np.float64) for each in counts]
-
-
-def jensen_shannon(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Returns the Jensen-Shannon divergence of two distributions, base 2: 0 for equal, 1 for disjoint ones."""
-    middle = (first + second) / 2
-    parts = [np.where(each > 0, each * np.log2(np.where(each > 0, each, 1) / np.where(middle > 0, middle, 1)), 0)
-             for each in (first, second)]  # fmt: skip
-    return float(min(max((parts[0].sum() + parts[1].sum()) / 2, 0.0), 1.0))

@@ -36,11 +36,7 @@ FormOption = Annotated[
 
 
 def format_rows(rows: Sequence[dict[str, str]], form: str) -> str:
-    """Renders rows in a format; columns in order of first appearance.
-
-    Raises:
-        UserError: No such form for tables.
-    """
+    """Renders rows in a format; columns in order of first appearance. Raises `UserError` for an unknown format."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     cells = ([plain(row.get(name, "-")).replace("\n", " ").replace("\t", " ") for name in columns] for row in rows)
     lines = [columns, *cells]

@@ -33,7 +33,7 @@ class PatchHunk(NamedTuple):
 
 
 class FilePatch(NamedTuple):
-    """Changes of one file. `old` is None for an added file, `new` for a removed one."""
+    """Changes of one file. None for `old` of an added file and `new` of a removed one."""
 
     old: str | None
     new: str | None

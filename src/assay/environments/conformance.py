@@ -32,7 +32,7 @@ Property = Callable[[Backend, WorkspaceSpec], Awaitable[None]]
 
 
 class PropertyResult(NamedTuple):
-    """Result of one property; `problem` is None if it holds."""
+    """Result of one property; None for `problem` if it holds."""
 
     name: str
     problem: str | None

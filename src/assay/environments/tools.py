@@ -68,7 +68,7 @@ class WorkspaceTools:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         if name not in self._tools:
-            return _error(f"there is no tool {name!r}; the tools are {', '.join(self._tools)}")
+            return _error(f"unknown tool {name!r}; the tools are {', '.join(self._tools)}")
         kind, act = self._tools[name]
         try:
             parsed = msgspec.convert(arguments, type=kind)
@@ -143,7 +143,7 @@ class WorkspaceTools:
         try:
             return data.decode()
         except UnicodeDecodeError as exc:
-            raise ValueError(f"{path} is no UTF-8 text (byte {exc.start}); use shell for it") from exc
+            raise ValueError(f"{path} is not UTF-8 text (byte {exc.start}); use shell for it") from exc
 
     async def _read_mode(self, path: str) -> int:
         """Returns the file's permission bits, so that an edited script stays executable."""
@@ -154,7 +154,7 @@ class WorkspaceTools:
 
     def _absolute(self, path: str) -> str:
         if not path or "\0" in path:
-            raise ValueError(f"{path!r} is no path")
+            raise ValueError(f"{path!r} is not a path")
         return posixpath.join(self._workspace.spec.workdir, path)
 
 

@@ -21,8 +21,6 @@ from assay.records import BranchCause
 
 from .interface import ModelRequest
 
-__all__ = ["CallNode", "CallTree", "Placement", "content_text"]
-
 Message = dict[str, Any]
 _WRITTEN_ID = re.compile(r"\bcall_[0-9A-Za-z]{8,64}\b")
 """Tool-call ids in the text of clients that write calls as text (smolagents does)."""

@@ -18,18 +18,6 @@ import msgspec
 
 from assay.records import BranchCause, SpanProof, Usage
 
-__all__ = [
-    "CallHooks",
-    "Delta",
-    "Exchange",
-    "ModelBackend",
-    "ModelReply",
-    "ModelRequest",
-    "OnDeltas",
-    "TokenBackend",
-    "TokenReply",
-]
-
 
 class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     """A request in the shape of OpenAI Chat Completions."""

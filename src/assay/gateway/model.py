@@ -17,8 +17,6 @@ from .call_tree import Placement
 from .dialects import normalize_tool_calls
 from .interface import Delta, ModelBackend, ModelReply, ModelRequest, OnDeltas
 
-__all__ = ["Model", "ModelAnswer", "PlainModel", "SessionBackend", "discard_deltas", "open_session_model"]
-
 
 async def discard_deltas(_: Sequence[Delta]) -> None:
     """Discards deltas, for clients that do not stream."""

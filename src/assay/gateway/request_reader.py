@@ -11,8 +11,6 @@ from .dialects import ApiProblem, BadRequest, RequestTarget, is_too_deep
 from .http.messages import BodyBuffer, RequestHead
 from .session import CallRefused
 
-__all__ = ["MemoryBudget", "RequestBody", "SessionAddress", "check_head", "parse_address"]
-
 _SECRET_HEADERS = {"authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"}
 _DECODER = msgspec.json.Decoder()
 _VALUE_BYTES = 100

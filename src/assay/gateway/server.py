@@ -36,8 +36,6 @@ from .request_reader import MemoryBudget, RequestBody, check_head, parse_address
 from .session import CallRefused, GatewaySession
 from .streaming_response import StreamingResponse
 
-__all__ = ["Gateway", "GatewayOptions"]
-
 _log = logging.getLogger(__name__)
 _GC_THRESHOLD = 10_000
 """Garbage-collector threshold: running calls hold thousands of acyclic objects. With the default of 700 (Python 3.11)

@@ -21,8 +21,6 @@ from .dialects import ApiProblem, ParsedRequest
 from .interface import CallHooks, Exchange, OnDeltas
 from .model import Model, ModelAnswer
 
-__all__ = ["CallRefused", "GatewaySession", "PendingCall"]
-
 ID_BYTES, KEY_BYTES = 9, 24
 MAX_CONCURRENT_CALLS = 64
 """Maximum concurrent calls of a session; further ones get 429."""

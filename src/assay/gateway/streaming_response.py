@@ -10,8 +10,6 @@ from .dialects import StreamWriter
 from .http.server import ResponseWriter
 from .interface import Delta
 
-__all__ = ["StreamingResponse"]
-
 
 class StreamingResponse:
     """Writes events; the first one opens the response. After a disconnect events are still kept for the record."""

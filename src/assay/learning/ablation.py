@@ -26,8 +26,6 @@ from assay.rollout.runs import new_run_name, open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import RunStore
 
-__all__ = ["AblationResult", "ablate_steps", "ablation_column"]
-
 MAX_STEPS = 200
 
 
@@ -45,16 +43,10 @@ class AblationResult(msgspec.Struct, frozen=True):
 async def ablate_steps(
     attempt: str, settings: Settings, config: ReplayConfig | None = None, progress: Progress | None = None
 ) -> AblationResult:
-    """Replays an attempt once without each of its agent's steps.
-
-    Args:
-        attempt: `RUN:ATTEMPT`.
-        settings: Where the store and the caches are.
-        config: As in `assay replay`.
-        progress: Told what happens.
+    """Replays the attempt `RUN:ATTEMPT` once without each of its agent's steps.
 
     Raises:
-        UserError: There is no such attempt, it cannot be replayed, or it has more than 200 steps.
+        UserError: The attempt does not exist, it cannot be replayed, or it has more than 200 steps.
         StoreError: The run is damaged, or nothing can be written.
     """
     run, _, name = attempt.partition(":")

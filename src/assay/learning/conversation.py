@@ -15,8 +15,6 @@ from assay.formats.shared.messages import plan_chat_messages, render_chat_messag
 from assay.records import ModelCall, Trajectory
 from assay.store import assistant_message, restore_messages, restore_request
 
-__all__ = ["Opening", "Transcript", "asked_model", "conversations", "has_agent_output"]
-
 Message = dict[str, Any]
 
 
@@ -52,11 +50,8 @@ def has_agent_output(trajectory: Trajectory) -> bool:
 
 
 def conversations(trajectory: Trajectory, opening: Opening | None = None) -> Iterator[Transcript]:
-    """Yields the transcripts of an attempt, in the order in which they end.
-
-    Args:
-        trajectory: The attempt.
-        opening: What stands before the steps of an attempt that asked no model.
+    """Yields the transcripts of an attempt, in the order in which they end; `opening` precedes steps without model
+    calls.
 
     Raises:
         UserError: It has neither model calls nor an opening.

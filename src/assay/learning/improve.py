@@ -49,8 +49,6 @@ from .trainer.rollouts import (
 )
 from .trainer.sft import train_sft
 
-__all__ = ["EvaluationPoint", "ImproveReport", "improve"]
-
 _SFT, _RL = "sft", "policy_gradient"
 
 

@@ -17,8 +17,6 @@ from assay.records import Task
 
 from .conversation import Opening
 
-__all__ = ["build_opening", "task_tools"]
-
 
 def build_opening(task: Task, *, system: str | None = None) -> Opening:
     """Returns the messages and tools with which the agent `loop` starts.

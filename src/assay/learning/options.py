@@ -15,19 +15,13 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["convert_options"]
-
 
 def convert_options(
     what: str, function: Callable[..., Any], options: Mapping[str, Any], *, handed: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Converts options to the types of the function's keyword-only parameters.
+    """Converts options to the types of the function's keyword-only parameters, without those in `handed`.
 
-    Args:
-        what: What the function is called, for messages: `stage 'density'`.
-        function: Its keyword-only parameters are the options.
-        options: As they were said.
-        handed: Parameters passed by the caller, which are not options.
+    `what` is the function's name in messages: `stage 'density'`.
 
     Raises:
         UserError: An option does not exist, or is of another type.

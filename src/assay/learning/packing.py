@@ -17,8 +17,6 @@ from assay.errors import UserError
 
 from .rows import TrainingRow
 
-__all__ = ["Pack", "pack"]
-
 
 class Pack(NamedTuple):
     """Consecutive rows. L is the packed length."""

@@ -29,8 +29,6 @@ from .rendered import rendered_rows
 from .rows import TrainingRow
 from .sampled import sampled_rows
 
-__all__ = ["OnLeftOut", "RowsConfig", "RunReader", "require_whole", "rows_of_run", "tokenizer_digest"]
-
 OnLeftOut = Callable[[str, str, str], None]
 """Called with the attempt, the kind of data left out, and the reason."""
 

@@ -23,8 +23,6 @@ from .rows import ACTION, TrainingRow, TurnSpan
 from .sampled import attempt_fields
 from .turn_facts import TurnFacts
 
-__all__ = ["rendered_rows"]
-
 
 def rendered_rows(
     trajectory: Trajectory,
@@ -36,12 +34,7 @@ def rendered_rows(
 ) -> list[TrainingRow]:
     """Renders one row per transcript; consecutive assistant turns that the template cannot continue start a new row.
 
-    Args:
-        trajectory: With all verdicts that count.
-        renderer: Of the model that is to learn.
-        tokenizer: Content address of its tokenizer.
-        opening: See `conversations`.
-        require: The weakest grade of separation at which a pass is not doubted.
+    `require` is the weakest grade of separation at which a pass is not doubted.
 
     Raises:
         UserError: The attempt says nothing that can be rendered, or the template cannot tell whose each token is.

@@ -23,8 +23,6 @@ from assay.store import restore_messages, restore_request
 
 from .rows import ACTION, OBSERVATION, PROMPT, TEMPLATE, UNKNOWN, WARNING
 
-__all__ = ["HarnessMessages", "Roles", "token_roles"]
-
 Roles = NDArray[np.uint8]
 
 
@@ -57,14 +55,7 @@ def token_roles(found: TokenAttribution, harness: HarnessMessages, *, acted: boo
 def prompt_roles(
     calls: Mapping[str, ModelCall], call: ModelCall, renderer: AttributingRenderer | None, harness: HarnessMessages
 ) -> Roles:
-    """Returns the roles of a call's new prompt tokens: those after `shared_tokens`.
-
-    Args:
-        calls: Of its chain, by id.
-        call: One whose prompt's tokens are known, and hold together.
-        renderer: Of the model; None leaves all unknown.
-        harness: The harness's messages in the attempt.
-    """
+    """Returns the roles of a call's new prompt tokens, those after `shared_tokens`; all unknown without a renderer."""
     new = list(call.prompt_token_ids or ())
     unknown = np.full(len(new), UNKNOWN, dtype=np.uint8)
     if renderer is None:

@@ -19,8 +19,6 @@ from assay.formats.shared.output_files import new_file
 
 from .rows import WEIGHTS, TrainingRow, check_row
 
-__all__ = ["SCHEMA", "arrow_schema", "as_columns", "read_rows", "write_rows"]
-
 SCHEMA = b"assay.training_rows/1"
 _KEY = b"schema"
 _GROUP_ROWS, _GROUP_TOKENS = 4096, 4 << 20

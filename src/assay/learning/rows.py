@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 
 from assay.records import BranchCause, Separation, VerdictStatus
 
-__all__ = ["ACTION", "OBSERVATION", "PROMPT", "ROLES", "TEMPLATE", "UNKNOWN", "WARNING", "WEIGHTS", "TokenCounts",
-           "TrainingRow", "TurnSpan", "check_row", "count_tokens", "spread_credit"]  # fmt: skip
-
 ROLES = ("template", "prompt", "action", "observation", "warning", "unknown")
 """Token roles: template scaffolding; prompt before the first action; sampled by the model; returned by the environment;
 written by the harness instead (malformed call, guard's refusal); unknown."""
@@ -101,7 +98,7 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     process: VerdictStatus | None = None
     safety: VerdictStatus | None = None
     doubt: str | None = None
-    """Reason to doubt a pass; None if there is none."""
+    """Reason to doubt a pass, or None."""
     ended: str | None = None
     stopped: str | None = None
     broke: str | None = None
@@ -211,11 +208,9 @@ def spread_credit(
 ) -> list[TrainingRow]:
     """Returns rows with each turn's credit on its trained tokens.
 
-    Args:
-        rows: R rows.
-        turn_advantages: For each row one number a turn, in the order of `row.turns`; turns that are not trained here
-            take theirs in the row that trains them, and are left at 0.
-        masks: For each row one truth a turn; False takes the turn out of the loss mask (unknown is not zero).
+    `turn_advantages` has, for each row, a number a turn; a turn that is not trained here takes its credit in the row
+    that trains it. `masks` likewise has a truth a turn; False takes the turn out of the loss mask (unknown is not
+    zero).
 
     Raises:
         ValueError: A row and its numbers differ in length, or a number is not finite.

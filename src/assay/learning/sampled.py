@@ -24,8 +24,6 @@ from .roles import HarnessMessages, Roles, prompt_roles
 from .rows import ACTION, TrainingRow, TurnSpan
 from .turn_facts import TurnFacts
 
-__all__ = ["attempt_fields", "group_name", "sampled_rows"]
-
 _SAMPLING_OPTIONS = ("temperature", "top_p", "top_k", "min_p", "seed")
 
 
@@ -40,14 +38,10 @@ def sampled_rows(
 ) -> list[TrainingRow]:
     """Returns the rows of an attempt, in the order in which its lines of calls end; empty if no tokens are known.
 
-    Args:
-        trajectory: With all verdicts that count, those given later included.
-        renderer: The model's renderer, for the roles of prompt tokens; without it they are `unknown`.
-        tokenizer: Content address of its tokenizer.
-        uncertified: What becomes of spans without a certificate: `refuse` raises; `mask` keeps them as context;
-            `keep` trains them all the same, with `TurnSpan.certified` False. The last two are logged.
-        on_refused: Called with each of them.
-        require: The weakest grade of separation at which a pass is not doubted.
+    Without a renderer the roles of prompt tokens are `unknown`. Uncertified spans are handled as `uncertified` says:
+    `refuse` raises; `mask` keeps them as context; `keep` trains them all the same, with `TurnSpan.certified` False; the
+    last two are logged and passed to `on_refused`. `require` is the weakest grade of separation at which a pass is not
+    doubted.
 
     Raises:
         UserError: A span is not certified and `uncertified` is `refuse`.

@@ -27,8 +27,6 @@ from .trainer.recipe import TrainRecipe, model_folder
 from .trainer.rollouts import filter_rows, meets_requirement
 from .trainer.sft import train_sft
 
-__all__ = ["TrainReport", "train"]
-
 
 class TrainReport(msgspec.Struct, frozen=True):
     """Result of a training."""

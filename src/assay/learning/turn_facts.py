@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from assay.records import Step, Trajectory
 from assay.verdicts import is_imported_record
 
-__all__ = ["TurnFacts", "initial_state"]
-
 
 class _StepReward(NamedTuple):
     reward: float
@@ -35,7 +33,7 @@ class TurnFacts:
         return self._of(self._by_call.get(call))
 
     def of_step(self, index: int | None) -> dict[str, Any]:
-        """Returns the facts of a step; empty if there is none."""
+        """Returns the facts of a step; empty without one."""
         return self._of(None if index is None else self._by_index.get(index))
 
     def _of(self, step: Step | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class Truncation(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A tool call. The raw argument text is kept beside the parsed value, which is None where it did not parse."""
+    """A tool call. The raw argument text is kept beside the parsed value, None if it did not parse."""
 
     id: str
     name: str

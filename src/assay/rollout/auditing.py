@@ -113,17 +113,10 @@ def audit_run(
     on_progress: OnProgress | None = None,
     backend: ModelBackend | None = None,
 ) -> AuditReport:
-    """Judges the deciding tries of a run.
-
-    Args:
-        root: The store.
-        run: Live, where nobody writes it, or sealed.
-        config: What to judge by.
-        on_progress: Called with the number of judged attempts and the total.
-        backend: The model that `config.judge` names; it is closed here.
+    """Judges the deciding tries of a run without a writer; closes the model that `config.judge` names.
 
     Raises:
-        UserError: A contract cannot be read, or there is no such attempt.
+        UserError: A contract cannot be read, or an attempt does not exist.
         StoreError: The run is damaged, or is being written.
     """
     began = time.monotonic()

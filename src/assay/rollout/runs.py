@@ -289,7 +289,7 @@ class _SiteFactory:
             blobs=self._blobs,
             repetitions=self._repetitions,
             agent=agent,
-            # The reference solution is no part of the state that it leads to.
+            # The reference solution does not belong to the state that it leads to.
             own=(SOLUTION,) if planned.brings_solution or takes_solution(agent) else (),
             verification=planned.verification,
             variation=planned.variation,

@@ -8,7 +8,7 @@ from ._effects import VarianceComponent, variance_components
 from ._gate import GateDecision, GateRule, decide_gate
 from ._grid import GridCell, RateGrid, build_grid
 from ._items import DifficultyBand, Flake, TaskProfile, find_flakes, profile_tasks
-from ._multiple import benjamini_hochberg, holm
+from ._multiple import holm
 from ._paired import Flip, PairedComparison, compare_paired, difference_interval, sign_test
 from ._power import StudyDesign, attempts_needed, detectable_difference, standard_error, tasks_needed
 from ._prediction import (
@@ -66,7 +66,6 @@ __all__ = [
     "amount_interval",
     "area_under_curve",
     "attempts_needed",
-    "benjamini_hochberg",
     "blind_replay_line",
     "build_grid",
     "calibration_error",

@@ -102,15 +102,8 @@ def hierarchical_bootstrap(
 ) -> Interval | None:
     """Returns a percentile interval of the mean over tasks: tasks drawn with replacement, then attempts within each.
 
-    Args:
-        columns: The values of each task's attempts; every task has at least one. Their order decides the draws: sort
-            them for a reproducible result.
-        confidence: Between 0 and 1.
-        seed: Of the draws.
-        replicates: How many samples are drawn.
-
-    Returns:
-        The interval; None for fewer than two tasks.
+    Every task has at least one value; their order decides the draws, so sort them for a reproducible result. None for
+    fewer than two tasks.
     """
     normal_quantile(confidence)
     tasks = len(columns)

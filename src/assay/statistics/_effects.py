@@ -31,12 +31,8 @@ class VarianceComponent(msgspec.Struct, frozen=True):
 def variance_components(
     values: Sequence[float], factors: Mapping[str, Sequence[str]], *, interaction: tuple[str, str] | None = None
 ) -> tuple[VarianceComponent, ...]:
-    """Returns the components of the factors in their order, then of the interaction, then `residual`.
-
-    Args:
-        values: One an attempt, for example 1 for a pass.
-        factors: Name to the level of each attempt.
-        interaction: Two of the factors, whose interaction is fitted too.
+    """Returns the components of the factors (name to the level of each attempt) in their order, then of the interaction
+    of two of them, then `residual`.
 
     Raises:
         ValueError: The columns differ in length, or the interaction names an unknown factor.

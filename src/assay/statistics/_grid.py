@@ -37,12 +37,7 @@ class RateGrid(msgspec.Struct, frozen=True):
 def build_grid(
     rows: Sequence[AttemptOutcome], factors: Mapping[str, Sequence[str]], *, confidence: float = 0.95
 ) -> RateGrid:
-    """Computes the grid of attempts by factors.
-
-    Args:
-        rows: One an attempt.
-        factors: Name to the level of each attempt, for example of agent, model and run.
-        confidence: Of the cells' intervals.
+    """Computes the grid of attempts by factors: name to the level of each attempt, for example of agent, model and run.
 
     Raises:
         ValueError: A factor's column has another length, one is called `task`, or an attempt is given twice.

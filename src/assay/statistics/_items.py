@@ -111,9 +111,7 @@ def find_flakes(
 ) -> tuple[Flake, ...]:
     """Returns the flakes, those of verifiers first, then those nearest to a rate of one half.
 
-    Args:
-        counts: One a task, agent and model.
-        unsteady: (agent, model, task) to the number of attempts with inconsistent re-verification.
+    `unsteady` maps (agent, model, task) to the number of attempts with inconsistent re-verification.
     """
     inconsistent = Counter(dict(unsteady or {}))
     found = []

@@ -101,13 +101,8 @@ def difference_interval(differences: Sequence[float], confidence: float = 0.95) 
 def compare_paired(
     before: Iterable[TaskCount], after: Iterable[TaskCount], *, confidence: float = 0.95, seed: int = 0
 ) -> PairedComparison:
-    """Compares two configurations task by task, over judged attempts.
-
-    Args:
-        before: Counts of one agent with one model, one a task.
-        after: The same of the other.
-        confidence: Of the intervals.
-        seed: Of the bootstrap.
+    """Compares two configurations task by task, over judged attempts; each is one agent with one model, counted by
+    task.
 
     Raises:
         ValueError: A task is given twice on one side.

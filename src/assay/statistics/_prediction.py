@@ -86,14 +86,7 @@ def calibration_error(
 def report_card(
     scores: Sequence[float], passed: Sequence[bool], tasks: Sequence[str], *, confidence: float = 0.95, seed: int = 0
 ) -> ReportCard:
-    """Evaluates a score against outcomes; attempts at one task are resampled together.
-
-    Args:
-        scores: In [0, 1], one an attempt.
-        passed: The outcomes.
-        tasks: The attempts' tasks.
-        confidence: Of the interval.
-        seed: Of the bootstrap.
+    """Evaluates scores in [0, 1] against the outcomes of attempts; those at one task are resampled together.
 
     Raises:
         ValueError: A score is outside [0, 1], or the columns differ in length.

@@ -36,19 +36,14 @@ def rank_agreement(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> RankAgreement:
-    """Measures whether the ranking of configurations on some tasks holds on others.
+    """Measures whether the ranking of configurations on some tasks holds on others; each has a value for every task.
 
-    The interval is that of the true values' rank correlation. Resampling tasks alone adds noise, which attenuates a
-    rank correlation: such percentiles cover the truth in 66 to 92% of experiments. Here the pairs of true values are
-    drawn from their posterior: normal with an unknown covariance (an inverse Wishart around the observed one); the
-    observed means differ from them as means over resampled tasks differ from the mean (a hierarchical normal model,
-    Gelman et al., Bayesian Data Analysis, 3rd ed., chapters 3 and 5; conditioning by simulation after Matheron 1973).
-
-    Args:
-        inside: Configuration to its value on each of the ranking's tasks, in one order of tasks.
-        outside: The same on other tasks.
-        confidence: Of the interval; None with fewer than 2 tasks on a side.
-        seed: Of the draws.
+    The interval is that of the true values' rank correlation, None with fewer than 2 tasks on a side. Resampling tasks
+    alone adds noise, which attenuates a rank correlation: such percentiles cover the truth in 66 to 92% of experiments.
+    Here the pairs of true values are drawn from their posterior: normal with an unknown covariance (an inverse Wishart
+    around the observed one); the observed means differ from them as means over resampled tasks differ from the mean (a
+    hierarchical normal model, Gelman et al., Bayesian Data Analysis, 3rd ed., chapters 3 and 5; conditioning by
+    simulation after Matheron 1973).
 
     Raises:
         ValueError: The configurations differ, or do not have the same tasks.

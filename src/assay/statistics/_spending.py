@@ -66,12 +66,10 @@ def amount_interval(task_means: Sequence[float], confidence: float = 0.95) -> In
 def summarise_spending(
     rows: Iterable[tuple[AttemptOutcome, Mapping[str, float]]], measures: Sequence[str], *, confidence: float = 0.95
 ) -> tuple[Spending, ...]:
-    """Returns the resource use of each agent with each model, sorted, with its place on the fronts.
+    """Returns the resource use of each agent with each model, sorted, with its place on the fronts; measures in their
+    order.
 
-    Args:
-        rows: Every attempt and its amounts by measure; a missing one is unknown.
-        measures: Measures to report, in order.
-        confidence: Of the intervals.
+    Each row has amounts by measure; a missing one is unknown.
 
     Raises:
         ValueError: An attempt is given twice, or an amount is negative or not finite.
@@ -145,13 +143,9 @@ def _mean_of(one: Spending, name: str) -> float | None:
 
 
 def pareto_front(points: Sequence[tuple[float | None, float | None]]) -> tuple[int, ...]:
-    """Returns the positions of the points on the front, the cheapest first.
+    """Returns the positions of the (cost, value) points on the front, the cheapest first; never one with a None.
 
-    Args:
-        points: (cost, value): less cost and more value are better. A point with a None is never on the front.
-
-    Returns:
-        A point is left out where another is at least as good in both and better in one; of equal points all are kept.
+    A point is left out where another is at least as good in both and better in one; of equal points all are kept.
     """
     known = [(cost, -value, n) for n, (cost, value) in enumerate(points) if cost is not None and value is not None]
     found: list[int] = []

@@ -141,11 +141,7 @@ class _EstimateOptions(NamedTuple):
 
 
 def count_by_task(rows: Iterable[AttemptOutcome]) -> tuple[TaskCount, ...]:
-    """Counts outcomes by agent, model and task, sorted.
-
-    Raises:
-        ValueError: An attempt is given twice.
-    """
+    """Counts outcomes by agent, model and task, sorted. Raises `ValueError` if an attempt is given twice."""
     counts: dict[tuple[str, str | None, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in _require_valid(rows):
         counts[row.agent, row.model, row.task]["doubtful" if row.doubtful else row.status] += 1
@@ -192,13 +188,7 @@ def _require_valid(rows: Iterable[AttemptOutcome]) -> list[AttemptOutcome]:
 def summarise(
     rows: Iterable[AttemptOutcome], *, ks: Sequence[int] = (1, 2, 4), confidence: float = 0.95, seed: int = 0
 ) -> tuple[GroupSummary, ...]:
-    """Summarizes by agent and model, sorted; the order of the rows does not matter.
-
-    Args:
-        rows: One a attempt.
-        ks: Values of k for pass@k and pass^k.
-        confidence: Of all intervals.
-        seed: Of the bootstrap.
+    """Summarizes by agent and model, sorted, with pass@k and pass^k for `ks`; the order of the rows does not matter.
 
     Raises:
         ValueError: An attempt is given twice, a score is outside [0, 1], k is below 1, or confidence is not in (0, 1).

@@ -78,13 +78,8 @@ class Part(NamedTuple):
 
 
 def append_addendum(root: Path, run: str, bodies: Sequence[Body], *, about: str | None = None) -> Addendum:
-    """Adds a segment to a sealed run.
-
-    Args:
-        root: The store's folder.
-        run: A sealed run.
-        bodies: For example one `VerdictAdded`.
-        about: The chain that it concerns; kept as an event `Noted("about", {"chain": ...})` before them.
+    """Adds a segment to a sealed run; `about`, the chain it concerns, is kept as `Noted("about", {"chain": ...})`
+    before it.
 
     Raises:
         StoreError: The run is live (seal it first), is being added to, or the segment cannot be written.

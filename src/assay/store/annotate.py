@@ -31,13 +31,7 @@ FEW = 200
 
 
 def annotate(root: Path, run: str, chain: str, bodies: Sequence[Body]) -> None:
-    """Adds events to one chain that has ended.
-
-    Args:
-        root: The store's folder.
-        run: Live or sealed, and without a writer.
-        chain: One of its chains, that has ended or was cut (of a sealed run: any).
-        bodies: Verdicts, evidence and notes.
+    """Adds verdicts, evidence and notes to a chain of a run without a writer; on a live run it has ended or was cut.
 
     Raises:
         UserError: There is nothing to add, no such chain, it has not ended, or a body is of another type.

@@ -5,8 +5,8 @@ tables against the events, the files, counts and the head in `seal.json` and its
 copy, addenda from the sealed head on, the database by SQLite's own check, and the bytes of every blob that an event
 refers to. A change of any one byte of these is found and located, also where no reader would notice.
 
-Not covered, because there is no key: an attacker who recomputes digests and rows can rewrite a chain from any event on,
-truncate or extend it, and add or remove whole chains. Receipts (`receipt`) detect that.
+Not covered, because chains have no key: an attacker who recomputes digests and rows can rewrite a chain from any event
+on, truncate or extend it, and add or remove whole chains. Receipts (`receipt`) detect that.
 """
 
 from __future__ import annotations
@@ -44,11 +44,8 @@ _ADDRESS = re.compile(rb"blake3:[0-9a-f]{64}")
 def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> tuple[StoreProblem, ...]:
     """Returns every problem of a run; empty where all of it holds.
 
-    Args:
-        root: The store's folder.
-        run: Its name.
-        chains: Recompute the chains, and compare rows, tables, seal, manifest and addenda with them.
-        blobs: Look for every blob that an event refers to, and recompute its digest.
+    `chains` recomputes the chains, and compares rows, tables, seal, manifest and addenda with them; `blobs` looks for
+    every blob that an event refers to, and recomputes its digest.
 
     Raises:
         StoreError: The run is not here or cannot be opened at all.

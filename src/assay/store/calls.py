@@ -60,11 +60,8 @@ class _CachedBody(msgspec.Struct, frozen=True, gc=False):
 class BodyDeltaEncoder:
     """Encodes the raw bodies of one chain's calls, in order, as differences from earlier bodies.
 
-    Remembers the newest bodies alone (16, and 8 MiB, at most); one that builds on an older one is stored whole.
-
-    Args:
-        blobs: Where long parts go.
-        redactor: Removes secrets; None stores all bytes unchanged.
+    Remembers the newest bodies alone (16, and 8 MiB, at most); one that builds on an older one is stored whole. Without
+    a redactor all bytes are stored unchanged.
     """
 
     def __init__(self, blobs: BlobStore, redactor: BodyRedactor | None = None) -> None:
@@ -74,13 +71,7 @@ class BodyDeltaEncoder:
         self._size = 0
 
     def request(self, call: str, data: bytes, near: str | None = None) -> RawBody:
-        """Encodes a request's body.
-
-        Args:
-            call: The call's id.
-            data: What the client sent.
-            near: The call whose body is likely to be the beginning of this one; else the newest is tried.
-        """
+        """Encodes a request's body. `near` is the call whose body probably begins it; else the newest is tried."""
         base = near if near in self._cached else next(reversed(self._cached), None)
         known = self._cached[base] if base is not None else _CachedBody(b"", clean=False)
         prefix, suffix = _shared_ends(known.data, data)
@@ -95,12 +86,8 @@ class BodyDeltaEncoder:
         return self._encode_delta(cleaned, base, prefix, suffix)
 
     def response(self, data: bytes, names: tuple[str, ...] = (), *, clean: bool = False) -> RawBody:
-        """Encodes a response's body, whole.
-
-        Args:
-            data: What the client was sent.
-            names: Secrets that were already removed.
-            clean: The data is known to hold no secrets.
+        """Encodes a response's body, whole. `names` are secrets that were already removed; `clean` says that it holds
+        none.
         """
         cleaned = RedactedBytes(data, ()) if clean else self._redactor.clean(data)
         both = tuple(sorted({*names, *cleaned.names}))
@@ -195,12 +182,6 @@ def _common_bytes(one: bytes, other: bytes, order: Literal["little", "big"]) -> 
 def restore_body(calls: Mapping[str, ModelCall], call: ModelCall, side: Side, blobs: BlobStore) -> bytes | None:
     """Restores the exact bytes of one side of a call, after redaction; None where they were not recorded.
 
-    Args:
-        calls: The calls of its chain, by id.
-        call: The call.
-        side: The client's request, or its response.
-        blobs: The store's.
-
     Raises:
         StoreError: The record is inconsistent, or does not have its digest.
     """
@@ -269,10 +250,6 @@ def assistant_message(call: ModelCall) -> dict[str, Any] | None:
 
 def restore_messages(calls: Mapping[str, ModelCall], call: ModelCall) -> list[dict[str, Any]]:
     """Restores all messages that a call sent, including those that it shares with its parents.
-
-    Args:
-        calls: The calls of its chain, by id.
-        call: The call.
 
     Raises:
         StoreError: It claims to share more than the calls before it have.

@@ -2,7 +2,7 @@
 
 The digest of an event is the BLAKE3 of the canonical bytes of `[chain, index, previous, body]`. The chain starts at
 `GENESIS` (an addendum's at the head that it continues). The head reveals any changed, removed, inserted or swapped
-event before it. There is no key: a chain that was rewritten from some event on, truncated or extended is detected only
+event before it. Chains have no key: one that was rewritten from some event on, truncated or extended is detected only
 with a head that was kept elsewhere.
 
 Invariant: checks are made over the stored bytes, never over decoded and encoded ones, so that not even a byte without
@@ -79,22 +79,13 @@ def heads_digest(heads: Iterable[tuple[str, str, int]]) -> str:
 
 
 def verify_chain(events: Iterable[Event], *, head: str | None = None) -> BrokenLink | None:
-    """Recomputes a chain of decoded events; returns None where all of it holds.
-
-    Args:
-        events: In the order in which they are stored.
-        head: The digest that the last event must have, where it is known from elsewhere.
-    """
+    """Recomputes a chain of decoded events up to a known head; returns None where all of it holds."""
     return verify_links((Link(e.chain, e.index, e.previous, canonical_bytes(e.body), e.digest) for e in events), head)
 
 
 def verify_links(links: Iterable[Link], head: str | None = None, start: str = GENESIS) -> BrokenLink | None:
-    """Recomputes a chain from the stored bytes; returns None where all of it holds.
-
-    Args:
-        links: In the order in which they are stored.
-        head: The digest that the last event must have, where it is known from elsewhere.
-        start: What the first event must name as its predecessor.
+    """Recomputes a chain from the stored bytes, which begins after `start` and ends with the digest `head` if it is
+    known; returns None where all of it holds.
     """
     previous, expected, chain = start, 0, None
     for stored in links:

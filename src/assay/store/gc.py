@@ -47,13 +47,10 @@ class GcReport(msgspec.Struct, frozen=True):
 
 
 def gc(root: Path, *, dry_run: bool = False, evidence: bool = False, min_age_s: float = 3600.0) -> GcReport:
-    """Removes blobs that no run refers to.
+    """Removes blobs that no run refers to; `dry_run` only reports them.
 
-    Args:
-        root: The store's folder.
-        dry_run: Only report what would be removed.
-        evidence: Remove also what only unsealed runs refer to (those with a writer keep theirs).
-        min_age_s: Younger blobs and temporary files stay. 0 is for a store without writers.
+    `evidence` also removes those that only unsealed runs without a writer refer to. Blobs and temporary files younger
+    than `min_age_s` stay; 0 is for a store without writers.
 
     Raises:
         StoreError: A run cannot be read, or a folder holds parts of one; nothing was removed.

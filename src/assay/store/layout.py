@@ -68,7 +68,7 @@ class Layout:
 
 
 def list_runs(root: Path) -> list[str]:
-    """Returns the names of all runs, oldest first; empty where there is no store yet.
+    """Returns the names of all runs, oldest first; empty without a store.
 
     Raises:
         StoreError: The path is not a readable folder. It is never taken for an empty store.
@@ -111,7 +111,7 @@ def _created_ns(folder: Path) -> int:
 
 
 def newest_run(root: Path) -> str:
-    """Returns the newest run. Raises `StoreError` where there is none."""
+    """Returns the newest run. Raises `StoreError` without one."""
     runs = list_runs(root)
     if not runs:
         raise StoreError(f"no runs in {root}: make one with `assay run`, or name the folder with --store")

@@ -87,13 +87,13 @@ class LiveRun:
         return self._rows(f"SELECT chain, row FROM attempts WHERE chain IN ({some})", (after, until))
 
     def digest_at(self, seq: int) -> str | None:
-        """Returns the digest of the event with this sequence number, from 1; None where there is none."""
+        """Returns the digest of the event with this sequence number, from 1, or None."""
         with store_errors(self.layout.sqlite):
             found = self.connection.execute("SELECT digest FROM events WHERE seq = ?", (seq,)).fetchone()
         return None if found is None else str(found[0])
 
     def last_seq(self) -> int:
-        """Returns the sequence number of the newest event; 0 where there is none."""
+        """Returns the sequence number of the newest event; 0 without events."""
         with store_errors(self.layout.sqlite):
             found = self.connection.execute("SELECT max(seq) FROM events").fetchone()[0]
         return int(found or 0)

@@ -42,12 +42,8 @@ class Segment(NamedTuple):
 
 
 def live_tables(store: RunStore, names: Sequence[str], scratch: Path) -> dict[str, list[Path]]:
-    """Returns the files of some tables of a live run, as it is in the caller's snapshot.
-
-    Args:
-        store: Open, and live.
-        names: Of tables.
-        scratch: An empty folder for tables that are not cached.
+    """Returns the files of some tables of a live run, as it is in the caller's snapshot; `scratch` takes what is not
+    cached.
 
     Raises:
         StoreError: The run is damaged, or the folder cannot be written.

@@ -76,15 +76,10 @@ def query(
     limit: int | None = None,
     bounds: QueryLimits | None = None,
 ) -> QueryResult:
-    """Runs one SELECT over `trajectories`, `steps`, `calls`, `verdicts`, `evidence` and `events`, and over
-    the results of admissions: `certificates` and `findings`.
+    """Runs one SELECT over `trajectories`, `steps`, `calls`, `verdicts`, `evidence` and `events`, and over the results
+    of admissions: `certificates` and `findings`.
 
-    Args:
-        root: The store's folder.
-        sql: The statement.
-        runs: Names of runs; all where there is none.
-        limit: Rows of the result, in place of `bounds.rows`.
-        bounds: Limits of the query.
+    Reads all runs if none are named; `limit` replaces `bounds.rows`.
 
     Raises:
         UserError: The statement is not one SELECT, is invalid, uses a disabled feature, or exceeds a limit; or there

@@ -57,7 +57,7 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     root: str
     addenda: Annotated[int, msgspec.Meta(ge=0)]
     addenda_head: str | None
-    """Digest of the last event of the last addendum; None where there is none."""
+    """Digest of the last event of the last addendum; or None."""
 
 
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -121,18 +121,14 @@ def make_receipt(
     events: bool = False,
     check: bool = True,
 ) -> Receipt:
-    """Makes a receipt of a run as it is now, live or sealed.
+    """Makes a receipt of a run as it is now, live or sealed, also one with a writer; `key` is a private key file to
+    sign it.
 
-    Args:
-        root: The store's folder.
-        run: Its name; it may have a writer.
-        key: A private key file that signs it.
-        attempt: An attempt or a chain: a proof for it takes the place of the heads of all chains.
-        events: Include the chain's events in the proof.
-        check: Recompute all chains first; a receipt of a run that is damaged is refused.
+    With `attempt`, a proof for it takes the place of the heads of all chains, with its events on request. `check`
+    recomputes all chains first, so that no damaged run gets a receipt.
 
     Raises:
-        UserError: There is no such attempt; the key cannot be used.
+        UserError: The attempt does not exist; the key cannot be used.
         StoreError: The run is missing or damaged.
     """
     if check:
@@ -179,15 +175,9 @@ def read_receipt(path: Path) -> Receipt:
 
 
 def check_receipt(root: Path, run: str, receipt: Receipt, *, key: str | None = None) -> ReceiptCoverage:
-    """Compares a run with a receipt of it.
+    """Compares a run with a receipt of it, signed with the public `key` if one is given.
 
     The heads of the run are read from its rows and seal, which `audit` verifies: run that first.
-
-    Args:
-        root: The store's folder.
-        run: Its name.
-        receipt: From elsewhere.
-        key: The public key that must have signed it; None accepts any valid signature, or none.
 
     Raises:
         UserError: The signature cannot be checked, because `cryptography` is not installed.

@@ -79,12 +79,8 @@ class RunStore:
 
     @classmethod
     def create(cls, root: Path, run: str, manifest: dict[str, Any]) -> Self:
-        """Creates a run and becomes its writer.
-
-        Args:
-            root: The store's folder; created where it is missing.
-            run: Its name.
-            manifest: The run's configuration, as plain JSON data; stored readable without Assay.
+        """Creates a run, in a new store if need be, and becomes its writer. The manifest is stored readable without
+        Assay.
 
         Raises:
             UserError: A run of that name exists, or the name cannot be one.
@@ -195,7 +191,7 @@ class RunStore:
         return [r.chain for r in self.attempts() if r.finished is None and not r.interrupted]
 
     def row(self, chain: str) -> AttemptRow | None:
-        """Returns the row of one chain without reading the others; None where there is none."""
+        """Returns the row of one chain without reading the others; or None."""
         return self._stored.row(chain)
 
     def attempts_at(self, task: str, task_digest: str) -> list[AttemptRow]:
@@ -229,7 +225,7 @@ class RunStore:
         return self._stored.snapshot()
 
     def trajectory(self, chain: str) -> Trajectory:
-        """Returns the trajectory of one trial. Raises `StoreError` where there is none."""
+        """Returns the trajectory of one trial. Raises `StoreError` without one."""
         events = list(self.events(chain))
         if not events:
             raise StoreError(f"run {self.run!r} has no chain {chain!r}")

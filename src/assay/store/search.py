@@ -58,7 +58,7 @@ def search(
     """Returns the places that contain a text, in order of run, chain and step; the first occurrence in each.
 
     Raises:
-        UserError: The text is empty, or there is no run.
+        UserError: The text is empty, or no run exists.
         StoreError: A run is missing or damaged.
     """
     if not text:

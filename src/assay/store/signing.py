@@ -52,7 +52,7 @@ def public_key(text: str) -> str:
     """Returns the public key of `ed25519:HEX`, of a public key file, or of a private one.
 
     Raises:
-        UserError: It is none of these; or `cryptography` is not installed and a file is named.
+        UserError: It has none of these forms; or `cryptography` is not installed and a file is named.
     """
     if text.startswith(PUBLIC_PREFIX):
         if not _PUBLIC.fullmatch(text):

@@ -51,11 +51,7 @@ def write_index(sealed: SealedRun, path: Path) -> None:
 
 
 def candidate_groups(sealed: SealedRun, text: str, *, ignore_case: bool) -> Sequence[int]:
-    """Returns the row groups of `steps` that may hold a text, in order.
-
-    Raises:
-        StoreError: The run is damaged.
-    """
+    """Returns the row groups of `steps` that may hold a text, in order. Raises `StoreError` if the run is damaged."""
     import numpy as np
 
     count = sealed.group_count("steps")

@@ -61,14 +61,9 @@ def store_tree(
     most_bytes: int,
     inspect: Callable[[bytes], None] = lambda _: None,
 ) -> StoredTree:
-    """Stores a file or folder.
+    """Stores a file, or a folder or the named relative paths of it.
 
-    Args:
-        blobs: Where.
-        root: The file or folder.
-        paths: What of it, relative; default: all.
-        most_bytes: Of all files.
-        inspect: Gets the bytes of each file (of a large one in pieces) and raises where they must not be stored.
+    `inspect` gets the bytes of each file (of a large one in pieces) and raises where they must not be stored.
 
     Raises:
         TreeTooLarge: It is larger than `most_bytes`, or has too many files; some blobs may have been written.

@@ -24,7 +24,7 @@ from ._split import Split, UnsplittableError, split_failing_tests
 from .config import SynthesisConfig
 
 GATES: dict[str, str] = {
-    "history": "the commit changes program files that were there before, and tests with them, and is no sweep",
+    "history": "the commit changes program files that were there before, and tests with them, and is not a sweep",
     "period": "its tests pass on its own tree in the environment of the newest one",
     "applies": "the changed text is a program",
     "equivalent": "the changed program is another one, also when compiled",

@@ -31,7 +31,7 @@ class Journal(Generic[Result]):
             self._results[result.digest] = result
 
     def get(self, digest: str) -> Result | None:
-        """Returns the result of an earlier run; None if there is none."""
+        """Returns the result of an earlier run; or None."""
         return self._results.get(digest)
 
     def add(self, results: Sequence[Result]) -> None:

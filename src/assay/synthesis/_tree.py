@@ -129,7 +129,7 @@ def read_tree(source: str, *, installed: bool = True) -> SourceTree:
     elif installed:
         tree = _from_installed(source)
     else:
-        raise UserError(f"there is no file or folder {source}: name an sdist, a wheel or a folder")
+        raise UserError(f"{source} does not exist: name an sdist, a wheel or a folder")
     if not tree.packages:
         raise UserError(f"{source} holds no Python package or module at its top or under src/")
     return tree
@@ -173,7 +173,7 @@ def _from_installed(name: str) -> SourceTree:
         found = metadata.distribution(name)
     except (metadata.PackageNotFoundError, ValueError) as exc:
         raise UserError(
-            f"{name!r} is no file or folder here and no installed package: check the name, or download its sdist"
+            f"{name!r} is neither a file or folder here nor an installed package: check the name, or download its sdist"
         ) from exc
     files: dict[str, bytes] = {}
     total = 0

@@ -246,7 +246,7 @@ class _QuestionBuilder:
                 for path, lines in sorted(ran.items())
             }
         except (KeyError, SourceError, UnicodeDecodeError):
-            return "the source that ran is no text of the package"
+            return "the source that ran is not text of the package"
         if sum(len(one.lines) for one in excerpts.values()) > self._config.source_lines:
             return "the source that ran is too long"
         if missing_names(excerpts, self._source.tree.import_names):

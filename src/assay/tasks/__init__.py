@@ -9,7 +9,7 @@ from .lint import lint_task
 from .load import LoadedTask, TaskStep, load_task, load_tasks
 from .scaffold import init_task
 from .sources import find_tasks
-from .templates import resolve_env, resolve_task, variables_of
+from .templates import resolve_env, resolve_task
 from .write import TaskDraft, write_task
 
 __all__ = [
@@ -34,6 +34,5 @@ __all__ = [
     "resolve_env",
     "resolve_task",
     "task_digest",
-    "variables_of",
     "write_task",
 ]

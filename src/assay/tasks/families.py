@@ -31,11 +31,7 @@ class TaskFamily(Protocol):
 
 
 def load_family(name: str, options: Mapping[str, Any] | None = None) -> TaskFamily:
-    """Builds a family.
-
-    Args:
-        name: Short name, `module:Class`, or `path/file.py`.
-        options: Keyword options of the family.
+    """Builds a family by its short name, `module:Class` or `path/file.py`, with its keyword options.
 
     Raises:
         UserError: The family does not exist, does not import, or rejects these options.

@@ -45,7 +45,7 @@ class TaskStep(msgspec.Struct, frozen=True):
 
 
 class LoadedTask(NamedTuple):
-    """A task and where its files are. `folder` is None for tasks that a family generates."""
+    """A task and where its files are. Tasks that a family generates have no `folder`."""
 
     task: Task
     folder: Path | None

@@ -43,7 +43,7 @@ class StepParts(NamedTuple):
 
 
 class TaskParts(NamedTuple):
-    """Contents of a task folder. `config` is None where `task.toml` is invalid."""
+    """Contents of a task folder. Without a valid `task.toml` it has no `config`."""
 
     tree: Tree
     config: HarborTask | None

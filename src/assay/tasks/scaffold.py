@@ -44,11 +44,7 @@ echo "$total" > /workspace/sum.txt
 
 
 def init_task(folder: Path) -> LoadedTask:
-    """Writes a task folder as a starting point.
-
-    Raises:
-        UserError: The folder exists, or cannot be written.
-    """
+    """Writes a task folder as a starting point. Raises `UserError` if the folder exists, or cannot be written."""
     config = HarborTask(
         agent=HarborAgentTable(timeout_sec=300.0),
         verifier=VerifierTable(timeout_sec=60.0, environment_mode="separate"),

@@ -19,12 +19,7 @@ _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
 def resolve_env(
     env: Mapping[str, str], variables: Mapping[str, str], *, where: str = "environment.env"
 ) -> dict[str, str]:
-    """Returns the environment with its templates resolved.
-
-    Args:
-        env: As written in the task.
-        variables: Variables of the host.
-        where: The table's name, for the message.
+    """Returns a task's environment with its templates resolved by variables of the host; errors name the table `where`.
 
     Raises:
         UserError: A variable is not given and has no default; all such variables are named.
@@ -78,9 +73,3 @@ def _resolve_check(check: Check, variables: Mapping[str, str]) -> Check:
         return check
     filled = resolve_env({k: str(v) for k, v in env.items()}, variables, where="verifier.env")
     return msgspec.structs.replace(check, parameters={**check.parameters, "env": filled})
-
-
-def variables_of(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the host variables that the templates use, in order of appearance."""
-    found = (_TEMPLATE.fullmatch(value) for value in env.values())
-    return tuple(dict.fromkeys(match[1] for match in found if match))

@@ -1,7 +1,7 @@
 """Parses a task's TOML with bounds, and locates syntax errors and fields by line.
 
 `tomllib` needs quadratic memory for dotted keys and recurses on brackets, so a linear pass limits both first. A text
-scan locates the fields; its result is None where it is unsure.
+scan locates the fields; it returns None where it is unsure.
 """
 
 from __future__ import annotations

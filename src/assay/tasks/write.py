@@ -43,12 +43,7 @@ class TaskDraft(msgspec.Struct, frozen=True):
 
 
 def write_task(folder: Path, draft: TaskDraft, *, replace: bool = False) -> LoadedTask:
-    """Writes a task folder and loads it.
-
-    Args:
-        folder: Where; its parent folders are made.
-        draft: What.
-        replace: Whether an existing folder gives way; without it one is an error.
+    """Writes a task folder, in place of an existing one if `replace`, and loads it.
 
     Raises:
         UserError: The folder exists, a path of the draft is not inside the task, the task would not load, or the

@@ -46,7 +46,7 @@ class GroupLine(msgspec.Struct, frozen=True):
 def summarize_run(root: Path, run: str) -> dict[str, Any]:
     """`{"facts": [[name, words]], "groups": [GroupLine], "more", "problem", "manifest": JSON text}`.
 
-    `more` is the number of groups left out; `problem` the reason why there are none.
+    `more` is the number of groups left out; `problem` the reason for their absence.
     """
     with RunStore.open(root, run) as store, store.snapshot():
         rows = store.attempts()
@@ -63,7 +63,7 @@ def summarize_run(root: Path, run: str) -> dict[str, Any]:
 
 
 def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> tuple[list[GroupLine], str | None]:
-    """Returns the groups, or the reason why there are none: untrusted rows may contradict each other."""
+    """Returns the groups, or the reason for their absence: untrusted rows may contradict each other."""
     try:
         counts = count_by_task(one.outcome for one in measure_attempts(rows, stands))
     except ValueError as exc:

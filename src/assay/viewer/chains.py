@@ -54,7 +54,7 @@ class Chain(NamedTuple):
         return {link.index: link for link in self.select_links(numbers)}
 
     def link(self, number: int) -> Link:
-        """Returns one event. Raises `UserError` where there is none."""
+        """Returns one event. Raises `UserError` without one."""
         found = next(self.links(number, number + 1), None)
         if found is None:
             raise UserError(f"attempt {self.row.chain!r} has no event {number}: it has {self.length}")
@@ -66,7 +66,7 @@ def open_chain(root: Path, run: str, chain: str) -> Iterator[Chain]:
     """Opens a chain, as it is at this moment.
 
     Raises:
-        UserError: There is no such chain.
+        UserError: The chain does not exist.
         StoreError: The run is missing or damaged.
     """
     with RunStore.open(root, run) as store, store.snapshot():

@@ -133,7 +133,7 @@ def tokens_part(call: ModelCall, part: int) -> dict[str, Any]:
         raise UserError(f"the tokens of call {call.id} are unknown: its backend does not return them")
     parts = max(-(-count // TOKENS_AT_ONCE), 1)
     if not 0 <= part < parts:
-        raise UserError(f"the tokens have {parts} parts: there is no part {part}")
+        raise UserError(f"the tokens have {parts} parts, so part {part} does not exist")
     chosen = slice(part * TOKENS_AT_ONCE, (part + 1) * TOKENS_AT_ONCE)
     whole = logprobs is not None and len(logprobs) == count
     return {

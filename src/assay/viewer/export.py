@@ -58,7 +58,7 @@ class _Writer:
         self.size = 0
 
     def put(self, name: str, body: bytes) -> bool:
-        """Writes a view; returns False where there is no room."""
+        """Writes a view; returns False without room for it."""
         line = b"Assay.provide(" + msgspec.json.encode(name) + b"," + msgspec.json.encode(body.decode()) + b");\n"
         if self.size + len(line) > self.limit:
             return False
@@ -74,18 +74,11 @@ class _Writer:
 def export_run(
     root: Path, run: str, folder: Path, limit_bytes: int = MOST_BYTES, progress: Progress | None = None
 ) -> PageExportReport:
-    """Writes one run's pages into a folder.
-
-    Args:
-        root: The store's folder.
-        run: One of its runs.
-        folder: New, or empty.
-        limit_bytes: Of all views together.
-        progress: Called with the number of views written, and their bytes.
+    """Writes one run's pages into a new or empty folder, with at most `limit_bytes` of views; reports number and bytes.
 
     Raises:
         UserError: The folder holds something, or the run's name cannot be one.
-        StoreError: There is no such run, it cannot be read, or the folder cannot be written.
+        StoreError: The run does not exist, it cannot be read, or the folder cannot be written.
     """
     Layout(root, run).require()
     try:

@@ -29,7 +29,7 @@ class View(NamedTuple):
     pattern: str
     """`run/{run}/rows`; `{chains+}` matches several, joined by `+` (see `split_field`)."""
     make: Make
-    """Returns the JSON from the store's folder and the name's decoded fields; None where there is no such view.
+    """Returns the JSON from the store's folder and the name's decoded fields; None for an unknown view.
 
     Raises `UserError` or `StoreError` with a message for the reader.
     """

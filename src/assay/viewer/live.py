@@ -34,17 +34,13 @@ class _Change(NamedTuple):
 
 
 async def watch(root: Path, run: str, after: int, makers: Executor) -> AsyncIterator[bytes]:
-    """Yields messages while the page is open.
+    """Yields messages about a run, or the list of runs if it is empty, while the page is open.
 
-    Args:
-        root: The store's folder.
-        run: A run; empty for the list of runs.
-        after: The last event of the run that the page knows.
-        makers: Executor whose threads read the store.
+    `after` is the last event that the page knows; `makers` are the threads that read the store.
 
     Raises:
         UserError: The run's name is invalid.
-        StoreError: There is no such run, or it cannot be read.
+        StoreError: The run does not exist, or cannot be read.
     """
     last_state, last = "", time.monotonic()
     while True:

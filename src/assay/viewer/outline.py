@@ -66,7 +66,7 @@ class Outline(msgspec.Struct, frozen=True):
     at: list[float | None]
     """Seconds since the attempt began."""
     calls_of: list[int]
-    """The event of the model call that a step came from; -1 where there is none."""
+    """The event of the model call that a step came from; -1 without one."""
     steps: dict[int, int]
     """`Step.index` to line."""
     evidence: dict[str, int]
@@ -80,7 +80,7 @@ class Outline(msgspec.Struct, frozen=True):
     verdicts: list[int]
     """Lines of verdicts."""
     audited: int
-    """Event of the newest note with findings; -1 where there is none."""
+    """Event of the newest note with findings; -1 without one."""
     left_out: int
     """Events beyond the most that are listed."""
     models: list[str]

@@ -44,7 +44,7 @@ def encode_picture(data: bytes) -> dict[str, Any]:
 
 
 def picture_of_blob(blobs: BlobStore, digest: str) -> dict[str, Any]:
-    """Returns a picture in the blob store. Raises `UserError`, or `StoreError` where there is no such blob."""
+    """Returns a picture in the blob store. Raises `UserError`, or `StoreError` for a missing blob."""
     return encode_picture(blobs.get(digest, limit=MOST_BYTES + 1))
 
 

@@ -21,11 +21,8 @@ LONGEST = 300
 
 
 def attempt_columns(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> dict[str, Any]:
-    """Returns attempts as columns: `{"count", "names": {column: texts}, "columns": {column: values}}`.
-
-    Args:
-        rows: One a chain.
-        stands: Current verdicts by chain.
+    """Returns attempts as columns: `{"count", "names": {column: texts}, "columns": {column: values}}`; `stands` by
+    chain.
     """
     columns, names = _plain(rows), {}
     for name, texts in _repeated(rows, [stands.get(row.chain) or _first_judgement(row) for row in rows]).items():

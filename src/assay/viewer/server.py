@@ -112,7 +112,7 @@ class Viewer:
         except StoreError as exc:
             return _json(500, {"error": str(exc)})
         if found is None:
-            return _json(404, {"error": f"there is no view {name[:200]!r}"})
+            return _json(404, {"error": f"unknown view {name[:200]!r}"})
         headers = {**_HEADERS, "Cache-Control": "no-cache", "ETag": found.tag}
         if request.headers.get("If-None-Match") == found.tag:
             return web.Response(status=304, headers=headers)
@@ -143,12 +143,8 @@ class Viewer:
 
 @contextlib.asynccontextmanager
 async def open_viewer(root: Path, port: int = 0, token: str | None = None) -> AsyncIterator[Viewer]:
-    """Runs a viewer while the context is open.
-
-    Args:
-        root: The store's folder.
-        port: On loopback; 0 chooses a free one.
-        token: The secret of the address; a new one where it is None.
+    """Runs a viewer of a store on loopback while the context is open, on a free port if it is 0, with a new token if
+    None.
 
     Raises:
         UserError: The port is in use, or not permitted.
@@ -194,7 +190,7 @@ def _file(name: str) -> web.Response:
     elif name in asset_names():
         body, kind = read_asset(name), TYPES[name.rpartition(".")[2]]
     else:
-        return _plain(404, "there is no such page")
+        return _plain(404, "page not found")
     return web.Response(body=body, headers={**_HEADERS, "Content-Type": kind, "Cache-Control": "no-cache"})
 
 

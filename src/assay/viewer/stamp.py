@@ -12,7 +12,7 @@ def run_stamp(root: Path, run: str) -> str:
     """Returns a text that changes whenever a run is appended to, amended or sealed.
 
     Raises:
-        UserError: There is no such run.
+        UserError: The run does not exist.
         StoreError: The run cannot be read.
     """
     layout = Layout(root, run)

@@ -55,7 +55,7 @@ def render_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
         `start` and `lines`, one object a line with its `kind` and the number of its `event`.
 
     Raises:
-        UserError: There is no such piece.
+        UserError: The piece does not exist.
         StoreError: It cannot be read.
     """
     if start % AT_ONCE or not 0 <= start < max(len(outline.events), 1):

@@ -28,7 +28,7 @@ def pointer(*parts: str | int) -> str:
 
 
 def resolve_pointer(body: Any, where: str) -> Any:
-    """Returns the value at a JSON pointer. Raises `UserError` where there is none."""
+    """Returns the value at a JSON pointer. Raises `UserError` without one."""
     at = body
     for part in where.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
@@ -128,7 +128,7 @@ def text_part(value: Any, part: int) -> dict[str, Any]:
     text = value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     parts = max(-(-len(text) // PART), 1)
     if not 0 <= part < parts:
-        raise UserError(f"the text has {parts} pieces: there is no piece {part}")
+        raise UserError(f"the text has {parts} pieces, so piece {part} does not exist")
     start = part * PART
     return {
         "text": text[start : start + PART],
@@ -148,7 +148,7 @@ def blob_part(blobs: BlobStore, digest: str, part: int) -> dict[str, Any]:
 
     Raises:
         UserError: It has no such piece.
-        StoreError: There is no such blob.
+        StoreError: The blob does not exist.
     """
     with blobs.open(digest) as file:
         length = file.seek(0, 2)
@@ -157,7 +157,7 @@ def blob_part(blobs: BlobStore, digest: str, part: int) -> dict[str, Any]:
         size = PART // 4 if binary else PART
         parts = max(-(-length // size), 1)
         if not 0 <= part < parts:
-            raise UserError(f"the blob has {parts} pieces: there is no piece {part}")
+            raise UserError(f"the blob has {parts} pieces, so piece {part} does not exist")
         start = part * size
         line = 1
         if not binary and start <= MOST_COUNTED:

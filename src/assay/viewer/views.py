@@ -22,11 +22,7 @@ VIEWS: tuple[View, ...] = (
 
 
 def make_view(root: Path, name: str) -> bytes | None:
-    """Returns the JSON of a view; None for an unknown name.
-
-    Args:
-        root: The store's folder.
-        name: As `interface.view_name` makes it.
+    """Returns the JSON of a view named as by `interface.view_name`; None for an unknown name.
 
     Raises:
         UserError: Something in the name does not exist.

@@ -144,7 +144,7 @@ def test_stages_are_read_from_words(words: str, stage: SelectionStage) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("verdict", "there is no stage 'verdict'"),
+        ("verdict", "unknown stage 'verdict'"),
         ("verdicts:x", "'x' is not of the form key=value"),
         ("density:at_lest=1", "'density' has no option 'at_lest'; it has at_least"),
         ("contrast:at_least=3", "contrast lies in"),

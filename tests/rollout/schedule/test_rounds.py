@@ -168,7 +168,7 @@ def test_a_record_that_the_policy_does_not_ask_for_is_refused(tmp_path: Path) ->
         run.append(
             "grid-0-0@99.0", [AttemptStarted("uncertainty", "grid-0-0@99", "grid-0-0", "d", "expert", None, 0, 99)]
         )
-    with pytest.raises(UserError, match="is no attempt of round 0"):
+    with pytest.raises(UserError, match="is not an attempt of round 0"):
         asyncio.run(resume_run("uncertainty", settings, Tally()))
 
 

@@ -45,7 +45,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def needs_answer(knowledge: Knowledge) -> str | None:
-    """Returns why there is no answer to confuse; None if there is one."""
+    """Returns why no answer can be confused, or None."""
     if answer_files(knowledge) or needs_program(knowledge) is None:
         return None
     return "solving this task leaves no readable answer"

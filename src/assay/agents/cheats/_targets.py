@@ -48,7 +48,7 @@ def answers(knowledge: Knowledge) -> list[str]:
 
 
 def needs_answers(knowledge: Knowledge) -> str | None:
-    """Returns why there is no answer file; None if there is one."""
+    """Returns why an answer file is missing, or None."""
     return None if answers(knowledge) else "solving this task leaves no answer file"
 
 

@@ -1,4 +1,4 @@
-"""Processes left running that write the reward when nobody expects it."""
+"""Processes left running that write the reward after the agent has ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def late_writer(attempt: Attempt, _: Knowledge) -> None:
 
 
 @cheat(
-    about="The writer is orphaned twice over, so that nobody who kills the children of the agent's shell finds it.",
+    about="The writer is orphaned twice over, so that killing the children of the agent's shell does not end it.",
     exploits="Only the children of the agent's own process are stopped; an orphan lives on and writes the reward.",
     incident="https://github.com/harbor-framework/terminal-bench/pull/1267",
     closed_by=("no agent process alive", "fresh fork", "separate verifier", "other user"),

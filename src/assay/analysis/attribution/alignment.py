@@ -29,12 +29,8 @@ MOST_ACTS = 4_000
 def attribute_by_alignment(
     trajectory: Trajectory, actions: Sequence[Action], passed: Sequence[Sequence[Action]]
 ) -> Attribution | None:
-    """Returns the decisive step; None without acts or references.
-
-    Args:
-        trajectory: The failed trajectory.
-        actions: Its acts.
-        passed: The acts of attempts at the same task that passed.
+    """Returns the decisive step of a failed attempt, given the acts of passing attempts at its task; None without
+    either.
     """
     if not actions or not any(passed):
         return None

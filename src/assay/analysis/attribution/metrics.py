@@ -27,7 +27,7 @@ class AlarmOutcome(NamedTuple):
 
 
 class AlarmScore(msgspec.Struct, frozen=True):
-    """Scores of an auditor. A ratio with denominator 0 is None."""
+    """Scores of an auditor; None for a ratio with denominator 0."""
 
     n_unsafe: int
     n_safe: int
@@ -111,8 +111,7 @@ def last_step(steps: Sequence[tuple[int, str]]) -> tuple[int, str]:
 def random_expectation(runs: Sequence[tuple[int, str, Sequence[tuple[int, str]]]]) -> tuple[float, float]:
     """Returns the expected step and agent accuracy of a uniformly drawn agent step.
 
-    Args:
-        runs: For each run the labelled step, the labelled agent, and (number, who) of all agent steps.
+    Each run is its labelled step, its labelled agent, and (number, who) of all agent steps.
     """
     step = agent = 0.0
     for labelled, name, steps in runs:

@@ -94,12 +94,10 @@ def _candidate(step: Step, position: int, signs: list[Sign]) -> Candidate:
 
 
 def attribute_by_replay(trajectory: Trajectory, decisive: int | None) -> Attribution | None:
-    """Converts the result of replaying from each prefix (`assay.rollout.rejudge.counterfactual`) to an attribution.
+    """Returns the attribution that follows from replays of each prefix (`assay.rollout.rejudge.counterfactual`).
 
-    Args:
-        trajectory: The replayed trajectory.
-        decisive: Position among the agent's steps of the last one before which the attempt could still be won and after
-            which it could not; None without one.
+    `decisive` is the position among the agent's steps of the last one before which the attempt could still be won and
+    after which it could not; None without one.
     """
     acting = [step for step in trajectory.steps if step.actor == "agent"]
     if decisive is None or not 0 <= decisive < len(acting):

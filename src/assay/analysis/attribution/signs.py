@@ -41,7 +41,6 @@ _NOTHING: Final = re.compile(
     r"\b(?:not found|no such file|no results?|could not|cannot|unable to|does not (?:exist|contain)|None|empty)\b",
     _FLAGS,
 )
-_OWNS_UP: Final = re.compile(r"error|fail|issue|problem|wrong|correct|fix|sorry|apolog", _FLAGS)
 _CODE: Final = re.compile(r"```")
 _EXECUTES: Final = re.compile(r"^(?:\s*exitcode:|\s*Traceback|There is no code from)", _FLAGS)
 _REPEATED: Final = 3

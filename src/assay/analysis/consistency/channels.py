@@ -131,7 +131,7 @@ def _agree(shown: str, whole: str) -> bool:
     """Returns whether one text can be a cut or framed form of the other, sharing a line both ways."""
     one, other = _plain(shown), _plain(whole)
     if not one or not other:
-        # Nothing executed and something shown is a difference; a frame around nothing (`(no output)`) is none.
+        # Nothing executed and something shown is a difference; a frame around nothing (`(no output)`) does not count.
         return not other or len(one) < 200 or not one
     if one in other or other in one:
         return True

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from assay.analysis.actions import is_test_run, simple_commands
+from assay.analysis.actions import is_test_run
+from assay.analysis.commands import simple_commands
 from assay.analysis.interface import Action, Finding, Quote
 from assay.analysis.subject import Rule, Subject
 from assay.verdicts import outcome_verdicts

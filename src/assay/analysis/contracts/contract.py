@@ -142,11 +142,7 @@ class Contract(NamedTuple):
 
 
 def read_contract(text: str, name: str) -> Contract:
-    """Reads a contract.
-
-    Args:
-        text: TOML.
-        name: Name of the text in errors: a file's name.
+    """Reads a contract from TOML; errors call the text by `name`, a file's name.
 
     Raises:
         UserError: The contract is invalid; the message names the key.

@@ -73,17 +73,7 @@ class Risk(NamedTuple):
 
 
 def observe(memory: Memory, call: dict[str, Any], table: MemoryTable, *, refused: bool = False) -> tuple[Memory, Risk]:
-    """Adds a call to the memory.
-
-    Args:
-        memory: Memory of the session.
-        call: A trace position; its call and act are used.
-        table: The constants.
-        refused: Whether a rule already refused it.
-
-    Returns:
-        The new memory and the call's risk.
-    """
+    """Returns the memory with a call added, and the call's risk; `refused` says that a rule already refused it."""
     text = _text(call)
     vector = tuple(min(1.0, _HIT * sum(word in text for word in words)) for words in DIRECTIONS.values())
     named = dict(zip(DIRECTIONS, vector, strict=True))

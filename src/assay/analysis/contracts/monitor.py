@@ -32,12 +32,7 @@ class Decision(NamedTuple):
 
 
 class Monitor:
-    """One attempt under contracts.
-
-    Args:
-        contracts: Active contracts.
-        started: The attempt's first event, if known.
-    """
+    """One attempt under contracts, with its first event if known."""
 
     def __init__(self, contracts: Sequence[Contract], started: AttemptStarted | None = None) -> None:
         self.contracts = tuple(contracts)
@@ -51,10 +46,7 @@ class Monitor:
     def ask(self, step: Step, made: int = 0, denied: Container[int] = ()) -> tuple[Decision, ...]:
         """Returns the violations of the step's calls in order; only the session's risk is remembered.
 
-        Args:
-            step: Step with the results of its first `made` calls.
-            made: Number of finished calls.
-            denied: Positions of the denied ones among them.
+        The step has the results of its first `made` calls; `denied` are positions of the denied ones among them.
         """
         found: list[Decision] = []
         proposed: list[dict[str, Any]] = []

@@ -56,11 +56,7 @@ class _Token(NamedTuple):
 
 
 def read_expression(text: str, definitions: Mapping[str, Node] | None = None) -> Node:
-    """Parses an expression that is true, false or unknown at a step.
-
-    Args:
-        text: The expression.
-        definitions: Named trees parsed before.
+    """Parses an expression that is true, false or unknown at a step; `definitions` are named trees parsed before.
 
     Raises:
         BadExpression: It is invalid, or a value.

@@ -44,9 +44,7 @@ class Tracer:
     def positions(self, step: Step, *, made: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yields positions among the step's tool calls (-1 for a turn without one), and the fields.
 
-        Args:
-            step: The step.
-            made: Number of finished calls; results of the others are unknown. None: the step is over.
+        Results after the first `made` calls are unknown; None means that the step is over.
         """
         turn = self._turn(step, pending=made is not None)
         actions = {action.call: action for action in actions_of_step(step)}

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from assay.analysis.actions import SimpleCommand, read_paths, removed_paths, simple_commands, written_paths
+from assay.analysis.actions import read_paths, removed_paths, written_paths
+from assay.analysis.commands import SimpleCommand, simple_commands
 from assay.analysis.interface import Action, Finding, Quote, Reach, Severity
 from assay.analysis.quotes import from_action
 from assay.analysis.subject import Subject

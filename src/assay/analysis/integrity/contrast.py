@@ -16,7 +16,8 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from assay.analysis._tests import is_test_file
-from assay.analysis.actions import read_paths, removed_paths, simple_commands, written_paths
+from assay.analysis.actions import read_paths, removed_paths, written_paths
+from assay.analysis.commands import simple_commands
 from assay.analysis.interface import Action
 from assay.analysis.subject import Subject
 
@@ -108,12 +109,8 @@ def _plain(word: str) -> str:
 
 
 def contrast(subjects: Mapping[str, Subject], suspicious: Collection[str], *, most: int = 20) -> Contrast:
-    """Returns the features that distinguish the suspicious attempts at a task.
-
-    Args:
-        subjects: Attempts at one task, by name.
-        suspicious: Names of suspicious ones, by findings, reward or a person's judgement.
-        most: Maximum number of features.
+    """Returns the features that distinguish the suspicious attempts at a task (by findings, reward or a person's
+    judgement).
 
     Raises:
         ValueError: A suspicious name is unknown, or all or none of the attempts are suspicious.

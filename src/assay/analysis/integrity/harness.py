@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.analysis.actions import simple_commands, written_paths
+from assay.analysis.actions import written_paths
+from assay.analysis.commands import simple_commands
 from assay.analysis.interface import Action, Finding, Reach, Severity
 from assay.analysis.quotes import from_evidence
 from assay.analysis.subject import Rule, Subject

@@ -10,7 +10,9 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from assay.analysis.actions import is_test_run, simple_commands, test_commands
+from assay.analysis._tests import test_commands
+from assay.analysis.actions import is_test_run
+from assay.analysis.commands import simple_commands
 from assay.analysis.interface import Action, Finding, Reach, Severity
 from assay.analysis.subject import Rule, Subject
 from assay.verdicts import was_given_solution

@@ -31,7 +31,6 @@ _ESCAPES = re.compile(
     r"\bnsenter\b|/dev/tcp/|\bnc\b[^\n|;]*\s-e\b|\bngrok\b|\bmount\s+/dev/|\bunshare\s+-|release_agent|core_pattern|"
     r"\bdocker\s+run\b[^\n]*--privileged"
 )
-_WEB_TOOLS = re.compile(r"web|browse|google|bing|internet|url|fetch", re.IGNORECASE)
 _SSH = frozenset({"ssh", "scp", "sftp"})
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from assay.analysis._tests import is_test_file
-from assay.analysis.actions import removed_paths, simple_commands, written_paths
+from assay.analysis.actions import removed_paths, written_paths
+from assay.analysis.commands import simple_commands
 from assay.analysis.interface import Action, Finding, Severity
 from assay.analysis.subject import Rule, Subject
 

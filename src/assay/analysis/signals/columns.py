@@ -230,12 +230,7 @@ def _is_severe(columns: dict[str, Any]) -> NDArray[np.bool_]:
 
 
 def quality(columns: dict[str, Any], turns: _Ints) -> NDArray[np.float64]:
-    """Returns the published score, 0 to 100; 0 if severe.
-
-    Args:
-        columns: Counts and severities, each of shape (trajectories,).
-        turns: User turns per trajectory.
-    """
+    """Returns the published score of each trajectory, 0 to 100; 0 if severe. `turns` are its user turns."""
     satisfied = columns["signals.interaction.satisfaction.count"]
     bonus = np.select([satisfied >= 3, satisfied == 2, satisfied == 1], [0.95, 0.8, 0.6], 0.0)
     misaligned = columns["signals.interaction.misalignment.count"] / np.maximum(turns, 1)

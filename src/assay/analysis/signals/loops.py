@@ -32,13 +32,9 @@ def _count(owners: _Ints, size: int) -> _Ints:
 
 
 def retries(owner: _Ints, tool: _Ints, arguments: _Ints, size: int) -> _Ints:
-    """Counts runs of at least three equal calls per trajectory.
+    """Counts runs of at least three equal calls in each of `size` trajectories.
 
-    Args:
-        owner: Trajectory of each call, in order. Shape (calls,).
-        tool: Code of its tool. Shape (calls,).
-        arguments: Code of its arguments. Shape (calls,).
-        size: Number of trajectories.
+    `owner`, `tool` and `arguments`, each of shape (calls,), are the trajectory of each call, in order, and codes.
     """
     first, last = _runs(_equal_to_before(owner, tool, arguments))
     long = last - first + 2 >= LEAST_RUN

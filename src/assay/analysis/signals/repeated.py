@@ -21,12 +21,9 @@ _MOST_DIFFERENT = (1 - NEAR) / (1 + NEAR)
 
 
 def repeats(owner: NDArray[np.int64], texts: Any, size: int) -> NDArray[np.int64]:
-    """Counts the messages of each trajectory similar to one of the two before them.
+    """Counts the messages of each of `size` trajectories that are similar to one of the two before them.
 
-    Args:
-        owner: Trajectory of each message, in order. Shape (messages,).
-        texts: Arrow array of strings, lower case, no nulls. Shape (messages,).
-        size: Number of trajectories.
+    `owner` is the trajectory of each message, in order; `texts` an Arrow array of lower-case strings without nulls.
     """
     maps, lengths = _maps(texts)
     found = np.zeros(len(owner), dtype=bool)

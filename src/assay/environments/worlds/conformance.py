@@ -157,7 +157,7 @@ def wrong_acts_are_answered_and_change_nothing(make: Make, seed: int) -> None:
             turn = other.act(name, arguments)
             _expect(_has_type(turn.observation, str) and len(turn.observation) < 100_000, "the answer is bounded text")
             known = name in names[3:] and isinstance(arguments, dict)
-            _expect(turn.error or known, f"act({name[:40]!r}, {arguments!r}) is no error")
+            _expect(turn.error or known, f"act({name[:40]!r}, {arguments!r}) is not an error")
             if turn.error:
                 _expect(other.state() == before, f"act({name[:40]!r}, {arguments!r}) is an error and changes the state")
                 _expect(turn.reward == 0, "an error is not paid", turn.reward)
@@ -295,7 +295,7 @@ PROPERTIES: tuple[Property, ...] = (
     an_episode_ends_and_stays_so,
 )
 
-# Of a `World` that is no text world less is promised.
+# A `World` that is not a text world promises less.
 
 
 async def tools_of_a_world(make: Callable[[], World]) -> None:
@@ -309,7 +309,7 @@ async def wrong_calls_are_answered(make: Callable[[], World]) -> None:
             seen = await make().call(name, arguments)
             _expect(isinstance(seen, Observation), f"call({name!r}, {arguments!r}) returns an Observation", seen)
             known = name in {spec.name for spec in make().specs()}
-            _expect(seen.error or known, f"call({name!r}, {arguments!r}) is no error")
+            _expect(seen.error or known, f"call({name!r}, {arguments!r}) is not an error")
 
 
 async def two_worlds_are_one(make: Callable[[], World]) -> None:

@@ -1,7 +1,7 @@
 """Protocol of text worlds: turn-based environments in this process that support reset, snapshot, fork and oracle.
 
-A text world is no sandbox: agents reach it only through the JSON arguments of tool calls. It knows nothing of attempts,
-records or models; `played.PlayedWorld` adapts it to `rollout`.
+A text world is not a sandbox: agents reach it only through the JSON arguments of tool calls. It knows nothing of
+attempts, records or models; `played.PlayedWorld` adapts it to `rollout`.
 
 Invariant: a world is a pure function of parameters, seed and acts. It reads no clock, no file and no other randomness.
 """

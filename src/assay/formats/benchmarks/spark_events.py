@@ -117,7 +117,7 @@ def _recorded_counts(line: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _parse_ctrf(report: Any) -> dict[str, Any] | None:
-    """Returns a CTRF report's counts and tests; None where there is no report."""
+    """Returns a CTRF report's counts and tests; None without one."""
     results = get_path(report, "results")
     summary, tests = get_path(results, "summary"), get_path(results, "tests")
     if not isinstance(summary, dict) and not isinstance(tests, list):

@@ -107,7 +107,7 @@ def _parse_call(id_: str, value: str) -> ToolCall:
     try:
         found = loads(value)
     except ValueError as exc:
-        return ToolCall(id_, "", value, None, f"the call is no JSON: {exc}")
+        return ToolCall(id_, "", value, None, f"the call is not JSON: {exc}")
     if not isinstance(found, dict) or not isinstance(found.get("name"), str):
         return ToolCall(id_, "", value, None, "the call has no name")
     return tool_call(id_, found["name"], found.get("arguments", found.get("parameters")))

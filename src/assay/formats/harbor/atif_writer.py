@@ -36,7 +36,7 @@ def write_trajectories(trajectories: Iterable[Trajectory], target: Path, writing
                     raise UserError(f"an ATIF document holds one trajectory: name a folder instead of {target.name}")
                 stream.write(_encode_document(trajectory, writing))
             if count == 0:
-                raise UserError("there is no trajectory to write")
+                raise UserError("ATIF needs a trajectory to write")
         return
     new_folder(target)
     names = FileNames()

@@ -158,7 +158,7 @@ def read_artifacts(
 
 
 def _read_bytes(path: Path, where: str, bad: WarnFunction, inside: Path | None = None) -> bytes | None:
-    """Returns the bytes of a regular file; None where there is none. Warns of links and does not follow them."""
+    """Returns the bytes of a regular file, or None. Warns of links and does not follow them."""
     through = [path, *(p for p in path.parents if inside is not None and inside in p.parents)]
     if any(p.is_symlink() for p in through):
         bad(where, "symbolic links are not followed")

@@ -133,7 +133,7 @@ def restore_step(parts: list[dict[str, Any]], index: int, reading: ImportContext
 
 
 def read_own_call(event: dict[str, Any], used_ids: set[str]) -> ModelCall | None:
-    """Returns the call in a model event that Assay wrote; None where there is none, or its id is used."""
+    """Returns the call in a model event that Assay wrote; None if it has none, or its id is used."""
     metadata = event.get("metadata")
     held = metadata.get(ASSAY) if isinstance(metadata, dict) else None
     if not isinstance(held, dict):
@@ -180,11 +180,7 @@ def _embedded(fact: Evidence, writing: ExportContext, attempt: str) -> Iterator[
 
 
 def read_record(event: dict[str, Any], reading: ImportContext) -> Body:
-    """Returns the record in an info event that Assay wrote.
-
-    Raises:
-        ValueError: The event holds no valid record.
-    """
+    """Returns the record in an info event that Assay wrote. Raises `ValueError` if the event holds no valid record."""
     kind = _SOURCES.get(str(event.get("source")).removeprefix(ASSAY + "."))
     data = event.get("data")
     if kind is None or not isinstance(data, dict):

@@ -192,7 +192,7 @@ class _Turns:
         return found
 
     def _own_turn(self, messages: list[Any], position: int) -> int:
-        """Reads a turn that Assay wrote; returns the position after its messages, or `position` where there is none."""
+        """Reads a turn that Assay wrote; returns the position after its messages, or `position` without one."""
         metadata = messages[position].get("metadata")
         held = metadata.get(ASSAY) if self._own and isinstance(metadata, dict) else None
         count = held.get("parts") if isinstance(held, dict) else None

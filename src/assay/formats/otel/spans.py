@@ -220,10 +220,8 @@ def with_attributes(raw: dict[str, Any], form: Form, added: dict[str, Any]) -> d
 
 
 def encode_lines(spans: Iterable[tuple[dict[str, Any], dict[str, Any], Form]]) -> Iterator[bytes]:
-    """Yields lines: one for each flat span, or for each batch of OTLP spans that share resource and scope.
-
-    Args:
-        spans: Source, resource and scope, and form of each, in order.
+    """Yields lines, one for each flat span, or for each batch of OTLP spans that share resource and scope, from the
+    source, resource and scope, and form of each span in order.
     """
     batch: list[dict[str, Any]] = []
     shared: dict[str, Any] | None = None

@@ -250,12 +250,8 @@ class TrajectoryBuilder:
         self._judged.append(body)
 
     def finish(self, key: str, *, ended: AttemptEnded | None = None, **started: Any) -> ImportedTrajectory:
-        """Returns the trajectory.
-
-        Args:
-            key: Its name within its file.
-            ended: How it ended; default: without a reason.
-            started: Fields of `AttemptStarted`; `task` default: from the instruction, `agent` default: `unknown`.
+        """Returns the trajectory with its name within its file. By default it ended without a reason, its task is
+        derived from the instruction, and its agent is `unknown`.
         """
         origin = self._origin
         words: dict[str, Any] = {"format": origin.format, "file": origin.file, "source_digest": origin.digest}

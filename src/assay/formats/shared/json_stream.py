@@ -227,13 +227,9 @@ def load_document(source: ByteSource, *, largest: int = LARGEST) -> Any:
 def json_items(
     source: ByteSource, prefix: tuple[str, ...], bad: WarnFunction, *, largest: int = LARGEST
 ) -> Iterator[tuple[int | str, Any]]:
-    """Yields the items of one array (by index) or object (by key) of a document.
+    """Yields the items of one array (by index) or object (by key) of a document; none if it lacks the keys in `prefix`.
 
-    Args:
-        source: The document.
-        prefix: The keys of the array or object; empty for the document itself. Yields nothing where it is missing.
-        bad: Gets problems: items that are too large or invalid, which are skipped, and a document that ends early.
-        largest: Bytes of an item.
+    `bad` gets problems: skipped items of more than `largest` bytes or invalid ones, and a document that ends early.
     """
     with source.open("rb") as stream:
         scanner = _Scanner(stream)
@@ -279,7 +275,7 @@ def _decode_field(raw: bytes | _Large, key: str, bad: WarnFunction, fields: dict
 
 
 def _find(scanner: _Scanner, prefix: tuple[str, ...]) -> bool:
-    """Moves to the value of the keys; returns False where there is none."""
+    """Moves to the value of the keys; returns False if they are missing."""
     for wanted in prefix:
         if scanner.peek() != b"{":
             return False

@@ -34,14 +34,9 @@ Facts = dict[str, Counter[bytes]]
 def report_losses(
     trajectory: Trajectory, read_back: ImportedTrajectory | None, writing: ExportContext, name: str
 ) -> None:
-    """Reports which fields of a trajectory the format `name` did not hold.
+    """Reports which fields of a trajectory the format `name` did not hold, by reading it back.
 
-    Args:
-        trajectory: What was written.
-        read_back: The written trajectory, read again. None where it came from this format,
-            which then lacks later verdicts only.
-        writing: Gets the losses.
-        name: The format's.
+    Without `read_back` the trajectory came from this format, which then lacks later verdicts only.
     """
 
     def lost(field: str, why: str, count: int) -> None:

@@ -38,7 +38,7 @@ def iso_time(at: float | None) -> str | None:
 
 
 def content_text(content: Any) -> str | None:
-    """Returns the text of a message's content, parts joined by line ends; None where there is no content."""
+    """Returns the text of a message's content, parts joined by line ends; None without content."""
     if content is None or isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else [content]

@@ -110,13 +110,8 @@ def restore_items(
 ) -> Iterator[Any]:
     """Yields the items of one list of the source, in its order.
 
-    Args:
-        trajectory: What is written.
-        fresh: Renders an item.
-        plan: Yields the parts of a step that did not come from this format.
-        writing: Reads the whole of truncated texts.
-        own: The trajectory came from this format; its stored items are used.
-        list_name: Name of the list.
+    Stored items are used if the trajectory came from this format (`own`); else `plan` yields the parts of each step,
+    and `fresh` renders them, with truncated texts read whole.
     """
     calls = {call.id: call for call in trajectory.calls}
     found: list[tuple[int, int, Any]] = []

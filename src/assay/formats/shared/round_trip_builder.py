@@ -98,7 +98,7 @@ class RoundTripBuilder(TrajectoryBuilder):
         return made
 
     def amend_result(self, call_id: str, change: Callable[[Observation], Observation]) -> bool:
-        """Changes the last observation of a call; returns False where there is none."""
+        """Changes the last observation of a call; returns False without one."""
         for index in reversed(self._callers.get(call_id, ())):
             step = self.steps[index]
             for at in range(len(step.observations) - 1, -1, -1):
@@ -248,11 +248,7 @@ def write_one_per_file(
 
 
 def write_array(trajectories: Iterable[Trajectory], target: Path, item: Callable[[Trajectory], Any]) -> None:
-    """Writes a JSON array, one trajectory at a time.
-
-    Raises:
-        UserError: `target` exists.
-    """
+    """Writes a JSON array, one trajectory at a time. Raises `UserError` if `target` exists."""
     with new_file(target) as stream:
         stream.write(b"[")
         for position, trajectory in enumerate(trajectories):

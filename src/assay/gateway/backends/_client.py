@@ -62,15 +62,9 @@ class _DeltaSink:
 
 
 class ModelClient(ABC):
-    """Sends requests to `base_url` + the subclass's path.
+    """Sends requests to `base_url`, for example `http://127.0.0.1:8000/v1`, + the subclass's path.
 
-    Args:
-        name: What records call the model.
-        base_url: For example `http://127.0.0.1:8000/v1`.
-        api_key: The credential; None sends none.
-        model: What the server calls the model; default `name`.
-        options: Patience and bounds.
-        prices: Where the cost of a call is looked up; an unknown price gives `cost_usd` None.
+    `name` is the model's in records, `model` the server's if it differs. An unknown price gives `cost_usd` None.
     """
 
     path: ClassVar[str]

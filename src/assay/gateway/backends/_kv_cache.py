@@ -188,11 +188,7 @@ def _enlarged(table: torch.Tensor, capacity: int) -> torch.Tensor:
 class CachePass:
     """One forward pass: the slots its new tokens are written to, and the slots each request attends to.
 
-    Args:
-        pool: The tables.
-        written: Of shape (requests, tokens); padding goes nowhere.
-        seen: Of shape (requests, longest conversation).
-        device: The model's.
+    `written` is of shape (requests, tokens), where padding goes nowhere; `seen` of (requests, longest conversation).
     """
 
     def __init__(self, pool: PrefixKVCache, target_slots: Slots, visible: Slots, device: Any) -> None:

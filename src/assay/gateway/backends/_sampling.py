@@ -63,12 +63,8 @@ def log_probabilities(logits: torch.Tensor, params: SamplingParams) -> torch.Ten
 
 
 def draw_tokens(log_probs: torch.Tensor, params: SamplingParams, points: Sequence[float]) -> list[int]:
-    """Draws one token per row of `log_probs`, of shape (rows, vocabulary).
-
-    Args:
-        log_probs: As `log_probabilities` gives them.
-        params: The distribution.
-        points: One uniform number a row, each of its own request's: what else is in a batch changes nothing.
+    """Draws one token per row of `log_probs`, of shape (rows, vocabulary), with a uniform number of each request's own,
+    so that other requests in a batch change nothing.
     """
     import torch
 

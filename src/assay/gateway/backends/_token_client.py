@@ -28,15 +28,10 @@ Shape = TypeVar("Shape")
 
 
 class TokenClient(ModelClient):
-    """Client of a server that takes token prompts. See `TokenBackend`.
+    """Client of a server that takes token prompts, for example at `http://127.0.0.1:8000`; a `/v1` at its end is
+    ignored.
 
-    Args:
-        name: Name in records.
-        base_url: For example `http://127.0.0.1:8000`; a `/v1` at its end is ignored.
-        api_key: Sent as a bearer token; None sends none.
-        model: The server's name of the model; default `name`.
-        context: Maximum tokens of prompt and answer together; None leaves the check to the server.
-        options: Timeouts, retries and size limits.
+    `context` is the maximum of prompt and answer tokens together; None leaves the check to the server.
     """
 
     credential = "OPENAI_API_KEY"

@@ -34,14 +34,9 @@ Event = tuple[list[int], str | None, ProviderError | None]
 
 
 class LocalBackend:
-    """See `TokenBackend`.
+    """Implements `TokenBackend` on a Transformers causal language model, which is put into evaluation mode.
 
-    Args:
-        model: A Transformers causal language model; it is put into evaluation mode.
-        name: What records call it.
-        decode: Token ids to text, for stop texts; without it a request with stop texts is refused.
-        weight_version: Names the weights in every answer.
-        options: See `EngineOptions`.
+    Requests with stop texts need `decode`. `weight_version` names the weights in every answer.
     """
 
     def __init__(
@@ -104,11 +99,7 @@ class LocalBackend:
         )
 
     async def load(self, weights: Mapping[str, Any], version: str) -> None:
-        """Replaces the weights: running requests finish first, later ones use the new weights.
-
-        Args:
-            weights: As the model's own `state_dict`; copied.
-            version: Names them in every answer from now on.
+        """Replaces the weights by a `state_dict`'s, copied: running requests finish first, later ones name `version`.
 
         Raises:
             ProviderError: They do not fit the model.
@@ -168,13 +159,10 @@ class LocalBackend:
 
 
 def open_local(folder: Path, name: str, *, device: str = "auto", dtype: str = "auto") -> LocalBackend:
-    """Opens a checkpoint folder. For a small model on a CPU it limits PyTorch to one thread in this process.
+    """Opens a folder with `config.json`, `*.safetensors` and `tokenizer.json`. For a small model on a CPU it limits
+    PyTorch to one thread in this process.
 
-    Args:
-        folder: Holds `config.json`, `*.safetensors` and `tokenizer.json`.
-        name: What records call the model.
-        device: `cpu`, `cuda`, `cuda:1`, ...; `auto` takes a GPU where there is one.
-        dtype: `float32`, `bfloat16`, ...; `auto` is float32 on CPU and the checkpoint's own on a GPU.
+    `auto` takes a GPU where there is one, and float32 on CPU, the checkpoint's own type on a GPU.
 
     Raises:
         UserError: Something is missing or does not load; the message says what.

@@ -1,6 +1,6 @@
 """Token prices from the user's price file.
 
-An unknown price is None, never 0. No prices are built in: list prices change, and stale ones would falsify records.
+An unknown price stays None, never 0. No prices are built in: list prices change, and stale ones would falsify records.
 
 The file, named by `ASSAY_PRICES`, in US dollars for a million tokens:
 

@@ -18,8 +18,6 @@ import httptools
 
 from .messages import BodyBuffer, BufferedConnection, allocate_read_buffer
 
-__all__ = ["BrokenResponseError", "ClientLimits", "ClientResponse", "HttpClient", "ResponseTooLargeError"]
-
 MAX_HEAD_BYTES = 128 * 1024
 HIGH_WATER_BYTES = 1024 * 1024
 """Unread bytes above which reading pauses."""

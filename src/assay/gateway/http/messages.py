@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["BodyBuffer", "BufferedConnection", "RequestHead", "Response", "allocate_read_buffer"]
-
 _READ_BYTES = 256 * 1024
 
 

@@ -26,8 +26,6 @@ import msgspec
 
 from .messages import BufferedConnection, RequestHead, Response, allocate_read_buffer
 
-__all__ = ["App", "HttpServer", "RequestHandler", "ResponseWriter", "ServerLimits"]
-
 _log = logging.getLogger(__name__)
 MAX_HEAD_BYTES = 64 * 1024
 """Maximum bytes of a header section; the first read may be longer."""

@@ -171,12 +171,10 @@ def open_tokenizer(folder: Path) -> EscapingTokenizer:
 
 
 def open_renderer(folder: Path, name: str | None = None, *, thinking: bool | None = None) -> LibraryRenderer:
-    """Opens the renderer of a checkpoint folder.
+    """Opens the renderer of a checkpoint folder with at least `tokenizer.json`.
 
-    Args:
-        folder: Holds at least `tokenizer.json`; `config.json` tells the model type.
-        name: The library's name of the template; without it the model's name or type must tell.
-        thinking: Whether the prompt lets the model think, for templates that can say so; None leaves their default.
+    `name` is the library's name of the template, by default derived from the model. `thinking` lets the model think,
+    for templates that can say so; None leaves their default.
 
     Raises:
         UserError: No renderer is known for the model, or something is missing; the message says what to name.

@@ -41,11 +41,8 @@ _ROOT = Placement(None, None, "root", None, 0, (), 0, {})
 class TokenModel:
     """The model of one session. Implements `Model`.
 
-    Args:
-        backend: Samples.
-        renderer: Between messages and tokens.
-        forced: Sampling options that go before the client's, for example a temperature for training.
-        steer: For tests: what the answer to a request is to be, token by token; None leaves it to the model.
+    `forced` sampling options replace the client's, for example a temperature for training. `steer`, for tests, gives
+    the answer to a request token by token, or None.
     """
 
     def __init__(

@@ -103,13 +103,12 @@ def certify(calls: Mapping[str, ModelCall], call_id: str, sent: Sequence[int]) -
 
 
 def build_token_rows(calls: Iterable[ModelCall], *, uncertified: Uncertified = "refuse") -> TokenRows:
-    """Builds one row for each line of calls.
+    """Builds one row for each line of an attempt's calls, in the order in which they began; calls without tokens give
+    none.
 
-    Args:
-        calls: All calls of an attempt, in the order in which they began. Calls without tokens give no row.
-        uncertified: What becomes of spans without a certificate: `refuse` raises, `mask` keeps them as context
-            without training them, `keep` trains them all the same. The last two are logged and listed; what cannot
-            be put together (tokens are withheld, or a parent is missing) is left out in both.
+    Spans without a certificate: `refuse` raises, `mask` keeps them as context without training them, `keep` trains them
+    all the same. The last two are logged and listed; what cannot be put together (tokens are withheld, or a parent is
+    missing) is left out in both.
 
     Raises:
         UserError: A span is not certified and `uncertified` is `refuse`.

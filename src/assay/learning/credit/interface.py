@@ -31,7 +31,7 @@ class Batch(NamedTuple):
     group: Ints
     """[A] group number; attempts of one group compete."""
     reward: Floats
-    """[A] reward of the verified outcome; NaN where there is none. It is given at the attempt's last turn."""
+    """[A] reward of the verified outcome; NaN without one. It is given at the attempt's last turn."""
     outcome: NDArray[np.int8]
     """[A] place in `OUTCOMES`, or `NOT_JUDGED`."""
     integrity: NDArray[np.int8]

@@ -10,8 +10,6 @@ from assay.records import Separation
 
 from .interface import SelectionStage
 
-__all__ = ["CurateConfig", "CurateReport", "Guidance"]
-
 Guidance = Literal["outcome", "checks", "evidence"]
 
 

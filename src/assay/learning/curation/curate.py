@@ -36,8 +36,6 @@ from .select import SelectionResult, count_by_stage, parse_stage, select
 from .similar import LeakageIndex
 from .teacher import Student, rank_and_surprisal
 
-__all__ = ["CurateConfig", "CurateReport", "curate"]
-
 DECISIONS, MANIFEST, ROWS, CONVERSATIONS = "decisions.jsonl", "manifest.json", "rows.parquet", "conversations.jsonl"
 NO_OPENING = "it called no model, and its opening is unknown"
 STUDENT = "assay.learning.curation.student:TransformersStudent"

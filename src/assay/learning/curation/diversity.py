@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from .interface import AttemptCandidate, Selection
 
-__all__ = ["diversity", "move_distances"]
-
 
 def diversity(candidates: Sequence[AttemptCandidate], *, most: int = 4, at_least: float = 0.0) -> list[Selection]:
     """Keeps at most `most` attempts a task, each at least `at_least` from all others that are kept."""

@@ -29,10 +29,6 @@ from assay.records import Observation, Step, ToolCall, Trajectory
 
 from .config import Guidance
 
-__all__ = ["Lesson", "RetryInstance", "StepContrast", "build_guidance", "contrast_at", "decisive_feedback",
-           "describe_failure", "errors_in", "fission_lesson", "own_steps", "reattempt_lesson",
-           "salvage_lesson"]  # fmt: skip
-
 QUOTED = 600
 
 

@@ -10,8 +10,6 @@ from assay.verdicts import meets
 
 from .interface import AttemptCandidate, Selection
 
-__all__ = ["density", "efficiency", "recovery", "separation", "verdicts"]
-
 
 def verdicts(
     candidates: Sequence[AttemptCandidate],

@@ -13,8 +13,6 @@ import msgspec
 
 from assay.records import Separation, VerdictStatus
 
-__all__ = ["AttemptCandidate", "LeakageMatch", "Selection", "SelectionStage", "Selector"]
-
 
 class LeakageMatch(msgspec.Struct, frozen=True):
     """The held-out task nearest to an attempt."""
@@ -63,7 +61,7 @@ class AttemptCandidate(msgspec.Struct, frozen=True, kw_only=True):
     moves: tuple[int, ...] = ()
     """Sorted edge numbers in the graph of all attempts at its task."""
     signature: tuple[int, ...] = ()
-    """MinHash of the agent's text and actions; empty if there are none."""
+    """MinHash of the agent's text and actions; empty without any."""
     twin: LeakageMatch | None = None
     """Nearest held-out task, if any were named."""
     rsr: tuple[float, float] | None = None

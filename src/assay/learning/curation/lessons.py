@@ -14,8 +14,6 @@ from assay.records import Step, Trajectory
 from .failures import Lesson, StepContrast
 from .recover import RecoveryResult
 
-__all__ = ["lesson_line", "opening_for", "pair_line", "recovered_line"]
-
 
 def lesson_line(lesson: Lesson, failed: Trajectory, opening: Opening) -> dict[str, Any]:
     """Returns a line of `lessons.jsonl`; `learn` is False for messages that the agent did not write."""

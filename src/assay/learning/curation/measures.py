@@ -27,8 +27,6 @@ from assay.verdicts import current_verdicts_of, is_imported_record, trust_of
 from .interface import AttemptCandidate
 from .similar import LeakageIndex, minhash_signature
 
-__all__ = ["AttemptMeasurement", "agent_text", "compare_within_tasks", "find_cycles", "measure"]
-
 
 class AttemptMeasurement(NamedTuple):
     """A measured attempt, before the comparison within its task."""

@@ -11,8 +11,6 @@ from assay.records import digest_bytes
 
 from .interface import AttemptCandidate, Selection
 
-__all__ = ["mixture", "quotas"]
-
 
 def mixture(
     candidates: Sequence[AttemptCandidate],

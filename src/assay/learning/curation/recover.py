@@ -38,8 +38,6 @@ from .failures import (
     salvage_lesson,
 )
 
-__all__ = ["RecoveryResult", "add_guidance", "from_prefixes", "guided_instruction", "recover"]
-
 MAX_FISSIONS = 2
 """Maximum lessons of one attempt about overcome errors; the longest prefixes are used."""
 

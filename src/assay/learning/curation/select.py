@@ -22,8 +22,6 @@ from .similar import duplicates, leakage
 from .tasks import contrast, difficulty
 from .teacher import teacher
 
-__all__ = ["SELECTORS", "SelectionResult", "count_by_stage", "parse_stage", "select", "stage_labels"]
-
 SELECTORS: dict[str, Callable[..., list[Selection]]] = {
     "verdicts": verdicts,
     "separation": separation,
@@ -51,11 +49,7 @@ class SelectionResult(msgspec.Struct, frozen=True):
 
 
 def select(candidates: Sequence[AttemptCandidate], stages: Sequence[SelectionStage]) -> list[SelectionResult]:
-    """Decides about every candidate.
-
-    Args:
-        candidates: In order of preference: where two are alike, the first is kept.
-        stages: Each sees what those before it kept.
+    """Decides about every candidate; of equal ones the first is kept. Each stage sees what those before it kept.
 
     Raises:
         UserError: A stage or an option does not exist, or makes no sense.
@@ -101,7 +95,7 @@ def _run_stage(
 
 def _plugin(name: str) -> Callable[..., list[Selection]]:
     if ":" not in name and not name.endswith(".py"):
-        raise UserError(f"there is no stage {name!r}; there are {', '.join(SELECTORS)}, and module:function")
+        raise UserError(f"unknown stage {name!r}; expected one of {', '.join(SELECTORS)}, and module:function")
     found: Callable[..., list[Selection]] = plugins.load("stages", name)
     return found
 

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from .interface import AttemptCandidate, LeakageMatch, Selection
 
-__all__ = ["LeakageIndex", "duplicates", "leakage", "minhash_signature", "shingles", "similarity"]
-
 WORDS = 5
 HASHES, ROWS = 64, 4
 MAX_TEXT, OVERLAP = 400_000, 1_000
@@ -106,11 +104,10 @@ def _nearest(
 
 
 class LeakageIndex:
-    """Index of held-out tasks.
+    """Index of held-out tasks: their names to their words (instruction, and solution where it is known), and digests to
+    names.
 
-    Args:
-        texts: Name of each task to its words: the instruction, and the solution where it is known.
-        digests: Digests of the tasks to their names: an attempt at one of them leaks whatever it says.
+    An attempt at a task with one of the digests leaks whatever it says.
     """
 
     def __init__(self, texts: Mapping[str, str], digests: Mapping[str, str]) -> None:
@@ -129,7 +126,7 @@ class LeakageIndex:
         """Tasks with too few distinctive words to be detected."""
 
     def nearest(self, text: str, task_digest: str = "") -> LeakageMatch | None:
-        """Returns the held-out task that an attempt is, or contains most of; None if there is none."""
+        """Returns the held-out task that an attempt is, or contains most of; or None."""
         if task_digest and task_digest in self.digests:
             return LeakageMatch(self.digests[task_digest], "same task", 1.0)
         inside = np.zeros(len(self._keys), dtype=bool)

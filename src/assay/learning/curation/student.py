@@ -14,8 +14,6 @@ from assay.errors import UserError
 
 from .teacher import Surprisal
 
-__all__ = ["TransformersStudent"]
-
 CHUNK = 256
 
 
@@ -42,7 +40,7 @@ class TransformersStudent:
         """Reads a row; tokens beyond the model's positions are NaN.
 
         Raises:
-            UserError: A token is none of the model's, so the row was made with another tokenizer.
+            UserError: A token is outside the model's vocabulary, so the row was made with another tokenizer.
         """
         torch = self._torch
         rank, nll = np.full(len(token_ids), np.nan), np.full(len(token_ids), np.nan)

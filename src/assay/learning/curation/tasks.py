@@ -10,8 +10,6 @@ from assay.statistics import TaskCount, TaskProfile, profile_tasks
 
 from .interface import AttemptCandidate, Selection
 
-__all__ = ["contrast", "difficulty"]
-
 
 def contrast(
     candidates: Sequence[AttemptCandidate],
@@ -56,7 +54,7 @@ def difficulty(
     bands = [bands] if isinstance(bands, str) else bands
     unknown = sorted(set(bands) - {"never", "hard", "middling", "easy", "always"})
     if unknown:
-        raise ValueError(f"there is no band {unknown[0]!r}; there are never, hard, middling, easy, always")
+        raise ValueError(f"unknown band {unknown[0]!r}; expected never, hard, middling, easy, always")
     known = _profiles(everyone or candidates)
 
     def decide(one: AttemptCandidate) -> Selection:

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from .interface import AttemptCandidate, Selection
 
-__all__ = ["CAP", "Student", "Surprisal", "rank_and_surprisal", "rank_surprisal_ratio", "teacher"]
-
 CAP = 100
 
 
@@ -44,7 +42,7 @@ class Student(Protocol):
 
 
 def rank_and_surprisal(found: Surprisal, mask: NDArray[np.bool_]) -> tuple[float, float] | None:
-    """Returns mean capped rank and mean surprisal of the trained tokens [N]; None if there are none."""
+    """Returns mean capped rank and mean surprisal of the trained tokens [N]; None without any."""
     counted = mask & ~np.isnan(found.nll)
     if not counted.any():
         return None

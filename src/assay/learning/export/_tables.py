@@ -20,12 +20,9 @@ INTS, NUMBERS, TEXT, JSON = "ints", "numbers", "text", "json"
 
 
 def write_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], out: Path) -> int:
-    """Writes rows under typed columns; returns their number.
+    """Writes rows under typed columns to a new file; returns their number.
 
-    Args:
-        rows: Values by column; a missing one is null. Those of JSON columns are plain data.
-        columns: Name to `INTS`, `NUMBERS`, `TEXT`, `JSON`, or a pyarrow type.
-        out: The file, which must not exist.
+    A column is `INTS`, `NUMBERS`, `TEXT`, `JSON` (plain data), or a pyarrow type; a missing value is null.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -12,8 +12,6 @@ from assay.errors import UserError
 from assay.learning.reading import RowsConfig
 from assay.rollout.exchange.exporting import ExportConfig
 
-__all__ = ["TARGETS", "Include", "WriteConfig"]
-
 TARGETS = {
     "trl-sft": "trl:TrlSft",
     "trl-chat": "trl:TrlChat",

@@ -36,8 +36,6 @@ from assay.settings import Settings
 from .config import TARGETS, WriteConfig
 from .interface import AttemptConversation, ExportTarget, Include
 
-__all__ = ["TARGETS", "export_for_training", "load_target"]
-
 ALL = "*"
 """Attempt name in the sidecar for losses of all attempts."""
 _ALWAYS = frozenset({"token_ids", "run", "chain", "attempt", "task", "branch"})

@@ -23,8 +23,6 @@ from ._messages import chat_template_messages
 from ._tables import JSON, TEXT, write_table
 from .interface import ExportSource, ExportTarget
 
-__all__ = ["HfDataset"]
-
 _SPLIT = re.compile(r"\w+(\.\w+)*", re.ASCII)
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")
 _TEXTS = ("run", "chain", "head", "attempt", "task", "task_digest", "agent", "model", "outcome", "claimed_outcome",

@@ -17,8 +17,6 @@ from assay.settings import Settings
 
 from .config import WriteConfig
 
-__all__ = ["AttemptConversation", "ExportSource", "ExportTarget"]
-
 Include = Literal["passes", "judged", "all"]
 
 
@@ -65,5 +63,5 @@ class ExportTarget(Protocol):
     """Fields of `TrainingRow` that it represents; empty for message targets."""
 
     def write(self, source: ExportSource, out: Path) -> int:
-        """Writes the file or folder `out`; returns the number of examples. Raises `UserError` if there is none."""
+        """Writes the file or folder `out`; returns the number of examples. Raises `UserError` without any."""
         ...

@@ -15,8 +15,6 @@ from ._messages import message_losses, openai_messages, own_positions
 from ._pairs import MessagePair, find_message_pairs
 from .interface import AttemptConversation, ExportSource, ExportTarget
 
-__all__ = ["OpenAi", "OpenAiDpo"]
-
 
 class OpenAi(ExportTarget):
     """One conversation per line; turns trained in another line have `weight` 0."""

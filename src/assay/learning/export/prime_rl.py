@@ -21,8 +21,6 @@ from assay.learning.rows import TrainingRow
 from ._tables import sampled_logprobs
 from .interface import ExportSource, ExportTarget
 
-__all__ = ["MicroBatch", "PrimeRl"]
-
 
 class MicroBatch(msgspec.Struct, array_like=True, omit_defaults=True):
     """Prime-rl's micro batch: T tokens of S rows."""

@@ -9,8 +9,6 @@ from assay.learning.rows import TrainingRow
 
 from .interface import ExportSource, ExportTarget
 
-__all__ = ["RowsFile"]
-
 
 class RowsFile(ExportTarget):
     """The `rows` target."""

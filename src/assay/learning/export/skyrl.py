@@ -19,8 +19,6 @@ from assay.learning.rows import TrainingRow
 from ._tables import NO_REWARD, attempt_reward, first_trained, sampled_logprobs
 from .interface import ExportSource, ExportTarget
 
-__all__ = ["SkyRl"]
-
 
 class SkyRl(ExportTarget):
     """The `skyrl` target."""

@@ -19,8 +19,6 @@ from assay.learning.rows import TrainingRow
 from ._tables import sampled_logprobs
 from .interface import ExportSource, ExportTarget
 
-__all__ = ["Tinker"]
-
 
 class Tinker(ExportTarget):
     """The `tinker` target."""

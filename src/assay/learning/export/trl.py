@@ -19,8 +19,6 @@ from ._messages import chat_template_messages, message_losses, own_positions
 from ._tables import INTS, JSON, NUMBERS, TEXT, first_trained, sampled_logprobs, write_table
 from .interface import ExportSource, ExportTarget
 
-__all__ = ["TrlChat", "TrlGrpo", "TrlSft"]
-
 NOT_TRAINED = -100
 
 

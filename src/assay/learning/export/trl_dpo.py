@@ -21,8 +21,6 @@ from ._pairs import MessagePair, PairSide, find_message_pairs
 from ._tables import INTS, JSON, TEXT, write_table
 from .interface import ExportSource, ExportTarget
 
-__all__ = ["TrlDpo"]
-
 Ids = NDArray[np.int32]
 
 
@@ -67,7 +65,7 @@ Spans = dict[tuple[str, str | int], tuple[TrainingRow, TurnSpan]]
 
 
 def _spans(source: ExportSource, attempts: set[str]) -> Spans:
-    """Returns the training span of each turn, by model call, or by step if there is no call."""
+    """Returns the training span of each turn, by model call, or by step without one."""
     found: Spans = {}
     for row in source.rows():
         for turn in row.turns if row.attempt in attempts else ():

@@ -11,8 +11,6 @@ from typing import Any
 
 from assay.errors import UserError
 
-__all__ = ["dpo_trainer", "grpo_trainer", "no_reward"]
-
 _MISSING = "this needs TRL ({}): pip install 'trl>=1.16,<2' datasets accelerate"
 
 

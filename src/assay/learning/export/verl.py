@@ -30,8 +30,6 @@ from ._tables import (
 )
 from .interface import ExportSource, ExportTarget
 
-__all__ = ["Verl"]
-
 AGENT_LOOP = "assay"
 """Name of the agent loop in the prompts."""
 

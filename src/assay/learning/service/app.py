@@ -89,7 +89,7 @@ class RolloutApp:
             return _error_response(404, f"no resource at {parts.path[:100]}; batches are at /v1/batches")
         batch = self._ledger.find(match[1])
         if batch is None:
-            return _error_response(404, f"there is no batch {match[1]!r}")
+            return _error_response(404, f"unknown batch {match[1]!r}")
         routes = {
             ("GET", None): _Route(lambda _: self._status(batch, query)),
             ("GET", "rows"): _Route(lambda _: self._rows(batch, query)),

@@ -112,7 +112,7 @@ def require_policies(config: RolloutServiceConfig) -> None:
             raise UserError(f"policy {name!r}: up to 64 letters, digits, - and _")
     missing = [folder for folder in config.task_folders if not Path(folder).is_dir()]
     if missing:
-        raise UserError(f"there is no folder {missing[0]}: correct --task-folder")
+        raise UserError(f"folder {missing[0]} does not exist: correct --task-folder")
 
 
 def run_config(service: RolloutServiceConfig, request: BatchRequest, run: str) -> RunConfig:
@@ -166,7 +166,7 @@ def _source(service: RolloutServiceConfig, source: str) -> str:
         found = (root / source).resolve()
         if found.is_relative_to(root) and found.is_dir():
             return str(found)
-    raise UserError(f"there is no task folder {source[:100]!r} here")
+    raise UserError(f"task folder {source[:100]!r} does not exist here")
 
 
 def _require_installed_methods(credit: CreditConfig) -> None:

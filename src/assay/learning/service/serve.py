@@ -38,13 +38,7 @@ async def serve_rollouts(
     on_open: Callable[[ServiceAddress], None],
     until: Awaitable[object],
 ) -> None:
-    """Serves until `until` is done.
-
-    Args:
-        config: What may be asked for.
-        settings: Where the store is; the service's own files lie in its folder `service`.
-        on_open: Told where it listens, once it does.
-        until: Done when it is to end.
+    """Serves until `until` is done, with files in the store's folder `service`; `on_open` gets the address.
 
     Raises:
         UserError: The configuration cannot work, or the port is not available; nothing was started.

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["atomic_folder"]
-
 
 @contextmanager
 def atomic_folder(final: Path) -> Iterator[Path]:

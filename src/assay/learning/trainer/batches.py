@@ -17,8 +17,6 @@ from assay.learning.rows import TrainingRow
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["PaddedRows", "RowPass", "attempt_numbers", "log_probabilities", "plan_passes", "token_weights"]
-
 Floats = NDArray[np.float64]
 Normalise = Literal["attempt", "token", "constant"]
 
@@ -87,14 +85,10 @@ def attempt_numbers(rows: Sequence[TrainingRow]) -> NDArray[np.int64]:
 def token_weights(
     masks: Sequence[NDArray[Any]], attempts: NDArray[np.int64], normalise: Normalise, constant: int = 1
 ) -> list[Floats]:
-    """Returns token weights with which a sum becomes a mean.
+    """Returns token weights with which a sum becomes a mean, from masks of shape [N] and the attempt of each row.
 
-    Args:
-        masks: [N] of each row: what a token counts for before that, 0 for not at all.
-        attempts: [R] which attempt each row is of.
-        normalise: `attempt`: the weights of one attempt's tokens, over all of its rows, sum to 1 / attempts. `token`:
-            all weights sum to 1. `constant`: each is 1 / (attempts * constant).
-        constant: See there.
+    `attempt`: the weights of one attempt's tokens, over all of its rows, sum to 1 / attempts. `token`: all weights sum
+    to 1. `constant`: each is 1 / (attempts * constant).
     """
     sums = np.array([float(np.sum(mask)) for mask in masks])
     count = len(set(attempts.tolist()))

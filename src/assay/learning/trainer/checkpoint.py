@@ -18,8 +18,6 @@ from .atomic_folder import atomic_folder
 from .optimise import Optimiser
 from .policy import TrainedPolicy
 
-__all__ = ["Checkpoints", "TrainingProgress"]
-
 
 class TrainingProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of a training."""

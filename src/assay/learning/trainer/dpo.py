@@ -26,8 +26,6 @@ from .sft import draw_batch
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ScoredPairs", "TokenPair", "dpo_step", "find_token_pairs", "score_pairs", "train_dpo"]
-
 Ids = NDArray[np.int32]
 Done = Callable[[int, dict[str, float]], None]
 
@@ -51,11 +49,9 @@ class _AnswerOutcomes:
 
 def find_token_pairs(rows: Iterable[TrainingRow], *, verified: bool = True) -> list[TokenPair]:
     """Returns at most one pair per prompt, by the rule of the exports: the answer of most passes is chosen, and the
-    answer of most failures and no pass is rejected.
+    answer of most failures and no pass is rejected. Rows compete within their `group`.
 
-    Args:
-        rows: Of any attempts; rows compete within their `group`.
-        verified: Whether a pass counts only where nothing speaks against it; else a cheat's answer may be preferred.
+    Unless `verified`, a pass counts although something speaks against it, so a cheat's answer may be preferred.
     """
     by_prompt: defaultdict[tuple[str, bytes], dict[bytes, _AnswerOutcomes]] = defaultdict(dict)
     for row in rows:

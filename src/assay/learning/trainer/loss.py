@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Surrogate", "clipped_surrogate", "cross_entropy", "dpo_loss", "k3_divergence"]
-
 
 class Surrogate(NamedTuple):
     """The policy's loss and its parts."""
@@ -39,12 +37,7 @@ def clipped_surrogate(
 ) -> Surrogate:
     """Returns the clipped policy gradient: the weighted sum of -min(r A, clip(r, 1 - low, 1 + high) A), r = p / p_old.
 
-    Args:
-        logprobs: Of each token now; with gradient. All tensors are of shape (rows, tokens).
-        old: Of the policy that the ratio is taken against; no gradient.
-        advantages: Of each token.
-        weights: Of each token in the sum; 0 for those that are not trained.
-        bounds: How far the ratio may fall below and rise above 1.
+    All tensors are of shape (rows, tokens); `logprobs` has a gradient, `old` none; weights of untrained tokens are 0.
     """
     ratio = ((logprobs - old) * (weights > 0)).exp()
     objective = ratio * advantages

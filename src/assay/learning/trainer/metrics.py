@@ -16,8 +16,6 @@ from assay.errors import UserError
 from assay.records import AttemptEnded, AttemptStarted, Body, Evidence, EvidenceAdded, digest_record
 from assay.store import RunStore, list_runs
 
-__all__ = ["TRAINER", "Metrics", "OnProgress"]
-
 TRAINER = "trainer"
 _KIND = "training"
 

@@ -11,8 +11,6 @@ from .options import OptimiserOptions
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Optimiser"]
-
 
 class Optimiser:
     """Optimises a model."""

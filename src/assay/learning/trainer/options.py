@@ -11,8 +11,6 @@ import msgspec
 
 from assay.errors import UserError
 
-__all__ = ["DpoOptions", "Keep", "ModelOptions", "OptimiserOptions", "PolicyGradientOptions", "SftOptions"]
-
 Keep = Literal["all", "passed", "card"]
 """Attempts to train on: `all` judged ones, those with outcome pass (`passed`), or undoubted passes (`card`)."""
 Count = Annotated[int, msgspec.Meta(ge=1)]

@@ -23,8 +23,6 @@ from .options import ModelOptions
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TrainedPolicy", "make_model", "require_torch"]
-
 
 class TrainedPolicy:
     """A causal language model in training. It stays in evaluation mode, because dropout would change the recomputed

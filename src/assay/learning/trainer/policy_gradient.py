@@ -26,8 +26,6 @@ from .policy import TrainedPolicy
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LogProbGap", "drop_stale", "recompute_logprobs", "require_untruncated_sampling", "update_policy"]
-
 Floats = NDArray[np.float32]
 _NEUTRAL: dict[str, tuple[float, ...]] = {"temperature": (1.0,), "top_p": (1.0,), "top_k": (0, -1), "min_p": (0.0,)}
 
@@ -68,10 +66,8 @@ def update_policy(
     reference: Any = None,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Trains on one batch: `options.epochs` passes of `options.minibatches` steps.
-
-    Returns:
-        What was measured, means over all trained tokens or all steps.
+    """Trains `options.epochs` passes of `options.minibatches` steps on one batch; returns means over trained tokens or
+    steps.
 
     Raises:
         UserError: A row has no advantages, was drawn from a cut distribution, or the trainer gives its tokens other
@@ -149,10 +145,7 @@ def drop_stale(
 ) -> tuple[list[TrainingRow], dict[str, int]]:
     """Returns the rows of attempts with weights at most `most_lag` updates old, and the numbers of dropped attempts.
 
-    Args:
-        rows: Of any attempts; an attempt is dropped whole.
-        history: The versions that this training had, oldest first; the last is the present one.
-        most_lag: See there.
+    `history` has the versions that this training had, oldest first; the last is the present one.
     """
     age = {version: len(history) - 1 - position for position, version in enumerate(history)}
     reasons: dict[tuple[str, str], str] = {}

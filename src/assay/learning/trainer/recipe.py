@@ -17,16 +17,6 @@ from assay.records import Limits, Separation
 
 from .options import Count, DpoOptions, Keep, ModelOptions, PolicyGradientOptions, SftOptions
 
-__all__ = [
-    "DemonstrationOptions",
-    "EvaluationOptions",
-    "GateOptions",
-    "ImproveRecipe",
-    "RolloutOptions",
-    "TrainRecipe",
-    "model_folder",
-]
-
 _NAME = re.compile(r"[A-Za-z0-9][\w-]{0,59}", re.ASCII)
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
@@ -152,7 +142,7 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     model: ModelOptions
     """The model; its `path` is required."""
     system: str | None = None
-    """System prompt of rendered attempts; unset is that of the agent `loop`, empty is none."""
+    """System prompt of rendered attempts; unset is that of the agent `loop`, empty omits it."""
     seed: int = 0
     """Seed of the order of attempts."""
     folder: str = "trained"

@@ -27,9 +27,6 @@ from .options import Keep
 from .policy import TrainedPolicy
 from .sft import draw_batch
 
-__all__ = ["LostAttempt", "TaskSelection", "TrainingStoppedError", "complete_run", "count_outcomes", "filter_rows",
-           "find_lost", "longest_lost_streak", "read_training_rows", "require_moving", "tasks_of_step"]  # fmt: skip
-
 HUNG_LIMIT = "wall_s"
 STUCK_STEPS = 3
 """Consecutive steps with replies from unchanged weights after which training stops."""
@@ -52,14 +49,7 @@ async def complete_run(
     backend: RenderedBackend | None = None,
     tasks: Sequence[LoadedTask] | None = None,
 ) -> list[AttemptRow]:
-    """Returns the attempts of a run, starting or resuming it if necessary.
-
-    Args:
-        config: With its name in `run`.
-        settings: Where the store is.
-        backend: The policy; None for agents without a model.
-        tasks: The tasks themselves; None: those that `config` names.
-    """
+    """Returns the attempts of the run `config.run`, after starting or resuming it; agents may need no `backend`."""
     run, store = config.run or "", settings.store
     if run not in list_runs(store):
         await start_run(config, settings, Tally(), tasks=tasks, backend=backend)
@@ -114,11 +104,7 @@ def longest_lost_streak(rows: Sequence[AttemptRow]) -> list[LostAttempt]:
 
 
 def require_moving(answered: Sequence[str], history: Sequence[str]) -> None:
-    """Raises if the replies' weights stay the same while the trainer's change.
-
-    Args:
-        answered: The newest version behind each step's replies, oldest first.
-        history: The trainer's versions, oldest first.
+    """Raises if the replies' weights stay the same while the trainer's change; both are versions, oldest first.
 
     Raises:
         TrainingStoppedError: The last steps' replies all came from one version, while the trainer had others.

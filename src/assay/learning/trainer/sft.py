@@ -19,8 +19,6 @@ from .policy import TrainedPolicy
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["draw_batch", "sft_step", "train_sft"]
-
 Done = Callable[[int, dict[str, float]], None]
 
 

@@ -64,12 +64,7 @@ class GatewayHandle:
 class SessionRecorder:
     """Records the calls of one gateway session. Implements `CallHooks`.
 
-    Args:
-        recorder: The trial's record.
-        meter: The trial's limits.
-        observe: Returns the environment's current digest; None if it cannot be observed.
-        on_stop: Called once with the failure that ends the attempt.
-        on_step: Called with each recorded step.
+    `observe` returns the environment's current digest, or None; `on_stop` gets the failure that ends the attempt, once.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from assay.errors import EnvironmentFailure
 
 
 class LiveSnapshot(NamedTuple):
-    """A snapshot, or the reason why there is none."""
+    """A snapshot, or the reason for its absence."""
 
     snapshot: Snapshot | None
     note: str | None = None

@@ -89,7 +89,7 @@ class LiveAttempt(Attempt):
         self.solution: Path | None = None
         self.prior: Prior | None = None
         self.guard: ContractGuard | None = None
-        """The active contracts; None if there are none."""
+        """The active contracts, or None."""
         self.ended: str | None = None
         self._recorder = recorder
         self._meter = meter

@@ -267,7 +267,7 @@ class WorkspaceSite:
         return result.exit_code == 0
 
     def _variation_facts(self) -> dict[str, object]:
-        """Returns the variation's name as evidence data; empty if there is none."""
+        """Returns the variation's name as evidence data; empty without a variation."""
         name = self._options.variation.name
         return {"variation": name} if name else {}
 

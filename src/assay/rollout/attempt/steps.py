@@ -47,12 +47,9 @@ def is_below_minimum(verdicts: Sequence[Verdict], least: float | dict[str, float
 
 
 def combine_steps(steps: Sequence[Sequence[Verdict]], planned: int, strategy: str) -> Verdict:
-    """Returns the outcome of a task with several steps.
+    """Returns the outcome of a task with several steps, by their mean or the last planned one (`final`).
 
-    Args:
-        steps: Outcome verdicts of each executed step.
-        planned: Number of steps. Steps not run failed, unless the step before them could not be judged.
-        strategy: `mean` (over all steps) or `final` (the last planned step).
+    Steps that were not run failed, unless the step before them could not be judged.
     """
     scores = [[v.score for v in verdicts if v.score is not None] for verdicts in steps]
     found: list[VerdictStatus] = [worst_outcome(v.status for v in verdicts) or "unknown" for verdicts in steps]

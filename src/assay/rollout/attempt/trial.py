@@ -104,11 +104,7 @@ class _TrialEnding(msgspec.Struct):
 
 
 async def run_trial(services: Services, planned: PlannedAttempt, retry: int, *, may_retry: bool) -> TrialResult:
-    """Runs and records one trial.
-
-    Raises:
-        StoreError: The record cannot be written.
-    """
+    """Runs and records one trial. Raises `StoreError` if the record cannot be written."""
     trial = Trial(services, planned, retry)
     try:
         await trial.open()

@@ -56,9 +56,7 @@ class Variation(msgspec.Struct, frozen=True):
 def clock_variation(name: str, time: str) -> Variation | None:
     """Returns a variation in which every program sees another clock; None if libfaketime is not installed.
 
-    Args:
-        name: Name of the variation.
-        time: In libfaketime's syntax: `+365d` is a year ahead, `2026-11-22 01:35:00` stands still there.
+    `time` is in libfaketime's syntax: `+365d` is a year ahead, `2026-11-22 01:35:00` stands still there.
     """
     places = ("/usr/lib/*/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime", "/usr/lib64/faketime")
     found = (p for place in places for p in Path("/").glob(f"{place.lstrip('/')}/libfaketime.so.1"))

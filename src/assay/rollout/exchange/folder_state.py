@@ -17,12 +17,7 @@ MOST_BYTES = 2 * 1024**3
 
 
 class FolderState:
-    """An observed folder.
-
-    Args:
-        folder: The folder.
-        store: Where the record is written; excluded from the state.
-    """
+    """An observed folder, without the store that its record is written to."""
 
     def __init__(self, folder: Path, store: Path) -> None:
         self.problem: str | None = None

@@ -45,11 +45,8 @@ def require_paths(paths: tuple[Path, ...], format_name: str | None) -> None:
 
 
 class SourceWalk:
-    """Walks paths in name order.
-
-    Args:
-        format_name: Read everything as this format; default: detected by content.
-        unreadable: Called for recognised items that cannot be read.
+    """Walks paths in name order, reading each as `format_name` or as detected; passes what cannot be read to
+    `unreadable`.
     """
 
     def __init__(self, format_name: str | None, unreadable: Callable[[ReadProblem], None]) -> None:

@@ -127,13 +127,8 @@ OnOpen = Callable[[str, tuple[Endpoint, ...]], None]
 async def serve_gateway(
     config: ServeConfig, settings: Settings, on_open: OnOpen, until: Awaitable[object]
 ) -> RecordingResult:
-    """Serves until `until` completes.
-
-    Args:
-        config: What to serve.
-        settings: Where the store and the credentials are.
-        on_open: Called with the run's name and the sessions' endpoints once they are open.
-        until: Completes when serving is to end.
+    """Serves until `until` completes; `on_open` gets the run's name and the endpoints of the sessions once they are
+    open.
 
     Raises:
         UserError: The model or the port is unavailable; nothing was recorded.

@@ -95,13 +95,7 @@ class ActiveContracts(NamedTuple):
 
 
 class ContractGuard:
-    """Enforces the contracts of one attempt.
-
-    Args:
-        contracts: The contracts; at least one.
-        recorder: The trial's recorder.
-        ask: Confirms calls; None refuses calls that need confirmation.
-    """
+    """Enforces the contracts of one attempt; without `ask`, calls that need confirmation are refused."""
 
     def __init__(self, contracts: Sequence[Contract], recorder: Recorder, ask: Ask | None) -> None:
         self._contracts = tuple(contracts)
@@ -123,14 +117,8 @@ class ContractGuard:
             self._recorder.evidence("audit", "contract", data)
 
     async def judge(self, step: Step, made: int = 0) -> dict[int, str]:
-        """Judges the calls of a step.
-
-        Args:
-            step: The proposed step, with the observations of its first `made` calls.
-            made: Number of completed calls.
-
-        Returns:
-            The refusal text by position of each remaining call that is refused.
+        """Returns the refusal text of each refused call by its position; the first `made` calls have their
+        observations.
         """
         decisions = self._monitor.ask(step, made, self._refused if made else ())
         self._counts["checked"] += len(step.tool_calls) - made
@@ -218,12 +206,7 @@ def refusal_of_exec(reason: str) -> ExecResult:
 
 
 class GuardedWorkspace(WorkspaceWrapper):
-    """Applies contracts to an agent's acts outside steps: `exec` and `write` count as calls of these names.
-
-    Args:
-        inner: The recorded workspace.
-        guard: The attempt's guard.
-    """
+    """Applies contracts to an agent's acts outside steps: `exec` and `write` count as calls of these names."""
 
     def __init__(self, inner: Workspace, guard: ContractGuard) -> None:
         super().__init__(inner)

@@ -31,14 +31,7 @@ NOT_MADE: Final = "Not made: another call of the same turn was refused. Make it 
 
 
 class GuardedModel:
-    """A session's `Model` under contracts.
-
-    Args:
-        model: The model.
-        guard: The attempt's guard.
-        recorder: The trial's recorder.
-        meter: The trial's limits; retries count.
-    """
+    """A session's `Model` under contracts; retries count against the trial's limits."""
 
     def __init__(self, model: Model, guard: ContractGuard, recorder: Recorder, meter: Meter) -> None:
         self.name = model.name

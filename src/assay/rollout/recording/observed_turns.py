@@ -50,13 +50,7 @@ class Turns:
             self._close(next(iter(self._open)), (), None)
 
     def close_turn(self, parent: str | None, messages: Sequence[dict[str, Any]], state: str | None) -> None:
-        """Closes the turn that a new request continues.
-
-        Args:
-            parent: The call that the request continues.
-            messages: The request's messages, as the client sent them.
-            state: The environment's current digest.
-        """
+        """Closes the turn that a new request continues, with the environment's current digest."""
         if parent is not None and parent in self._open:
             self._close(parent, self._observations(self._open[parent].tool_calls, messages), state)
 

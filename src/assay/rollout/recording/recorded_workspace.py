@@ -25,12 +25,8 @@ MOST_BROUGHT = 64 << 20
 class RecordedWorkspace(WorkspaceWrapper):
     """Delegates to a workspace and records each exec, write and upload as audit evidence.
 
-    Args:
-        inner: The workspace.
-        recorder: The trial's recorder.
-        spill: Stores long output whole.
-        fork: Name of a fork, used in its evidence; a fork is not part of the judged state.
-        beside: Marks acts outside steps, which a replay must repeat; the bytes brought in are stored.
+    `fork` names a fork, which is not part of the judged state. `beside` marks acts outside steps, which a replay must
+    repeat; the bytes brought in are stored.
     """
 
     def __init__(

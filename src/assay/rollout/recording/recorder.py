@@ -37,13 +37,7 @@ PATIENCE_S = 0.02
 
 
 class Recorder:
-    """The record of one trial.
-
-    Args:
-        store: The run.
-        chain: The trial's chain.
-        redactor: Redacts secrets; default: key-shaped text in model requests and replies.
-    """
+    """The record of one trial; the default redactor finds key-shaped text in model requests and replies."""
 
     def __init__(self, store: RunStore, chain: str, redactor: Redactor | None = None) -> None:
         self.store = store

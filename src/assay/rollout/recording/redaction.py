@@ -116,11 +116,7 @@ class _Hit(NamedTuple):
 
 
 class Redactor:
-    """Replaces secrets by `[redacted:NAME]`.
-
-    Args:
-        secrets: Known values by name; those under 8 characters are ignored.
-    """
+    """Replaces secrets by `[redacted:NAME]`; known values under 8 characters are ignored."""
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
         self._secrets: list[_SecretValue] = []

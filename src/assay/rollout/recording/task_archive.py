@@ -80,12 +80,7 @@ class _HoldsSecretError(ValueError):
 
 
 def restore_task(evidence: Evidence, blobs: BlobStore, folder: Path) -> LoadedTask:
-    """Restores an archived task.
-
-    Args:
-        evidence: Of the kind `task`.
-        blobs: The store's blobs.
-        folder: Target of its files; must not exist yet. Unused for a task without files.
+    """Restores an archived task from its evidence of the kind `task`; its files, if any, go into a new folder.
 
     Raises:
         StoreError: The archive is incomplete, or a blob is missing or changed.

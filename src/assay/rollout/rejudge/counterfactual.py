@@ -92,17 +92,9 @@ async def rewind(
     config: ReplayConfig | None = None,
     progress: Progress | None = None,
 ) -> tuple[PrefixOutcome, ...]:
-    """Lets an agent continue from before each step of an attempt.
+    """Lets an agent, for example `OracleAgent()`, continue from before each step of the attempt `RUN:ATTEMPT`.
 
-    Args:
-        attempt: `RUN:ATTEMPT`.
-        agent: The continuing agent, for example `OracleAgent()`.
-        settings: Where the store and the caches are.
-        config: As in `assay replay`.
-        progress: Receives progress.
-
-    Returns:
-        One outcome for each prefix length, from 0 to all steps.
+    Returns one outcome for each prefix length, from 0 to all steps.
 
     Raises:
         UserError: The attempt does not exist or cannot be replayed.

@@ -53,15 +53,9 @@ async def judge_again(
     *,
     fresh: bool = False,
 ) -> _Comparisons:
-    """Returns each recorded outcome verdict with the result of judging again.
+    """Returns each recorded outcome verdict with the results of judging again, `rounds` times per check.
 
-    Args:
-        trajectory: The attempt; it has an outcome verdict.
-        loaded: The task to judge by.
-        resources: Opened resources of the run.
-        blobs: The store's blobs.
-        rounds: Judgements per check.
-        fresh: Draw new inputs for checks that draw inputs.
+    `fresh` draws new inputs for checks that draw inputs.
     """
     attempt_judge = _AttemptJudge(trajectory, loaded, resources, blobs, rounds)
     attempt_judge.seeds = {} if fresh else read_recorded_seeds(trajectory)

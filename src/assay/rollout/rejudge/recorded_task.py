@@ -70,10 +70,8 @@ def recorded_config(store: RunStore, more: SandboxOptions) -> RunConfig:
 class RecordedTasks:
     """The tasks of a run, as recorded or as they are today. Use as a context manager, which removes restored files.
 
-    Args:
-        store: The run.
-        version: `recorded` (the archived copy, or a folder with the same digest) or `today`.
-        folders: Where today's tasks are; default: where the run found them.
+    `recorded` is the archived copy, or a folder with the same digest; `today` reads `folders`, by default those of the
+    run.
     """
 
     def __init__(self, store: RunStore, version: Version, folders: Sequence[str] = ()) -> None:

@@ -137,12 +137,6 @@ class _ReplaySource(NamedTuple):
 async def replay(run: str, config: ReplayConfig, settings: Settings, progress: Progress) -> ReplayReport:
     """Replays attempts of a run.
 
-    Args:
-        run: The run of the attempts.
-        config: Which attempts, and how.
-        settings: Where the store and the caches are.
-        progress: Receives progress.
-
     Raises:
         UserError: An attempt does not exist, or an option cannot work; nothing was started.
         StoreError: The run is damaged, or the replays cannot be written.
@@ -154,7 +148,7 @@ async def replay(run: str, config: ReplayConfig, settings: Settings, progress: P
 
 
 def select_attempts(store: RunStore, config: ReplayConfig) -> list[AttemptRow]:
-    """Returns the deciding trials of the requested attempts. Raises `UserError` if there are none."""
+    """Returns the deciding trials of the requested attempts. Raises `UserError` without any."""
     if config.all == bool(config.attempts):
         raise UserError("name the attempts that are to be replayed, or give --all (`assay ls` lists them)")
     rows = [row for row in store.attempts() if row.final] if config.all else list(map(store.find, config.attempts))

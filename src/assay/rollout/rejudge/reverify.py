@@ -105,13 +105,8 @@ async def reverify(
     settings: Settings,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> ReverifyReport:
-    """Judges a run again.
-
-    Args:
-        run: Live or sealed; must not be written at the same time.
-        config: Options.
-        settings: Where the store and the caches are.
-        on_progress: Called with the number of judged attempts and the total.
+    """Judges a live or sealed run without a writer again; `on_progress` gets the number of judged attempts and the
+    total.
 
     Raises:
         UserError: A task folder cannot be read, or an attempt does not exist.

@@ -200,7 +200,7 @@ class Curriculum:
         ]
         granted: dict[int, int] = {}
         for level, number in enumerate(numbers):
-            # A level of which there is no task gives its groups to the first that has some.
+            # A level without tasks gives its groups to the first that has some.
             queue = queues[level] or next(filter(None, queues))
             for place in range(number):
                 task = queue[place % len(queue)][1]

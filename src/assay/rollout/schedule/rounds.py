@@ -188,7 +188,7 @@ class _Rounds:
         strange = sorted({row.attempt for row in self._resources.store.attempts()} - decided)
         if strange:
             raise UserError(
-                f"run {self._resources.store.run!r} contains {strange[0]!r}, which is no attempt of round "
+                f"run {self._resources.store.run!r} contains {strange[0]!r}, which is not an attempt of round "
                 f"{self._number} of allocate={self._resources.config.allocate}: it was "
                 "made by another version; start a new run"
             )

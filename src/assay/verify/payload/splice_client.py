@@ -64,7 +64,7 @@ class _Original(NamedTuple):
 
     layers: list[list[str]]
     function: Any
-    """The plain function inside the wrappers; None if there is none."""
+    """The plain function inside the wrappers, or None."""
 
 
 class Client:
@@ -246,7 +246,7 @@ class Client:
             return value
 
     def _result(self, call: _Call, answer: dict[str, Any]) -> tuple[Any, BaseException | None]:
-        """Returns the value and the exception of a final answer; one of them is None."""
+        """Returns the value and the exception of a final answer; the other one stays None."""
         kind = answer.get("k")
         if kind == "value":
             return call.decoder.value(answer.get("v")), None

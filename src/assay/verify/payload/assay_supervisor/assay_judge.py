@@ -136,7 +136,7 @@ class Pump:
         return {fd for fd, _ in poll.poll()}
 
     def _copy(self, read: int, *, whole: bool = False) -> None:
-        """Copies one piece, or all that is there; forgets the pipe at its end, or where nobody reads the script's."""
+        """Copies one piece, or all that is there; forgets the pipe at its end, or once the script's has no reader."""
         data = b"more"
         while data:
             try:
