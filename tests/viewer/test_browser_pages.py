@@ -108,7 +108,7 @@ def test_attempts_are_compared_side_by_side(look: Look) -> None:
     look.follow(page.get_by_role("link", name="Compare 2 attempts"))
     acts = page.get_by_role("table", name="Actions of the attempts, aligned").get_by_role("rowheader")
     expect(acts).to_have_count(4)
-    expect(page.get_by_role("group", name=re.compile("^Ways of the attempts"))).to_be_visible()
+    expect(page.get_by_role("group", name=re.compile("^Paths of the attempts"))).to_be_visible()
     page.get_by_role("checkbox", name="Only differences").check()
     expect(acts).to_have_count(2)
     look.follow(page.get_by_role("link", name=re.compile("step 2")).first)
