@@ -7,6 +7,7 @@ Takes about ten minutes on two free cores. What was measured so far is written a
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -37,4 +38,6 @@ def measure(folders: Sequence[Path], out: Path) -> None:
 
 
 if __name__ == "__main__":
-    measure([*folders_of("holed"), *folders_of("sound")], Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS)
+    parser = argparse.ArgumentParser(prog="python -m tests.holes", description="Admits holed and sound verifiers.")
+    parser.add_argument("out", nargs="?", type=Path, default=RESULTS, help="the result, a JSON file")
+    measure([*folders_of("holed"), *folders_of("sound")], parser.parse_args().out)
