@@ -9,8 +9,9 @@ import pytest
 
 from assay.environments.interface import Image, Snapshot, WorkspaceSpec
 from assay.environments.workspace.process import ProcessBackend
-from assay.records import Check, EnvironmentSpec, Task
-from assay.verify import JudgeRequest, judge_facts, verify_outcome
+from assay.records import Check, EnvironmentSpec, Separation, Task, Verdict, VerdictStatus
+from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
+from assay.verify.outcome import combine_checks, combine_repetitions
 
 pytestmark = pytest.mark.quick
 
@@ -87,3 +88,18 @@ def test_a_check_that_names_no_fact_is_an_error(parameters: dict[str, Any]) -> N
     verdict = result.verdict
     assert (verdict.status, verdict.score) == ("error", None)
     assert "names no fact" in verdict.reason
+
+
+def result_of(grade: Separation, status: VerdictStatus = "pass") -> CheckResult:
+    return CheckResult(Verdict("c", "outcome", status, None, f"by {grade}", separation=grade), ())
+
+
+def test_repetitions_that_agree_have_the_weakest_of_their_grades() -> None:
+    rounds = [result_of("separate"), result_of("same-process"), result_of("separate")]
+    assert combine_repetitions(rounds).verdict.separation == "same-process"
+
+
+def test_checks_combine_to_the_worst_of_them_at_the_weakest_grade() -> None:
+    results = [result_of("same-process"), result_of("separate", "fail"), result_of("same-user", "fail")]
+    verdict = combine_checks(results).verdict
+    assert (verdict.status, verdict.reason, verdict.separation) == ("fail", "by separate", "same-process")

@@ -49,9 +49,9 @@ class RecordedEntryCalls(msgspec.Struct, frozen=True):
 
     @property
     def is_one_bit(self) -> bool:
-        """Returns True where no call gave more than True, False, None or an exception, and none changed anything.
+        """Returns True where all answers are True, False, None or exceptions, and no change says more than they do.
 
-        A change beside a truth value counts for nothing: a test may look at the truth value alone.
+        Where an answer is a truth value, changes do not count: a test may look at the truth value alone.
         """
         plain = all(kind in ("bool", "NoneType") or kind.startswith("raise ") for kind in self.answers)
         return plain and (not self.changes or "bool" in self.answers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from random import SystemRandom
@@ -19,7 +19,7 @@ from assay import plugins
 from assay.environments.interface import Backend, Snapshot, SpillTarget, WorkspaceSpec
 from assay.errors import AssayError, BoundaryError, EnvironmentFailure, HostFailure, StoreError, VerifierError, boundary
 from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, digest_record
-from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT, weakest
+from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT, weakest, worst_outcome
 from assay.verify.altered import (
     AlterableFile,
     ControlRun,
@@ -85,7 +85,7 @@ async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
         for number in range(max(1, request.repetitions)):
             prefix = f"{request.prefix}{index}.{number}." if request.repetitions > 1 else f"{request.prefix}{index}."
             rounds.append(await _judge_or_retry(request, check, prefix))
-        results.append(_agree(rounds))
+        results.append(combine_repetitions(rounds))
     return tuple(results)
 
 
@@ -273,8 +273,8 @@ def _mark_of(exc: AssayError) -> str:
     return HOST_FAILED if isinstance(exc, HostFailure | StoreError) else NO_RESULT
 
 
-def _agree(rounds: list[CheckResult]) -> CheckResult:
-    """Returns the first result if all agree, otherwise `unknown`."""
+def combine_repetitions(rounds: Sequence[CheckResult]) -> CheckResult:
+    """Returns the first result, at the weakest of the grades, if all agree, otherwise `unknown`."""
     first = rounds[0].verdict
     if len(rounds) == 1:
         return rounds[0]
@@ -297,3 +297,12 @@ def _agree(rounds: list[CheckResult]) -> CheckResult:
         marks=tuple(sorted({*marks, FLAKY})),
     )
     return CheckResult(verdict, evidence)
+
+
+def combine_checks(results: Sequence[CheckResult]) -> CheckResult:
+    """Returns the first of the worst results, at the weakest grade of all, with the evidence of all."""
+    status = worst_outcome(one.verdict.status for one in results)
+    first = next(one for one in results if one.verdict.status == status)
+    evidence = tuple(found for one in results for found in one.evidence)
+    grade = weakest(one.verdict.separation for one in results)
+    return CheckResult(msgspec.structs.replace(first.verdict, separation=grade), evidence)

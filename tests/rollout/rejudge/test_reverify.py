@@ -21,6 +21,7 @@ from assay.records import (
     AttemptStarted,
     Evidence,
     EvidenceAdded,
+    Separation,
     Verdict,
     VerdictAdded,
     VerdictStatus,
@@ -29,6 +30,8 @@ from assay.rollout import ReverifyConfig, ReverifyReport, RunConfig, Tally, reve
 from assay.settings import Settings
 from assay.store import RunStore, audit, later_events, load_current_verdicts, seal
 from assay.tasks import LoadedTask
+from assay.verdicts import reverification_check
+from assay.verify import JudgeRequest
 from assay.verify.interface import CheckResult
 from assay.verify.reverification import compare_verdicts
 from tests.rollout.counting import counting_task
@@ -38,6 +41,7 @@ BASE = {"python:3.12-slim": "scratch"}
 SOLVER = f"{Path(__file__).parents[1] / 'agents.py'}:Solver"
 ROOT = Path(__file__).parents[3]
 FAIL = Verdict("tests", "outcome", "fail", 0.0, "")
+PASS = Verdict("tests", "outcome", "pass", 1.0, "")
 
 
 def settings(store: Path) -> Settings:
@@ -135,6 +139,27 @@ async def test_each_part_of_a_task_of_steps_is_judged_again_and_sealed_runs_get_
     assert [one.check for one in report.results] == ["tests/collect", "tests/count", "tests/report", "steps"]
     assert audit(tmp_path, run) == ()
     assert next(iter(load_current_verdicts(tmp_path, run).values())).reverified == "agree"
+
+
+@pytest.mark.slow
+async def test_one_weaker_round_of_one_step_lowers_the_grade_of_the_whole(tmp_path: Path, monkeypatch: Any) -> None:
+    async def judged(request: JudgeRequest) -> tuple[CheckResult, ...]:
+        grade: Separation = "same-process" if request.prefix.startswith("2.count.") else "separate"
+        return tuple(
+            CheckResult(msgspec.structs.replace(PASS, check=c.name, separation=grade), ()) for c in request.task.checks
+        )
+
+    run = await made(tmp_path, "oracle", FOLDERS / "three-steps")
+    monkeypatch.setattr("assay.rollout.rejudge.judging.verify_outcome", judged)
+    await again(tmp_path, run, again=2)
+    with RunStore.open(tmp_path, run) as store:
+        (row,) = store.attempts()
+        given = {v.check: v.separation for v in store.trajectory(row.chain).verdicts}
+    assert (given[reverification_check("steps")], given[reverification_check("tests/count")]) == (
+        "same-process",
+        "same-process",
+    )
+    assert given[reverification_check("tests/collect")] == given[reverification_check("tests/report")] == "separate"
 
 
 @pytest.mark.quick

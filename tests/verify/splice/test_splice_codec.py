@@ -260,12 +260,14 @@ def test_a_method_of_a_builtin_type_is_named_and_runs_at_the_other_end(programs:
     assert call.value([0]) is value
 
 
-def test_a_method_of_a_plain_value_runs_at_the_other_end(programs: Any) -> None:
+@pytest.mark.parametrize(("method", "argument"), [("{:.2f}".format, 1.234), ([4, 5].__getitem__, 1), ((3).__add__, 4)])
+def test_a_method_of_a_plain_value_runs_at_the_other_end(programs: Any, method: Any, argument: object) -> None:
     judge = programs.splice_codec.Heap("shop")
-    root = judge.value("{price:.2f}".format)
+    root = judge.value(method)
     call = programs.splice_worker.Call(programs.splice_worker.Worker("shop", {}, -1, -1))
     call.add_entries(judge.take_entries())
-    assert call.value(root)(price=1.234) == "1.23"
+    assert call.value(root)(argument) == method(argument)
+    assert call.value(root) is not method
 
 
 @pytest.mark.parametrize("value", [lambda x: x, functools.partial(lambda x, y: x, 1), operator.itemgetter(0)])

@@ -24,11 +24,10 @@ from assay.verdicts import (
     is_reverification,
     outcome_verdicts,
     was_given_solution,
-    weakest,
-    worst_outcome,
 )
 from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
 from assay.verify.imported_state import rebuild_imported_state
+from assay.verify.outcome import combine_checks
 from assay.verify.reverification import (
     CannotRebuildError,
     VerdictComparison,
@@ -103,7 +102,7 @@ class _AttemptJudge:
         named: _Comparisons = []
         for (step, task), state in zip(parts, states, strict=False):
             rounds = await self._by_checks(preparer, spec, state, step, task)
-            judged.append([_combine_worst(results) for results in rounds.values()])
+            judged.append([combine_checks(results) for results in rounds.values()])
             named += self._compare(rounds, "outcome" if step is None else "process")
         if parts[0][0] is None:
             return named
@@ -180,7 +179,7 @@ class _AttemptJudge:
             rounds = await self._rounds_on(preparer, spec, snapshot, self._loaded.task, None)
         finally:
             await preparer.backend.release(snapshot)
-        whole = [_combine_worst(results) for results in zip(*rounds.values(), strict=True)]
+        whole = [combine_checks(results) for results in zip(*rounds.values(), strict=True)]
         if not whole:
             raise CannotRebuildError("the task has no check")
         return [(was, compare_verdicts(was, whole)) for was in self.recorded]
@@ -224,12 +223,3 @@ def _calls(trajectory: Trajectory) -> Sequence[tuple[str, dict[str, Any]]]:
     mine = (step for step in trajectory.steps if step.actor == "agent")
     acts = [call for step in mine for call, _ in zip(step.tool_calls, step.observations, strict=False)]
     return [(call.name, call.parsed) for call in acts if call.error is None and call.parsed is not None]
-
-
-def _combine_worst(results: Sequence[CheckResult]) -> CheckResult:
-    """Returns one result that stands for those of all checks."""
-    status = worst_outcome(one.verdict.status for one in results)
-    first = next(one for one in results if one.verdict.status == status)
-    evidence = tuple(found for one in results for found in one.evidence)
-    grade = weakest(one.verdict.separation for one in results)
-    return CheckResult(msgspec.structs.replace(first.verdict, separation=grade), evidence)

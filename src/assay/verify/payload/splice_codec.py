@@ -53,6 +53,7 @@ BUILTIN_TYPES = {
 }
 _HEADER = struct.Struct(">I")
 _TYPE_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+_BOUND_METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 _INSTALLED = tuple(os.path.realpath(path) + os.sep for path in {sys.prefix, sys.base_prefix})
 
 
@@ -371,7 +372,7 @@ class Heap:
     def _foreign(self, value: Any) -> list[Any]:
         """Returns an object of the test's own as a method with owner and name, else as a handle."""
         owner = getattr(value, "__self__", None)
-        is_bound = isinstance(value, (types.MethodType, types.BuiltinMethodType)) and owner is not None
+        is_bound = isinstance(value, _BOUND_METHODS) and owner is not None
         known = type(owner) in self._handlers or type(owner) in BUILTIN_TYPES.values()
         if is_bound and (known or self._of_package(type(owner))):
             return ["m", self.value(owner), value.__name__]
@@ -389,7 +390,7 @@ class Heap:
         function = value
         while isinstance(function, functools.partial):
             function = function.func
-        if isinstance(function, (operator.itemgetter, operator.attrgetter, types.MethodWrapperType)):
+        if isinstance(function, (operator.itemgetter, operator.attrgetter)):
             return ["k"]
         if not isinstance(function, (types.FunctionType, types.MethodType)):
             function = next((vars(c)["__call__"] for c in type(function).__mro__ if "__call__" in vars(c)), None)
