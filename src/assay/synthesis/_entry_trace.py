@@ -23,6 +23,8 @@ __all__ = ["EntryCalls", "TraceJob", "TraceResult", "TracedTest", "ValueKinds", 
 
 PAYLOAD = Path(__file__).with_name("payload")
 TRACER = tuple(PAYLOAD / f"{name}.py" for name in ("entry_trace", "entry_records", "package_functions", "value_shapes"))
+MOST_RECORDED = 200
+"""As in `payload/entry_records.py`."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 
 
@@ -49,6 +51,13 @@ class EntryCalls(msgspec.Struct, frozen=True):
     lines: tuple[int, ...]
     arguments: ValueKinds
     results: ValueKinds
+
+    @property
+    def answer_types(self) -> tuple[str, ...] | None:
+        """Types of the answers, as `EntryUse.answers` has them; None where not all calls were looked at."""
+        if self.calls > MOST_RECORDED:
+            return None
+        return tuple(sorted({*self.results.types, *(["iterator"] if self.results.iterators else [])}))
 
     @property
     def is_one_bit(self) -> bool:

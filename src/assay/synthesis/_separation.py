@@ -281,7 +281,7 @@ def _test_plan(case: str, subject: _Subject) -> TestPlan:
         method="splice",
         reasons=reasons,
         uses=tuple(
-            EntryUse(entry, tuple(Argument(name, path) for name, path in use.changes))
+            EntryUse(entry, tuple(Argument(name, path) for name, path in use.changes), use.answer_types)
             for entry, use in sorted(uses.items())
         ),
     )

@@ -29,7 +29,15 @@ from ._tree import SourceTree
 __all__ = ["ProofJob", "ProofResult", "VersionResult", "compare_versions", "mutants_of", "prove_splices"]
 
 _SPLICE = (
-    *("plain_values", "splice_plugin", "splice_client", "splice_codec", "splice_decoder", "splice_import"),
+    *(
+        "plain_values",
+        "splice_plugin",
+        "splice_changes",
+        "splice_client",
+        "splice_codec",
+        "splice_decoder",
+        "splice_import",
+    ),
     "splice_worker",
 )
 _VERIFIER = Path(assay.verify.payload.__file__).parent

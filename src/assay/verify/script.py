@@ -106,6 +106,8 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     inputs: tuple[str, ...] = ()
     """Absolute paths of what the script lends to its programs beside what their command lines name: what it writes, and
     files and folders below `/tests`."""
+    variables: tuple[str, ...] = ()
+    """Names of the script's variables that its programs get."""
 
 
 class ScriptCheck:
@@ -275,6 +277,7 @@ async def _programs(
         judged,
         outputs=parameters.outputs,
         inputs=parameters.inputs,
+        variables=parameters.variables,
         timeout_s=parameters.timeout_s,
         transcript=transcript,
     )
@@ -291,12 +294,11 @@ async def _final_state(
     given: CheckInput, parameters: ScriptParameters, cited: Cited
 ) -> AsyncIterator[tuple[Workspace, tuple[Change, ...]]]:
     """The sandbox of the judged programs, and what the agent changed in it."""
+    base = own_network(judged_spec(given.spec), parameters)  # the verifier's own image may hold what is expected
     if parameters.mode == "separate":
-        base = own_network(judged_spec(given.separate or given.spec), parameters)
         async with _with_artifacts(given, base, cited) as opened_with:
             yield opened_with
     else:
-        base = own_network(judged_spec(given.spec), parameters)
         async with opened(given.backend, base, given.state) as workspace:
             yield workspace, given.changes
 

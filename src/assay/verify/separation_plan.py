@@ -66,6 +66,9 @@ class EntryUse(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     """`EntryPoint.key`."""
     changes: tuple[Argument, ...] = ()
     """What the reference changed in place, over all calls of the test."""
+    answers: tuple[str, ...] | None = None
+    """Types of what the reference answered, as `module:qualname` (of builtins the name), and `iterator` where one was
+    among them or in them. A worker's iterator and instances of other classes are refused; None: not recorded."""
 
 
 class RecordedClass(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

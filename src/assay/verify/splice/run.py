@@ -34,7 +34,7 @@ from assay.verify.sanitise import (
     verifier_spec,
 )
 from assay.verify.separation import graded
-from assay.verify.separation_plan import SeparationPlan, TestPlan
+from assay.verify.separation_plan import EntryUse, SeparationPlan, TestPlan
 
 __all__ = [
     "PROGRAMS",
@@ -118,7 +118,7 @@ def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[st
         "programs": PROGRAMS,
         "package": plan.package,
         "entries": [[entry.module, entry.qualname] for entry in plan.entries if entry.key in keys],
-        "tests": {test.id: {use.entry: msgspec.to_builtins(use.changes) for use in test.uses} for test in tests},
+        "tests": {test.id: {use.entry: _use(use) for use in test.uses} for test in tests},
         "guards": [test.id for test in tests if not test.decides],
         "classes": [[one.module, one.qualname, list(one.fields)] for one in plan.classes],
         "guard_classes": [[one.module, one.qualname, list(one.fields)] for one in plan.guard_classes],
@@ -127,13 +127,19 @@ def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[st
     }
 
 
+def _use(use: EntryUse) -> dict[str, Any]:
+    return {"changes": msgspec.to_builtins(use.changes), "answers": use.answers}
+
+
 class SpliceRequest(NamedTuple):
     """One run of tests from outside."""
 
     mounts: Sequence[Mount]
     """The tests, for the judge alone."""
     env: dict[str, str]
-    """The check's own variables, for both sides."""
+    """The check's own variables, for the judge."""
+    worker_env: dict[str, str]
+    """Those of them that the code under test gets."""
     configuration: dict[str, Any]
     """The runner's, with `splice` from `configure_splice`."""
     undoing: Undoing
@@ -154,7 +160,7 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: Cited) -
     """
     programs = Mount(str(stage(Path(__file__).parents[1] / "payload").path), PROGRAMS)
     judge_spec = verifier_spec(given.spec, [*request.mounts, programs], request.env)
-    worker_spec = _worker_spec(given.spec, programs, request.env)
+    worker_spec = _worker_spec(given.spec, programs, request.worker_env)
     async with (
         opened(given.backend, judge_spec) as judge,
         opened(given.backend, worker_spec, given.state) as worker,
