@@ -53,14 +53,15 @@ own = ("/tests/test.sh", "/logs/verifier/reward.txt", "/run/verifier/judge", "/o
 seen = [p for p in own if os.path.exists(p)]
 names = [open(p, "rb").read() for p in glob.glob("/proc/[0-9]*/cmdline")]
 fds = [os.readlink(f"/proc/self/fd/{n}").partition(":")[0] for n in os.listdir("/proc/self/fd")[:3]]
-print(seen, any(b"test.sh" in name for name in names), sorted(fds), "TOKEN" in os.environ, os.environ.get("MODE"))
+variables = [os.environ.get(name) for name in ("TOKEN", "OTHER", "MODE")]
+print(seen, any(b"test.sh" in name for name in names), sorted(fds), variables)
 """
 
 
 async def test_a_judged_program_sees_nothing_of_the_script(bench: Any):
-    script = "#!/bin/bash\necho 0 > /logs/verifier/reward.txt\nMODE=fast python3 /workspace/ledger.py\n"
-    outcome = await judge(bench, script, typed(SEES), env={"TOKEN": "secret"})
-    assert outcome.of_kind("execution")[0]["stdout"].strip() == "[] False ['pipe', 'pipe', 'pipe'] False fast"
+    script = "#!/bin/bash\necho 0 > /logs/verifier/reward.txt\nMODE=fast OTHER=x python3 /workspace/ledger.py\n"
+    outcome = await judge(bench, script, typed(SEES), env={"TOKEN": "secret"}, variables=["MODE"])
+    assert outcome.of_kind("execution")[0]["stdout"].strip() == "[] False ['pipe', 'pipe', 'pipe'] [None, None, 'fast']"
 
 
 LEFT_BEHIND = """

@@ -20,6 +20,8 @@ from ._laboratory import WORKSPACE, Laboratory, absolute_texts, import_paths, re
 from ._tree import SourceTree
 
 PAYLOAD = Path(__file__).with_name("payload")
+MOST_RECORDED = 200
+"""As in `payload/entry_records.py`."""
 TRACER = tuple(PAYLOAD / f"{name}.py" for name in ("entry_trace", "entry_records", "package_functions", "value_shapes"))
 
 
@@ -46,6 +48,13 @@ class RecordedEntryCalls(msgspec.Struct, frozen=True):
     lines: tuple[int, ...]
     arguments: ValueKinds
     results: ValueKinds
+
+    @property
+    def answer_types(self) -> tuple[str, ...] | None:
+        """Types of the answers, as in `EntryUse.answers`; None if not all calls were recorded."""
+        if self.calls > MOST_RECORDED:
+            return None
+        return tuple(sorted({*self.results.types, *(["iterator"] if self.results.iterators else [])}))
 
     @property
     def is_one_bit(self) -> bool:

@@ -275,7 +275,7 @@ def _test_plan(case: str, candidate: _CandidatePlan) -> TestPlan:
         method="splice",
         reasons=reasons,
         uses=tuple(
-            EntryUse(entry, tuple(Argument(name, path) for name, path in use.changes))
+            EntryUse(entry, tuple(Argument(name, path) for name, path in use.changes), use.answer_types)
             for entry, use in sorted(uses.items())
         ),
     )

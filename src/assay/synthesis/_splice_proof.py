@@ -27,7 +27,15 @@ from ._laboratory import WORKSPACE, Laboratory, absolute_texts, read_results
 from ._tree import SourceTree
 
 _SPLICE = (
-    *("plain_values", "splice_plugin", "splice_client", "splice_codec", "splice_decoder", "splice_import"),
+    *(
+        "plain_values",
+        "splice_plugin",
+        "splice_changes",
+        "splice_client",
+        "splice_codec",
+        "splice_decoder",
+        "splice_import",
+    ),
     "splice_worker",
 )
 _VERIFIER = Path(assay.verify.payload.__file__).parent

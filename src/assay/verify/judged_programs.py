@@ -3,8 +3,9 @@
 The script's sandbox stands on the task's image: nothing that the agent wrote is in it but the declared outputs, copied
 as data. The judged sandbox holds the final state, without tests, rewards or the runner's folders. Before a program
 starts, files of the script's that its command names and the declared inputs are copied there, and nothing else: what
-the script expects may lie beside them. When the program has ended, everything in its sandbox is killed, and then the
-declared outputs are copied back. One program runs at a time.
+the script expects may lie beside them. Of the script's variables a program gets those that the task declares: test
+runners write the name of the running test into others, with the parameters that are expected. When the program has
+ended, everything in its sandbox is killed, and then the declared outputs are copied back. One program runs at a time.
 
 What a program prints can act on the script: a shell evaluates text, and a file is lent whose name is made of text. All
 that the script could read is therefore in a transcript, which the caller compares with that of the reference solution.
@@ -19,7 +20,6 @@ import posixpath
 import re
 import stat
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +37,6 @@ LENT = ("/tests/", "/tmp/")
 MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS = 64 << 20, 2000, 5000, 200
 _WORDS = re.compile(r"[\s=;|&<>()\"'`]+")
 _CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ini", ".cfg", ".toml", ".js", ".rb", ".pl", ".jar")
-_OF_A_SHELL = frozenset({"HOME", "OLDPWD", "PWD", "SHLVL", "_"})
 _PYTHON = """\
 #!/usr/bin/env python3
 # Starts the judged program of this name in its own sandbox. Written by the verifier.
@@ -128,7 +127,8 @@ class JudgedPrograms:
     """Starts the judged programs of one script, whose sandbox stands on the task's image; `judged` has the final state.
 
     `outputs` are copied to the script's sandbox as data, `inputs` are files of the script that commands do not name,
-    and `transcript` records everything that the script could read.
+    `variables` names the script's variables that its programs get, and `transcript` records everything that the script
+    could read.
     """
 
     def __init__(
@@ -138,13 +138,14 @@ class JudgedPrograms:
         *,
         outputs: tuple[str, ...] = (),
         inputs: tuple[str, ...] = (),
+        variables: tuple[str, ...] = (),
         timeout_s: float,
         transcript: Transcript,
     ) -> None:
         if not isinstance(judged, PipedExec):
             raise VerifierError("judged programs need a sandbox whose commands can be given pipes")
         self._script, self._judged, self._pipes = script, judged, judged
-        self._outputs, self._inputs = outputs, inputs
+        self._outputs, self._inputs, self._variables = outputs, inputs, variables
         self._timeout_s, self._transcript = timeout_s, transcript
         self._own: dict[str, str | None] = {}
         """Digests of files that were copied into the script's sandbox or out of it."""
@@ -224,7 +225,7 @@ class JudgedPrograms:
                 copies[0].far_end,
                 stderr=copies[-1].far_end,
                 cwd=request.cwd,
-                env=self._environment(request.env),
+                env={name: request.env[name] for name in self._variables if name in request.env},
                 timeout_s=self._timeout_s,
             )
             if result.exit_code in (126, 127) and result.stderr:  # it could not be started: its host says why
@@ -237,11 +238,6 @@ class JudgedPrograms:
             finally:
                 digests = await asyncio.shield(asyncio.gather(*(copy.finish() for copy in copies)))
                 self._transcript.add(" ".join(request.argv), code, digests)
-
-    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Returns the variables that the script set; the verifier's own are not passed."""
-        own = {**self._script.spec.image.env, **self._script.spec.env}
-        return {name: text for name, text in variables.items() if own.get(name) != text and name not in _OF_A_SHELL}
 
     async def _copy_outputs(self) -> None:
         """Copies each declared output to the script's sandbox as a data file without execute permission."""

@@ -84,6 +84,9 @@ class PytestParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     args: tuple[str, ...] = ()
     """More arguments for pytest, for example `-o`, `asyncio_mode=auto`."""
     env: dict[str, str] = {}
+    """Variables of the tests' process."""
+    variables: tuple[str, ...] = ()
+    """Names of those of them that the code under test gets where it runs in a process of its own."""
     allow: tuple[str, ...] = ()
     """Names of suspicions that are part of this task's honest solutions."""
     keep: tuple[str, ...] = ()
@@ -184,9 +187,9 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
     configuration = {**_configuration(given, plan), "owned": [], "only": names, "args": [*plan.parameters.args, *names]}
     limit = given.patience * spliced.separation.call_timeout_s
     configuration["splice"] = {**configure_splice(spliced.separation, spliced.tests), "call_timeout_s": limit}
-    run = await run_spliced(
-        given, SpliceRequest(plan.mounts, plan.parameters.env, configuration, spliced.undoing), cited
-    )
+    env = plan.parameters.env
+    lent = {name: text for name, text in env.items() if name in plan.parameters.variables}
+    run = await run_spliced(given, SpliceRequest(plan.mounts, env, lent, configuration, spliced.undoing), cited)
     run.require_planned(spliced.separation, spliced.tests)
     told = _Run(run.report, run.judge, run.alive)
     # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.

@@ -95,6 +95,8 @@ class ScriptParameters(msgspec.Struct, frozen=True):
     inputs: tuple[str, ...] = ()
     """Absolute paths that the script lends to its programs in addition to those on their command lines: its own files,
     and files and folders below `/tests`."""
+    variables: tuple[str, ...] = ()
+    """Names of the script's variables that its programs get."""
 
 
 class ScriptCheck:
@@ -264,6 +266,7 @@ async def _programs(
         judged,
         outputs=parameters.outputs,
         inputs=parameters.inputs,
+        variables=parameters.variables,
         timeout_s=parameters.timeout_s,
         transcript=transcript,
     )
@@ -280,12 +283,11 @@ async def _final_state(
     given: CheckInput, parameters: ScriptParameters, cited: CitedEvidence
 ) -> AsyncIterator[tuple[Workspace, tuple[Change, ...]]]:
     """Yields the sandbox of the judged programs, and the agent's changes in it."""
+    base = own_network(judged_spec(given.spec), parameters)  # the verifier's own image may contain expected answers
     if parameters.mode == "separate":
-        base = own_network(judged_spec(given.separate or given.spec), parameters)
         async with _with_artifacts(given, base, cited) as opened_with:
             yield opened_with
     else:
-        base = own_network(judged_spec(given.spec), parameters)
         async with opened(given.backend, base, given.state) as workspace:
             yield workspace, given.changes
 

@@ -51,6 +51,9 @@ class EntryUse(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     """`EntryPoint.key`."""
     changes: tuple[Argument, ...] = ()
     """Parts that the reference changed in place, over all calls of the test."""
+    answers: tuple[str, ...] | None = None
+    """Types of the reference's answers, as `module:qualname` (of builtins the name), and `iterator` if one was among
+    them or in them. A worker's iterator and instances of other classes are refused; None: not recorded."""
 
 
 class RecordedClass(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -9,9 +9,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
-from .conftest import IDS, solution
+from assay.verify.separation_plan import EntryUse
+
+from .conftest import IDS, plan_of, solution
 
 TAKEOVER = """
 import json, os, struct, sys, time
@@ -182,3 +185,34 @@ async def test_a_hang_fails_and_its_cause_is_marked(shop: Any) -> None:
     outcome = await shop.judge(takeover("time.sleep(300)"), expected=IDS["total"])
     assert outcome.verdict.status == "fail"
     assert "worker_late" in outcome.verdict.marks
+
+
+TRUE_OF_ANYTHING = """
+import shop
+
+
+def test_sort_by():
+    found = shop.sort_by([3, -1, 2], abs)
+    assert found
+    for number in found:
+        assert number in (-1, 2, 3)
+"""
+TRUE_ANSWERS = {
+    "an iterator without items": "if frame['op'] == 'next': return send(frame, k='stop')\n    "
+    + value("v=[len(frame['h'])], h=[['it']]"),
+    "an instance": value("v=[len(frame['h'])], h=[['o', ['shop.core', 'Basket'], {'items': 'ab'}]]"),
+}
+
+
+@pytest.mark.parametrize("name", TRUE_ANSWERS)
+async def test_an_answer_of_a_kind_that_the_reference_never_gives_is_refused(shop: Any, name: str) -> None:
+    plan = plan_of()
+    uses = (EntryUse("shop.core:sort_by", (), ("list",)),)
+    tests = tuple(msgspec.structs.replace(t, uses=uses) if "sort_by" in t.id else t for t in plan.tests)
+    plan = msgspec.structs.replace(plan, tests=tests)
+    given = {"expected": IDS["sort_by"], "tests": TRUE_OF_ANYTHING}
+    assert (await shop.judge(solution(), plan, **given)).verdict.status == "pass"
+    outcome = await shop.judge(takeover(TRUE_ANSWERS[name]), plan, **given)
+    assert outcome.verdict.status == "fail"
+    refusals = [one for found in outcome.of_kind("test_report") for one in found.get("refusals", [])]
+    assert "never returns" in str(refusals), outcome.evidence

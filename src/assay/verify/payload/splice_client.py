@@ -15,6 +15,7 @@ import types
 from typing import NamedTuple
 
 import splice_codec  # type: ignore[import-not-found]  # the folder of this file, on the path when it is loaded
+from splice_changes import change_fields, permitted_changes, unchanged  # type: ignore[import-not-found]
 from splice_decoder import Decoder, RefusedReply, RemotePlaceholder  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
@@ -36,10 +37,11 @@ class SpliceRefusal(BaseException):
 class _Call:
     """Active call, or an iterator of it that is still read."""
 
-    def __init__(self, client: Client, changes: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, client: Client, use: dict[str, Any]) -> None:
         self.heap = splice_codec.Heap(client.package)
         self.decoder = Decoder(self.heap, client.classes, client.package)
-        self.changes = changes
+        self.changes: Sequence[dict[str, Any]] = use["changes"]
+        self.answers: Sequence[str] | None = use["answers"]
         self.named: dict[str, Any] = {}
         """The arguments by their parameters' names."""
         self.raised: dict[int, BaseException] = {}
@@ -57,6 +59,17 @@ class _Call:
     def owns(self, number: Any, kind: str = "") -> bool:
         """Returns whether a number is that of an object that the judge sent, optionally of one kind."""
         return type(number) is int and number in self._own and kind in ("", self.heap.kinds[number])
+
+    def require_kind(self, value: Any) -> None:
+        """Refuses an iterator or an instance if the reference returns none: both are true, whatever they contain."""
+        kind = type(value)
+        names = {f"{cls.__module__}:{cls.__qualname__}" for cls in kind.__mro__}
+        if kind is types.GeneratorType:
+            names = {"iterator"}
+        elif not self.heap.is_of_package(kind):
+            return
+        if self.answers is not None and names.isdisjoint(self.answers):
+            raise RefusedReply(f"an answer of type {kind.__qualname__}, which the reference never returns")
 
 
 class _Original(NamedTuple):
@@ -118,17 +131,18 @@ class Client:
             self._break(exc.kind, str(exc))
         self._dead = False
 
-    def call(self, entry: Sequence[str], changes: Sequence[dict[str, Any]], arguments: Sequence[Any]) -> Any:
+    def call(self, entry: Sequence[str], use: dict[str, Any], arguments: Sequence[Any]) -> Any:
         """Calls an entry point at the worker; returns its result or raises its exception.
 
         Args:
             entry: Module and qualname.
-            changes: What may come back changed: `{"name": ..., "path": [...]}`.
+            use: `changes`, what may come back changed, each `{"name": ..., "path": [...]}`, and `answers`, the types
+                of the reference's answers (as in `EntryUse`).
             arguments: Positional values, keyword values, names of the positional parameters, and the names of the
                 parameters for the rest of both (or None).
         """
         values, keywords, names, (rest, rest_of_keywords) = arguments
-        call = _Call(self, changes)
+        call = _Call(self, use)
         call.named = {rest: values[len(names) :], rest_of_keywords: keywords, **dict(zip(names, values)), **keywords}
         self._open()
         self._depth += 1
@@ -139,11 +153,9 @@ class Client:
         finally:
             self._depth -= 1
 
-    def iterate(
-        self, entry: Sequence[str], changes: Sequence[dict[str, Any]], arguments: Sequence[Any]
-    ) -> Iterator[Any]:
+    def iterate(self, entry: Sequence[str], use: dict[str, Any], arguments: Sequence[Any]) -> Iterator[Any]:
         """Calls an entry point that is a generator function, and yields its values."""
-        result = self.call(entry, changes, arguments)
+        result = self.call(entry, use, arguments)
         if type(result) not in _ITERABLES:
             self._refuse("refused", "an iterator was due")
         return (yield from result)
@@ -249,7 +261,9 @@ class Client:
         """Returns the value and the exception of a final answer; the other one stays None."""
         kind = answer.get("k")
         if kind == "value":
-            return call.decoder.value(answer.get("v")), None
+            value = call.decoder.value(answer.get("v"))
+            call.require_kind(value)
+            return value, None
         if kind == "again":
             return None, self._raised_again(call, answer.get("n"))
         if kind == "raise":
@@ -297,7 +311,9 @@ class Client:
             if wanted == "it":
                 result = next(function)
             else:
-                result = function(*self._sequence(call, answer.get("a")), **self._mapping(call, answer.get("w")))
+                values, keywords = self._sequence(call, answer.get("a")), self._mapping(call, answer.get("w"))
+                with unchanged(call, [*values, *keywords.values()]):
+                    result = function(*values, **keywords)
         except StopIteration as exc:
             if wanted == "it":
                 return {"op": "stop"}
@@ -334,7 +350,7 @@ class Client:
             raise RefusedReply("malformed changes")
         if not raw:
             return
-        whole, fields = _permitted(call)
+        whole, fields = permitted_changes(call)
         for change in raw:
             if type(change) is not list or len(change) != 2 or type(change[1]) is not list or not change[1]:
                 raise RefusedReply("a malformed change")
@@ -345,7 +361,7 @@ class Client:
             if kind not in _CHANGEABLE or entry[0] != kind:
                 raise RefusedReply("a change of what cannot change")
             if kind == "o":
-                _change_fields(call, target, entry, None if id(target) in whole else fields.get(id(target), set()))
+                change_fields(call, target, entry, None if id(target) in whole else fields.get(id(target), set()))
             elif kind == "ra":
                 continue  # a generator of random numbers goes on by itself on each side
             elif not call.owns(number) or id(target) in whole:
@@ -379,83 +395,3 @@ def _omit_defaults(
 
 _STOP = object()
 _ITERABLES = (types.GeneratorType, list, tuple, dict, set, frozenset, range, collections.deque, collections.OrderedDict)
-
-
-def _change_fields(call: _Call, instance: Any, entry: list[Any], permitted: set[str] | None) -> None:
-    """Sets the fields of an instance that differ. `permitted` None: all that were sent or recorded."""
-    cls = type(instance)
-    if len(entry) != 3 or type(entry[2]) is not dict or not hasattr(instance, "__dict__"):
-        raise RefusedReply(f"a change of an instance of {cls.__qualname__}, which is more than its fields")
-    computed = splice_codec.field_names(cls)[0]
-    recorded = call.decoder.recorded(cls)
-    own = vars(instance)
-    changed = False
-    for name, raw in entry[2].items():
-        value = call.decoder.value(raw)
-        if name in own and (own[name] is value or (type(value) in _SCALARS and _same(own[name], value))):
-            continue
-        if name in computed:
-            raise RefusedReply(f"the computed attribute {name[:60]} of {cls.__qualname__}")
-        if (permitted is None and (name in own or name in recorded)) or (permitted is not None and name in permitted):
-            own[name] = value
-            changed = True
-        elif name in own or name in recorded:
-            raise RefusedReply(f"a change of {cls.__qualname__}.{name[:60]}, which the reference leaves as it is")
-    for name in [name for name in own if name not in entry[2] and name not in computed]:
-        if permitted is not None and name not in permitted:
-            raise RefusedReply(f"{cls.__qualname__}.{name[:60]} taken away, which the reference leaves as it is")
-        del own[name]
-        changed = True
-    if changed:  # what the class caches in the instance was made from the old fields
-        for name in [name for name in own if name in computed]:
-            del own[name]
-
-
-_SCALARS = (type(None), bool, int, float, str, bytes, complex)
-
-
-def _same(one: Any, other: Any) -> bool:
-    if type(one) is not type(other):
-        return False
-    return repr(one) == repr(other) if type(one) in (float, complex) else bool(one == other)
-
-
-def _permitted(call: _Call) -> tuple[set[int], dict[int, set[str]]]:
-    """The ids of objects that may change whole, and the names of fields that may, by the id of their instance."""
-    whole: set[int] = set()
-    fields: dict[int, set[str]] = {}
-    for change in call.changes:
-        if change["name"] not in call.named:
-            continue
-        values = [call.named[change["name"]]]
-        path = list(change.get("path", ()))
-        while path:
-            step = path.pop(0)
-            if step == "*":
-                values = [part for value in values for part in _elements(value)]
-                continue
-            holders = [value for value in values if hasattr(value, "__dict__")]
-            if not path:
-                for holder in holders:
-                    fields.setdefault(id(holder), set()).add(step)
-            values = [vars(holder)[step] for holder in holders if step in vars(holder)]
-        _reach(values, whole)
-    return whole, fields
-
-
-def _reach(values: list[Any], reached: set[int]) -> None:
-    """Adds the ids of all objects at and below some values."""
-    todo = list(values)
-    while todo:
-        value = todo.pop()
-        if type(value) in _SCALARS or isinstance(value, type) or callable(value) or id(value) in reached:
-            continue
-        reached.add(id(value))
-        todo += _elements(value)
-        todo += list(getattr(value, "__dict__", {}).values())
-
-
-def _elements(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [*dict.keys(value), *dict.values(value)]
-    return list(value) if isinstance(value, (list, tuple, set, frozenset)) or type(value).__name__ == "deque" else []

@@ -306,7 +306,7 @@ class Heap:
         name = self._global_name(value)
         if name is not None:
             return name
-        if self._of_package(type(value)):
+        if self.is_of_package(type(value)):
             return self._instance(value)
         return self._foreign(value)
 
@@ -315,7 +315,8 @@ class Heap:
             yield self.value(key)
             yield self.value(value)
 
-    def _of_package(self, cls: type) -> bool:
+    def is_of_package(self, cls: type) -> bool:
+        """Returns whether a class is one of the package under test."""
         module = getattr(cls, "__module__", None)
         return type(module) is str and (module == self._package or module.startswith(self._package + "."))
 
@@ -327,6 +328,8 @@ class Heap:
                 return ["C", cls.__module__, cls.__qualname__]
         except (KeyError, TypeError, AttributeError):
             pass
+        if _is_installed(getattr(sys.modules.get(cls.__module__), "__file__", None) or ""):
+            raise EncodeError(f"a class that no test defines: {cls.__module__}.{cls.__qualname__}")
         return ["k"]  # a class that is local to somewhere: called where it lives
 
     def _global_name(self, value: Any) -> list[Any] | None:
@@ -335,7 +338,7 @@ class Heap:
             return ["N", value.__name__]
         home = value.__objclass__ if isinstance(value, _TYPE_METHODS) else value  # `str.upper` has no module of its own
         module, qualname = getattr(home, "__module__", None), getattr(value, "__qualname__", None)
-        if qualname is None and self._of_package(type(value)):
+        if qualname is None and self.is_of_package(type(value)):
             qualname = vars(value).get("__name__") if hasattr(value, "__dict__") else None
         if type(module) is str and type(qualname) is str and module in sys.modules:
             try:
@@ -374,7 +377,7 @@ class Heap:
         owner = getattr(value, "__self__", None)
         is_bound = isinstance(value, _BOUND_METHODS) and owner is not None
         known = type(owner) in self._handlers or type(owner) in BUILTIN_TYPES.values()
-        if is_bound and (known or self._of_package(type(owner))):
+        if is_bound and (known or self.is_of_package(type(owner))):
             return ["m", self.value(owner), value.__name__]
         if hasattr(type(value), "__next__"):
             return ["it"]

@@ -116,9 +116,16 @@ class SplicePlugin:
         if item.nodeid not in self._uses:
             return {}
         file = item.nodeid.partition("::")[0]
-        found: dict[str, list[Any]] = {}
+        found: dict[str, Any] = {}
         for name, uses in self._uses.items():
             if name.partition("::")[0] == file and name not in self._guards:
-                for key, changes in uses.items():
-                    found.setdefault(key, []).extend(changes)
+                for key, use in uses.items():
+                    found[key] = _join_uses(found[key], use) if key in found else use
         return found
+
+
+def _join_uses(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Returns what either of two uses of an entry point allows."""
+    recorded = [use["answers"] for use in (one, other)]
+    answers = None if None in recorded else sorted({name for names in recorded for name in names})
+    return {"changes": [*one["changes"], *other["changes"]], "answers": answers}

@@ -94,7 +94,7 @@ class ReplyHeap(splice_codec.Heap):  # type: ignore[misc]
                 return [kind, *map(self.value, base.__iter__(value))]
         if isinstance(value, _VIEWS):
             return ["l", *map(self.value, value)]
-        if hasattr(type(value), "__iter__") and self._of_package(type(value)):
+        if hasattr(type(value), "__iter__") and self.is_of_package(type(value)):
             self.replace(self._numbers[id(value)], iter(value))
             return ["it"]
         return ["it"] if hasattr(type(value), "__next__") else None

@@ -34,7 +34,7 @@ from assay.verify.sanitise import (
     verifier_spec,
 )
 from assay.verify.separation import cite_open_sandboxes
-from assay.verify.separation_plan import SeparationPlan, TestPlan
+from assay.verify.separation_plan import EntryUse, SeparationPlan, TestPlan
 
 PROGRAMS = "/opt/assay-splice"
 CONFIGURATION = f"{HOME}/judge.json"
@@ -104,7 +104,7 @@ def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[st
         "programs": PROGRAMS,
         "package": plan.package,
         "entries": [[entry.module, entry.qualname] for entry in plan.entries if entry.key in keys],
-        "tests": {test.id: {use.entry: msgspec.to_builtins(use.changes) for use in test.uses} for test in tests},
+        "tests": {test.id: {use.entry: _encode_use(use) for use in test.uses} for test in tests},
         "guards": [test.id for test in tests if not test.decides],
         "classes": [[one.module, one.qualname, list(one.fields)] for one in plan.classes],
         "guard_classes": [[one.module, one.qualname, list(one.fields)] for one in plan.guard_classes],
@@ -113,11 +113,17 @@ def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[st
     }
 
 
+def _encode_use(use: EntryUse) -> dict[str, Any]:
+    return {"changes": msgspec.to_builtins(use.changes), "answers": use.answers}
+
+
 class SpliceRequest(NamedTuple):
     mounts: Sequence[Mount]
     """Mounts of the tests, for the judge alone."""
     env: dict[str, str]
-    """Variables of the check, for both sandboxes."""
+    """Variables of the check, for the judge."""
+    worker_env: dict[str, str]
+    """The subset that the code under test gets."""
     configuration: dict[str, Any]
     """Configuration of the runner, with `splice` from `configure_splice`."""
     undoing: CleanupPlan
@@ -133,7 +139,7 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
     """
     programs = Mount(str(stage(Path(__file__).parents[1] / "payload").path), PROGRAMS)
     judge_spec = verifier_spec(given.spec, [*request.mounts, programs], request.env)
-    worker_spec = _worker_spec(given.spec, programs, request.env)
+    worker_spec = _worker_spec(given.spec, programs, request.worker_env)
     async with opened(given.backend, judge_spec) as judge, opened(given.backend, worker_spec, given.state) as worker:
         findings = await inspect_changes(worker, request.undoing)
         cited.findings(findings)

@@ -25,23 +25,10 @@ PIPE_BYTES = 4096
 """Capacity of the program's input: what it does not read of a pipe is lost to the script, so little is sent ahead."""
 FAILED = 125
 """Exit status if the program was not started."""
-_READERS = (
-    "ash",
-    "bash",
-    "busybox",
-    "dash",
-    "fish",
-    "gawk",
-    "ksh",
-    "mawk",
-    "node",
-    "perl",
-    "python",
-    "ruby",
-    "sh",
-    "zsh",
+_HAND_ON = frozenset(
+    {"chrt", "env", "ionice", "nice", "nohup", "setpriv", "setsid", "stdbuf", "taskset", "time", "timeout"}
 )
-"""Programs whose own text may read their standard input and start others."""
+"""Programs that start another one and leave their standard input to it. Any other one may have read from it."""
 
 
 def _is_half_read(fd: int) -> bool:
@@ -68,13 +55,13 @@ def _readers_above(pipe: int) -> list[int]:
 
 
 def _has_read(process: int) -> bool:
-    """Returns whether a process may have read its standard input: a shell or interpreter, or a fork of one that has
-    read anything since it was forked. A program such as `timeout` hands its input on."""
+    """Returns whether a process may have read its standard input: all but the few that hand it on, and forks of a
+    shell that have read nothing since they were forked."""
     try:
         command = _bytes_of(process, "cmdline")
         if command == _bytes_of(_parent(process), "cmdline"):  # a fork, for a pipeline or a substitution
             return not _bytes_of(process, "io").startswith(b"rchar: 0\n")
-        return os.readlink(f"/proc/{process}/exe").rpartition("/")[2].startswith(_READERS)
+        return os.readlink(f"/proc/{process}/exe").rpartition("/")[2] not in _HAND_ON
     except OSError:
         return True
 

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import probes  # type: ignore[import-not-found]  # the folder of this file, for this one import
 import pytest
 from _pytest import runner as pytest_runner
+from _pytest import tmpdir
 from _pytest._code import code as pytest_code
 from _pytest.assertion import rewrite
 
@@ -236,12 +237,23 @@ def main() -> int:
         sys.path.append(root)
     if config.get("module"):
         sys.path.append(config["cwd"])
+    _name_folders_alike()
     probes.install(lambda where: teller.tell("equal", where=where))
     _instrument_tests(config.get("owned", ["/tests"]))
     if not config.get("script"):
         _show_lines_alone()
     plugins = [Recorder(teller, config), *_splice(config, teller)]
     return int(pytest.main(_arguments(config), plugins=plugins))
+
+
+def _name_folders_alike() -> None:
+    """Makes `tmp_path` a numbered folder. Pytest names it after the test and its parameters, what is expected among
+    them, and a program that is started there reads its working directory."""
+
+    def make_folder(request: Any, factory: Any) -> Path:  # noqa: ARG001
+        return Path(factory.mktemp("test", numbered=True))
+
+    tmpdir._mk_tmp = make_folder
 
 
 if __name__ == "__main__":
