@@ -42,3 +42,12 @@ async def test_a_lent_function_does_not_change_an_argument_that_the_reference_le
     answer = MIRRORED.replace("ARGS", args).replace("NAMED", named)
     outcome = await shop.judge(takeover(answer), expected=IDS["sort_by"], tests=tests)
     assert outcome.verdict.status == "fail", outcome.verdict
+
+
+async def test_a_lent_function_may_fill_a_cache_of_the_judges_object(shop: Any) -> None:
+    tests = (
+        "\nimport shop\n\n\ndef test_sort_by():\n    baskets = [shop.Basket([('b', 2)]), shop.Basket([('a', 1)])]\n"
+        "    assert shop.sort_by(baskets, lambda one: one.names) == baskets[::-1]\n"
+    )
+    right = await shop.judge(solution(), expected=IDS["sort_by"], tests=tests)
+    assert (right.verdict.status, right.verdict.separation) == ("pass", "separate"), right.verdict

@@ -105,8 +105,9 @@ def _content(held: Any, but: set[str]) -> list[Any]:
     """What an object holds in itself, without some of its fields; a changed one holds another object somewhere."""
     if type(held) is bytearray:
         return list(held)
-    plain = getattr(held, "__dict__", {})
-    return [*_elements(held), *(part for name in plain if name not in but for part in (name, plain[name]))]
+    cached = splice_codec.field_names(type(held))[0]
+    fields = [item for item in getattr(held, "__dict__", {}).items() if item[0] not in but | cached]
+    return [*_elements(held), *(part for item in fields for part in item)]
 
 
 def _reach(values: list[Any], reached: dict[int, Any]) -> None:
