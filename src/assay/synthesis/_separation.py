@@ -233,15 +233,11 @@ async def _refute(laboratory: Laboratory, tree: SourceTree, subjects: Sequence[_
         result = results.get(subject.deciding.id)
         for case in subject.carried() if result is not None else ():
             assert result is not None
-            lies = result.passing_lies(case)
+            lie = result.describe_lie(case)
             if result.ended != "done":
                 subject.reasons[case] = "the run of lies has no end"
-            elif lies:
-                subject.reasons[case] = f"it passes unrepaired where {_describe_lie(lies[0])}"
-
-
-def _describe_lie(lie: str) -> str:
-    return lie if " edited: " in lie else f"entry points answer: {lie}"
+            elif lie:
+                subject.reasons[case] = f"it passes unrepaired where {lie}"
 
 
 def _plan(tree: SourceTree, subject: _Subject) -> SeparationPlan:
