@@ -29,6 +29,8 @@ def calls_of(*shapes: AnswerShape, changes: tuple[tuple[str, tuple[str, ...]], .
         ([], (), True),
         ([[1], True], (), False),
         ([(True, [False, [None]])], (), True),
+        ([[], False], (), True),
+        ([((), ((),))], (), False),
         ([(True, 1)], (), False),
         ([[True] * 9], (), False),
         ([([[[True]]],)], (), False),

@@ -64,7 +64,9 @@ class Pile:
         for n in items:
             self.items[n] = _key(n)
 '''
-TESTS = """import pytest
+TESTS = """import os
+
+import pytest
 from trays import Pile, Tray, decode, encode, found, strict, weigh
 
 
@@ -102,6 +104,13 @@ def test_there_and_back_as_text():
     text = encode([1, 3])
     assert isinstance(text, str)
     assert decode(text) == [1, 3]
+
+
+def test_end_of_the_process():
+    keys = found([1, 3])
+    if keys is None:
+        os._exit(0)
+    assert keys == [2, 6]
 """
 CHANGES = {
     "test_false_beside_a_constructor": ("return 2 * n", "return n % 2"),
@@ -113,9 +122,11 @@ CHANGES = {
     "test_truth_value_in_a_tuple": ("return 2 * n", "return n % 2"),
     "test_loop_over_a_true_value": ("return 2 * n", "return n % 2"),
     "test_there_and_back_as_text": ("return 2 * n", "return n % 2"),
+    "test_end_of_the_process": ("return 2 * n", "return n % 2"),
 }
 """Test to the change that it notices. Hollow: no key is there; a call without effect; an error at
-once; True and nothing; an iterator without items; the unrepaired text, and what it was made from."""
+once; True and nothing; an iterator without items; the unrepaired text, and what it was made from; a run without end,
+which shows nothing of the test."""
 PATH, FILE = "trays/__init__.py", "tests/test_trays.py"
 
 

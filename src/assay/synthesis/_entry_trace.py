@@ -47,8 +47,8 @@ class AnswerShape(msgspec.Struct, frozen=True, array_like=True):
     parts: tuple[AnswerShape, ...] | None = None
 
     def leaves(self) -> tuple[str, ...]:
-        """Returns the types of all parts that have no shape but their type."""
-        return (self.kind,) if self.parts is None else tuple(kind for part in self.parts for kind in part.leaves())
+        """Returns the types of all parts that hold no parts."""
+        return tuple(kind for part in self.parts for kind in part.leaves()) if self.parts else (self.kind,)
 
 
 class EntryCalls(msgspec.Struct, frozen=True):
@@ -76,10 +76,10 @@ class EntryCalls(msgspec.Struct, frozen=True):
     def is_one_bit(self) -> bool:
         """Returns True where all answers are True, False, None or exceptions, and no change says more than they do.
 
-        A short list or tuple of them, and a generator that yields no more, are no more either. Where an answer is a
-        truth value, changes do not count: a test may look at the truth value alone.
+        A short list or tuple of them, an empty one, and a generator that yields no more, are no more either. Where an
+        answer is a truth value, changes do not count: a test may look at the truth value alone.
         """
-        leaves = {kind for shape in self.shapes for kind in shape.leaves()}
+        leaves = {kind for shape in self.shapes if shape.parts != () for kind in shape.leaves()}
         return leaves <= {"bool", "NoneType"} and (not self.changes or "bool" in leaves)
 
 
