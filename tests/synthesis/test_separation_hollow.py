@@ -53,6 +53,9 @@ class Tray:
     def has(self, n):
         return _key(n) in self.keys
 
+    def count(self, n):
+        return self.keys.count(_key(n))
+
 
 class Pile:
     def __init__(self, items=()):
@@ -73,6 +76,12 @@ from trays import Pile, Tray, decode, encode, found, strict, weigh
 def test_false_beside_a_constructor():
     tray = Tray([1])
     assert [tray.has(n) for n in (3, 2)] == [False, False]
+
+
+def test_nothing_beside_a_text():
+    tray = Tray([1])
+    assert encode([1]).isdigit()
+    assert tray.count(3) == 0
 
 
 def test_loop_over_what_was_not_done():
@@ -112,21 +121,19 @@ def test_end_of_the_process():
         os._exit(0)
     assert keys == [2, 6]
 """
-CHANGES = {
-    "test_false_beside_a_constructor": ("return 2 * n", "return n % 2"),
-    "test_loop_over_what_was_not_done": (
-        "            self.items[n] = _key(n)",
-        "            raise NotImplementedError",
-    ),
-    "test_refusal_in_an_iterator": ("return 2 * n", "return n % 2"),
-    "test_truth_value_in_a_tuple": ("return 2 * n", "return n % 2"),
-    "test_loop_over_a_true_value": ("return 2 * n", "return n % 2"),
-    "test_there_and_back_as_text": ("return 2 * n", "return n % 2"),
-    "test_end_of_the_process": ("return 2 * n", "return n % 2"),
+KEY = ("return 2 * n", "return n % 2")
+UNDONE = ("            self.items[n] = _key(n)", "            raise NotImplementedError")
+HOLLOW = {
+    "test_false_beside_a_constructor": (KEY, "entry point trays:Tray."),
+    "test_nothing_beside_a_text": (KEY, "entry point trays:Tray."),
+    "test_loop_over_what_was_not_done": (UNDONE, "entry points answer: "),
+    "test_refusal_in_an_iterator": (KEY, "entry points answer: raise ValueError"),
+    "test_truth_value_in_a_tuple": (KEY, "entry points answer: truth values True, the rest empty"),
+    "test_loop_over_a_true_value": (KEY, "entry points answer: empty iterator"),
+    "test_there_and_back_as_text": (KEY, "entry points answer: remembered argument"),
+    "test_end_of_the_process": (KEY, "entry points answer: None"),
 }
-"""Test to the change that it notices. Hollow: no key is there; a call without effect; an error at
-once; True and nothing; an iterator without items; the unrepaired text, and what it was made from; a run without end,
-which shows nothing of the test."""
+"""Test to the change that it notices, and the lie that it passes under; a run without end shows nothing of a test."""
 PATH, FILE = "trays/__init__.py", "tests/test_trays.py"
 
 
@@ -134,7 +141,7 @@ async def plan_of(top: Path, name: str) -> SeparationPlan:
     for path, text in {PATH: TRAYS, FILE: TESTS}.items():
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_text(text)
-    broken = TRAYS.replace(*CHANGES[name])
+    broken = TRAYS.replace(*HOLLOW[name][0])
     deciding = Deciding("one", {PATH: TRAYS}, {PATH: broken}, {}, (f"{FILE}::{name}",), 10.0)
     layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
     backend, tree = NamespacesBackend(), load_source(str(top))
@@ -145,7 +152,8 @@ async def plan_of(top: Path, name: str) -> SeparationPlan:
         await backend.close()
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", HOLLOW)
 async def test_a_test_that_a_hollow_answer_passes_does_not_decide(tmp_path: Path, name: str) -> None:
     (test,) = (await plan_of(tmp_path / "trays-1.0", name)).tests
-    assert not test.decides, test
+    assert not test.decides
+    assert test.reasons[0].startswith(f"it passes unrepaired where {HOLLOW[name][1]}")
