@@ -8,10 +8,11 @@ import pytest
 
 import assay.verify.payload
 from assay.code.function_changes import compare_functions
-from assay.synthesis._entry_trace import PAYLOAD, RecordedEntryCalls, TracedTest, ValueKinds
+from assay.synthesis._entry_trace import PAYLOAD, AnswerShape, RecordedEntryCalls, TracedTest, ValueKinds
 from assay.synthesis._false_answers import (
     EDIT_ANSWERS,
     MOST_EDITS,
+    SHAPED_ANSWERS,
     FalseAnswerJob,
     FalseAnswerResult,
     choose_false_answers,
@@ -76,10 +77,39 @@ def traced(*places: tuple[str, str, int]) -> TracedTest:
     return TracedTest(("a:area",), uses={"a:area": calls}, outside=places[:1], inside=places)
 
 
-def test_a_lie_whose_run_has_no_end_counts_as_passing() -> None:
-    told = FalseAnswerResult("one", "done", {"None": None, "True": ("t",), "0": ()})
-    assert told.passing_answers("t") == ("None", "True")
-    assert told.passing_answers("u") == ("None",)
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        ("None", "entry points answer: None"),
+        ("a:f alone: own argument", "entry point a:f answers: own argument, the others are unrepaired"),
+        ("f edited: None", "f edited: None"),
+    ],
+)
+def test_a_lie_reads_as_the_end_of_a_reason(lie: str, reason: str) -> None:
+    result = FalseAnswerResult("one", "done", {"t": lie})
+    assert (result.describe_lie("t"), result.describe_lie("u")) == (reason, "")
+
+
+def test_entry_points_lie_alone_where_a_test_has_several() -> None:
+    box, size, fill = (
+        RecordedEntryCalls(1, 1, 0, {"NoneType": 1}, (), (3,), ValueKinds(), ValueKinds()),
+        traced(),
+        traced(),
+    )
+    uses = {"a:Box.__init__": box, "a:Box.size": size.uses["a:area"], "a:Box.fill": fill.uses["a:area"]}
+    liars = choose_false_answers(
+        FalseAnswerJob("one", {}, {"t": TracedTest(uses=uses), "u": traced()}, frozenset(), 5.0)
+    )["liars"]
+    alone = [{"t": [entry]} for entry in sorted(uses)]
+    assert liars == [*alone, {"t": ["a:Box.fill", "a:Box.size"]}]
+
+
+def test_truth_values_in_tuples_are_lied_about() -> None:
+    shape = AnswerShape("tuple", (AnswerShape("bool"), AnswerShape("list")))
+    calls = RecordedEntryCalls(1, 1, 0, {"tuple": 1}, (), (3,), ValueKinds(), ValueKinds(), (shape,))
+    lies = choose_false_answers(FalseAnswerJob("one", {}, {"t": TracedTest(uses={"a:f": calls})}, frozenset(), 5.0))
+    assert set(SHAPED_ANSWERS) <= set(lies["answers"])
+    assert not lies["liars"]
 
 
 def test_functions_that_the_judge_runs_are_edited_first_and_changed_ones_never() -> None:

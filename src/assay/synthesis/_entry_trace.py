@@ -37,6 +37,17 @@ class ValueKinds(msgspec.Struct, frozen=True):
     """Types of another origin."""
 
 
+class AnswerShape(msgspec.Struct, frozen=True, array_like=True):
+    """The type of an answer, and the shapes of the parts of a short list or tuple, or of one item of a generator."""
+
+    kind: str
+    parts: tuple[AnswerShape, ...] | None = None
+
+    def leaves(self) -> tuple[str, ...]:
+        """Returns the types of all parts that hold no parts."""
+        return tuple(kind for part in self.parts for kind in part.leaves()) if self.parts else (self.kind,)
+
+
 class RecordedEntryCalls(msgspec.Struct, frozen=True):
     """The calls that one test makes of one entry point, as `payload/entry_records.py` describes them."""
 
@@ -48,6 +59,8 @@ class RecordedEntryCalls(msgspec.Struct, frozen=True):
     lines: tuple[int, ...]
     arguments: ValueKinds
     results: ValueKinds
+    shapes: tuple[AnswerShape, ...] = ()
+    """Different shapes of answers, in order of appearance."""
 
     @property
     def answer_types(self) -> tuple[str, ...] | None:
@@ -60,10 +73,11 @@ class RecordedEntryCalls(msgspec.Struct, frozen=True):
     def is_one_bit(self) -> bool:
         """Returns True where all answers are True, False, None or exceptions, and no change says more than they do.
 
-        Where an answer is a truth value, changes do not count: a test may look at the truth value alone.
+        A short list or tuple of them, an empty one, and a generator that yields no more, are no more either. Where an
+        answer is a truth value, changes do not count: a test may look at the truth value alone.
         """
-        plain = all(kind in ("bool", "NoneType") or kind.startswith("raise ") for kind in self.answers)
-        return plain and (not self.changes or "bool" in self.answers)
+        leaves = {kind for shape in self.shapes if shape.parts != () for kind in shape.leaves()}
+        return leaves <= {"bool", "NoneType"} and (not self.changes or "bool" in leaves)
 
 
 class TracedTest(msgspec.Struct, frozen=True):

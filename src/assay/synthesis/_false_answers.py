@@ -14,7 +14,7 @@ import msgspec
 
 from assay.environments.payload import FORKED_TESTS
 
-from ._entry_trace import PAYLOAD, TRACER, TracedTest, describe_batch
+from ._entry_trace import PAYLOAD, TRACER, AnswerShape, RecordedEntryCalls, TracedTest, describe_batch
 from ._laboratory import WORKSPACE, Laboratory, absolute_texts, read_results
 from ._tree import SourceTree
 
@@ -24,9 +24,23 @@ ANSWERS = (
     "empty set", "first argument", "second argument", "own argument", "previous argument", "last value sent",
     "first answer again", "plausible value", "flipped", "bent", "arguments emptied", "emptied answer",
     "every key is 0", "every key is empty", "all text", "infinity", "minus infinity", "all numbers",
+    "remembered argument", "empty iterator", "None where it raises", "True where it raises", "False where it raises",
+    "empty list where it raises", "own argument where it raises",
     "raise AttributeError", "raise IndexError", "raise KeyError", "raise TypeError",
 )  # fmt: skip
-"""Names in the table of `payload/false_answers.py`, and exceptions that Python's protocols treat as an answer."""
+"""Names in the table of `payload/false_answers.py`, and exceptions that Python's own protocols take for an answer."""
+SHAPED_ANSWERS = tuple(
+    f"truth values {truth}, the rest {rest}" for truth in ("True", "False") for rest in ("empty", "None")
+)
+"""Told where the reference answers with truth values in lists or tuples."""
+LIARS_ANSWERS = (
+    "None", "True", "False", "0", "empty text", "empty list", "empty dict", "empty tuple", "first argument",
+    "own argument", "remembered argument", "plausible value", "arguments emptied", "empty iterator",
+    "None where it raises",
+)  # fmt: skip
+"""Told by some entry points of a test while its others stay unrepaired."""
+MOST_LIARS = 8
+"""Entry points of one test that lie alone, drawn by a seed."""
 EDIT_ANSWERS = ("None", "True", "first argument")
 MOST_EDITS = 8
 """Maximum number of functions edited to answer falsely, drawn by a seed from those that run during a task's tests."""
@@ -47,31 +61,59 @@ class FalseAnswerJob(NamedTuple):
 
 
 class FalseAnswerResult(msgspec.Struct, frozen=True):
-    """Tests that passed with each false answer."""
+    """Which tests passed under a lie."""
 
     id: str
     ended: str = "died"
-    passed: dict[str, tuple[str, ...] | None] = {}
-    """False answer to the tests that passed with it; None if its run did not end."""
+    passed: dict[str, str] = {}
+    """Test to the first lie that it passed under, or whose run had no end."""
 
-    def passing_answers(self, test: str) -> tuple[str, ...]:
-        """Returns the false answers with which a test passes; one whose run did not end counts as passed."""
-        return tuple(answer for answer, passed in sorted(self.passed.items()) if passed is None or test in passed)
+    def describe_lie(self, test: str) -> str:
+        """Returns the lie that a test passed under, as a reason ends; empty where it failed under all."""
+        lie = self.passed.get(test, "")
+        liars, is_alone, answer = lie.partition(" alone: ")
+        if is_alone:
+            return f"entry point {liars} answers: {answer}, the others are unrepaired"
+        return lie if not lie or " edited: " in lie else f"entry points answer: {lie}"
 
 
 def choose_false_answers(job: FalseAnswerJob) -> dict[str, Any]:
-    """Returns the false answers of a job in the program's format: answers of entry points, and edited functions."""
-    raised = sorted({kind for test in job.tests.values() for use in test.uses.values() for kind in use.answers})
-    exceptions = [kind for kind in raised if kind.startswith("raise ")][:MOST_EXCEPTIONS]
+    """Returns the lies of a job as the program reads them: answers, liars among a test's entry points, and edits."""
+    uses = [use for test in job.tests.values() for use in test.uses.values()]
+    raised = sorted({kind for use in uses for kind in use.answers if kind.startswith("raise ")})
+    more = [*(SHAPED_ANSWERS if any(map(_truth_shapes, uses)) else ()), *raised[:MOST_EXCEPTIONS]]
     return {
-        "answers": [*ANSWERS, *exceptions],
+        "answers": [*ANSWERS, *more],
+        "liars": _liars(job),
+        "liars_answers": [*LIARS_ANSWERS, *more],
         "edits": [[path, name, line] for path, name, line in _choose_edits(job)],
         "edit_answers": list(EDIT_ANSWERS),
     }
 
 
+def _liars(job: FalseAnswerJob) -> list[dict[str, list[str]]]:
+    """Returns who lies in each test of some runs: one of several entry points, and those that answer more than None.
+
+    A function that answers nothing, such as a constructor, breaks a test at once where it lies beside the others.
+    """
+    runs: dict[int, dict[str, list[str]]] = {}
+    for case, test in sorted(job.tests.items()):
+        entries = sorted(test.uses)
+        alone = random.Random(f"{job.id} {case} liars").sample(entries, min(MOST_LIARS, len(entries)))
+        more = [entry for entry in entries if set(test.uses[entry].answers) - {"NoneType"}]
+        groups = [[entry] for entry in sorted(alone)] + ([more] if 1 < len(more) < len(entries) else [])
+        for number, liars in enumerate(groups if len(entries) > 1 else ()):
+            runs.setdefault(number, {})[case] = liars
+    return [runs[number] for number in sorted(runs)]
+
+
+def _truth_shapes(use: RecordedEntryCalls) -> list[AnswerShape]:
+    """Returns the shapes of answers that are lists, tuples or items of generators, and hold truth values."""
+    return [shape for shape in use.shapes if shape.parts is not None and "bool" in shape.leaves()]
+
+
 def _choose_edits(job: FalseAnswerJob) -> Iterable[tuple[str, str, int]]:
-    """Returns functions that run inside entry points; those that tests also call outside of them come first."""
+    """Returns functions that run inside of entry points; those that tests also call outside of them come first."""
     own = {(f"{WORKSPACE}/{path}", name) for path, name in job.changed}
     outside = {function for test in job.tests.values() for function in test.outside}
     inside = {function for test in job.tests.values() for function in test.inside if function[:2] not in own}
@@ -91,7 +133,7 @@ async def run_false_answers(
     if not jobs:
         return {}
     request = {**describe_batch(tree), "jobs": [_request(job) for job in jobs]}
-    wall_s = 120.0 + sum(60 * job.cpu_s for job in jobs)
+    wall_s = 120.0 + sum(90 * job.cpu_s for job in jobs)
     programs = (*PROGRAMS, *TRACER, FORKED_TESTS)
     reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s)
     known = {result.id: result for result in read_results(reply, FalseAnswerResult)}
@@ -99,17 +141,16 @@ async def run_false_answers(
 
 
 def _request(job: FalseAnswerJob) -> dict[str, Any]:
-    results: dict[str, set[str]] = {}
-    for test in job.tests.values():
-        for entry, use in test.uses.items():
-            results.setdefault(entry, set()).update(use.results.types)
     return {
         "id": job.id,
         "tests": [f"{WORKSPACE}/{case}" for case in sorted(job.tests)],
         "write": absolute_texts(job.write),
-        "uses": {case: {e: use.changes for e, use in test.uses.items()} for case, test in job.tests.items()},
-        "results": {entry: sorted(types) for entry, types in results.items()},
+        "uses": {case: {e: _describe_use(use) for e, use in test.uses.items()} for case, test in job.tests.items()},
         "test_cpu_s": 1.0,
         "cpu_s": job.cpu_s,
         **choose_false_answers(job),
     }
+
+
+def _describe_use(use: RecordedEntryCalls) -> dict[str, Any]:
+    return {"results": use.results.types, "changes": use.changes, "shapes": _truth_shapes(use)}

@@ -227,15 +227,11 @@ async def _drop_refuted(laboratory: Laboratory, tree: SourceTree, plans: Sequenc
         result = results.get(candidate.deciding.id)
         for case in candidate.carried() if result is not None else ():
             assert result is not None
-            answers = result.passing_answers(case)
+            lie = result.describe_lie(case)
             if result.ended != "done":
                 candidate.reasons[case] = "the run of lies has no end"
-            elif answers:
-                candidate.reasons[case] = f"it passes unrepaired where {_describe_answer(answers[0])}"
-
-
-def _describe_answer(answer: str) -> str:
-    return answer if " edited: " in answer else f"entry points answer: {answer}"
+            elif lie:
+                candidate.reasons[case] = f"it passes unrepaired where {lie}"
 
 
 def _build_plan(tree: SourceTree, candidate: _CandidatePlan) -> SeparationPlan:

@@ -7,11 +7,13 @@ judge's frames itself.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from assay.verify import host_load
 from assay.verify.separation_plan import EntryUse
 
 from .conftest import IDS, plan_of, solution
@@ -181,7 +183,8 @@ async def test_arguments_change_only_where_the_reference_changes_them(shop: Any)
     assert (outcome.verdict.status, outcome.verdict.marks) == ("fail", ("failed_tests", "reply_refused"))
 
 
-async def test_a_hang_fails_and_its_cause_is_marked(shop: Any) -> None:
+async def test_a_hang_fails_and_its_cause_is_marked(shop: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(host_load, "PROC", tmp_path / "proc")  # a busy host would leave it open
     outcome = await shop.judge(takeover("time.sleep(300)"), expected=IDS["total"])
     assert outcome.verdict.status == "fail"
     assert "worker_late" in outcome.verdict.marks

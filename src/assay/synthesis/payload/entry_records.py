@@ -11,11 +11,21 @@ from types import CodeType, FrameType, FunctionType, GeneratorType
 from typing import Any
 
 from package_functions import replace_body  # type: ignore[import-not-found]
-from value_shapes import CONTAINERS, PLAIN, Shapes, TooLarge, fields_of, fingerprint, type_name  # type: ignore[import-not-found]
+from value_shapes import (  # type: ignore[import-not-found]
+    CONTAINERS,
+    PLAIN,
+    Shapes,
+    TooLarge,
+    fields_of,
+    fingerprint,
+    shape_of,
+    type_name,
+)
 
 MOST_RECORDED = 200
 """Calls of one entry point in one test whose values are looked at; the others are counted."""
 MOST_LINES = 50
+MOST_SHAPES = 50
 
 
 class EntryCalls:
@@ -32,6 +42,17 @@ class EntryCalls:
         self.lines: set[int] = set()
         self.arguments = Shapes(package.owns_class)
         self.results = Shapes(package.owns_class)
+        self.shapes: list[list[Any]] = []
+        """Different shapes of answers, in order of appearance; an item of a generator is a part of one."""
+
+    def note_answer(self, kind: str) -> None:
+        """Counts an answer by its type, or by the exception that it ended in."""
+        self.answers[kind] = self.answers.get(kind, 0) + 1
+
+    def note_shape(self, shape: list[Any]) -> None:
+        """Notes the shape of an answer."""
+        if len(self.shapes) < MOST_SHAPES and shape not in self.shapes:
+            self.shapes.append(shape)
 
     def note_changes(self, before: dict[Any, str], after: dict[Any, str]) -> None:
         """Records the parts of the arguments that differ after a call."""
@@ -48,6 +69,7 @@ class EntryCalls:
             "lines": sorted(self.lines)[:MOST_LINES],
             "arguments": self.arguments.describe(),
             "results": self.results.describe(),
+            "shapes": self.shapes,
         }
 
 
@@ -109,6 +131,7 @@ class EntryRecorder:
             if calls.calls <= MOST_RECORDED:
                 calls.results.add(answer)
             self._answered.append(answer)
+            calls.note_shape(["generator", []] if isinstance(answer, GeneratorType) else shape_of(answer))
             sys.setprofile(self._profile)
             return self._relay(calls, answer) if isinstance(answer, GeneratorType) else answer
 
@@ -140,7 +163,7 @@ class EntryRecorder:
         finally:
             self._depth -= 1
             calls.reaching += self._reached
-            calls.answers[kind] = calls.answers.get(kind, 0) + 1
+            calls.note_answer(kind)
         sys.setprofile(None)
         return answer
 
@@ -169,10 +192,14 @@ class EntryRecorder:
                 item = next(answer)
             except StopIteration:
                 return
+            except BaseException as exc:
+                calls.note_answer(f"raise {type_name(type(exc))}")
+                raise
             finally:
                 self._depth -= 1
                 calls.reaching += self._reached
             calls.results.add(item)
+            calls.note_shape(["generator", [shape_of(item)]])
             yield item
 
 

@@ -14,6 +14,7 @@ import math
 import string
 import uuid
 from collections.abc import Callable
+from functools import partial
 from types import GeneratorType
 from typing import Any, NamedTuple
 
@@ -36,8 +37,10 @@ class FunctionCall(NamedTuple):
     """Names of the types that the reference answers."""
     changes: Any = ()
     """Parameter and path of what the reference changes in place: no other change is taken from a worker."""
-    shared: Any = None
-    """State that all entry points share within one test."""
+    shapes: Any = ()
+    """Different shapes of what the reference answers, where they hold truth values."""
+    before: Any = None
+    """Entry point to the first data that it was last called with, the latest call last."""
     bound: bool = False
     """True where the first argument is the object or the class that the function is called on."""
 
@@ -52,7 +55,7 @@ def _argument(number: int, call: FunctionCall) -> Any:
     return values[min(number, len(values) - 1)] if values else None
 
 
-def _own_argument(call: FunctionCall) -> Any:
+def own_argument(call: FunctionCall) -> Any:
     """Returns the first argument that is data: of a method, the one after its object."""
     return _argument(0, call._replace(args=call.args[1:]) if call.bound else call)
 
@@ -60,11 +63,39 @@ def _own_argument(call: FunctionCall) -> Any:
 def _previous_argument(call: FunctionCall) -> Any:
     """Answers with the argument of the call before this one, of whichever entry point; the first call, with its own
     argument bent. `decode(encode(x)) == x` holds for such a process, also where `encode(x) != x` is asserted."""
-    own = _own_argument(call)
-    shared = {} if call.shared is None else call.shared
-    answer = shared["argument"] if "argument" in shared else bend(own)
-    shared["argument"] = own
-    return answer
+    return [*call.before.values()][-1] if call.before else bend(own_argument(call))
+
+
+def _remembered_argument(call: FunctionCall) -> Any:
+    """Answers with the argument of the latest call of another entry point; without any, as the unrepaired function."""
+    others = [argument for entry, argument in (call.before or {}).items() if entry != call.entry]
+    return others[-1] if others else UNCHANGED(call)
+
+
+def _where_it_raises(answer: Callable[[Any], Any], call: FunctionCall) -> Any:
+    """Answers as the unrepaired function does, but otherwise where it raises, at once or while its items are asked."""
+    try:
+        found = UNCHANGED(call)
+        return _some(list(_some(found))) if isinstance(found, GeneratorType) else found
+    except Exception:  # noqa: BLE001 - whatever the unrepaired function raises
+        return answer(call)
+
+
+def _shaped(call: FunctionCall, *, truth: bool, is_empty: bool) -> Any:
+    """Answers in the shape of the reference's answer; every truth value is the same, and the rest says nothing."""
+    return _fill(call.shapes[0], truth=truth, is_empty=is_empty) if call.shapes else UNCHANGED(call)
+
+
+def _fill(shape: Any, *, truth: bool, is_empty: bool) -> Any:
+    name, parts = shape
+    if parts is not None:
+        found = [_fill(part, truth=truth, is_empty=is_empty) for part in parts]
+        return tuple(found) if name == "tuple" else found if name == "list" else _some(found)
+    return truth if name == "bool" else EMPTY.get(name, _nothing)() if is_empty else None
+
+
+def _nothing() -> None:
+    return None
 
 
 def _last_sent(call: FunctionCall) -> Any:
@@ -193,6 +224,7 @@ def _every_key(call: FunctionCall) -> Any:
 
 DEFAULTS = (list, dict, set, int, float, str, tuple)
 """Types that a worker may name for the missing keys of a dictionary, as in `verify/payload/splice_decoder.py`."""
+EMPTY = {kind.__name__: kind for kind in DEFAULTS}
 
 
 def _all_text(call: FunctionCall) -> Any:
@@ -219,8 +251,9 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "empty set": lambda _call: set(),
     "first argument": lambda call: _argument(0, call),
     "second argument": lambda call: _argument(1, call),
-    "own argument": _own_argument,
+    "own argument": own_argument,
     "previous argument": _previous_argument,
+    "remembered argument": _remembered_argument,
     "last value sent": _last_sent,
     "first answer again": _first_answer,
     "plausible value": _plausible,
@@ -234,4 +267,17 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "infinity": lambda _call: math.inf,
     "minus infinity": lambda _call: -math.inf,
     "all numbers": lambda _call: range(-9999, 10_000),
+    "empty iterator": lambda _call: _some(()),
 }
+ANSWERS.update(
+    (f"{name} where it raises", partial(_where_it_raises, ANSWERS[name]))
+    for name in ("None", "True", "False", "empty list", "own argument")
+)
+ANSWERS.update(
+    (
+        f"truth values {truth}, the rest {'empty' if is_empty else 'None'}",
+        partial(_shaped, truth=truth, is_empty=is_empty),
+    )
+    for truth in (True, False)
+    for is_empty in (True, False)
+)

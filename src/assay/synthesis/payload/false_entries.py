@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FunctionType, GeneratorType
-from typing import Any
+from typing import Any, NamedTuple
 
 import forked_tests  # type: ignore[import-not-found]  # copied beside this file
 from entry_trace import changed_functions, in_session, run_items  # type: ignore[import-not-found]
-from false_answers import ANSWERS, UNCHANGED, FunctionCall  # type: ignore[import-not-found]
+from false_answers import ANSWERS, UNCHANGED, FunctionCall, own_argument  # type: ignore[import-not-found]
 from package_functions import FunctionPath, replace_body, static_member, unwrap  # type: ignore[import-not-found]
 
 
@@ -28,25 +28,39 @@ class CpuTimeExceededError(BaseException):
     """Raised in a test that has spent its CPU time; `except Exception` does not stop it."""
 
 
+class FalseAnswer(NamedTuple):
+    """One answer, and who gives it: all entry points, some in each test, or a function that is edited."""
+
+    name: str
+    liars: dict[str, list[str]] | None = None
+    """Test to the entry points that lie in it; the others are unrepaired. None where all lie."""
+    edit: Any = None
+    """File, qualified name and first line."""
+
+    def describe_in(self, test: str) -> str:
+        """Returns the lie as it is told in one test."""
+        if self.edit:
+            return f"{self.edit[1]} edited: {self.name}"
+        return self.name if self.liars is None else f"{' and '.join(self.liars[test])} alone: {self.name}"
+
+
 class FalseEntryPoints:
     """Hooks entry points and one edited function.
 
     Args:
-        uses: Test to the entry points that answer falsely in it, each with the parts that may come back changed.
-        answer: Returns the answer of an entry point to a call.
-        edit: Returns the answer of the edited function inside entry points.
+        uses: Test to its entry points, each with the types, shapes and changes of the reference's answers.
+        lie: Says which entry points lie.
+        answer: Returns what a liar answers to a call.
     """
 
-    def __init__(
-        self, uses: dict[str, dict[str, Any]], answer: Callable[[Any], Any], edit: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, uses: dict[str, dict[str, Any]], lie: FalseAnswer, answer: Callable[[Any], Any]) -> None:
         self._uses = uses
+        self._lie = lie
         self._answer = answer
-        self._edit = edit
-        self._active: frozenset[str] = frozenset()
-        self._changes: dict[str, Any] = {}
+        self._active: dict[str, dict[str, Any]] = {}
+        self._liars: frozenset[str] = frozenset()
         self._state: dict[str, Any] = {}
-        self._shared: dict[str, Any] = {}
+        self._before: dict[str, Any] = {}
         self._bound: frozenset[str] = frozenset()
         self._depth = 0
 
@@ -65,26 +79,29 @@ class FalseEntryPoints:
             replace_body(function, partial(self._entry, entry, any(function is one for one in edited)))
 
     def begin(self, test: str) -> None:
-        """Starts a test, whose entry points answer falsely from now on."""
-        self._changes, self._state, self._shared, self._depth = self._uses.get(test, {}), {}, {}, 0
-        self._active = frozenset(self._changes)
+        """Starts a test: its liars lie from now on."""
+        self._active, self._state, self._before, self._depth = self._uses.get(test, {}), {}, {}, 0
+        liars = self._active if self._lie.liars is None else self._lie.liars[test]
+        self._liars = frozenset(() if self._lie.edit else liars)
 
     def _edited(self, original: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._depth:
             return original(*args, **kwargs)
-        return self._edit(FunctionCall("", original, args, kwargs, {}))
+        return self._answer(FunctionCall("", original, args, kwargs, {}))
 
     def _entry(self, entry: str, edited: Any, original: FunctionType, args: Any, kwargs: Any) -> Any:
         if self._depth or entry not in self._active:
             return self._edited(original, args, kwargs) if edited else original(*args, **kwargs)
-        answer = self._edit if edited else self._answer
+        state = self._state.setdefault(entry, {})
+        call = FunctionCall(entry, original, args, kwargs, state, before=self._before, bound=entry in self._bound)
         self._depth += 1
         try:
-            state, changes = self._state.setdefault(entry, {}), self._changes[entry]
-            call = FunctionCall(entry, original, args, kwargs, state, (), changes, self._shared, entry in self._bound)
-            results = answer(call)
+            is_liar = edited or entry in self._liars
+            results = (self._answer if is_liar else UNCHANGED)(call._replace(**self._active[entry]))
         finally:
             self._depth -= 1
+            self._before.pop(entry, None)
+            self._before[entry] = own_argument(call)
         return self._relay(results) if isinstance(results, GeneratorType) else results
 
     def _relay(self, answer: Any) -> Iterator[Any]:
@@ -108,41 +125,45 @@ class FalseAnswerRuns:
         self._edited: dict[tuple[str, int], list[FunctionType]] = {}
 
     def run(self, session: Any) -> dict[str, Any]:
-        """Returns the tests that pass with each false answer; None if its run did not end."""
-        results: dict[str, Any] = {}
+        """Returns for each test that passes under a lie the first such lie; one whose run had no end counts."""
+        passed: dict[str, str] = {}
         paths = {(path, line, name.rpartition(".")[2]) for path, name, line in self._job["edits"]}
         for function in changed_functions(paths) if paths else ():
             code = function.__code__
             self._edited.setdefault((code.co_filename, code.co_firstlineno), []).append(function)
-        works: dict[str, Callable[[], dict[str, Any]]] = {}
-        for name in self._job["answers"]:
-            works[name] = partial(self._run_answer, session, name, None)
-        for edit in self._job["edits"]:
-            for name in self._job["edit_answers"]:
-                works[f"{edit[1]} edited: {name}"] = partial(self._run_answer, session, name, edit)
-        for name, work in works.items():
+        for lie in list_false_answers(self._job):
+            open_items = [item for item in session.items if item.nodeid not in passed]
+            items = [item for item in open_items if lie.liars is None or item.nodeid in lie.liars]
+            if not items:
+                continue
+            work = partial(self._tell, session, items, lie)
             result = forked_tests.in_child(self._batch, self._job, self._aside.with_suffix(".lie"), work)
-            results[name] = result.get("passed")
-        return {"ended": "done", "passed": results}
+            for test in result.get("passed", [item.nodeid for item in items]):
+                passed[test] = lie.describe_in(test)
+        return {"ended": "done", "passed": passed}
 
-    def _run_answer(self, session: Any, name: str, edit: Any) -> dict[str, Any]:
-        answer = ANSWERS[name] if name in ANSWERS else partial(_raise, name)
-        shapes = self._job["results"]
-
-        def with_shape(call: Any) -> Any:
-            return answer(call._replace(results=shapes.get(call.entry, [])))
-
-        edited = self._edited.get((edit[0], edit[2]), []) if edit else []
-        entries = FalseEntryPoints(self._job["uses"], UNCHANGED if edit else with_shape, with_shape)
-        entries.install(edited)
+    def _tell(self, session: Any, items: list[Any], lie: FalseAnswer) -> dict[str, Any]:
+        liar = FalseEntryPoints(
+            self._job["uses"], lie, ANSWERS[lie.name] if lie.name in ANSWERS else partial(_raise, lie.name)
+        )
+        liar.install(self._edited.get((lie.edit[0], lie.edit[2]), []) if lie.edit else [])
         signal.signal(signal.SIGVTALRM, _raise_cpu_time_exceeded)
 
         def begin(test: str) -> None:
-            entries.begin(test)
+            liar.begin(test)
             signal.setitimer(signal.ITIMER_VIRTUAL, self._job["test_cpu_s"])
 
-        outcomes = run_items(session, list(session.items), begin, _stop_clock)
+        outcomes = run_items(session, items, begin, _stop_clock)
         return {"passed": sorted(test for test, outcome in outcomes.items() if outcome == "passed")}
+
+
+def list_false_answers(job: dict[str, Any]) -> list[FalseAnswer]:
+    """Returns the lies of a job in the order in which they are told."""
+    return [
+        *(FalseAnswer(name) for name in job["answers"]),
+        *(FalseAnswer(name, liars) for liars in job["liars"] for name in job["liars_answers"]),
+        *(FalseAnswer(name, edit=edit) for edit in job["edits"] for name in job["edit_answers"]),
+    ]
 
 
 def _stop_clock(_test: str) -> None:
@@ -171,9 +192,8 @@ def main(request: str, reply: str) -> None:
         forked_tests.preload(batch, aside)
     with Path(reply).open("w", encoding="utf-8") as file:
         for serial, job in enumerate(batch["jobs"]):
-            count = len(job["answers"]) + len(job["edits"]) * len(job["edit_answers"])
             with forked_tests.replaced_files(job.get("write", {}), serial):
-                wide = {**job, "cpu_s": (1 + count) * job["cpu_s"]}
+                wide = {**job, "cpu_s": (1 + len(list_false_answers(job))) * job["cpu_s"]}
                 work = partial(in_session, batch, job, FalseAnswerRuns(batch, job, aside).run)
                 result = forked_tests.in_child(batch, wide, aside, work)
             file.write(json.dumps(result) + "\n")

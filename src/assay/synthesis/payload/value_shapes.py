@@ -28,6 +28,8 @@ PLAIN = (
 CONTAINERS = (list, tuple, dict, set, frozenset)
 MOST_PARTS = 200_000
 MOST_DEPTH = 200
+MOST_SHAPED, DEEPEST_SHAPE = 8, 3
+"""Lists and tuples with more parts, and those that lie deeper, have no shape but their type."""
 
 
 class TooLarge(Exception):
@@ -104,6 +106,14 @@ def inner_parts(value: Any) -> Iterator[Any]:
         for name, part in fields_of(value).items():
             yield name
             yield part
+
+
+def shape_of(value: Any, depth: int = DEEPEST_SHAPE) -> list[Any]:
+    """Returns the name of a value's type and, of a short list or tuple, the shapes of its parts; None otherwise."""
+    kind = type(value)
+    if kind in (list, tuple) and len(value) <= MOST_SHAPED and depth:
+        return [kind.__name__, [shape_of(part, depth - 1) for part in value]]
+    return [type_name(kind), None]
 
 
 class Shapes:

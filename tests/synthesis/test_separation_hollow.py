@@ -1,0 +1,159 @@
+"""Tests that a hollow answer passes decide nothing, also where it is an object, or entry points lie differently."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from assay.environments.workspace.namespaces import NamespacesBackend
+from assay.environments.workspace.toolchain import ensure_toolchain
+from assay.settings import Settings
+from assay.synthesis._laboratory import Laboratory
+from assay.synthesis._separation import DecidingTests, plan_separation
+from assay.synthesis._tree import load_source
+from assay.verify.separation_plan import SeparationPlan
+
+pytestmark = pytest.mark.slow
+TRAYS = '''"""Trays and piles."""
+
+
+def _key(n):
+    return 2 * n
+
+
+def strict(items):
+    for item in items:
+        if _key(item) > 6:
+            raise ValueError(item)
+        yield item
+
+
+def weigh(items):
+    return sum(map(_key, items)) > 6, [_key(n) for n in items]
+
+
+def found(items):
+    return [_key(n) for n in items]
+
+
+def encode(items):
+    return " ".join(str(_key(n)) for n in items)
+
+
+def decode(text):
+    return [_key(int(part)) // 4 for part in text.split()]
+
+
+class Tray:
+    def __init__(self, items):
+        self.keys = [_key(n) for n in items]
+
+    def has(self, n):
+        return _key(n) in self.keys
+
+    def count(self, n):
+        return self.keys.count(_key(n))
+
+
+class Pile:
+    def __init__(self, items=()):
+        self.items = {}
+        self.name = "pile"
+        self.add_all(items)
+
+    def add_all(self, items):
+        for n in items:
+            self.items[n] = _key(n)
+'''
+TESTS = """import os
+
+import pytest
+from trays import Pile, Tray, decode, encode, found, strict, weigh
+
+
+def test_false_beside_a_constructor():
+    tray = Tray([1])
+    assert [tray.has(n) for n in (3, 2)] == [False, False]
+
+
+def test_nothing_beside_a_text():
+    tray = Tray([1])
+    assert encode([1]).isdigit()
+    assert tray.count(3) == 0
+
+
+def test_loop_over_what_was_not_done():
+    pile = Pile()
+    pile.add_all([3, 4])
+    assert pile.name == "pile"
+    for n, key in pile.items.items():
+        assert key == 2 * n
+
+
+def test_refusal_in_an_iterator():
+    with pytest.raises(ValueError):
+        list(strict([1, 4]))
+
+
+def test_truth_value_in_a_tuple():
+    heavy, _ = weigh([1, 4, 5])
+    assert heavy is True
+
+
+def test_loop_over_a_true_value():
+    keys = found([1, 3])
+    assert keys
+    for key in keys:
+        assert key in (2, 6)
+
+
+def test_there_and_back_as_text():
+    text = encode([1, 3])
+    assert isinstance(text, str)
+    assert decode(text) == [1, 3]
+
+
+def test_end_of_the_process():
+    keys = found([1, 3])
+    if keys is None:
+        os._exit(0)
+    assert keys == [2, 6]
+"""
+KEY = ("return 2 * n", "return n % 2")
+UNDONE = ("            self.items[n] = _key(n)", "            raise NotImplementedError")
+HOLLOW = {
+    "test_false_beside_a_constructor": (KEY, "entry point trays:Tray."),
+    "test_nothing_beside_a_text": (KEY, "entry point trays:Tray."),
+    "test_loop_over_what_was_not_done": (UNDONE, "entry points answer: "),
+    "test_refusal_in_an_iterator": (KEY, "entry points answer: raise ValueError"),
+    "test_truth_value_in_a_tuple": (KEY, "entry points answer: truth values True, the rest empty"),
+    "test_loop_over_a_true_value": (KEY, "entry points answer: empty iterator"),
+    "test_there_and_back_as_text": (KEY, "entry points answer: remembered argument"),
+    "test_end_of_the_process": (KEY, "entry points answer: None"),
+}
+"""Test to the change that it notices, and the lie that it passes under; a run without end shows nothing of a test."""
+PATH, FILE = "trays/__init__.py", "tests/test_trays.py"
+
+
+async def plan_of(top: Path, name: str) -> SeparationPlan:
+    for path, text in {PATH: TRAYS, FILE: TESTS}.items():
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_text(text)
+    broken = TRAYS.replace(*HOLLOW[name][0])
+    deciding = DecidingTests("one", {PATH: TRAYS}, {PATH: broken}, {}, (f"{FILE}::{name}",), 10.0)
+    layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
+    backend, tree = NamespacesBackend(), load_source(str(top))
+    try:
+        async with Laboratory(tree, backend, layer, 1) as laboratory:
+            return (await plan_separation(laboratory, tree, [deciding], 6))["one"]
+    finally:
+        await backend.close()
+
+
+@pytest.mark.parametrize("name", HOLLOW)
+async def test_a_test_that_a_hollow_answer_passes_does_not_decide(tmp_path: Path, name: str) -> None:
+    (test,) = (await plan_of(tmp_path / "trays-1.0", name)).tests
+    assert not test.decides
+    assert test.reasons[0].startswith(f"it passes unrepaired where {HOLLOW[name][1]}")
