@@ -1,17 +1,18 @@
 """A custom format: conversations in CSV, with the columns conversation, who and text.
 
-Used as `assay import talks.csv --format csv_format.py`, or registered as entry point `assay.formats`.
+Used as `assay import talks.csv --format csv_format.py` and `assay export RUN --to csv_format.py --out talks.csv`, or
+registered as entry point `assay.formats`.
 """
 
 import csv
+import io
 from pathlib import Path
 
-from assay.errors import UserError
-from assay.formats import ImportContext, Origin, ReadProblem, TrajectoryBuilder, digest_file, read_head
+from assay.formats import ImportContext, Loss, Origin, ReadProblem, TrajectoryBuilder, digest_file, new_file, read_head
 
 
 class CsvFormat:
-    name, title, provenance, writes = "csv", "Conversations in CSV", "specification", False
+    name, title, provenance, writes = "csv", "Conversations in CSV", "specification", True
 
     def recognises(self, path):
         return read_head(path, 100).startswith(b"conversation,who,text")
@@ -29,8 +30,17 @@ class CsvFormat:
             yield talk.finish(f"conversation {name}")
 
     def write(self, trajectories, target, writing):
-        message = "csv is read, not written"
-        raise UserError(message)
+        with new_file(target) as stream:
+            text = io.StringIO(newline="")
+            rows = csv.writer(text, lineterminator="\n")
+            rows.writerow(["conversation", "who", "text"])
+            for number, trajectory in enumerate(trajectories, 1):
+                spoken = [step for step in trajectory.steps if step.actor in ("user", "agent") and step.message]
+                rows.writerows([number, step.actor, step.message] for step in spoken)
+                if trajectory.verdicts:
+                    writing.report_loss(Loss(trajectory.attempt, "verdicts", "a row has no place for them"))
+            stream.write(text.getvalue().encode())
+
 
 
 if __name__ == "__main__":

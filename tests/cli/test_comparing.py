@@ -57,7 +57,7 @@ def test_a_gate_says_no_with_an_exit_code(store: Path) -> None:
     assert assay(store, "gate", "base", "better").exit_code == 0
     refused = assay(store, "gate", "better", "worse")
     assert refused.exit_code == 1
-    assert "worse is refused against better\n  0 gained and 9 lost: that is no gain" in refused.stdout
+    assert "worse is refused against better\n  0 gained and 9 lost: that is not a gain" in refused.stdout
 
 
 def test_a_protected_task_is_read_from_a_file(store: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ CASES: dict[str, tuple[str, dict[str, str | bytes | None], str]] = {
     "verifier-install": (
         TIMED,
         {**SOLVED, "tests/test.sh": "# reward.txt\n\npip install pytest==8.0.0\n"},
-        "warning tests/test.sh:3: installs packages while judging, where there is no network by default; name it in",
+        "warning tests/test.sh:3: installs packages while judging, without a network by default; name it in",
     ),
     "verifier-download": (
         TIMED,

@@ -14,7 +14,7 @@ SEVERITIES: tuple[Severity, ...] = ("hole", "broken", "weak", "note")
 KINDS: dict[str, str] = {
     "cheat-passed": "a known cheat passes",
     "null-passed": "an answer without work passes",
-    "no-oracle": "there is no reference solution",
+    "no-oracle": "the task has no reference solution",
     "not-set-up": "the task cannot be set up here",
     "oracle-not-judged": "the reference solution's attempts broke before a verdict",
     "oracle-fails": "the reference solution does not pass",

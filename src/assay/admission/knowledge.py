@@ -174,7 +174,7 @@ async def _read(workspace: Workspace, path: str) -> bytes | None:
 def _rewrite_problem(changes: tuple[Change, ...]) -> str | None:
     odd = next((c.path for c in changes if _ODD in c.path or c.type == "other"), None)
     if odd is not None:
-        return f"the solution leaves {odd!r}, which is no file, folder or link with a plain name"
+        return f"the solution leaves {odd!r}, which is not a file, folder or link with a plain name"
     size = sum(c.size or 0 for c in changes if c.kind != "removed")
     if len(changes) > MOST_STATE_FILES or size > MOST_STATE_BYTES:
         return f"the solution leaves {len(changes)} changed paths with {size >> 20} MiB: too much to write again"

@@ -39,7 +39,7 @@ FIRST, CLOCK = "oracle.1", "oracle.clock"
 BLIND = "cheat.blind-replay"
 SHORTCUT = "cheat.shortcut"
 LEFT_OUT = "left out by --quick"
-NO_SANDBOX = "the task's world runs no agent code: there is no sandbox to do this in"
+NO_SANDBOX = "the task's world runs no agent code: this needs a sandbox"
 ATTEMPTS = 38
 """Planned attempts of a task's battery. Explicit limits of mutants or variants, or shared attempts that do not clear
 their members, may exceed it."""
@@ -202,7 +202,7 @@ def _rewrites(plan: _Plan, solution: SolutionRecord | None, planned: int) -> Ite
     yield from (SkippedProbe(group, group, left_out) for group in most if not most[group])
     if solution is None or solution.problem is not None:
         reason = solution.problem if solution is not None else None
-        lacking = reason or "there is no recorded state of the reference solution"
+        lacking = reason or "the reference solution has no recorded state"
         yield from (SkippedProbe(group, group, lacking) for group in groups)
         return
     if not groups:

@@ -144,6 +144,6 @@ def _is_a_year_ahead(output: str) -> bool:
 
 def _one_cpu() -> Circumstance:
     if len(os.sched_getaffinity(0)) < 2:
-        return Circumstance("cpu-count", missing="this machine has one CPU, so there is no other number to try")
+        return Circumstance("cpu-count", missing="this machine has one CPU, so no other number can be tried")
     variation = Variation("cpu-count", prefix=(PYTHON, "-I", "-S", "-B", "-c", _ONE_CPU))
     return Circumstance("cpu-count", variation, "nproc", lambda seen: seen == "1")

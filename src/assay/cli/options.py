@@ -212,10 +212,9 @@ def _plain(hint: Any) -> Any:
 
 def _limit_parameters() -> list[inspect.Parameter]:
     docs, parameters = field_docs(Limits), []
-    for name in Limits.__struct_fields__:
+    for name, hint in get_type_hints(Limits).items():
         option = typer.Option(f"--max-{name.replace('_', '-')}", help=_LIMIT_HELP + docs[name], show_default=False)
-        whole, real = Annotated[int | None, option], Annotated[float | None, option]
-        parameters.append(_parameter(f"max_{name}", whole if name in ("turns", "calls", "tokens") else real))
+        parameters.append(_parameter(f"max_{name}", Annotated[hint, option]))
     return parameters
 
 

@@ -77,7 +77,7 @@ def make_report(results: Iterable[TestResult], source: str, counts: Counts | Non
 
 
 def disagreements(one: TestReport, other: TestReport) -> tuple[str, ...]:
-    """Returns the contradictions between two reports about one run; that only one of them names a test is none."""
+    """Returns the contradictions between two reports about one run. A test that only one of them names is not one."""
     conflicts = []
     if bool(one.counts.bad) != bool(other.counts.bad):
         conflicts.append(f"{one.source} tells of {one.counts.bad} failures and {other.source} of {other.counts.bad}")

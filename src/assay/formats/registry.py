@@ -1,4 +1,4 @@
-"""Finds which format a path is of, by its content, among all that are installed (entry points `assay.load_formats`)."""
+"""Finds which format a path is of, by its content, among all that are installed (entry points `assay.formats`)."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def decide_gate(paired: PairedComparison, protected: Collection[str], rule: Gate
     reasons = [f"protected task {f.task} fell from {f.before:.2f} to {f.after:.2f}" for f in broken]
     reasons += [f"protected task {task} was not judged in both" for task in unseen]
     if rule.want == "better" and p_value > rule.alpha:
-        why = "chance explains that" if gained > lost else "that is no gain"
+        why = "chance explains that" if gained > lost else "that is not a gain"
         reasons.append(f"{gained} gained and {lost} lost: {why} (p = {p_value:.3f})")
     if rule.want == "not worse" and p_value <= rule.alpha:
         reasons.append(f"{lost} lost and {gained} gained: more than chance explains (p = {p_value:.3f})")

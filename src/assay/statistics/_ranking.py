@@ -137,7 +137,7 @@ def predictive_validity(
     """Computes the rank agreement of the configurations (agent with model) of both sides.
 
     Uses only tasks at which all of them were judged; without such a task on a side, or with fewer than three
-    configurations, there is no value.
+    configurations, the value is missing.
     """
     sides = [_rates(inside), _rates(outside)]
     shared = sorted(sides[0].keys() & sides[1].keys(), key=repr)

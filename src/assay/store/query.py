@@ -83,7 +83,7 @@ def query(
 
     Raises:
         UserError: The statement is not one SELECT, is invalid, uses a disabled feature, or exceeds a limit; or there
-            is no run.
+            is not a run.
         StoreError: A run is missing or damaged.
     """
     bounds = bounds or QueryLimits()

@@ -80,7 +80,7 @@ def _script_lines(parts: TaskParts, _: HarborTask) -> Found:
                 continue
             if _INSTALL.search(line):
                 fix = "name it in [metadata.assay.environment].requirements, or install it in a Dockerfile"
-                message = "installs packages while judging, where there is no network by default"
+                message = "installs packages while judging, without a network by default"
                 yield TaskFinding("verifier-install", "warning", path, message, fix, line=number)
             elif _DOWNLOAD.search(line):
                 message = "downloads while judging; the verdict then depends on a remote server"

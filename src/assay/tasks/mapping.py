@@ -85,15 +85,7 @@ def _instruction(parts: TaskParts) -> str:
 
 def limits_of(agent: HarborAgentTable, assay: AssayTable) -> Limits:
     """Returns the limits of an attempt, or of a step's share of it."""
-    ours = assay.limits
-    return Limits(
-        wall_s=agent.timeout_sec,
-        working_s=ours.working_s,
-        turns=ours.turns,
-        calls=ours.calls,
-        tokens=ours.tokens,
-        cost_usd=ours.cost_usd,
-    )
+    return Limits(wall_s=agent.timeout_sec, **msgspec.structs.asdict(assay.limits))
 
 
 def oracle_of(tree: Tree, folder: str | None, config: HarborTask) -> Oracle | None:

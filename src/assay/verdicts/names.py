@@ -38,7 +38,7 @@ MARKS: dict[str, str] = {
     FLAKY: "repetitions or rounds of the same check gave different statuses",
     AGENT_MADE_UNJUDGEABLE: "the check comes to a result without the agent's changes, and to none with them",
     HOST_FAILED: "there is positive evidence that the host failed",
-    HOST_BUSY: "the host was too busy to tell whose doing it is that there is no result",
+    HOST_BUSY: "the host was too busy to tell who caused the missing result",
     NO_RESULT: "judging ended without a result that a status could rest on",
     "agree": "judging the stored state again gave the recorded status",
     "disagree": "judging the stored state again gave another status in all rounds",

@@ -2,7 +2,7 @@
 
 Every screen, export and selection shows and counts an attempt by its `Trust`. Invariant: a pass is `trusted` only where
 its record is complete, its integrity was not found wanting, its stored state was not judged otherwise later, and its
-grade of separation meets what the reader requires. A grade that is merely unknown is no reason for doubt by itself.
+grade of separation meets what the reader requires. An unknown grade alone raises no doubt.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def is_forged(result: CheckResult) -> bool:
 
 
 def fail_forger(result: CheckResult, control: JudgedRun, prefix: str) -> CheckResult:
-    """Returns a tampered result as a failure; unchanged if the control, which is cited, is no better."""
+    """Returns a tampered result as a failure; unchanged if the control, which is cited, is not better."""
     cited = _cite_control(control, f"{prefix}control")
     if is_unresolved(control.result) or is_forged(control.result):
         reason = f"{result.verdict.reason}; the same without the agent's changes: {control.result.verdict.reason[:300]}"
@@ -147,7 +147,7 @@ def failed_on_busy_host(run: JudgedRun) -> bool:
 
 
 def replace_cut_short(first: JudgedRun, second: JudgedRun) -> JudgedRun:
-    """Returns the second run, with the evidence of both, if the first failed on a host that is no longer busy."""
+    """Returns the second run, with the evidence of both, if the first failed on a host that has become idle."""
     marks = tuple(sorted(set(first.result.verdict.marks) - _CUT_SHORT - _OF_FAILURES))
     earlier = first.result._replace(verdict=msgspec.structs.replace(first.result.verdict, marks=marks))
     result = replace_result(earlier, second.result, outcome="failed on a busy host")

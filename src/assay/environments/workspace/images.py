@@ -221,7 +221,7 @@ def _start_from_base(base: str, where: str, options: BuildOptions) -> StageBuild
             raise FileNotFoundError(root)
     except (OSError, msgspec.MsgspecError) as exc:
         raise UserError(
-            f"{where}: there is no base {name!r} here, and no engine to pull it: map it with `--base {base}=scratch` "
+            f"{where}: found no base {name!r} here, and no engine to pull it: map it with `--base {base}=scratch` "
             f"(the host's tools), or import a root file system under that name"
         ) from exc
     builder = StageBuilder(options, layers=[root], root=True, notes=list(notes))

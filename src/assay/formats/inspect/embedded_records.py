@@ -95,7 +95,7 @@ def _restore_texts(obs: Observation, writing: ExportContext, attempt: str) -> Ob
         try:
             found[name] = text if cut is None else writing.read_blob(cut.digest).decode("utf-8", "replace")
         except (AssayError, KeyError, OSError):
-            writing.report_loss(Loss(attempt, f"steps[].observations[].{name}", "the whole text is no longer stored"))
+            writing.report_loss(Loss(attempt, f"steps[].observations[].{name}", "the store has only part of the text"))
             found[name] = text
     return msgspec.structs.replace(obs, **found)
 
@@ -171,7 +171,7 @@ def _embedded(fact: Evidence, writing: ExportContext, attempt: str) -> Iterator[
         try:
             content = writing.read_blob(digest)
         except (AssayError, KeyError, OSError):
-            writing.report_loss(Loss(attempt, "evidence[].blobs", "it is no longer stored"))
+            writing.report_loss(Loss(attempt, "evidence[].blobs", "the store does not have it"))
             continue
         if len(content) > MOST_EMBEDDED:
             writing.report_loss(Loss(attempt, "evidence[].blobs", f"it has more than {MOST_EMBEDDED:,} bytes"))

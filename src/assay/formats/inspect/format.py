@@ -102,7 +102,7 @@ class _Log:
         try:
             header = loads(self._writing.read_blob(digest))
         except (AssayError, KeyError, OSError, ValueError):
-            why = "the header of its log is no longer stored"
+            why = "the store does not have the header of its log"
             self._writing.report_loss(Loss(trajectory.attempt, "config.imported.fields.header", why))
             return None
         return header if isinstance(header, dict) and isinstance(header.get("eval"), dict) else None

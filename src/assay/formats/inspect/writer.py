@@ -153,7 +153,7 @@ def _restore_step(step: Step, writing: ExportContext, attempt: str) -> Step:
     try:
         return restore_observations(step, writing)
     except (AssayError, KeyError, OSError):
-        writing.report_loss(Loss(attempt, "steps[].observations[].content", "the whole text is no longer stored"))
+        writing.report_loss(Loss(attempt, "steps[].observations[].content", "the store has only part of the text"))
         return step
 
 
@@ -210,7 +210,7 @@ def _restore_evidence(fact: Evidence, writing: ExportContext, attempt: str) -> E
     try:
         text = writing.read_blob(str(cut.get("digest"))).decode("utf-8", "replace")
     except (AssayError, KeyError, OSError):
-        writing.report_loss(Loss(attempt, f"evidence[].{name}", "the whole text is no longer stored"))
+        writing.report_loss(Loss(attempt, f"evidence[].{name}", "the store has only part of the text"))
         return fact
     return msgspec.structs.replace(fact, data={**fact.data, name: text})
 

@@ -61,8 +61,7 @@ class RewindResult(msgspec.Struct, frozen=True):
     steps: int
     outcomes: tuple[PrefixOutcome, ...]
     decisive: int | None
-    """Position of the last step before which the agent still wins and after which it does not; None if there is
-    none."""
+    """Position of the last step before which the agent still wins and after which it does not; None without one."""
 
     @property
     def summary(self) -> str:

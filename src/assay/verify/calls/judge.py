@@ -81,10 +81,10 @@ async def judge_by_calls(
 ) -> CallsResult:
     """Compares the final state with the reference on fresh inputs.
 
-    If answers are missing because of a limit in wall seconds and no answer is wrong, there is no result: the host may
-    have been busy; `patience` multiplies those limits. A recorded `seed` gives the same inputs again; None draws one
-    from the operating system. `package` is a host folder with the reference's files where the image has none of them;
-    it is copied to the working directory of the reference's sandbox alone, after the worker has answered.
+    If answers are missing because of a limit in wall seconds and no answer is wrong, the check has no result: the
+    host may have been busy; `patience` multiplies those limits. A recorded `seed` gives the same inputs again; None
+    draws one from the operating system. `package` is a host folder with the reference's files where the image has none
+    of them; it is copied to the working directory of the reference's sandbox alone, after the worker has answered.
 
     Raises:
         EnvironmentFailure: A sandbox broke.

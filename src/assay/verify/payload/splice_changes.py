@@ -32,7 +32,7 @@ def change_fields(call: Any, target: Any, entry: list[Any], permitted: set[str] 
         if name in own and (own[name] is value or (type(value) in _SCALARS and _same(own[name], value))):
             continue
         if name in computed:
-            raise RefusedReply(f"the field {name[:60]} of {cls.__qualname__}, which is none")
+            raise RefusedReply(f"the computed attribute {name[:60]} of {cls.__qualname__}")
         if (permitted is None and (name in own or name in recorded)) or (permitted is not None and name in permitted):
             own[name] = value
             changed = True
@@ -102,7 +102,7 @@ def unchanged(call: Any, arguments: list[Any]) -> Iterator[None]:
 
 
 def _content(target: Any, but: set[str]) -> list[Any]:
-    """What an object holds in itself, without some of its fields; a changed one holds another object somewhere."""
+    """Returns the elements and fields of an object, without some fields; a changed object has another one in them."""
     if type(target) is bytearray:
         return list(target)
     cached = splice_codec.field_names(type(target))[0]

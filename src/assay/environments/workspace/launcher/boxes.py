@@ -200,7 +200,7 @@ class Boxes:
         return place
 
     def drop_upper(self, place: str) -> None:
-        """Releases a writable or sealed layer; its memory is freed when it is no longer mounted."""
+        """Releases a writable or sealed layer; its memory is freed when the last mount is gone."""
         if place.startswith("/t/"):
             sys_.unmount(place)
             os.rmdir(place)
