@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from assay.agents.harnesses.driving import Drive, drive
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
 from assay.gateway.backends.scripted import Reply, ScriptedBackend, ScriptedCall
 from assay.gateway.interface import Exchange, ModelRequest, TokenReply
 
+from .driving import Drive, drive
 from .harness_scenarios import HANDS, Cell, Hand, agent_of
 
 __all__ = ["TURNS", "Digest", "certificate_cell"]

@@ -658,10 +658,6 @@ def rules_page() -> str:
         made += f"\n## {title}\n\n| rule | severity | a finding says | closed by |\n|---|---|---|---|\n"
         made += "".join(f"| `{r.name}` | {r.severity} | {r.means} | {r.closed_by} |\n" for r in rules)
     made += (
-        "\n## Contrast\n\nA comparison with the other attempts at a task finds behaviour that no rule covers: "
-        "`assay.analysis.integrity.contrast.contrast(subjects, suspicious)` returns the commands, places and tools "
-        "that only the suspicious attempts have, with their steps; `unusual(subjects)` ranks attempts "
-        "by dissimilarity, without a suspicion.\n"
         "\n## Triage signals\n\nCounted without a model and without the outcome, to select trajectories for "
         "inspection: `assay.analysis.signals.signals(steps)` over the columns of the table `steps`, a row a "
         "trajectory; `signals_of(trajectory)` for one. Names and thresholds as published (arXiv 2604.00356), phrases "

@@ -83,8 +83,6 @@ class Sign(NamedTuple):
     step: int
     who: str
     kind: str
-    late: bool = False
-    """True if it was detected later: an execution's result is a sign of the step that requested it."""
 
 
 _CHANGES: Final = re.compile(
@@ -129,7 +127,7 @@ class Watcher:
             return ()
         names = ["failed-act"] if self._failed else ["empty-result"] if _NOTHING.search(shown[:2_000]) else []
         self._asked = None
-        return tuple(Sign(asked.index, who(asked), name, late=True) for name in names)
+        return tuple(Sign(asked.index, who(asked), name) for name in names)
 
     def _in_words(self, step: Step, text: str) -> list[str]:
         found = []

@@ -13,13 +13,22 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn, Unpack
 
 import msgspec
 
-from assay.environments.interface import ExecResult, Image, ProcessInfo, SpillTarget, WorkspaceSpec
+from assay.environments.interface import (
+    CommandOptions,
+    ExecOptions,
+    ExecResult,
+    Image,
+    PipeOptions,
+    ProcessInfo,
+    SpillTarget,
+    WorkspaceSpec,
+)
 from assay.environments.workspace._channel import Answer, Channel
 from assay.environments.workspace._entries import decode_name
 from assay.environments.workspace._facts import descriptor_kind
@@ -74,46 +83,26 @@ class InitSession:
         self._defaults = defaults
         self._killed_by = killed_by
 
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
-        spill: SpillTarget | None = None,
-    ) -> ExecResult:
-        source = _open_stdin(stdin)
+    async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
+        source = _open_stdin(options.get("stdin", b""))
         try:
-            return await self._run(command, (source, None, None), cwd, env, _ExecOptions(timeout_s, show_bytes, spill))
+            return await self._run(command, (source, None, None), options, options.get("spill"))
         finally:
             os.close(source)
 
     async def exec_piped(
-        self,
-        command: Sequence[str],
-        stdin: int,
-        stdout: int,
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stderr: int | None = None,
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
+        self, command: Sequence[str], stdin: int, stdout: int, **options: Unpack[PipeOptions]
     ) -> ExecResult:
-        pipes = (stdin, stdout, stderr)
+        pipes = (stdin, stdout, options.get("stderr"))
         self.handed_over.update(descriptor_kind(fd) for fd in pipes if fd is not None)
-        return await self._run(command, pipes, cwd, env, _ExecOptions(timeout_s, show_bytes, None))
+        return await self._run(command, pipes, options)
 
     async def _run(
         self,
         command: str | Sequence[str],
         pipes: tuple[int, int | None, int | None],
-        cwd: str | None,
-        env: Mapping[str, str] | None,
-        options: _ExecOptions,
+        options: CommandOptions,
+        spill: SpillTarget | None = None,
     ) -> ExecResult:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         if not argv or any("\0" in part for part in argv):
@@ -121,13 +110,13 @@ class InitSession:
         request: dict[str, Any] = {
             "op": "exec",
             "argv": argv,
-            "cwd": cwd or self._defaults.workdir,
-            "env": {**self._defaults.env, **(env or {})},
+            "cwd": options.get("cwd") or self._defaults.workdir,
+            "env": {**self._defaults.env, **(options.get("env") or {})},
         }
-        call = _RunningExec(self, options.show_bytes, options.spill, self._defaults.output_mib * 1024 * 1024)
+        call = _RunningExec(self, options.get("show_bytes", 65_536), spill, self._defaults.output_mib * 1024 * 1024)
         self.running += 1
         try:
-            return await call.run(request, pipes, options.timeout_s)
+            return await call.run(request, pipes, options.get("timeout_s"))
         finally:
             self.running -= 1
             call.close()
@@ -257,12 +246,6 @@ class InitSession:
     def close(self) -> None:
         """Closes the socket, which ends the exec server. Idempotent."""
         self.channel.close()
-
-
-class _ExecOptions(NamedTuple):
-    timeout_s: float | None
-    show_bytes: int
-    spill: SpillTarget | None
 
 
 class _RunningExec:
