@@ -13,7 +13,7 @@ before the client's: `temperature`, `top_p`, `top_k`, `min_p`, `max_tokens`, `se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -24,7 +24,12 @@ from assay.settings import Settings
 from .urls import check_url
 
 if TYPE_CHECKING:
+    from assay.gateway.interface import ModelRequest
     from assay.gateway.tokens import RenderedBackend
+    from assay.gateway.tokens.library import LibraryRenderer
+    from assay.gateway.tokens.model import Steer
+
+    from .scripted import ScriptedBackend
 
 _SAMPLING: dict[str, Callable[[str], Any]] = {
     "temperature": float, "top_p": float, "min_p": float, "top_k": int, "max_tokens": int, "seed": int,
@@ -52,10 +57,18 @@ def _local(rest: str) -> RenderedBackend:
     steer = None
     if "steer" in options:
         from .scripted import ScriptedBackend, load_script
-        from .tiny import steer_with
 
         steer = steer_with(renderer, ScriptedBackend(load_script(Path(options["steer"]))))
     return RenderedBackend(open_local(Path(folder), name, **placed), renderer, _forced_sampling(options), steer)
+
+
+def steer_with(renderer: LibraryRenderer, script: ScriptedBackend) -> Steer:
+    """Makes a model produce a script's replies, in its own template."""
+
+    async def steer(request: ModelRequest) -> Sequence[int]:
+        return renderer.render_reply((await script.complete(request)).message)
+
+    return steer
 
 
 def _server(kind: str, rest: str, settings: Settings) -> RenderedBackend:
