@@ -1,8 +1,15 @@
 """Failure attribution: the decisive step and actor of a failed attempt."""
 
-from .alignment import attribute_by_alignment
-from .rules import Attribution, Candidate, attribute, attribute_by_replay, candidates_of, finding_of
-from .taxonomy import MODES, Label, Module
+from .rules import (
+    Attribution,
+    Candidate,
+    attribute,
+    attribute_by_alignment,
+    attribute_by_replay,
+    candidates_of,
+    finding_of,
+)
+from .signs import MODES, Label, Module
 
 __all__ = [
     "MODES",

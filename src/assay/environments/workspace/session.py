@@ -12,6 +12,7 @@ import contextlib
 import os
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,13 +21,16 @@ from typing import Any, NoReturn, Unpack
 import msgspec
 
 from assay.environments.interface import (
+    Backend,
     CommandOptions,
     ExecOptions,
     ExecResult,
     Image,
     PipeOptions,
     ProcessInfo,
+    Snapshot,
     SpillTarget,
+    Workspace,
     WorkspaceSpec,
 )
 from assay.environments.workspace._channel import Answer, Channel
@@ -246,6 +250,58 @@ class InitSession:
     def close(self) -> None:
         """Closes the socket, which ends the exec server. Idempotent."""
         self.channel.close()
+
+
+class SessionWorkspace(ABC):
+    """Base of workspaces whose commands and files a session serves."""
+
+    spec: WorkspaceSpec
+    _backend: Backend
+
+    @abstractmethod
+    async def running_session(self) -> InitSession:
+        """Returns the session of the running sandbox. Raises `EnvironmentFailure` once closed."""
+
+    @abstractmethod
+    async def snapshot(self) -> Snapshot: ...
+
+    def _map_path(self, path: str, *, write: bool = False) -> str:
+        return path
+
+    async def orphans(self) -> int:
+        return await (await self.running_session()).orphans()
+
+    async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
+        session = await self.running_session()
+        await session.observe_loads([self._map_path(path) for path in paths], self._map_path(tree))
+
+    async def loads(self) -> LoadFacts:
+        return await (await self.running_session()).loads()
+
+    async def listen(self, port: int = 0) -> socket.socket:
+        return await (await self.running_session()).listen(port)
+
+    async def listen_local(self, path: str) -> socket.socket:
+        return await (await self.running_session()).listen_local(self._map_path(path, write=True))
+
+    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
+        return await (await self.running_session()).read(self._map_path(path), limit=limit)
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        await (await self.running_session()).write(self._map_path(path, write=True), data, mode=mode)
+
+    async def upload(self, source: Path, target: str) -> None:
+        await (await self.running_session()).upload(source, self._map_path(target, write=True))
+
+    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
+        await (await self.running_session()).download(self._map_path(source), target, limit=limit)
+
+    async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
+        snapshot = await self.snapshot()
+        try:
+            return await self._backend.open(spec or self.spec, state=snapshot)
+        finally:
+            await self._backend.release(snapshot)
 
 
 class _RunningExec:
