@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.analysis.actions import actions_of
 from assay.analysis.prefix_tree import forks, prefix_tree
-from assay.analysis.quotient import bifurcations, error_branch_ratio, quotient_graph, strategy_diversity
+from assay.analysis.quotient import bifurcations, quotient_graph
 from assay.analysis.states import states_of
 from assay.records import AttemptStarted, Observation, Step, ToolCall, Trajectory
 from benchmarks._measure import cost_of
@@ -36,11 +36,7 @@ def measure_graphs(attempts: int = 1_000, acts: int = 40) -> dict[str, Any]:
         "tree": lambda: held.update(tree=prefix_tree(held["states"], outcomes)),
         "forks": lambda: held.update(forks=forks(held["tree"])),
         "graph": lambda: held.update(graph=quotient_graph(held["actions"], outcomes, held["states"])),
-        "measures": lambda: held.update(
-            branches=error_branch_ratio(held["graph"]),
-            diversity=strategy_diversity(held["graph"]),
-            bifurcations=bifurcations(held["graph"]),
-        ),
+        "measures": lambda: held.update(bifurcations=bifurcations(held["graph"])),
     }
     seconds = {name: cost_of(act).cpu_s for name, act in stages.items()}
     return {

@@ -26,7 +26,7 @@ import numpy as np
 
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.limits.early_stop import stop_report
-from assay.rollout.schedule.allocation import Policy, TaskHistory, has_mixed_outcomes, squared_deviations
+from assay.rollout.schedule.allocation import Policy, TaskHistory, squared_deviations
 from assay.rollout.schedule.curriculum import History, LevelOutcomes, bandit, frontier, progress
 from assay.rollout.schedule.policies import policy_named
 from assay.rollout.schedule.rounds import score_of
@@ -88,7 +88,7 @@ def simulated(policy: Policy, rates: Sequence[float], draw: np.random.Generator)
             had[grant.task] += (coins[grant.task].random(grant.attempts) < rates[grant.task]).astype(float).tolist()
             left -= grant.attempts
     attempts = len(rates) * ATTEMPTS
-    useful = sum(len(scores) for scores in had if has_mixed_outcomes(scores))
+    useful = sum(len(scores) for scores in had if len(set(scores)) > 1)
     truth = sum(len(scores) * rate * (1 - rate) for scores, rate in zip(had, rates, strict=True))
     return Useful(useful / attempts, truth / attempts)
 
@@ -138,7 +138,7 @@ async def _run(where: Where, policy: str, seed: int) -> Useful:
                 turns, attempts = turns + row.steps, attempts + 1
                 if score is not None:
                     groups[row.task, fork["state"] if fork else None].append(score)
-    useful = sum(len(scores) for scores in groups.values() if has_mixed_outcomes(scores))
+    useful = sum(len(scores) for scores in groups.values() if len(set(scores)) > 1)
     held = sum(
         squared_deviations(scores) * len(scores) / (len(scores) - 1) for scores in groups.values() if len(scores) > 1
     )

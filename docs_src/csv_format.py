@@ -42,7 +42,6 @@ class CsvFormat:
             stream.write(text.getvalue().encode())
 
 
-
 if __name__ == "__main__":
     path = Path("talks.csv")
     path.write_text("conversation,who,text\n1,user,hello\n1,agent,hi\n1,ghost,boo\n2,user,bye\n", encoding="utf-8")

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from assay.agents.harnesses.driving import Drive, drive
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
 from assay.gateway.backends.scripted import Reply, ScriptedBackend, ScriptedCall
 from assay.gateway.interface import Exchange, ModelRequest, TokenReply
 
+from .driving import Drive, drive
 from .harness_scenarios import HANDS, Cell, Hand, agent_of
 
 __all__ = ["TURNS", "Digest", "certificate_cell"]
@@ -77,9 +77,11 @@ class Oddly:
 async def certificate_cell(backend: Backend, harness: str, dialect: str) -> Cell:
     """Drives the harness; `pass` where every sampled token is certified."""
     try:
-        from assay.gateway.backends.tiny import steer_with, write_tiny_tokenizer
+        from assay.gateway.backends._open_tokens import steer_with
         from assay.gateway.tokens import TokenModel
         from assay.gateway.tokens.library import open_renderer
+
+        from .tiny_model import write_tiny_tokenizer
 
         folder = write_tiny_tokenizer(Path(tempfile.gettempdir()) / "assay-tiny-tokenizer")
         renderer = open_renderer(folder)

@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from assay.agents.harnesses.driving import ConnectionRelay, Drive, DriveResult, drive
 from assay.agents.interface import Agent
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
 from assay.errors import ProviderError
@@ -24,6 +23,8 @@ from assay.gateway.interface import Delta, Exchange, ModelReply, ModelRequest, O
 from assay.gateway.model import PlainModel
 from assay.plugins import load
 from assay.records import Usage
+
+from .driving import ConnectionRelay, Drive, DriveResult, drive
 
 __all__ = ["HANDS", "KNOWN", "SCENARIOS", "Cell", "Hand", "Player", "Scenario", "agent_of", "run_cell"]
 

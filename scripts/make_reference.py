@@ -41,8 +41,7 @@ from assay.agents.harnesses.install import Installed
 from assay.analysis import consistency, integrity
 from assay.analysis.card import Card, Mark, TaskCard
 from assay.analysis.causes import Cause
-from assay.analysis.contracts.fields import ROOT_VALUES, ROOTS
-from assay.analysis.contracts.syntax import MEANINGS
+from assay.analysis.contracts.fields import ROOTS
 from assay.analysis.interface import Finding as RuleFinding
 from assay.analysis.interface import Quote
 from assay.analysis.replayed import Comparison, Difference, PathDifference
@@ -658,10 +657,6 @@ def rules_page() -> str:
         made += f"\n## {title}\n\n| rule | severity | a finding says | closed by |\n|---|---|---|---|\n"
         made += "".join(f"| `{r.name}` | {r.severity} | {r.means} | {r.closed_by} |\n" for r in rules)
     made += (
-        "\n## Contrast\n\nA comparison with the other attempts at a task finds behaviour that no rule covers: "
-        "`assay.analysis.integrity.contrast.contrast(subjects, suspicious)` returns the commands, places and tools "
-        "that only the suspicious attempts have, with their steps; `unusual(subjects)` ranks attempts "
-        "by dissimilarity, without a suspicion.\n"
         "\n## Triage signals\n\nCounted without a model and without the outcome, to select trajectories for "
         "inspection: `assay.analysis.signals.signals(steps)` over the columns of the table `steps`, a row a "
         "trajectory; `signals_of(trajectory)` for one. Names and thresholds as published (arXiv 2604.00356), phrases "
@@ -681,6 +676,7 @@ def rules_page() -> str:
 def contracts_page() -> str:
     """docs/reference/contracts.md."""
     contracts = importlib.import_module("assay.analysis.contracts.contract")
+    words = _script("contract_words")
     names = ("reader", "evaluation", "pattern", "memory", "flow")
     parts = {name: inspect.getdoc(importlib.import_module(f"assay.analysis.contracts.{name}")) or "" for name in names}
     guards = inspect.getdoc(importlib.import_module("assay.rollout.limits.contract_guards"))
@@ -700,11 +696,11 @@ def contracts_page() -> str:
     made += "".join(f"\n## {title}\n\n{inspect.getdoc(s)}\n\n{field_table(s)}" for title, s in tables.items())
     made += f"\n# Expressions\n\n```text\n{parts['reader']}\n```\n\n{parts['evaluation']}\n\n"
     made += "| operator | true at a step where |\n|---|---|\n"
-    made += "".join(f"| `{form}` | {meaning} |\n" for form, meaning in MEANINGS.items())
+    made += "".join(f"| `{form}` | {meaning} |\n" for form, meaning in words.MEANINGS.items())
     made += "\n## Fields of a step\n\nA step is a tool call, or a turn without one.\n\n"
     made += "| name | meaning |\n|---|---|\n"
     made += "".join(f"| `{root}.{name}` | {text} |\n" for root, below in ROOTS.items() for name, text in below.items())
-    made += "".join(f"| `{root}` | {text} |\n" for root, text in ROOT_VALUES.items())
+    made += "".join(f"| `{root}` | {text} |\n" for root, text in words.ROOT_VALUES.items())
     made += f"\n## Patterns\n\n{parts['pattern']}\n\n# While an agent acts\n\n{guards}\n"
     made += f"\n## The memory of a session\n\n{parts['memory']}\n\n# Several agents\n\n{parts['flow']}\n"
     made += "\n# Finished examples\n\nThe tests evaluate each on a run that satisfies it and on runs that violate it.\n"

@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
-from assay.agents.harnesses.driving import ConnectionRelay, Drive, drive
 from assay.agents.harnesses.openhands_sdk import RECIPE, OpenHandsSdkAgent
 from assay.agents.interface import Agent, Attempt
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.gateway.model import PlainModel
+from scripts.driving import ConnectionRelay, Drive, drive
 from scripts.harness_scenarios import HANDS, SCENARIOS, Player, agent_of
 
 __all__ = ["FOLDERS", "scrubbed_file", "session_files"]

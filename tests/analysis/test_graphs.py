@@ -13,10 +13,8 @@ from assay.analysis.interface import Action
 from assay.analysis.prefix_tree import divergence, forks, information_gain, paths, prefix_tree
 from assay.analysis.quotient import (
     bifurcations,
-    error_branch_ratio,
     quotient_graph,
     semantic_efficiency,
-    strategy_diversity,
 )
 from assay.analysis.states import State
 from assay.records import Observation
@@ -102,23 +100,6 @@ def test_a_graph_merges_what_is_the_same_wherever_it_stands() -> None:
     assert semantic_efficiency(graph, 1) == pytest.approx(2 / 3)
 
 
-def test_branches_by_which_nobody_passed_are_counted() -> None:
-    # From the beginning: `a` (passed), `b` (failed). After `a`: `c` (passed), `d` (failed), `e` (passed).
-    graph = quotient_graph([actions(each) for each in ("ac", "ad", "ae", "b")], [True, False, True, False])
-    assert error_branch_ratio(graph) == pytest.approx(2 / 5)
-    assert error_branch_ratio(quotient_graph([actions("ab")], [True])) is None
-
-
-def test_diversity_by_hand() -> None:
-    same = quotient_graph([actions("ab"), actions("ab")], [True, True])
-    other = quotient_graph([actions("ab"), actions("cd")], [True, True])
-    half = quotient_graph([actions("ab"), actions("ac"), actions("x")], [True, True, False])
-    assert (strategy_diversity(same), strategy_diversity(other)) == (0.0, 1.0)
-    assert strategy_diversity(half) == pytest.approx(1 - 1 / 3)
-    assert strategy_diversity(half, passing=False) == pytest.approx((1 - 1 / 3 + 1 + 1) / 3)
-    assert strategy_diversity(quotient_graph([actions("ab")], [True])) is None
-
-
 def test_a_bifurcation_is_where_the_next_act_tells_the_outcome() -> None:
     graph = quotient_graph([actions("xab")] * 10 + [actions("xac")] * 10, [True] * 10 + [False] * 10)
     found = bifurcations(graph)
@@ -133,9 +114,6 @@ def test_a_graph_keeps_every_walk(given_attempts: list[str], draw: object) -> No
     graph = quotient_graph([actions(each) for each in given_attempts], outcomes)
     assert [len(walk) for walk in graph.walks] == [len(each) for each in given_attempts]
     assert sum(edge.times for edge in graph.edges) == sum(map(len, given_attempts))
-    ratio, diversity = error_branch_ratio(graph), strategy_diversity(graph, passing=False)
-    assert ratio is None or 0.0 <= ratio <= 1.0
-    assert diversity is None or -1e-6 <= diversity <= 1.0
 
 
 def test_many_attempts_that_share_nothing_take_no_quadratic_time() -> None:

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from assay.cli.confirmation import build_confirmation
-from assay.cli.live import Display
+from assay.cli.live import Display, build_confirmation
 from assay.rollout.limits.contract_guards import Question
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assay.code.ctrf import read_ctrf
 from assay.code.junit import read_junit
 from assay.code.pytest_output import read_pytest_output
-from assay.code.results import Counts, TestResult, count, disagreements, make_report
+from assay.code.results import Counts, TestResult, count
 
 pytestmark = pytest.mark.quick
 
@@ -107,13 +107,6 @@ def test_ctrf_that_contradicts_itself_is_refused() -> None:
 def test_what_is_no_ctrf_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="CTRF"):
         read_ctrf(data)
-
-
-def test_disagreements_name_the_test() -> None:
-    one = make_report([TestResult("a", "passed"), TestResult("b", "passed")], "ctrf")
-    other = make_report([TestResult("a", "failed"), TestResult("c", "passed")], "junit")
-    assert any(text.startswith("a: ") for text in disagreements(one, other))
-    assert not disagreements(one, one)
 
 
 def only_value_errors(reader: Callable[[bytes], object], data: bytes) -> None:

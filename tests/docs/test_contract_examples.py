@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from assay.analysis.contracts import findings_of_contract, read_contract, verdict_of_contract
-from assay.analysis.contracts.fields import ROOT_VALUES, ROOTS
-from assay.analysis.contracts.syntax import BOUNDED, FUTURE, MEANINGS, PAST, STRICT_PAST, VALUES
+from assay.analysis.contracts.fields import ROOTS
+from assay.analysis.contracts.syntax import BOUNDED, FUTURE, PAST, STRICT_PAST, VALUES
 from assay.records import Step
+from scripts.contract_words import MEANINGS, ROOT_VALUES
 from scripts.make_reference import ROOT
 from tests.analysis.trajectories import acted, call, ran, said, subject
 

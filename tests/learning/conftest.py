@@ -18,7 +18,7 @@ from tests.learning.recorded import Script, bodies, store_run
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tokenizer, enough to open a renderer. Needs no PyTorch."""
     pytest.importorskip("renderers")
-    from assay.gateway.backends.tiny import write_tiny_tokenizer
+    from scripts.tiny_model import write_tiny_tokenizer
 
     return write_tiny_tokenizer(tmp_path_factory.getbasetemp() / "tiny-tokenizer-of-rows")
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from assay.environments.interface import Mount
 from assay.records import Step
 
-from ._delegating import DelegatingAgent
-from .interface import Agent, Attempt
+from .interface import Agent, Attempt, Needs, PlacedAgent, attempts_task, takes_solution
 
 
 @runtime_checkable
@@ -21,6 +21,19 @@ class ContinuesAttempt(Protocol):
 
     async def continue_from(self, attempt: Attempt, steps: Sequence[Step]) -> None:
         """Acts until done, after the given steps of its own, which must not be repeated."""
+
+
+class DelegatingAgent:
+    """Agent that acts first and then delegates to another: it has the requirements of `then`, named `how+then`."""
+
+    def __init__(self, how: str, then: Agent) -> None:
+        self.name = f"{how}+{then.name}"
+        self.needs_model = then.needs_model
+        self.takes_solution = takes_solution(then)
+        self.attempts_task = attempts_task(then)
+        self.mounts: tuple[Mount, ...] = then.mounts if isinstance(then, PlacedAgent) else ()
+        self.needs: Needs = then.needs if isinstance(then, PlacedAgent) else Needs()
+        self._then = then
 
 
 class ForkAgent(DelegatingAgent):

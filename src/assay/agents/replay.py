@@ -21,7 +21,7 @@ from assay.environments.interface import Change, Workspace
 from assay.errors import StoreError, UserError
 from assay.records import Evidence, Observation, Step, ToolCall
 
-from ._delegating import DelegatingAgent
+from .fork import DelegatingAgent
 from .interface import FORK_SHELL, Agent, Attempt, Prior
 
 MOST_CHANGES = 2_000

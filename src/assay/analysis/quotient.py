@@ -14,7 +14,6 @@ from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
 import msgspec
-import numpy as np
 
 from .interface import Action
 from .outcomes import outcome_of
@@ -147,41 +146,6 @@ def quotient_of(
             edges[pair].failed += outcome is False
         walks.append(tuple(walk))
     return Quotient(tuple(classes.nodes), tuple(edges.values()), tuple(walks), tuple(outcomes))
-
-
-def error_branch_ratio(graph: Quotient) -> float | None:
-    """Returns the portion of branches at forks by which no attempt passed, in [0, 1]. Ours.
-
-    None without forks among attempts with known outcome. High values mean that wrong turns are irreversible.
-    """
-    leaving: dict[int, list[Edge]] = {}
-    for edge in graph.edges:
-        if edge.passed + edge.failed:
-            leaving.setdefault(edge.first, []).append(edge)
-    branches = [edge for each in leaving.values() if len(each) > 1 for edge in each]
-    return sum(edge.passed == 0 for edge in branches) / len(branches) if branches else None
-
-
-def strategy_diversity(graph: Quotient, *, passing: bool = True) -> float | None:
-    """Returns the mean Jaccard distance of the edge sets of all pairs of attempts, in [0, 1]. Ours.
-
-    0 if all are equal, 1 if no two share an edge. None for fewer than two attempts. With `passing`, of passing attempts
-    alone.
-    """
-    walks = [w for w, outcome in zip(graph.walks, graph.outcomes, strict=True) if outcome is True or not passing]
-    if len(walks) < 2:
-        return None
-    codes: dict[tuple[int, int], int] = {}
-    taken = [{codes.setdefault(pair, len(codes)) for pair in pairwise([START, *walk])} for walk in walks]
-    held = np.zeros((len(walks), max(len(codes), 1)), dtype=np.float32)
-    for row, edges in enumerate(taken):
-        held[row, sorted(edges)] = 1.0
-    common = held @ held.T
-    sizes = held.sum(axis=1)
-    union = sizes[:, None] + sizes[None, :] - common
-    distance = 1.0 - np.divide(common, union, out=np.ones_like(common), where=union > 0)
-    upper = np.triu_indices(len(walks), k=1)
-    return float(distance[upper].mean())
 
 
 def semantic_efficiency(graph: Quotient, attempt: int) -> float:

@@ -1,10 +1,12 @@
-"""Progress on stderr: a live table on a terminal, sparse lines elsewhere; stdout holds only results.
+"""Progress on stderr, and questions about guarded calls: a live table on a terminal, sparse lines elsewhere; stdout
+holds only results.
 
 In a CI log, lines become rarer as the run continues: some dozens an hour for any size of run.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Iterator
@@ -21,11 +23,15 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
+    from assay.rollout.limits.contract_guards import Ask, Question
+
 LINE_EVERY_S = 10.0
 RARER = 15
 """After this many intervals, lines follow at a fifteenth of the elapsed time."""
 LONGEST_RUNNING = 4
 WIDE = 60
+SHOWN = 600
+"""Characters of a guarded call's arguments that a question shows."""
 
 
 class Display(Tally):
@@ -165,3 +171,30 @@ def _table(tally: Tally) -> Table:
         table.add_column(name, justify="right")
     table.add_row(*cells.values())
     return table
+
+
+def build_confirmation(display: Display) -> Ask | None:
+    """Returns the prompt; None without a terminal, so that every guarded call is refused."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    one_at_a_time = asyncio.Lock()
+
+    async def ask(question: Question) -> bool:
+        async with one_at_a_time:
+            with display.set_aside():
+                return await asyncio.to_thread(_answer, question)
+
+    return ask
+
+
+def _answer(question: Question) -> bool:
+    """Returns True only for an explicit yes. Escapes control characters in the agent's text."""
+    lines = (
+        f"The agent at {question.task} wants to call {question.tool} with",
+        f"  {question.arguments[:SHOWN]}",
+        f"Rule {question.rule}: {question.reason}",
+        "Allow it? [y/N] ",
+    )
+    sys.stderr.write(plain("\n".join(lines)))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -53,8 +53,7 @@ def run(
 
     from assay.rollout import start_run
 
-    from .confirmation import build_confirmation
-    from .live import display
+    from .live import build_confirmation, display
 
     settings = settings_with(store)
     with display() as progress:
@@ -77,8 +76,7 @@ def resume(
     """
     from assay.rollout import resume_run
 
-    from .confirmation import build_confirmation
-    from .live import display
+    from .live import build_confirmation, display
 
     settings = settings_with(store)
     with display() as progress:

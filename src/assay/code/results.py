@@ -1,7 +1,6 @@
 """Test results in one format, for the readers `pytest_output`, `ctrf` and `junit`.
 
-A report is a claim; `disagreements` lists contradictions between two claims about one run. Invariant: on hostile input
-a reader raises `ValueError` or returns a report, in bounded memory.
+A report is a claim. Invariant: on hostile input a reader raises `ValueError` or returns a report, in bounded memory.
 """
 
 from __future__ import annotations
@@ -74,17 +73,3 @@ def make_report(results: Iterable[TestResult], source: str, counts: Counts | Non
             raise ValueError(f"{source}: more than {MOST_TESTS} tests")
         kept.append(result)
     return TestReport(count(kept) if counts is None else counts, tuple(kept), source)
-
-
-def disagreements(one: TestReport, other: TestReport) -> tuple[str, ...]:
-    """Returns the contradictions between two reports about one run. A test that only one of them names is not one."""
-    conflicts = []
-    if bool(one.counts.bad) != bool(other.counts.bad):
-        conflicts.append(f"{one.source} tells of {one.counts.bad} failures and {other.source} of {other.counts.bad}")
-    good = {"passed", "xfailed", "xpassed", "skipped", "other"}
-    statuses = {test.id: test.status for test in one.tests}
-    for test in other.tests:
-        status = statuses.get(test.id)
-        if status is not None and (status in good) != (test.status in good):
-            conflicts.append(f"{test.id}: {one.source} says {status}, {other.source} says {test.status}")
-    return tuple(conflicts[:20])

@@ -1,17 +1,13 @@
 """Spectrum-based fault localization: suspiciousness of lines from coverage and test outcomes. Pure.
 
-Counts per line: `ef` failing tests that ran it, `nf` failing tests that did not, `ep` passing tests that ran it, `np`
-passing tests that did not.
-
-Ochiai is `ef / sqrt((ef + nf) * (ef + ep))` (Abreu, Zoeteweij and van Gemund, PRDC 2006). Tarantula is `(ef/F) / (ef/F
-+ ep/P)` with F and P the numbers of failing and passing tests (Jones and Harrold, ASE 2005). DStar is `ef**2 / (ep +
-nf)` (Wong, Debroy, Gao and Li, IEEE Transactions on Reliability 2014, with its star at 2).
+Counts per line: `ef` failing tests that ran it, `nf` failing tests that did not, `ep` passing tests that ran it. The
+formula is Ochiai's, `ef / sqrt((ef + nf) * (ef + ep))` (Abreu, Zoeteweij and van Gemund, PRDC 2006).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
@@ -29,50 +25,29 @@ class CoverageRun(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A line and its suspiciousness: at least 0; the maximum depends on the formula (infinite for DStar)."""
+    """A line and its suspiciousness in [0, 1]."""
 
     line: Line
     score: float
 
 
-def ochiai(ef: int, nf: int, ep: int, np: int) -> float:  # noqa: ARG001 - one signature for all formulas
+def ochiai(ef: int, nf: int, ep: int) -> float:
     """Returns a value in [0, 1]; 1 where every failing test ran the line and no passing one did."""
     below = math.sqrt((ef + nf) * (ef + ep))
     return ef / below if below else 0.0
 
 
-def tarantula(ef: int, nf: int, ep: int, np: int) -> float:
-    """Returns a value in [0, 1]; 1 where no passing test ran the line."""
-    failed = ef / (ef + nf) if ef + nf else 0.0
-    passed = ep / (ep + np) if ep + np else 0.0
-    return failed / (failed + passed) if failed + passed else 0.0
-
-
-def dstar(ef: int, nf: int, ep: int, np: int) -> float:  # noqa: ARG001 - one signature for all formulas
-    """At least 0; infinite where every failing test ran the line and no passing one did."""
-    if not ef:
-        return 0.0
-    return ef**2 / (ep + nf) if ep + nf else math.inf
-
-
-Formula = Callable[[int, int, int, int], float]
-FORMULAS: dict[str, Formula] = {"ochiai": ochiai, "tarantula": tarantula, "dstar": dstar}
-
-
-def rank(runs: Iterable[CoverageRun], formula: Formula = ochiai) -> tuple[Suspect, ...]:
+def rank(runs: Iterable[CoverageRun]) -> tuple[Suspect, ...]:
     """Returns every line that a failing test ran, most suspicious first; ties by path and line."""
     failing: dict[Line, int] = {}
     passing: dict[Line, int] = {}
-    failed = passed = 0
+    failed = 0
     for run in runs:
         counts = failing if run.failed else passing
-        failed, passed = failed + run.failed, passed + (not run.failed)
+        failed += run.failed
         for line in run.lines:
             counts[line] = counts.get(line, 0) + 1
-    scored = [
-        Suspect(line, formula(ef, failed - ef, passing.get(line, 0), passed - passing.get(line, 0)))
-        for line, ef in failing.items()
-    ]
+    scored = [Suspect(line, ochiai(ef, failed - ef, passing.get(line, 0))) for line, ef in failing.items()]
     return tuple(sorted(scored, key=lambda s: (-s.score, s.line)))
 
 

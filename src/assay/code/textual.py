@@ -13,23 +13,6 @@ from typing import NamedTuple
 
 from .operators import Site
 
-TEXTUAL: dict[str, str] = {
-    "text_comparison": "`==` and `!=`, `<` and `<=`, `-eq` and `-ne`, `-lt` and `-le` and the like",
-    "text_logic": "`&&` and `||`; in SQL and Ruby also `and` and `or`",
-    "text_number": "a number plus one",
-    "text_truth": "`true` and `false`",
-    "text_arithmetic": "`+` and `-` between spaces",
-    "text_line": "a line that is a whole simple statement is left out",
-    "shell_option": "an option of one letter is left out of `sort`, `head`, `tail`, `uniq`, `grep`, `cut` or `ls`",
-    "shell_order": "`sort` and `sort -r`, `sort` and `sort -n`, `head` and `tail`",
-    "shell_stage": "a stage of a pipeline that stands on one line is left out",
-    "shell_quote": "the quotes around an expansion are left out",
-    "shell_redirection": "`>` and `>>`",
-    "shell_pattern": "a pattern of a file name loses what follows its `*`",
-    "shell_number": "a number minus one",
-}
-"""Textual operators and their descriptions."""
-
 
 class _Language(NamedTuple):
     comments: tuple[str, ...]

@@ -149,21 +149,23 @@ class SpillTarget(Protocol):
         """Takes ownership of a finished file (which may be moved) and returns its content address."""
 
 
-class _CommandOptions(TypedDict, total=False):
+class CommandOptions(TypedDict, total=False):
+    """Options of every command."""
+
     cwd: str | None
     env: Mapping[str, str] | None
     timeout_s: float | None
     show_bytes: int
 
 
-class ExecOptions(_CommandOptions, total=False):
+class ExecOptions(CommandOptions, total=False):
     """Options of `Session.exec`, for workspaces that pass them on."""
 
     stdin: bytes
     spill: SpillTarget | None
 
 
-class PipeOptions(_CommandOptions, total=False):
+class PipeOptions(CommandOptions, total=False):
     """Options of `PipedExec.exec_piped`, for workspaces that pass them on."""
 
     stderr: int | None

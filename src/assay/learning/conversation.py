@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from assay.agents.loop import FINISH, LoopOptions
+from assay.environments.schemas import tool_definitions
+from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
 from assay.formats.shared.messages import plan_chat_messages, render_chat_message
-from assay.records import ModelCall, Trajectory
+from assay.records import ModelCall, Task, Trajectory
 from assay.store import assistant_message, restore_messages, restore_request
 
 Message = dict[str, Any]
@@ -23,6 +26,27 @@ class Opening(NamedTuple):
 
     messages: list[Message]
     tools: list[dict[str, Any]]
+
+
+def build_opening(task: Task, *, system: str | None = None) -> Opening:
+    """Returns the messages and tools with which the agent `loop` starts, so that an expert's record has a model's form.
+
+    Raises:
+        UserError: The task's tools are not known without opening a sandbox.
+    """
+    said = LoopOptions().system if system is None else system
+    messages: list[dict[str, Any]] = [{"role": "system", "content": said}] if said else []
+    if isinstance(task.instruction, str):
+        messages.append({"role": "user", "content": task.instruction})
+    else:
+        messages += [{"role": message.role, "content": message.content} for message in task.instruction]
+    if task.environment.kind == "workspace":
+        raise UserError(
+            f"task {task.id} is in a sandbox, whose tools only an open sandbox tells: record a model in it instead"
+        )
+    specs = open_world(task.environment).specs()
+    offered = specs if any(spec.name == FINISH.name for spec in specs) else (*specs, FINISH)
+    return Opening(messages, tool_definitions(offered))
 
 
 class Transcript(NamedTuple):

@@ -23,8 +23,7 @@ from assay.store import AttemptRow, RunStore, audit, final_rows, later_events
 from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.reverification import CannotRebuildError
 
-from .conversation import Opening, asked_model, has_agent_output
-from .openings import build_opening
+from .conversation import Opening, asked_model, build_opening, has_agent_output
 from .rendered import rendered_rows
 from .rows import TrainingRow
 from .sampled import sampled_rows

@@ -13,8 +13,8 @@ an earlier row of the attempt holds, so that other tokens count once too.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -121,30 +121,6 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def verified_pass(self) -> bool:
         """True for an undoubted pass."""
         return self.outcome == "pass" and self.doubt is None
-
-
-class TokenCounts(NamedTuple):
-    """Token counts; tokens shared by rows of one attempt count once."""
-
-    rows: int
-    attempts: int
-    tokens: int
-    """Sum of the row lengths."""
-    distinct: int
-    trained: int
-
-
-def count_tokens(rows: Iterable[TrainingRow]) -> TokenCounts:
-    """Counts the tokens of rows."""
-    number = tokens = shared = trained = 0
-    attempts: set[tuple[str, str]] = set()
-    for row in rows:
-        number += 1
-        tokens += len(row)
-        shared += row.shared
-        trained += int(row.loss_mask.sum())
-        attempts.add((row.run, row.chain))
-    return TokenCounts(number, len(attempts), tokens, tokens - shared, trained)
 
 
 def check_row(row: TrainingRow) -> None:

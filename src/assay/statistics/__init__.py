@@ -8,8 +8,7 @@ from ._effects import VarianceComponent, variance_components
 from ._gate import GateDecision, GateRule, decide_gate
 from ._grid import GridCell, RateGrid, build_grid
 from ._items import DifficultyBand, Flake, TaskProfile, find_flakes, profile_tasks
-from ._multiple import holm
-from ._paired import Flip, PairedComparison, compare_paired, difference_interval, sign_test
+from ._paired import Flip, PairedComparison, compare_paired, difference_interval, holm, sign_test
 from ._power import StudyDesign, attempts_needed, detectable_difference, standard_error, tasks_needed
 from ._prediction import (
     CalibrationBin,
@@ -21,7 +20,15 @@ from ._prediction import (
 from ._ranking import RankAgreement, predictive_validity, rank_agreement, split_halves
 from ._rates import Interval, median_interval, pass_at_k, pass_hat_k, wilson
 from ._robust import Robustness, blind_replay_line, measure_robustness, outcome_consistency
-from ._spending import Amount, Spending, amount_interval, pareto_front, summarise_spending
+from ._spending import (
+    Amount,
+    Spending,
+    SurvivalPoint,
+    amount_interval,
+    pareto_front,
+    summarise_spending,
+    survival_curve,
+)
 from ._summary import (
     AtK,
     AttemptOutcome,
@@ -34,7 +41,6 @@ from ._summary import (
     estimate_pass_rate,
     summarise,
 )
-from ._survival import SurvivalPoint, survival_curve
 
 __all__ = [
     "Amount",

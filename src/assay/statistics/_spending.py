@@ -1,4 +1,4 @@
-"""Resource use of attempts, cost of a pass, and the Pareto front of both.
+"""Resource use of attempts, cost of a pass, the Pareto front of both, and the share unsolved after so much of it.
 
 All attempts are counted, including broken and unjudged ones. Where an amount is missing for some attempts of a
 configuration, its total is a lower bound, its mean is that of the known ones, and the configuration is not on the
@@ -154,4 +154,31 @@ def pareto_front(points: Sequence[tuple[float | None, float | None]]) -> tuple[i
         if best is None or loss < best[1] or (cost, loss) == best:
             found.append(position)
             best = (cost, loss)
+    return tuple(found)
+
+
+class SurvivalPoint(msgspec.Struct, frozen=True):
+    """One step of a survival curve."""
+
+    at: float
+    share: float
+    """Share not solved by then."""
+    at_risk: int
+    """Attempts still running just before."""
+
+
+def survival_curve(lengths: Sequence[float], solved: Sequence[bool]) -> tuple[SurvivalPoint, ...]:
+    """Returns the Kaplan-Meier curve (1958) of the time to a pass; attempts without one are censored at their end.
+
+    Raises:
+        ValueError: The columns differ in length, or a length is negative or NaN.
+    """
+    at, passed = np.asarray(lengths, dtype=np.float64), np.asarray(solved, dtype=bool)
+    if at.shape != passed.shape or not bool(np.all(at >= 0)):
+        raise ValueError("every attempt needs a length of at least 0 and whether it was solved")
+    found, share = [SurvivalPoint(0.0, 1.0, len(at))], 1.0
+    for time in np.unique(at[passed]):
+        at_risk = int((at >= time).sum())
+        share *= 1 - int((passed & (at == time)).sum()) / at_risk
+        found.append(SurvivalPoint(float(time), share, at_risk))
     return tuple(found)

@@ -38,7 +38,7 @@ from .names import (
     was_given_solution,
 )
 from .separation import SEPARATIONS, grade_of, grade_recorded, meets, weakest
-from .trust import OUTCOME_CLASSES, OutcomeClass, Trust, assess, outcome_class_of, trust_of
+from .trust import OutcomeClass, Trust, assess, outcome_class_of, trust_of
 
 __all__ = [
     "AGENT_MADE_UNJUDGEABLE",
@@ -49,7 +49,6 @@ __all__ = [
     "IMPORTED",
     "MARKS",
     "NO_RESULT",
-    "OUTCOME_CLASSES",
     "REVERIFICATIONS",
     "REWARD_OVERRULED",
     "SEPARATIONS",

@@ -18,7 +18,6 @@ from .separation import meets
 OutcomeClass = Literal["pass", "doubt", "fail", "unknown", "error", "open"]
 """`doubt` is a pass with something against it; `error` is an attempt that infrastructure ended, or whose check broke;
 `open` has not ended."""
-OUTCOME_CLASSES: tuple[OutcomeClass, ...] = ("pass", "doubt", "fail", "unknown", "error", "open")
 
 _INTEGRITY: dict[VerdictStatus, tuple[str, str]] = {
     "fail": ("integrity failed", "its integrity is fail"),

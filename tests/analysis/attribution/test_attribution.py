@@ -1,28 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assay.analysis.attribution import (
     MODES,
-    Alarm,
-    AlarmOutcome,
     Label,
-    LabelledPrediction,
-    SignAuditor,
-    accuracy,
     attribute,
     attribute_by_alignment,
     attribute_by_replay,
-    audit_online,
-    random_expectation,
-    score_alarms,
 )
 from assay.analysis.attribution.signs import SIGNS
 from assay.records import Step, ToolCall
+from tests.analysis.attribution.accuracy import LabelledPrediction, accuracy, random_expectation
 from tests.analysis.trajectories import acted, ran, said, subject, trajectory
 
 
@@ -71,56 +60,6 @@ def test_labels_are_those_of_the_published_taxonomy() -> None:
     assert all(kind.label.mode in MODES[kind.label.module] for kind in SIGNS.values())
     with pytest.raises(ValueError, match="memory has no mode"):
         Label("memory", "step_limit")
-
-
-WORDS = st.sampled_from(
-    ["Let's assume x", "I have verified it", "```python\nx```", "exitcode: 1", "fine", "it is correct"]
-)
-
-
-@given(st.lists(WORDS, max_size=8), st.lists(WORDS, max_size=5), st.lists(WORDS, max_size=5))
-def test_no_future_step_changes_an_alarm(past: list[str], one: list[str], other: list[str]) -> None:
-    steps = [said(i, text) for i, text in enumerate([*past, *one])]
-    others = [said(i, text) for i, text in enumerate([*past, *other])]
-    first, second = audit_online(steps, SignAuditor()), audit_online(others, SignAuditor())
-    if first is not None and first.raised_at < len(past):
-        assert first == second
-
-
-def test_no_step_is_drawn_after_the_alarm_and_none_may_be_named_that_was_not_seen() -> None:
-    drawn: list[int] = []
-
-    def stream() -> Iterator[Step]:
-        for i in range(5):
-            drawn.append(i)
-            yield said(i, "Let's assume it" if i == 2 else "hm")
-
-    alarm = audit_online(stream(), SignAuditor())
-    assert alarm is not None
-    assert (alarm.step, alarm.raised_at, drawn) == (2, 2, [0, 1, 2])
-
-    class Seer:
-        def see(self, step: Step) -> Alarm | None:
-            return Alarm(step.index + 1, "a", Label("others", "other"), "I know")
-
-    with pytest.raises(ValueError, match="which has not happened"):
-        audit_online(stream(), Seer())
-
-
-def test_alarm_scores_are_those_of_a_hand_computed_case() -> None:
-    rows = [
-        AlarmOutcome(3, 3),
-        AlarmOutcome(3, 1),
-        AlarmOutcome(5, None),
-        AlarmOutcome(None, 2),
-        AlarmOutcome(None, None),
-    ]
-    score = score_alarms(rows)
-    assert (score.tp, score.fp, score.fn) == (1, 2, 2)
-    assert score.exact_f1 == pytest.approx(2 / 6)
-    assert (score.ass, score.far) == (1.0, 0.5)
-    assert score.step_accuracy == pytest.approx(1 / 3)
-    assert score_alarms([]).exact_f1 is None
 
 
 def test_accuracy_counts_what_was_not_attributed_as_wrong() -> None:

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from assay.analysis.attribution import (
-    Accuracy,
-    AlarmOutcome,
-    LabelledPrediction,
-    SignAuditor,
-    accuracy,
-    attribute,
-    audit_online,
-    last_step,
-    random_expectation,
-    score_alarms,
-)
-from assay.formats.benchmarks.tau_bench import TauBenchFormat
-from tests.analysis.attribution.labelled import DATA, Run, agentrx, read, who_and_when
+from assay.analysis.attribution import attribute
+from tests.analysis.attribution.accuracy import Accuracy, LabelledPrediction, accuracy, last_step, random_expectation
+from tests.analysis.attribution.labelled import Run, agentrx, who_and_when
 
 
 def labelled(run: Run) -> tuple[int, str]:
@@ -71,17 +60,6 @@ def test_rules_on_the_development_half_for_comparison(halves: tuple[list[Run], l
     assert (found.steps_right, found.agents_right) == (29, 45)
 
 
-def test_alarms_from_prefixes_alone_on_the_test_half(halves: tuple[list[Run], list[Run]]) -> None:
-    rows = []
-    for run in halves[1]:
-        alarm = audit_online(run.trajectory.steps, SignAuditor())
-        rows.append(AlarmOutcome(labelled(run)[0], alarm and alarm.step))
-    score = score_alarms(rows)
-    assert (score.tp, score.fp, score.fn) == (20, 26, 32)
-    assert score.exact_f1 == pytest.approx(0.408, abs=0.001)
-    assert score.ass == pytest.approx(2.087, abs=0.001)
-
-
 def test_root_causes_of_agentrx_are_found_hardly_better_than_by_naming_the_last_step() -> None:
     runs = agentrx()
     found, last = by_rules(runs), by_last(runs)
@@ -89,13 +67,3 @@ def test_root_causes_of_agentrx_are_found_hardly_better_than_by_naming_the_last_
     assert by_chance(runs)[0] == pytest.approx(0.0423, abs=0.0001)
     first = sum(run.label["root_cause"]["failure_id"] == run.label["failures"][0]["failure_id"] for run in runs)
     assert first == 27
-
-
-def test_two_in_five_passing_runs_of_tau_bench_raise_an_alarm() -> None:
-    folder = DATA / "tau-bench"
-    if not folder.is_dir():
-        pytest.skip(f"the shared data are not here: {folder}")
-    runs = [run for path in sorted(folder.glob("*.json")) for run in read(TauBenchFormat(), path) if run.passed]
-    alarms = [audit_online(run.trajectory.steps, SignAuditor()) for run in runs]
-    score = score_alarms([AlarmOutcome(None, alarm and alarm.step) for alarm in alarms])
-    assert (score.n_safe, score.fp) == (31, 12)

@@ -138,8 +138,8 @@ class Echoing:
 def renderer(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Needs no PyTorch: a tokenizer and a template are enough."""
     pytest.importorskip("renderers")
-    from assay.gateway.backends.tiny import write_tiny_tokenizer
     from assay.gateway.tokens.library import open_renderer
+    from scripts.tiny_model import write_tiny_tokenizer
 
     return open_renderer(write_tiny_tokenizer(tmp_path_factory.getbasetemp() / "tiny-tokenizer"))
 
@@ -148,7 +148,7 @@ def renderer(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from assay.gateway.backends.tiny import write_tiny_model
+    from scripts.tiny_model import write_tiny_model
 
     return write_tiny_model(tmp_path_factory.getbasetemp() / "tiny")
 

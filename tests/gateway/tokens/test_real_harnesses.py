@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from assay.agents.harnesses import find_recipe
-from assay.agents.harnesses.driving import Drive, drive
 from assay.agents.harnesses.install import installed_or_none
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
 from assay.gateway.tokens import TokenModel, build_token_rows
 from assay.plugins import load
 from assay.settings import Settings
+from scripts.driving import Drive, drive
 from tests.gateway.tokens.scoring import assert_scored_alike, count_strict_rows
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from assay.learning.credit.entropy import entropy
 from assay.learning.credit.first_error import first_error
 from assay.learning.credit.grpo import grpo
 from assay.learning.credit.importance import importance_weights
-from assay.learning.credit.staleness import fresh, lag
+from assay.learning.credit.staleness import fresh
 from tests.learning.credit import slow
 from tests.learning.credit.made import NAN, batches, by_hand
 
@@ -58,7 +58,6 @@ def test_masks_by_hand() -> None:
     assert entropy(held, credit, share=0.5).mask.tolist() == [False, True, True, False, False]
     assert entropy(held, credit, share=0.5).reasons == {"entropy not known": 1, "entropy low": 2}
     assert fresh(held, credit, now=4, most=2).reasons == {"version not known": 1, "stale": 1}
-    assert lag(held, 4) == {"mean": 1.0, "most": 3.0, "moved": 1.0}
 
 
 def test_a_stale_attempt_stays_in_the_baseline() -> None:

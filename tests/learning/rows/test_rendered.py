@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from assay.errors import UserError
-from assay.learning.conversation import Opening, conversations
-from assay.learning.openings import build_opening
+from assay.learning.conversation import Opening, build_opening, conversations
 from assay.learning.reading import RowsConfig, rows_of_run
 from assay.learning.rendered import rendered_rows
 from assay.learning.rows import ACTION, OBSERVATION, check_row

@@ -74,7 +74,7 @@ class Service:
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     pytest.importorskip("torch")
-    from assay.gateway.backends.tiny import write_tiny_model
+    from scripts.tiny_model import write_tiny_model
 
     write_tiny_model(tmp_path / "weights" / "v1", context=2048)
     (tmp_path / "script.json").write_text(json.dumps({"replies": [MOVE], "after": "last"}))

@@ -19,7 +19,6 @@ from assay.rollout.schedule.allocation import (
     Uncertainty,
     UncertaintyOptions,
     expected_contrast,
-    has_mixed_outcomes,
     squared_deviations,
 )
 from assay.rollout.schedule.forks import anchors_of, success_posterior
@@ -96,8 +95,6 @@ def test_expected_contrast_is_the_mean_over_the_posterior() -> None:
 def test_signal_is_the_sum_of_squared_advantages() -> None:
     assert squared_deviations([1, 1, 0, 0]) == pytest.approx(4 * 0.5 * 0.5)
     assert squared_deviations([1, 1, 1]) == squared_deviations([]) == 0.0
-    assert has_mixed_outcomes([1, 0])
-    assert not has_mixed_outcomes([0, 0])
 
 
 @pytest.mark.parametrize(("deviation", "tried", "total"), [(0.5, 4, 100), (0.0, 4, 100), (0.3, 2, 7)])

@@ -1,19 +1,43 @@
 """Signs that a step went wrong, each derived from the steps up to it.
 
 A `Watcher` is fed steps one at a time and never sees later ones, so everything built on it is causal. Supports English
-words and common error texts only.
+words and common error texts only. Labels have the published names of AgentErrorTaxonomy (arXiv 2509.25370): five
+modules, each with its modes; the mapping of signs to them is ours.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from assay.analysis.actors import who
 from assay.records import Step
 
-from .taxonomy import Label
+Module = Literal["memory", "reflection", "planning", "action", "system", "others"]
+MODES: Final[dict[Module, tuple[str, ...]]] = {
+    "memory": ("over_simplification", "memory_retrieval_failure", "hallucination"),
+    "reflection": ("progress_misjudge", "outcome_misinterpretation", "causal_misattribution", "hallucination"),
+    "planning": ("constraint_ignorance", "impossible_action", "inefficient_plan"),
+    "action": ("misalignment", "invalid_action", "format_error", "parameter_error"),
+    "system": ("step_limit", "tool_execution_error", "llm_limit", "environment_error"),
+    "others": ("other",),
+}
+
+
+class Label(msgspec.Struct, frozen=True, order=True):
+    """A module and one of its modes."""
+
+    module: Module
+    mode: str
+
+    def __post_init__(self) -> None:
+        """Rejects a mode of another module."""
+        if self.mode not in MODES[self.module]:
+            raise ValueError(f"{self.module} has no mode {self.mode!r}; it has {', '.join(MODES[self.module])}")
+
 
 _TEXT: Final = 20_000
 _FLAGS: Final = re.IGNORECASE
@@ -83,8 +107,6 @@ class Sign(NamedTuple):
     step: int
     who: str
     kind: str
-    late: bool = False
-    """True if it was detected later: an execution's result is a sign of the step that requested it."""
 
 
 _CHANGES: Final = re.compile(
@@ -129,7 +151,7 @@ class Watcher:
             return ()
         names = ["failed-act"] if self._failed else ["empty-result"] if _NOTHING.search(shown[:2_000]) else []
         self._asked = None
-        return tuple(Sign(asked.index, who(asked), name, late=True) for name in names)
+        return tuple(Sign(asked.index, who(asked), name) for name in names)
 
     def _in_words(self, step: Step, text: str) -> list[str]:
         found = []

@@ -68,15 +68,6 @@ ROOTS: Final[dict[str, dict[str, str]]] = {
     },
 }
 """Root names and their fields; a root without fields is a value itself."""
-ROOT_VALUES: Final[dict[str, str]] = {
-    "actor": "agent, user, environment or other_agent",
-    "who": "the actor's own name, in runs of several agents",
-    "message": "what was said",
-    "reasoning": "what was thought, where it is recorded",
-    "step": "the step's number",
-    "seconds": "the time since the first step",
-}
-"""Meaning of roots that are values."""
 _OPEN: Final = {("call", "arguments"), ("result", "data"), ("final", "facts")}
 
 

@@ -23,7 +23,6 @@ _BEFORE = r"(?<![\w.~$})*\]\-/])"
 _TESTS = re.compile(_BEFORE + r"/(?:tests|verifier|grader|hidden_tests|private_tests)(?![\w\-])(?:/[\w./\-]*)?")
 _SOLUTION = re.compile(_BEFORE + r"/(?:solution|oracle|reference_solution)(?![\w\-])(?:/[\w./\-]*)?|/solve\.sh\b")
 _REWARD = re.compile(_BEFORE + r"/logs/(?:verifier|recorder)(?![\w\-])(?:/[\w./\-]*)?")
-VERIFIERS = (_TESTS, _SOLUTION, _REWARD)
 _PROCESSES = re.compile(
     r"/proc/(?:\*|\d+|\$\w+|\{\w+\}|\[0-9\]\S*)/(?:environ|cmdline|fd|mem|root|maps)\b|/proc/self/mem\b"
 )

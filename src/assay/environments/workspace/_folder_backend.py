@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import itertools
 import os
-import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Unpack
@@ -33,11 +32,11 @@ from assay.environments.workspace._layers import LayerStack
 from assay.environments.workspace._watch import Watchdog
 from assay.environments.workspace.archive import BlobReader, PackedLayers, pack_layers
 from assay.environments.workspace.launcher.base import SYSTEM, write_skeleton
-from assay.environments.workspace.session import ExecDefaults, InitSession, command_environment
+from assay.environments.workspace.session import ExecDefaults, InitSession, SessionWorkspace, command_environment
 from assay.environments.workspace.state import changes_between, state_digest
 from assay.environments.workspace.toolchain import HOME, ToolLayer
 from assay.errors import EnvironmentFailure
-from assay.records import Isolation, LoadFacts, SandboxFacts
+from assay.records import Isolation, SandboxFacts
 
 SANDBOX_UID = 101_000
 """Unprivileged user id that owns the folders and runs all processes in them when the host process is root."""
@@ -257,7 +256,7 @@ def _make_mount_point(root: Path, target: str, *, is_folder: bool, owner: int | 
     return made_folders
 
 
-class FolderWorkspace:
+class FolderWorkspace(SessionWorkspace):
     """Workspace over a plain folder, opened by `FolderBackend.open`."""
 
     def __init__(
@@ -265,7 +264,8 @@ class FolderWorkspace:
     ) -> None:
         self.spec = spec
         self.isolation = backend.isolation(spec)
-        self._backend, self._tree, self._opened_on = backend, tree, opened_on
+        self._backend: FolderBackend = backend
+        self._tree, self._opened_on = tree, opened_on
         self._guest: Guest | None = None
         self._closed = False
         self._state_lock = asyncio.Lock()
@@ -285,6 +285,9 @@ class FolderWorkspace:
         if self._closed or self._guest is None:
             raise EnvironmentFailure("the workspace is closed")
         return self._guest.session
+
+    async def running_session(self) -> InitSession:
+        return self.require_session()
 
     def _map_path(self, path: str, *, write: bool = False) -> str:
         return self._backend.map_path(self._tree.folder, self.spec, path, write=write)
@@ -318,23 +321,8 @@ class FolderWorkspace:
     async def processes(self) -> tuple[ProcessInfo, ...]:
         return await self.require_session().processes()
 
-    async def orphans(self) -> int:
-        return await self.require_session().orphans()
-
-    async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
-        await self.require_session().observe_loads([self._map_path(path) for path in paths], self._map_path(tree))
-
-    async def loads(self) -> LoadFacts:
-        return await self.require_session().loads()
-
     async def kill_all(self) -> None:
         await self.require_session().kill_all()
-
-    async def listen(self, port: int = 0) -> socket.socket:
-        return await self.require_session().listen(port)
-
-    async def listen_local(self, path: str) -> socket.socket:
-        return await self.require_session().listen_local(self._map_path(path, write=True))
 
     async def close(self) -> None:
         if self._closed:
@@ -347,18 +335,6 @@ class FolderWorkspace:
                 await self._guest.session.kill_all()
             await self._guest.stop()
         await asyncio.to_thread(_folders.remove_folder, self._tree.folder)
-
-    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
-        return await self.require_session().read(self._map_path(path), limit=limit)
-
-    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        await self.require_session().write(self._map_path(path, write=True), data, mode=mode)
-
-    async def upload(self, source: Path, target: str) -> None:
-        await self.require_session().upload(source, self._map_path(target, write=True))
-
-    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        await self.require_session().download(self._map_path(source), target, limit=limit)
 
     async def _changes(self) -> tuple[Change, ...]:
         return await asyncio.to_thread(self._tree.changes)
@@ -379,10 +355,3 @@ class FolderWorkspace:
             folder = self._backend.new_path("s")
             await asyncio.to_thread(_folders.copy_folder, self._tree.folder, folder)
             return self._backend.add_snapshot(folder, self._opened_on.image, changes)
-
-    async def fork(self, spec: WorkspaceSpec | None = None) -> FolderWorkspace:
-        snapshot = await self.snapshot()
-        try:
-            return await self._backend.open(spec or self.spec, state=snapshot)
-        finally:
-            await self._backend.release(snapshot)

@@ -32,10 +32,10 @@ from assay.environments.workspace._entries import Opener, open_below
 from assay.environments.workspace._facts import FactsFromHost, sandbox_facts
 from assay.environments.workspace._launch import Launcher, has_exited
 from assay.environments.workspace._limits import WATCHDOG_S, Budget
-from assay.environments.workspace.session import ExecDefaults, InitSession, command_environment
+from assay.environments.workspace.session import ExecDefaults, InitSession, SessionWorkspace, command_environment
 from assay.environments.workspace.state import OverlayState, StackedImage, changes_between, state_digest
 from assay.errors import EnvironmentFailure, HostFailure
-from assay.records import Isolation, LoadFacts, SandboxFacts
+from assay.records import Isolation, SandboxFacts
 
 if TYPE_CHECKING:
     from assay.environments.workspace.namespaces import NamespacesBackend
@@ -153,14 +153,14 @@ def _require_ready(body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-class NamespacesWorkspace:
+class NamespacesWorkspace(SessionWorkspace):
     """Workspace in namespaces, opened by `NamespacesBackend.open`."""
 
     def __init__(
         self, backend: NamespacesBackend, spec: WorkspaceSpec, layers: SandboxLayers, before: Snapshot | None
     ) -> None:
         self.spec = spec
-        self._backend = backend
+        self._backend: NamespacesBackend = backend
         self._layers = layers
         self._start_changes = before.changes if before is not None else ()
         self._sealed_changes = {change.path: change for change in self._start_changes}
@@ -212,7 +212,7 @@ class NamespacesWorkspace:
             raise HostFailure("the sandbox launcher is gone, with all layers of the sandbox")
         return self._session
 
-    async def _ensure_running(self) -> InitSession:
+    async def running_session(self) -> InitSession:
         """Returns the session of a running sandbox; starts one after a snapshot, since many sealed states are never
         used again."""
         if self._is_sealed:
@@ -228,7 +228,7 @@ class NamespacesWorkspace:
     # Session
 
     async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
-        session = await self._ensure_running()
+        session = await self.running_session()
         self._start_watchdog()
         started = time.monotonic()
         try:
@@ -242,7 +242,7 @@ class NamespacesWorkspace:
     async def exec_piped(
         self, command: Sequence[str], stdin: int, stdout: int, **options: Unpack[PipeOptions]
     ) -> ExecResult:
-        session = await self._ensure_running()
+        session = await self.running_session()
         self._start_watchdog()
         return await session.exec_piped(command, stdin, stdout, **options)
 
@@ -250,7 +250,7 @@ class NamespacesWorkspace:
         return self._sandbox.pid
 
     async def facts(self) -> SandboxFacts:
-        session = await self._ensure_running()
+        session = await self.running_session()
         layers, image = self._layers.sealed, self._layers.image.digest
         host_facts = FactsFromHost("namespaces", image, (), layers, self._sandbox.layer_path, session.handed_over)
         return sandbox_facts(self._sandbox.facts, host_facts)
@@ -276,15 +276,6 @@ class NamespacesWorkspace:
         session = self._require_session()
         return () if self._is_sealed else await session.processes()
 
-    async def orphans(self) -> int:
-        return await (await self._ensure_running()).orphans()
-
-    async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
-        await (await self._ensure_running()).observe_loads(paths, tree)
-
-    async def loads(self) -> LoadFacts:
-        return await (await self._ensure_running()).loads()
-
     async def memory_bytes(self) -> int:
         session = self._require_session()
         return 0 if self._is_sealed else await session.memory_bytes()
@@ -293,12 +284,6 @@ class NamespacesWorkspace:
         session = self._require_session()
         if not self._is_sealed:
             await session.kill_all()
-
-    async def listen(self, port: int = 0) -> socket.socket:
-        return await (await self._ensure_running()).listen(port)
-
-    async def listen_local(self, path: str) -> socket.socket:
-        return await (await self._ensure_running()).listen_local(path)
 
     async def close(self) -> None:
         if self._closing is None:
@@ -319,20 +304,6 @@ class NamespacesWorkspace:
             if not self._current_launcher.has_exited:
                 await self._current_launcher.ask({"op": "drop", "places": [self._sandbox.layer_path]})
         await self._backend.drop_unused_layers()
-
-    # Files
-
-    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
-        return await (await self._ensure_running()).read(path, limit=limit)
-
-    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        await (await self._ensure_running()).write(path, data, mode=mode)
-
-    async def upload(self, source: Path, target: str) -> None:
-        await (await self._ensure_running()).upload(source, target)
-
-    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
-        await (await self._ensure_running()).download(source, target, limit=limit)
 
     # State
 
@@ -369,13 +340,6 @@ class NamespacesWorkspace:
             self._sealed_changes = {change.path: change for change in changes}
             self._is_sealed = True
             return snapshot
-
-    async def fork(self, spec: WorkspaceSpec | None = None) -> NamespacesWorkspace:
-        snapshot = await self.snapshot()
-        try:
-            return await self._backend.open(spec or self.spec, state=snapshot)
-        finally:
-            await self._backend.release(snapshot)
 
     # Limits that the kernel does not enforce
 

@@ -12,14 +12,27 @@ import contextlib
 import os
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn, Unpack
 
 import msgspec
 
-from assay.environments.interface import ExecResult, Image, ProcessInfo, SpillTarget, WorkspaceSpec
+from assay.environments.interface import (
+    Backend,
+    CommandOptions,
+    ExecOptions,
+    ExecResult,
+    Image,
+    PipeOptions,
+    ProcessInfo,
+    Snapshot,
+    SpillTarget,
+    Workspace,
+    WorkspaceSpec,
+)
 from assay.environments.workspace._channel import Answer, Channel
 from assay.environments.workspace._entries import decode_name
 from assay.environments.workspace._facts import descriptor_kind
@@ -74,46 +87,26 @@ class InitSession:
         self._defaults = defaults
         self._killed_by = killed_by
 
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
-        spill: SpillTarget | None = None,
-    ) -> ExecResult:
-        source = _open_stdin(stdin)
+    async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
+        source = _open_stdin(options.get("stdin", b""))
         try:
-            return await self._run(command, (source, None, None), cwd, env, _ExecOptions(timeout_s, show_bytes, spill))
+            return await self._run(command, (source, None, None), options, options.get("spill"))
         finally:
             os.close(source)
 
     async def exec_piped(
-        self,
-        command: Sequence[str],
-        stdin: int,
-        stdout: int,
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stderr: int | None = None,
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
+        self, command: Sequence[str], stdin: int, stdout: int, **options: Unpack[PipeOptions]
     ) -> ExecResult:
-        pipes = (stdin, stdout, stderr)
+        pipes = (stdin, stdout, options.get("stderr"))
         self.handed_over.update(descriptor_kind(fd) for fd in pipes if fd is not None)
-        return await self._run(command, pipes, cwd, env, _ExecOptions(timeout_s, show_bytes, None))
+        return await self._run(command, pipes, options)
 
     async def _run(
         self,
         command: str | Sequence[str],
         pipes: tuple[int, int | None, int | None],
-        cwd: str | None,
-        env: Mapping[str, str] | None,
-        options: _ExecOptions,
+        options: CommandOptions,
+        spill: SpillTarget | None = None,
     ) -> ExecResult:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         if not argv or any("\0" in part for part in argv):
@@ -121,13 +114,13 @@ class InitSession:
         request: dict[str, Any] = {
             "op": "exec",
             "argv": argv,
-            "cwd": cwd or self._defaults.workdir,
-            "env": {**self._defaults.env, **(env or {})},
+            "cwd": options.get("cwd") or self._defaults.workdir,
+            "env": {**self._defaults.env, **(options.get("env") or {})},
         }
-        call = _RunningExec(self, options.show_bytes, options.spill, self._defaults.output_mib * 1024 * 1024)
+        call = _RunningExec(self, options.get("show_bytes", 65_536), spill, self._defaults.output_mib * 1024 * 1024)
         self.running += 1
         try:
-            return await call.run(request, pipes, options.timeout_s)
+            return await call.run(request, pipes, options.get("timeout_s"))
         finally:
             self.running -= 1
             call.close()
@@ -259,10 +252,56 @@ class InitSession:
         self.channel.close()
 
 
-class _ExecOptions(NamedTuple):
-    timeout_s: float | None
-    show_bytes: int
-    spill: SpillTarget | None
+class SessionWorkspace(ABC):
+    """Base of workspaces whose commands and files a session serves."""
+
+    spec: WorkspaceSpec
+    _backend: Backend
+
+    @abstractmethod
+    async def running_session(self) -> InitSession:
+        """Returns the session of the running sandbox. Raises `EnvironmentFailure` once closed."""
+
+    @abstractmethod
+    async def snapshot(self) -> Snapshot: ...
+
+    def _map_path(self, path: str, *, write: bool = False) -> str:
+        return path
+
+    async def orphans(self) -> int:
+        return await (await self.running_session()).orphans()
+
+    async def observe_loads(self, paths: Sequence[str], tree: str) -> None:
+        session = await self.running_session()
+        await session.observe_loads([self._map_path(path) for path in paths], self._map_path(tree))
+
+    async def loads(self) -> LoadFacts:
+        return await (await self.running_session()).loads()
+
+    async def listen(self, port: int = 0) -> socket.socket:
+        return await (await self.running_session()).listen(port)
+
+    async def listen_local(self, path: str) -> socket.socket:
+        return await (await self.running_session()).listen_local(self._map_path(path, write=True))
+
+    async def read(self, path: str, *, limit: int = 64 * 1024 * 1024) -> bytes:
+        return await (await self.running_session()).read(self._map_path(path), limit=limit)
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        await (await self.running_session()).write(self._map_path(path, write=True), data, mode=mode)
+
+    async def upload(self, source: Path, target: str) -> None:
+        await (await self.running_session()).upload(source, self._map_path(target, write=True))
+
+    async def download(self, source: str, target: Path, *, limit: int | None = None) -> None:
+        await (await self.running_session()).download(self._map_path(source), target, limit=limit)
+
+    async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
+        snapshot = await self.snapshot()
+        try:
+            return await self._backend.open(spec or self.spec, state=snapshot)
+        finally:
+            await self._backend.release(snapshot)
 
 
 class _RunningExec:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from assay.environments.interface import Change
@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
-Lookup = Callable[[str], PathEntry | None]
 
 
 def state_digest(image_digest: str, changes: Iterable[Change]) -> str:

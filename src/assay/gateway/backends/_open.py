@@ -21,8 +21,8 @@ from assay.errors import UserError
 from assay.gateway.interface import ModelBackend
 from assay.settings import Settings
 
+from ._open_tokens import check_url
 from .pricing import Prices
-from .urls import check_url
 
 _FORMS = (
     "openai:NAME, anthropic:NAME, http://host/v1#NAME, local:PATH, vllm:URL#NAME?tokenizer=PATH, "

@@ -13,18 +13,21 @@ before the client's: `temperature`, `top_p`, `top_k`, `min_p`, `max_tokens`, `se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from assay.errors import UserError
 from assay.settings import Settings
 
-from .urls import check_url
-
 if TYPE_CHECKING:
+    from assay.gateway.interface import ModelRequest
     from assay.gateway.tokens import RenderedBackend
+    from assay.gateway.tokens.library import LibraryRenderer
+    from assay.gateway.tokens.model import Steer
+
+    from .scripted import ScriptedBackend
 
 _SAMPLING: dict[str, Callable[[str], Any]] = {
     "temperature": float, "top_p": float, "min_p": float, "top_k": int, "max_tokens": int, "seed": int,
@@ -52,10 +55,18 @@ def _local(rest: str) -> RenderedBackend:
     steer = None
     if "steer" in options:
         from .scripted import ScriptedBackend, load_script
-        from .tiny import steer_with
 
         steer = steer_with(renderer, ScriptedBackend(load_script(Path(options["steer"]))))
     return RenderedBackend(open_local(Path(folder), name, **placed), renderer, _forced_sampling(options), steer)
+
+
+def steer_with(renderer: LibraryRenderer, script: ScriptedBackend) -> Steer:
+    """Makes a model produce a script's replies, in its own template."""
+
+    async def steer(request: ModelRequest) -> Sequence[int]:
+        return renderer.render_reply((await script.complete(request)).message)
+
+    return steer
 
 
 def _server(kind: str, rest: str, settings: Settings) -> RenderedBackend:
@@ -117,3 +128,19 @@ def _renderer(folder: Path, options: dict[str, str]) -> Any:
 
     thinking = options["thinking"] == "true" if "thinking" in options else None
     return open_renderer(folder, options.get("renderer"), thinking=thinking)
+
+
+def check_url(url: str, what: str, credential: str) -> SplitResult:
+    """Returns the parts of a usable URL."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError as exc:
+        raise UserError(f"{what} is not a valid URL: {exc}; expected for example http://127.0.0.1:8000/v1") from exc
+    if parts.username is not None or parts.password is not None:
+        raise UserError(
+            f"{what}: a URL with a user name or password would be recorded; put the credential in {credential}"
+        )
+    if not usable:
+        raise UserError(f"{what} is not a valid URL: {url!r}; expected for example http://127.0.0.1:8000/v1")
+    return parts

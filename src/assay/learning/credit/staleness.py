@@ -37,13 +37,3 @@ def fresh(
         np.maximum.at(oldest, batch.attempt, np.where(batch.version < 0, 0, behind))
         behind = oldest[batch.attempt]
     return mask_turns(found, (behind > most) & (batch.version >= 0), "stale")
-
-
-def lag(batch: Batch, now: int) -> dict[str, float]:
-    """Mean and largest lag in versions, and whether it ever moves (`moved`, 0 or 1): a lag of one size that grows as
-    training goes on means that the weights behind the replies are not the trainer's."""
-    known = batch.version[batch.version >= 0]
-    if not len(known):
-        return {}
-    behind = now - known
-    return {"mean": float(behind.mean()), "most": float(behind.max()), "moved": float(known.max() > known.min())}

@@ -14,9 +14,8 @@ import msgspec
 
 from assay.errors import StoreError, boundary
 
-from .atomic_folder import atomic_folder
 from .optimise import Optimiser
-from .policy import TrainedPolicy
+from .policy import TrainedPolicy, atomic_folder
 
 
 class TrainingProgress(msgspec.Struct, frozen=True, kw_only=True):

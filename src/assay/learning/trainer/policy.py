@@ -7,7 +7,10 @@ version on disk, in the trainer and in the engine.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +20,6 @@ from assay.gateway.backends.tiny import write_domain_tokenizer
 from assay.gateway.tokens import RenderedBackend
 from assay.gateway.tokens.library import LibraryRenderer, open_renderer, open_tokenizer
 
-from .atomic_folder import atomic_folder
 from .options import ModelOptions
 
 if TYPE_CHECKING:
@@ -123,3 +125,29 @@ def require_torch() -> None:
     except ImportError as exc:
         raise UserError(f"training needs PyTorch and Transformers ({exc}); install assay[train]") from exc
     transformers.utils.logging.disable_progress_bar()
+
+
+@contextmanager
+def atomic_folder(final: Path) -> Iterator[Path]:
+    """Yields a folder to write into, which replaces `final` at the end.
+
+    Whoever is killed on the way leaves what was there, or nothing, and a folder that the next one sweeps away.
+    """
+    partial = final.with_name(final.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    yield partial
+    _sync([*(path for path in partial.iterdir() if path.is_file()), partial])
+    if final.exists():
+        shutil.rmtree(final)
+    partial.rename(final)
+    _sync([final.parent])
+
+
+def _sync(paths: Iterable[Path]) -> None:
+    for path in paths:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

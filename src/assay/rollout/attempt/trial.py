@@ -31,10 +31,10 @@ from assay.errors import (
     boundary,
 )
 from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, Task, Verdict, VerdictStatus
-from assay.rollout.attempt.live_verdicts import judge_record
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
 from assay.rollout.attempt.site import AttemptSite
 from assay.rollout.attempt.steps import as_step_result, combine_steps, is_below_minimum, step_tasks
+from assay.rollout.auditing import judge_record
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.limits.early_stop import EarlyStopper

@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import msgspec
 
 from assay.environments.interface import (
     Backend,
     Change,
+    ExecOptions,
     ExecResult,
     Image,
     MeasuresMemory,
@@ -24,8 +26,8 @@ from assay.environments.interface import (
     PackedState,
     PacksStates,
     PipedExec,
+    PipeOptions,
     Snapshot,
-    SpillTarget,
     Workspace,
     WorkspaceSpec,
 )
@@ -128,29 +130,12 @@ class _VariedWorkspace(WorkspaceWrapper):
         self._usage = usage
         self._watched = watched
 
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
-        spill: SpillTarget | None = None,
-    ) -> ExecResult:
+    async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
         given = self._variation
         words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+        options["env"] = {**(options.get("env") or {}), **given.env}
         async with self._counting() as count:
-            result = await self._inner.exec(
-                [*given.prefix, *words] if given.prefix else command,
-                cwd=cwd,
-                env={**(env or {}), **given.env},
-                stdin=stdin,
-                timeout_s=timeout_s,
-                show_bytes=show_bytes,
-                spill=spill,
-            )
+            result = await self._inner.exec([*given.prefix, *words] if given.prefix else command, **options)
             count(result)
         return result
 
@@ -188,30 +173,13 @@ class _PipedWorkspace(_VariedWorkspace):
     """Varies commands that are joined to another process, too."""
 
     async def exec_piped(
-        self,
-        command: Sequence[str],
-        stdin: int,
-        stdout: int,
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stderr: int | None = None,
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
+        self, command: Sequence[str], stdin: int, stdout: int, **options: Unpack[PipeOptions]
     ) -> ExecResult:
         given, inner = self._variation, self._inner
         assert isinstance(inner, PipedExec)
+        options["env"] = {**(options.get("env") or {}), **given.env}
         async with self._counting() as count:
-            result = await inner.exec_piped(
-                [*given.prefix, *command],
-                stdin,
-                stdout,
-                cwd=cwd,
-                env={**(env or {}), **given.env},
-                stderr=stderr,
-                timeout_s=timeout_s,
-                show_bytes=show_bytes,
-            )
+            result = await inner.exec_piped([*given.prefix, *command], stdin, stdout, **options)
             count(result)
         return result
 

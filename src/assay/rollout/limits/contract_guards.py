@@ -10,14 +10,14 @@ of a program in the sandbox without a model call; only the sandbox limits those.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Unpack
 
 import msgspec
 
 from assay.analysis.contracts import GUARD, Contract, Decision, Monitor, contract_of, read_contract
-from assay.environments.interface import ExecResult, SpillTarget, Workspace, WorkspaceSpec
+from assay.environments.interface import ExecOptions, ExecResult, Workspace, WorkspaceSpec
 from assay.errors import UserError
 from assay.records import AttemptStarted, Step, Task, ToolCall, canonical_bytes
 from assay.rollout.recording.recorder import Recorder
@@ -212,25 +212,14 @@ class GuardedWorkspace(WorkspaceWrapper):
         super().__init__(inner)
         self._guard = guard
 
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
-        spill: SpillTarget | None = None,
-    ) -> ExecResult:
+    async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
         """Implements `Session.exec`. A refused command exits with 126."""
         words = command if isinstance(command, str) else list(command)
-        reason = await self._refusal("exec", {"command": words, **({"cwd": cwd} if cwd else {})})
+        folder = {"cwd": options["cwd"]} if options.get("cwd") else {}
+        reason = await self._refusal("exec", {"command": words, **folder})
         if reason is not None:
             return refusal_of_exec(reason)
-        return await self._inner.exec(
-            command, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, show_bytes=show_bytes, spill=spill
-        )
+        return await self._inner.exec(command, **options)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """Implements `Files.write`. Raises `PermissionError` if refused."""

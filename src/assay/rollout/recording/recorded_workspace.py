@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Unpack
 
-from assay.environments.interface import (
-    ExecResult,
-    Snapshot,
-    SpillTarget,
-    Workspace,
-    WorkspaceSpec,
-)
+from assay.environments.interface import ExecOptions, ExecResult, Snapshot, SpillTarget, Workspace, WorkspaceSpec
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.task_archive import EvidenceData
 from assay.rollout.recording.workspace_wrapper import WorkspaceWrapper
@@ -47,21 +42,12 @@ class RecordedWorkspace(WorkspaceWrapper):
         if beside:
             self._labels["beside"] = True
 
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        show_bytes: int = 65_536,
-        spill: SpillTarget | None = None,
-    ) -> ExecResult:
+    async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
         """Implements `Session.exec`. Truncated output is stored whole as a blob."""
+        env, timeout_s, stdin = options.get("env"), options.get("timeout_s"), options.get("stdin", b"")
         started_call: dict[str, object] = {
             "argv": command if isinstance(command, str) else list(command),
-            "cwd": cwd or self.spec.workdir,
+            "cwd": options.get("cwd") or self.spec.workdir,
             **({"env": sorted(env)} if env else {}),
             **({"timeout_s": timeout_s} if timeout_s is not None else {}),
             **self._labels,
@@ -69,16 +55,9 @@ class RecordedWorkspace(WorkspaceWrapper):
         brought = self._store_bytes(stdin) if stdin else EvidenceData({})
         if brought.data:
             started_call["stdin"] = brought.data
+        options["spill"] = options.get("spill") or self._spill
         try:
-            result = await self._inner.exec(
-                command,
-                cwd=cwd,
-                env=env,
-                stdin=stdin,
-                timeout_s=timeout_s,
-                show_bytes=show_bytes,
-                spill=spill or self._spill,
-            )
+            result = await self._inner.exec(command, **options)
         except BaseException as exc:  # cut by a limit or a cancellation, or the sandbox broke under it
             self._recorder.evidence("audit", "execution_cut", {**started_call, "cause": type(exc).__name__})
             raise

@@ -91,11 +91,6 @@ def expected_contrast(scores: Sequence[float], prior: tuple[float, float] = (1.0
     return a * b / ((a + b) * (a + b + 1.0))
 
 
-def has_mixed_outcomes(scores: Sequence[float]) -> bool:
-    """Returns whether a group's outcomes differ."""
-    return len(set(scores)) > 1
-
-
 def squared_deviations(scores: Sequence[float]) -> float:
     """Returns the sum of squared deviations from the mean: `n p (1 - p)` for passes and failures, the sum of squared
     group-relative advantages."""

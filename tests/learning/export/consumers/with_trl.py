@@ -21,12 +21,12 @@ from datasets import load_dataset
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from assay.gateway.backends.local import open_local
-from assay.gateway.backends.tiny import write_tiny_model
 from assay.gateway.tokens.library import open_renderer
 from assay.learning.export.config import WriteConfig
 from assay.learning.export.exporting import export_for_training
 from assay.learning.export.trl_trainers import dpo_trainer, grpo_trainer, no_reward
 from assay.settings import Settings
+from scripts.tiny_model import write_tiny_model
 from tests.learning.recorded import Script, bodies, store_run
 
 FOLDER = Path(sys.argv[1])
