@@ -43,7 +43,7 @@ from assay.verify._script_rules import (
 )
 from assay.verify._staging import Staged, stage
 from assay.verify.interface import CheckInput, CheckResult
-from assay.verify.judged_programs import JudgedPrograms, judged_spec
+from assay.verify.judged_programs import MOST_NAMES, JudgedPrograms, judged_spec
 from assay.verify.reference_run import find_reference_difference
 from assay.verify.rewards import Left, collect, headline
 from assay.verify.sanitise import (
@@ -247,7 +247,8 @@ async def _apart(given: CheckInput, parameters: ScriptParameters, tests: Staged 
         await judged.kill_all()
         cut_short = 0 if facts.timed_out else programs.cut_short
         runs = [list(run) for run in programs.runs]
-        cited.add("audit", "judged_programs", {"programs": runs, "cut_short": cut_short})
+        withheld = {"withheld_variables": sorted(programs.withheld)[:MOST_NAMES]} if programs.withheld else {}
+        cited.add("audit", "judged_programs", {"programs": runs, "cut_short": cut_short, **withheld})
         loads = await loads_of(script) if parameters.outputs else None
         judge_facts, judged_facts = await facts_of(script), await facts_of(judged)
 
@@ -296,7 +297,7 @@ async def _final_state(
     """The sandbox of the judged programs, and what the agent changed in it."""
     base = own_network(judged_spec(given.spec), parameters)  # the verifier's own image may hold what is expected
     if parameters.mode == "separate":
-        async with _with_artifacts(given, base, cited) as opened_with:
+        async with _with_artifacts(given, base, cited, replaced=True) as opened_with:
             yield opened_with
     else:
         async with opened(given.backend, base, given.state) as workspace:
@@ -313,13 +314,18 @@ async def _separate(given: CheckInput, parameters: ScriptParameters, tests: Stag
 
 @contextlib.asynccontextmanager
 async def _with_artifacts(
-    given: CheckInput, spec: WorkspaceSpec, cited: Cited
+    given: CheckInput, spec: WorkspaceSpec, cited: Cited, *, replaced: bool = False
 ) -> AsyncIterator[tuple[Workspace, tuple[Change, ...]]]:
-    """A fresh sandbox with the declared artifacts, and those of the agent's changes that came with them."""
+    """A fresh sandbox with the declared artifacts, and those of the agent's changes that came with them.
+
+    `replaced`: what the image has at their places goes first, so that what the agent removed is not there.
+    """
     with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as folder:
         brought, left_out = await _bring_out(given, Path(folder))
         room = await asyncio.to_thread(_with_room, spec, brought.values())
         async with opened(given.backend, room) as workspace:
+            if replaced:
+                await workspace.exec(["/bin/rm", "-rf", "--", *_declared(given)], cwd="/")
             for source, copy in brought.items():
                 await workspace.upload(copy, source)
             told = {"brought": sorted(brought), "left_out": left_out, "image": spec.image.digest}
@@ -338,10 +344,15 @@ def _with_room(spec: WorkspaceSpec, brought: Iterable[Path]) -> WorkspaceSpec:
     return msgspec.structs.replace(spec, limits=limits)
 
 
+def _declared(given: CheckInput) -> list[str]:
+    """Returns the paths of the declared artifacts."""
+    declared = given.task.environment.parameters.get("artifacts") or []
+    return [str(entry.get("source")) for entry in declared if isinstance(entry, dict)]
+
+
 async def _bring_out(given: CheckInput, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
     """Copies the declared artifacts out of a fork: what was brought, and what was not there or too large."""
-    declared = given.task.environment.parameters.get("artifacts") or []
-    sources = [str(entry.get("source")) for entry in declared if isinstance(entry, dict)]
+    sources = _declared(given)
     spec = msgspec.structs.replace(given.spec, user="verifier")
     brought: dict[str, Path] = {}
     left_out: dict[str, str] = {}
