@@ -62,6 +62,7 @@ async def test_a_judged_program_sees_nothing_of_the_script(bench: Any):
     script = "#!/bin/bash\necho 0 > /logs/verifier/reward.txt\nMODE=fast OTHER=x python3 /workspace/ledger.py\n"
     outcome = await judge(bench, script, typed(SEES), env={"TOKEN": "secret"}, variables=["MODE"])
     assert outcome.of_kind("execution")[0]["stdout"].strip() == "[] False ['pipe', 'pipe', 'pipe'] [None, None, 'fast']"
+    assert outcome.of_kind("judged_programs")[0]["withheld_variables"] == ["OTHER"]
 
 
 LEFT_BEHIND = """

@@ -34,7 +34,8 @@ JUDGE_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", SOLUTION, "/run/verifier")
 LENT = ("/tests/", "/tmp/")
 """Folders of the script's own files that no list of changes contains; a file is copied when a command names it."""
-MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS = 64 << 20, 2000, 5000, 200
+MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS, MOST_NAMES = 64 << 20, 2000, 5000, 200, 20
+_OF_A_SHELL = frozenset({"HOME", "LANG", "LOGNAME", "OLDPWD", "PWD", "SHLVL", "TERM", "USER", "_"})
 _WORDS = re.compile(r"[\s=;|&<>()\"'`]+")
 _CODE = (".py", ".pyc", ".pyi", ".pth", ".so", ".sh", ".bash", ".ini", ".cfg", ".toml", ".js", ".rb", ".pl", ".jar")
 _PYTHON = """\
@@ -151,6 +152,8 @@ class JudgedPrograms:
         """Digests of files that were copied into the script's sandbox or out of it."""
         self._running = asyncio.Lock()
         self.runs: list[ProgramRun] = []
+        self.withheld: set[str] = set()
+        """Names of variables that the script had set for a program and that the program did not get."""
         self.cut_short = 0
         """Number of programs that the script ended early."""
 
@@ -203,6 +206,9 @@ class JudgedPrograms:
 
     async def _run(self, request: _ProgramStart, fds: list[int]) -> dict[str, Any]:
         await self._copy_inputs(request)
+        own = {**self._script.spec.image.env, **self._script.spec.env}
+        changed = {name for name, text in request.env.items() if own.get(name) != text}
+        self.withheld |= set(sorted(changed - {*self._variables, *_OF_A_SHELL})[:MOST_NAMES])
         if request.cwd.startswith("/") and not _is_inside(request.cwd, COVERED):  # as from `cd $(mktemp -d)`
             await self._judged.exec(["/bin/mkdir", "-p", "--", request.cwd], cwd="/")
         result = await self._run_copied(request, fds)

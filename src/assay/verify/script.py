@@ -36,7 +36,7 @@ from assay.verify._script_rules import Demand, ScriptFacts, came_to_no_result, r
 from assay.verify._staging import StagedCopy, stage
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
-from assay.verify.judged_programs import JudgedPrograms, judged_spec
+from assay.verify.judged_programs import MOST_NAMES, JudgedPrograms, judged_spec
 from assay.verify.reference_run import find_reference_difference
 from assay.verify.rewards import ScriptOutputs, collect, headline
 from assay.verify.sanitise import (
@@ -236,7 +236,8 @@ async def _apart(
         await judged.kill_all()
         cut_short = 0 if facts.timed_out else programs.cut_short
         runs = [list(run) for run in programs.runs]
-        cited.add("audit", "judged_programs", {"programs": runs, "cut_short": cut_short})
+        withheld = {"withheld_variables": sorted(programs.withheld)[:MOST_NAMES]} if programs.withheld else {}
+        cited.add("audit", "judged_programs", {"programs": runs, "cut_short": cut_short, **withheld})
         loads = await read_loads(script) if parameters.outputs else None
         judge_facts, judged_facts = await read_facts(script), await read_facts(judged)
 
@@ -285,7 +286,7 @@ async def _final_state(
     """Yields the sandbox of the judged programs, and the agent's changes in it."""
     base = own_network(judged_spec(given.spec), parameters)  # the verifier's own image may contain expected answers
     if parameters.mode == "separate":
-        async with _with_artifacts(given, base, cited) as opened_with:
+        async with _with_artifacts(given, base, cited, replaced=True) as opened_with:
             yield opened_with
     else:
         async with opened(given.backend, base, given.state) as workspace:
@@ -304,13 +305,18 @@ async def _separate(
 
 @contextlib.asynccontextmanager
 async def _with_artifacts(
-    given: CheckInput, spec: WorkspaceSpec, cited: CitedEvidence
+    given: CheckInput, spec: WorkspaceSpec, cited: CitedEvidence, *, replaced: bool = False
 ) -> AsyncIterator[tuple[Workspace, tuple[Change, ...]]]:
-    """Yields a fresh sandbox with the declared artifacts, and the agent's changes among them."""
+    """Yields a fresh sandbox with the declared artifacts, and the agent's changes among them.
+
+    `replaced` removes the image's files at their places first, so that files that the agent removed stay removed.
+    """
     with tempfile.TemporaryDirectory(prefix="assay-artifacts-") as folder:
         brought, left_out = await _bring_out(given, Path(folder))
         room = await asyncio.to_thread(_with_room, spec, brought.values())
         async with opened(given.backend, room) as workspace:
+            if replaced:
+                await workspace.exec(["/bin/rm", "-rf", "--", *_declared_artifacts(given)], cwd="/")
             for source, copy in brought.items():
                 await workspace.upload(copy, source)
             told = {"brought": sorted(brought), "left_out": left_out, "image": spec.image.digest}
@@ -329,10 +335,14 @@ def _with_room(spec: WorkspaceSpec, brought: Iterable[Path]) -> WorkspaceSpec:
     return msgspec.structs.replace(spec, limits=limits)
 
 
+def _declared_artifacts(given: CheckInput) -> list[str]:
+    declared = given.task.environment.parameters.get("artifacts") or []
+    return [str(entry.get("source")) for entry in declared if isinstance(entry, dict)]
+
+
 async def _bring_out(given: CheckInput, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
     """Copies the declared artifacts out of a fork. Returns the copied ones, and why others were left out."""
-    declared = given.task.environment.parameters.get("artifacts") or []
-    sources = [str(entry.get("source")) for entry in declared if isinstance(entry, dict)]
+    sources = _declared_artifacts(given)
     spec = msgspec.structs.replace(given.spec, user="verifier")
     brought: dict[str, Path] = {}
     left_out: dict[str, str] = {}

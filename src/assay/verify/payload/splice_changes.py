@@ -5,17 +5,21 @@ Part of `splice_client`. Objects are compared by the identity of what they hold;
 
 from __future__ import annotations
 
-import contextlib
+import collections
+import functools
+import types
 
 import splice_codec  # type: ignore[import-not-found]  # the folder of this file, on the path when it is loaded
 from splice_decoder import RefusedReply  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
-__all__ = ["change_fields", "permitted_changes", "unchanged"]
+__all__ = ["ArgumentGuard", "change_fields", "permitted_changes"]
+
+MAX_COMPARED = 20_000_000
+"""Parts of arguments that are compared in one call."""
 
 
 def change_fields(call: Any, target: Any, entry: list[Any], permitted: set[str] | None) -> None:
@@ -80,33 +84,46 @@ def permitted_changes(call: Any) -> tuple[dict[int, Any], dict[int, set[str]]]:
     return whole, fields
 
 
-@contextlib.contextmanager
-def unchanged(call: Any, arguments: list[Any]) -> Iterator[None]:
-    """Refuses that a function of the test's, which a worker calls, changes objects of the judge's among its arguments
-    that the reference leaves as they are: the worker chose which they are."""
-    whole, fields = permitted_changes(call)
-    reached: dict[int, Any] = {}
-    _reach(arguments, reached)
-    own = [target for key, target in reached.items() if key not in whole and call.owns(call.heap.number_of(target))]
-    before = [_content(target, fields.get(id(target), set())) for target in own]
-    try:
-        yield
-    finally:
-        for target, content in zip(own, before):
-            after = _content(target, fields.get(id(target), set()))
-            if len(after) != len(content) or any(one is not other for one, other in zip(content, after)):
+class ArgumentGuard:
+    """The arguments of a call, with everything below them, before functions of the test run for a worker.
+
+    The worker chooses what these functions get, when they run, and which of their results it calls again: so everything
+    that the reference leaves as it is, is compared, whatever the functions were given.
+    """
+
+    def __init__(self, call: Any) -> None:
+        whole, fields = permitted_changes(call)
+        reached: dict[int, Any] = {}
+        _reach(list(call.named.values()), reached)
+        guarded = [target for key, target in reached.items() if key not in whole]
+        self._content = [(target, fields.get(id(target), set())) for target in guarded]
+        self._before = [_content(*one) for one in self._content]
+        call.compared += sum(map(len, self._before))
+        if call.compared > MAX_COMPARED:
+            raise RefusedReply("arguments too large to be compared after each of the test's functions")
+
+    def require_unchanged(self) -> None:
+        """Raises `RefusedReply` for what has changed."""
+        for one, before in zip(self._content, self._before):
+            after = _content(*one)
+            if len(after) != len(before) or not all(map(_is_same, before, after)):
                 raise RefusedReply(
-                    f"a function of the test's was made to change an argument that the reference leaves as it is "
-                    f"({type(target).__name__})"
+                    "a function of the test's was made to change an argument that the reference leaves as it is "
+                    f"({type(one[0]).__name__})"
                 )
 
 
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) in _SCALARS and _same(one, other))
+
+
 def _content(target: Any, but: set[str]) -> list[Any]:
-    """Returns the elements and fields of an object, without some fields; a changed object has another one in them."""
+    """Returns the elements and fields of an object, without some fields and those that its class computes."""
     if type(target) is bytearray:
-        return list(target)
-    cached = splice_codec.field_names(type(target))[0]
-    fields = [item for item in getattr(target, "__dict__", {}).items() if item[0] not in but | cached]
+        return [bytes(target)]
+    computed, slots = splice_codec.field_names(type(target))
+    left_out = but | (computed - set(slots))
+    fields = [item for item in _fields(target).items() if item[0] not in left_out]
     return [*_elements(target), *(part for item in fields for part in item)]
 
 
@@ -115,14 +132,37 @@ def _reach(values: list[Any], reached: dict[int, Any]) -> None:
     todo = list(values)
     while todo:
         value = todo.pop()
-        if type(value) in _SCALARS or isinstance(value, type) or callable(value) or id(value) in reached:
+        kind = type(value)
+        if kind in _SCALARS or isinstance(value, _NAMED) or id(value) in reached:
             continue
-        reached[id(value)] = value
-        todo += _elements(value)
-        todo += list(getattr(value, "__dict__", {}).values())
+        if isinstance(value, _BOUND):
+            todo.append(value.__self__)
+        elif kind is functools.partial:
+            todo += [value.func, *value.args, *value.keywords.values()]
+        else:
+            reached[id(value)] = value
+            todo += _elements(value)
+            todo += _fields(value).values()
+
+
+_NAMED = (type, types.ModuleType, types.FunctionType)
+_BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The stored fields of an object: its dictionary and its slots."""
+    found = dict(getattr(value, "__dict__", {}))
+    for name in splice_codec.field_names(type(value))[1]:
+        part = splice_codec.read_slot(type(value), name, value)
+        if name not in ("__dict__", "__weakref__") and part is not splice_codec.MISSING:
+            found[name] = part
+    return found
 
 
 def _elements(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [*dict.keys(value), *dict.values(value)]
-    return list(value) if isinstance(value, (list, tuple, set, frozenset)) or type(value).__name__ == "deque" else []
+    for base in (list, tuple, set, frozenset, collections.deque):
+        if isinstance(value, base):
+            return list(base.__iter__(value))  # type: ignore[arg-type]
+    return []

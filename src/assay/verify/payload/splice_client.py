@@ -15,7 +15,7 @@ import types
 from typing import NamedTuple
 
 import splice_codec  # type: ignore[import-not-found]  # the folder of this file, on the path when it is loaded
-from splice_changes import change_fields, permitted_changes, unchanged  # type: ignore[import-not-found]
+from splice_changes import ArgumentGuard, change_fields, permitted_changes  # type: ignore[import-not-found]
 from splice_decoder import Decoder, RefusedReply, RemotePlaceholder  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
@@ -47,6 +47,9 @@ class _Call:
         self.raised: dict[int, BaseException] = {}
         self.number = client.calls
         self.callbacks = 0
+        self.compared = 0
+        self.guard: ArgumentGuard | None = None
+        """Guard of the active exchange, from the first function or iterator of the test that runs in it."""
         self._own: set[int] = set()
 
     def sent(self) -> list[list[Any]]:
@@ -59,6 +62,12 @@ class _Call:
     def owns(self, number: Any, kind: str = "") -> bool:
         """Returns whether a number is that of an object that the judge sent, optionally of one kind."""
         return type(number) is int and number in self._own and kind in ("", self.heap.kinds[number])
+
+    def require_unchanged(self) -> None:
+        """Refuses changes that the test's own functions made in this exchange."""
+        guard, self.guard = self.guard, None
+        if guard is not None:
+            guard.require_unchanged()
 
     def require_kind(self, value: Any) -> None:
         """Refuses an iterator or an instance if the reference returns none: both are true, whatever they contain."""
@@ -245,10 +254,11 @@ class Client:
                 if kind in ("callback", "pull"):
                     message = self._serve(call, answer)
                     continue
+                call.require_unchanged()
                 self._take_changes(call, answer.get("c", []))
                 if kind == "stop" and is_pull:
                     return _STOP
-                value, error = self._result(call, answer)
+                value, error = self._result(call, answer, is_pull=is_pull)
             except RefusedReply as exc:
                 self._refuse("refused", str(exc))
             except Exception as exc:  # noqa: BLE001  # a test must not see that its reader broke
@@ -257,12 +267,13 @@ class Client:
                 raise error
             return value
 
-    def _result(self, call: _Call, answer: dict[str, Any]) -> tuple[Any, BaseException | None]:
+    def _result(self, call: _Call, answer: dict[str, Any], *, is_pull: bool) -> tuple[Any, BaseException | None]:
         """Returns the value and the exception of a final answer; the other one stays None."""
         kind = answer.get("k")
         if kind == "value":
             value = call.decoder.value(answer.get("v"))
-            call.require_kind(value)
+            if not is_pull:
+                call.require_kind(value)
             return value, None
         if kind == "again":
             return None, self._raised_again(call, answer.get("n"))
@@ -307,13 +318,13 @@ class Client:
         if not call.owns(number, wanted):
             raise RefusedReply("a call of what the test did not pass as a function")
         function = call.heap.objects[number]
+        call.guard = call.guard or ArgumentGuard(call)
         try:
             if wanted == "it":
                 result = next(function)
             else:
                 values, keywords = self._sequence(call, answer.get("a")), self._mapping(call, answer.get("w"))
-                with unchanged(call, [*values, *keywords.values()]):
-                    result = function(*values, **keywords)
+                result = function(*values, **keywords)
         except StopIteration as exc:
             if wanted == "it":
                 return {"op": "stop"}

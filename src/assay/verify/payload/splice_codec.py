@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 __all__ = [
     "BUILTIN_TYPES",
     "MAX_FRAME",
+    "MISSING",
     "ChannelError",
     "EncodeError",
     "Heap",
     "field_names",
     "read_frame",
     "read_plain",
+    "read_slot",
     "resolve_name",
     "unwrap",
     "wrapper_layers",
@@ -363,8 +365,8 @@ class Heap:
         fields = {name: self.value(part) for name, part in plain.items() if name not in computed}
         for name in slots:
             if name not in ("__weakref__", "__dict__"):
-                part = _slot(cls, name, value)
-                if part is not _MISSING:
+                part = read_slot(cls, name, value)
+                if part is not MISSING:
                     fields[name] = self.value(part)
         for base in (tuple, list, dict, set, frozenset):
             if isinstance(value, base):
@@ -418,15 +420,16 @@ def _is_installed(path: str) -> bool:
     return not os.path.isabs(path) or "site-packages" in path or os.path.realpath(path).startswith(_INSTALLED)
 
 
-_MISSING = object()
+MISSING = object()
 
 
-def _slot(cls: type, name: str, value: Any) -> Any:
+def read_slot(cls: type, name: str, value: Any) -> Any:
+    """Returns what an instance has in a slot; `MISSING` where that is empty."""
     for base in cls.__mro__:
         found = vars(base).get(name)
         if isinstance(found, types.MemberDescriptorType):
             try:
                 return found.__get__(value, cls)
             except AttributeError:
-                return _MISSING
-    return _MISSING
+                return MISSING
+    return MISSING

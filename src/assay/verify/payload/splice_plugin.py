@@ -46,6 +46,7 @@ class SplicePlugin:
         self._test = ""
         self._uses: dict[str, dict[str, Any]] = config["tests"]
         self._active: dict[str, Any] = {}
+        self._by_file: dict[str, dict[str, Any]] = {}
         self._guards = frozenset(config["guards"])
         self._classes, self._guard_classes = (
             {(module, qualname): frozenset(fields) for module, qualname, fields in config[name]}
@@ -116,16 +117,18 @@ class SplicePlugin:
         if item.nodeid not in self._uses:
             return {}
         file = item.nodeid.partition("::")[0]
-        found: dict[str, Any] = {}
-        for name, uses in self._uses.items():
-            if name.partition("::")[0] == file and name not in self._guards:
-                for key, use in uses.items():
-                    found[key] = _join_uses(found[key], use) if key in found else use
-        return found
+        if file not in self._by_file:
+            found = self._by_file[file] = {}
+            for name, uses in self._uses.items():
+                if name.partition("::")[0] == file and name not in self._guards:
+                    for key, use in uses.items():
+                        found[key] = _join_uses(found[key], use) if key in found else use
+        return self._by_file[file]
 
 
 def _join_uses(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Returns what either of two uses of an entry point allows."""
     recorded = [use["answers"] for use in (one, other)]
     answers = None if None in recorded else sorted({name for names in recorded for name in names})
-    return {"changes": [*one["changes"], *other["changes"]], "answers": answers}
+    more = [change for change in other["changes"] if change not in one["changes"]]
+    return {"changes": [*one["changes"], *more], "answers": answers}
