@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from assay.environments.workspace.namespaces import NamespacesBackend
-from assay.environments.workspace.toolchain import ensure_toolchain
-from assay.settings import Settings
-from assay.synthesis._laboratory import Laboratory
-from assay.synthesis._separation import DecidingTests, plan_separation
-from assay.synthesis._tree import load_source
+from assay.synthesis._separation import DecidingTests
 from assay.verify.separation_plan import SeparationPlan
+
+from .planning import plan_package
 
 pytestmark = pytest.mark.slow
 TRAYS = '''"""Trays and piles."""
@@ -138,18 +134,9 @@ PATH, FILE = "trays/__init__.py", "tests/test_trays.py"
 
 
 async def plan_of(top: Path, name: str) -> SeparationPlan:
-    for path, text in {PATH: TRAYS, FILE: TESTS}.items():
-        (top / path).parent.mkdir(parents=True, exist_ok=True)
-        (top / path).write_text(text)
     broken = TRAYS.replace(*HOLLOW[name][0])
     deciding = DecidingTests("one", {PATH: TRAYS}, {PATH: broken}, {}, (f"{FILE}::{name}",), 10.0)
-    layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
-    backend, tree = NamespacesBackend(), load_source(str(top))
-    try:
-        async with Laboratory(tree, backend, layer, 1) as laboratory:
-            return (await plan_separation(laboratory, tree, [deciding], 6))["one"]
-    finally:
-        await backend.close()
+    return await plan_package(top, {PATH: TRAYS, FILE: TESTS}, deciding)
 
 
 @pytest.mark.parametrize("name", HOLLOW)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from assay.environments.workspace.namespaces import NamespacesBackend
-from assay.environments.workspace.toolchain import ensure_toolchain
-from assay.settings import Settings
-from assay.synthesis._laboratory import Laboratory
-from assay.synthesis._separation import DecidingTests, plan_separation
-from assay.synthesis._tree import load_source
+from assay.synthesis._separation import DecidingTests
 from assay.verify.separation_plan import SeparationPlan
+
+from .planning import plan_package
 
 pytestmark = pytest.mark.slow
 PRICES = '''"""Prices."""
@@ -74,21 +70,12 @@ PATH, FILE = "prices/__init__.py", "tests/test_prices.py"
 
 async def plan_of(top: Path, names: tuple[str, ...]) -> SeparationPlan:
     broken = PRICES
-    for path, text in {PATH: PRICES, FILE: TESTS}.items():
-        (top / path).parent.mkdir(parents=True, exist_ok=True)
-        (top / path).write_text(text)
     for name in names:
         broken = broken.replace(*CHANGES[name])
     deciding = DecidingTests(
         "one", {PATH: PRICES}, {PATH: broken}, {}, tuple(f"{FILE}::{name}" for name in names), 10.0
     )
-    layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
-    backend, tree = NamespacesBackend(), load_source(str(top))
-    try:
-        async with Laboratory(tree, backend, layer, 1) as laboratory:
-            return (await plan_separation(laboratory, tree, [deciding], 6))["one"]
-    finally:
-        await backend.close()
+    return await plan_package(top, {PATH: PRICES, FILE: TESTS}, deciding)
 
 
 async def test_tests_of_plain_values_are_carried_by_splices(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def _reach(values: list[Any], reached: dict[int, Any]) -> None:
         kind = type(value)
         if kind in _SCALARS or isinstance(value, _NAMED) or id(value) in reached:
             continue
-        if isinstance(value, _BOUND):
+        if isinstance(value, splice_codec.BOUND_METHODS):
             todo.append(value.__self__)
         elif kind is functools.partial:
             todo += [value.func, *value.args, *value.keywords.values()]
@@ -146,7 +146,6 @@ def _reach(values: list[Any], reached: dict[int, Any]) -> None:
 
 
 _NAMED = (type, types.ModuleType, types.FunctionType)
-_BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "BOUND_METHODS",
     "BUILTIN_TYPES",
     "MAX_FRAME",
     "MISSING",
@@ -55,7 +56,7 @@ BUILTIN_TYPES = {
 }
 _HEADER = struct.Struct(">I")
 _TYPE_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
-_BOUND_METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
+BOUND_METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 _INSTALLED = tuple(os.path.realpath(path) + os.sep for path in {sys.prefix, sys.base_prefix})
 
 
@@ -377,7 +378,7 @@ class Heap:
     def _foreign(self, value: Any) -> list[Any]:
         """Returns an object of the test's own as a method with owner and name, else as a handle."""
         owner = getattr(value, "__self__", None)
-        is_bound = isinstance(value, _BOUND_METHODS) and owner is not None
+        is_bound = isinstance(value, BOUND_METHODS) and owner is not None
         known = type(owner) in self._handlers or type(owner) in BUILTIN_TYPES.values()
         if is_bound and (known or self.is_of_package(type(owner))):
             return ["m", self.value(owner), value.__name__]
