@@ -149,6 +149,56 @@ async def test_the_end_of_the_tests_own_iterator_is_no_answer(shop: Any) -> None
     assert "reply_refused" in outcome.verdict.marks
 
 
+ASSERTING = """
+import shop
+
+
+def test_sort_by():
+    seen = []
+
+    def key(number):
+        assert number in (3, -1, 2)
+        seen.append(number)
+        return number
+
+    assert shop.sort_by([3, -1, 2], key) == [-1, 2, 3] and sorted(seen) == [-1, 2, 3]
+"""
+ASKS_UNTIL_IT_HOLDS = """
+    for number in range(-9, 9):
+        try:
+            key(number)
+        except AssertionError as error:
+            assert "in (3, -1, 2)" in str(error)
+    return sorted(items)
+"""
+
+
+async def test_an_assertion_in_a_function_of_the_test_is_no_question(shop: Any) -> None:
+    right = await shop.judge(solution(), expected=IDS["sort_by"], tests=ASSERTING)
+    assert (right.verdict.status, right.verdict.separation) == ("pass", "separate")
+    asking = await shop.judge(solution(sort_by=ASKS_UNTIL_IT_HOLDS), expected=IDS["sort_by"], tests=ASSERTING)
+    assert (asking.verdict.status, asking.verdict.marks) == ("fail", ("failed_tests", "reply_refused"))
+
+
+FORGIVEN = """
+import pytest
+import shop
+
+
+def test_sort_by():
+    def key(number):
+        assert number < 0
+
+    with pytest.raises(AssertionError):
+        shop.sort_by([3], key)
+"""
+
+
+async def test_an_assertion_that_ends_the_call_reaches_the_test(shop: Any) -> None:
+    outcome = await shop.judge(solution(), expected=IDS["sort_by"], tests=FORGIVEN)
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("pass", ())
+
+
 async def test_the_right_exception_from_the_same_hands_is_taken(shop: Any) -> None:
     answer = "send(frame, k='raise', e=[['shop.core', 'ShopError']], a=['no pears'], f={})"
     outcome = await shop.judge(takeover(answer), expected=IDS["missing"])
