@@ -99,7 +99,8 @@ def _git(change: Change, new_folders: set[str]) -> PlantedChange | None:
 
 
 _INCLUDES = re.compile(
-    r"^\s*(?P<name>path|hookspath|attributesfile)\s*=\s*\"?(?P<path>[^\n\"]+?)\"?\s*$", re.MULTILINE | re.IGNORECASE
+    r"^[^\S\n]*(?P<name>path|hookspath|attributesfile)\s*=\s*\"?(?P<path>[^\n\"]+?)\"?\s*$",
+    re.MULTILINE | re.IGNORECASE,
 )
 
 

@@ -393,7 +393,7 @@ def _require_failure(call: _Call, answer: dict[str, Any]) -> None:
     so a worker could ask until it holds."""
     failed, call.failed = call.failed, None
     if failed is not None and (answer.get("k") != "again" or answer.get("n") != failed):
-        raise RefusedReply("an assertion of the test's failed in a function that the worker called, and was passed over")
+        raise RefusedReply("an assertion of the test's failed in a function that the worker called, and was ignored")
 
 
 def _omit_defaults(
