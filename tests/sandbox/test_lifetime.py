@@ -9,13 +9,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from assay.environments.interface import Mount, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import EnvironmentFailure
+
+from .conftest import make_backend
 
 HOST = """
 import asyncio, sys
@@ -30,6 +34,14 @@ async def main():
     await asyncio.sleep(60)
 asyncio.run(main())
 """
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def backend(tier: str) -> AsyncIterator[NamespacesBackend]:
+    """A backend of the test's own, whose end is part of some tests."""
+    made = make_backend(tier)
+    yield made
+    await made.close()
 
 
 def start_host(tier: str, writable: str) -> subprocess.Popen[bytes]:
