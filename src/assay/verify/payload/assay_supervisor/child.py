@@ -27,6 +27,7 @@ import pytest
 from _pytest import runner as pytest_runner
 from _pytest import tmpdir
 from _pytest._code import code as pytest_code
+from _pytest._code.source import Source, findsource
 from _pytest.assertion import rewrite
 
 del sys.path[0]
@@ -207,21 +208,20 @@ def _show_lines_alone() -> None:
 def _read_sources_once() -> None:
     """Makes pytest read each file of a traceback once. It asks `inspect`, which first looks for the module of the file
     among all modules, and does it again for each frame, in each canary's report too."""
-    original = pytest_code.findsource
-    sources: dict[str, pytest_code.Source] = {}
+    sources: dict[str, Source] = {}
 
-    def find_source(code: Any) -> tuple[pytest_code.Source | None, int]:
+    def find_source(code: Any) -> tuple[Source | None, int]:
         name = code.co_filename if isinstance(code, types.CodeType) else ""
         linecache.checkcache(name)
         lines = linecache.getlines(name) if os.path.isabs(name) and os.path.isfile(name) else None
         if not lines:
-            return original(code)
+            return findsource(code)
         if name not in sources or sources[name].raw_lines is not lines:
-            source = sources[name] = pytest_code.Source()
+            source = sources[name] = Source()
             source.lines, source.raw_lines = [line.rstrip() for line in lines], lines
         return sources[name], code.co_firstlineno - 1
 
-    pytest_code.findsource = find_source  # type: ignore[assignment]
+    pytest_code.findsource = find_source  # type: ignore[attr-defined]
 
 
 def _arguments(config: dict[str, Any]) -> list[str]:
