@@ -221,7 +221,7 @@ def _read_sources_once() -> None:
             source.lines, source.raw_lines = [line.rstrip() for line in lines], lines
         return sources[name], code.co_firstlineno - 1
 
-    pytest_code.findsource = find_source  # type: ignore[attr-defined]
+    vars(pytest_code)["findsource"] = find_source
 
 
 def _arguments(config: dict[str, Any]) -> list[str]:
