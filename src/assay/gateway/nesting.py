@@ -13,7 +13,8 @@ _CONTAINERS = frozenset((dict, list))
 def is_too_deep(value: Any) -> bool:
     """Returns whether decoded JSON has more than `MAX_DEPTH` levels. Takes time linear in its values, and no recursion:
     text with no more brackets than that needs no call."""
-    level = [[value]]
+    top: Any = [value]
+    level = [top]
     for _ in range(MAX_DEPTH + 1):
         level = [
             part
