@@ -7,19 +7,18 @@ from typing import Any
 MAX_DEPTH = 500
 """Levels of a request, a reply, or a call's arguments. A record wraps them in a few more, and every supported Python
 encodes about twice as many."""
-_CONTAINERS = frozenset((dict, list))
+_CONTAINERS: frozenset[Any] = frozenset((dict, list))
 
 
 def is_too_deep(value: Any) -> bool:
     """Returns whether decoded JSON has more than `MAX_DEPTH` levels. Takes time linear in its values, and no recursion:
     text with no more brackets than that needs no call."""
-    top: Any = [value]
-    level = [top]
+    level: list[Any] = [[value]]
     for _ in range(MAX_DEPTH + 1):
         level = [
             part
             for container in level
-            for part in (container.values() if container.__class__ is dict else container)
+            for part in (container.values() if isinstance(container, dict) else container)
             if part.__class__ in _CONTAINERS
         ]
         if not level:
