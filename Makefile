@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 LOCAL := $(VENV)/.local-model
+# Images for containers set this often: every `assay` would compile all its modules again, at twice the CPU time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test quick newest bench fuzz campaign lint docs clean
 

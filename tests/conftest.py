@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -23,6 +24,11 @@ from assay.errors import EnvironmentFailure
 settings.register_profile("assay", deadline=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("assay")
+# Nothing of what collection makes becomes garbage: scanning it again and again took nearly half of collection.
+gc.disable()
+# Images for containers set this often. Here each worker and each program that a test starts would compile all again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Set before NumPy and PyTorch are imported: small arrays gain nothing from threads, which wait actively for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -57,6 +63,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts files that take minutes before the rest, in this order."""
     items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
+
+
+def pytest_collection_finish() -> None:
+    """Exempts what was collected from the garbage collector, which begins here."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure() -> None:
