@@ -28,5 +28,5 @@ run() {
 "$python" -m tests.adversary.table
 "$python" -m tests.holes || failed=1
 ASSAY_WHOLE_CAMPAIGNS=1 "$python" -m pytest -q -n 2 --dist loadfile tests/holes tests/agents/cheats \
-    tests/rollout/exchange/test_stored_demo.py tests/rollout/schedule || failed=1
+    tests/rollout/exchange/test_stored_demo.py tests/rollout/schedule tests/analysis/test_golden_rules.py || failed=1
 exit $failed
