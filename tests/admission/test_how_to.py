@@ -1,7 +1,4 @@
-"""The commands of the how-to run one after the other, in a folder with a task.
-
-`make campaign` runs them as they are written; here an admission uses the quick battery with one repetition.
-"""
+"""The commands of the how-to run as they are written, one after the other, in a folder with two tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from typer.testing import CliRunner
 
 from assay.cli.app import build_app
 from tests.admission.folders import CAREFUL, write_task
-from tests.sampling import WHOLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "admit-a-set-of-tasks.md"
 COMMANDS = re.findall(r"^\$ assay (.+)$", PAGE.read_text(), re.MULTILINE)
@@ -23,20 +19,14 @@ NEEDS_A_HOLE = "--fix"
 """Every task of the folder has holes where it is judged as it asks: the command ends with 1."""
 
 
-def _shortened(command: str) -> list[str]:
-    if WHOLE or not command.startswith("admit "):
-        return []
-    return ["--n", "1"] if "--quick" in command else ["--n", "1", "--quick"]
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_commands_run_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_run_as_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_task(tmp_path / "tasks" / "answer", CAREFUL)
     monkeypatch.chdir(tmp_path)
     assert len(COMMANDS) == 8
     for command in COMMANDS:
-        done = CliRunner().invoke(build_app(), [*shlex.split(command), *_shortened(command)])
+        done = CliRunner().invoke(build_app(), shlex.split(command))
         assert done.exit_code == (NEEDS_A_HOLE in command), (command, done.output)
     assert all((tmp_path / name).is_file() for name in LEAVES)
     assert (tmp_path / "fixed" / "answer" / "task.toml").is_file()
