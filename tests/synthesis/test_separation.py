@@ -332,6 +332,7 @@ async def test_a_mutant_without_end_is_ended_and_the_next_one_is_tried(
     async with Laboratory(tree, backend, layer, 1) as laboratory:
         proven = (await prove_splices(laboratory, tree, [job]))["one"]
     assert set(proven.killed) == {"reference", "unrepaired", "mutant 1", "mutant 2"}
+    assert {*proven.killed["mutant 1"]} == {*proven.killed["mutant 2"]} == {test.id for test in two}
     assert not [text for text in proven.objections.values() if "mutant" in text or "do not run" in text]
 
 
