@@ -42,7 +42,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     folder = tmp_path_factory.mktemp("admit")
     for name, tests in (("careful", CAREFUL), ("careless", CARELESS)):
         write_task(folder / "tasks" / name, tests)
-    words = ["admit", str(folder / "tasks"), "--quick", "--n", "1", "--verification", "both", "--run", "first"]
+    words = ["admit", str(folder / "tasks"), "--quick", "--verification", "both", "--run", "first"]
     more = ["--fix", str(folder / "fixed"), "--output", str(folder / "out"), "--json", "--store", str(folder / "store")]
     result = CliRunner().invoke(build_app(), [*words, *more])
     return Done(folder, result.exit_code, json.loads(result.stdout))
