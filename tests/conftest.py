@@ -35,8 +35,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parent.parent
 LONG = (
     "tests/synthesis/test_separation.py",
-    "tests/learning/trainer/test_whole.py",
-    "tests/gateway/tokens/test_real_harnesses.py",
+    "tests/learning/test_killed.py",
+    "tests/gateway/tokens/",
     "tests/agents/cheats/test_cheats.py",
     "tests/harnesses/",
     "tests/verify/test_unjudgeable.py",
@@ -47,7 +47,6 @@ LONG = (
     "tests/rollout/exchange/test_stored_demo.py",
     "tests/verify/calls/test_judging_by_calls.py",
     "tests/synthesis/test_repository.py",
-    "tests/gateway/tokens/",
     "tests/learning/",
     "tests/benchmarks/",
     "tests/holes/",
