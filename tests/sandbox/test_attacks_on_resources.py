@@ -64,12 +64,12 @@ async def test_one_process_cannot_take_more_memory(backend: NamespacesBackend) -
 
 async def test_the_sum_of_memory_is_held(backend: NamespacesBackend) -> None:
     box = await small(backend)
-    code = "import time; a = bytearray(b'x') * 50_000_000; time.sleep(3)"
+    code = "import time; a = bytearray(b'x') * 50_000_000; time.sleep(12)"
     started = time.monotonic()
     result = await box.exec(f'for i in 1 2 3 4 5 6; do (python3 -c "{code}" || echo gone) & done; wait', timeout_s=15)
     if held(box, "memory") == "soft":
         assert result.killed_by == "memory"
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 10, "killed before they end by themselves"
     else:
         assert result.stdout.count("gone") >= 4
         assert (await box.exec("echo ok")).stdout == "ok\n"
