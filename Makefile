@@ -30,7 +30,7 @@ demo: setup ## the main job, end to end, offline after set-up
 test: setup lint $(LOCAL) ## everything that CI runs
 	@sh scripts/system-packages.sh
 	@sh scripts/harnesses-for-tests.sh $(BIN)
-	@ASSAY_HARBOR_PYTHON="$$(sh scripts/harbor-for-tests.sh $(VENV))" $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@ASSAY_HARBOR_PYTHON="$$(sh scripts/harbor-for-tests.sh $(VENV))" $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 quick: setup ## the subset that takes under a minute
 	@$(BIN)/python -m pytest -m "quick and not slow" -q -n 2 --dist loadfile --no-loadscope-reorder

@@ -34,6 +34,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parent.parent
 LONG = (
+    "tests/learning/export/test_consumers.py",
     "tests/synthesis/test_separation.py",
     "tests/learning/test_killed.py",
     "tests/gateway/tokens/",

@@ -38,3 +38,26 @@ def test_the_backend_works_for_an_ordinary_user(tmp_path: Path) -> None:
     if done is None:
         pytest.skip("no Python here that an ordinary user may run with our packages")
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+REMOVES = """
+import tempfile
+from pathlib import Path
+from assay.environments.workspace._folders import remove_folder
+top = Path(tempfile.mkdtemp())
+inner = top / "a" / "b"
+inner.mkdir(parents=True)
+(inner / "file").write_text("")
+for folder in (inner, inner.parent, top):
+    folder.chmod(0)
+remove_folder(top)
+print("left" if top.exists() else "removed")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it runs as an ordinary user, whom permissions bind")
+def test_folders_without_permissions_are_removed() -> None:
+    done = as_nobody(["-c", REMOVES], Path("/tmp"))
+    if done is None:
+        pytest.skip("no Python here that an ordinary user may run with our packages")
+    assert done.stdout == "removed\n", done.stderr

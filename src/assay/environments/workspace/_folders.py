@@ -112,12 +112,18 @@ def copy_folder(source: Path, target: Path) -> None:
 def remove_folder(folder: Path) -> None:
     """Removes a tree, including folders without permissions. Ignores files that cannot be removed."""
 
+    retried: set[str] = set()
+
     def force(function: Callable[[str], object], path: str, _: object) -> None:
         with contextlib.suppress(OSError):
             Path(path).parent.chmod(0o700)
             if not Path(path).is_symlink():
                 Path(path).chmod(0o700)
-            function(path)
+            if function in (os.unlink, os.rmdir):
+                function(path)
+            elif path not in retried:  # a folder could not be read
+                retried.add(path)
+                shutil.rmtree(path, onerror=force)
 
     if folder.exists():
         shutil.rmtree(folder, onerror=force)
