@@ -3,6 +3,11 @@
     AssayError
       + UserError             bad input or configuration: one paragraph, exit code 2, no traceback
       |   - PluginLoadError   a plugin was found but is broken, or nothing has that name
+      |   - AgentDefinitionError, CheckDefinitionError, TaskSourceError, OptionError
+      |                       a Python object or an option given to `assay.run` cannot be used (a `TypeError` too)
+      |   - MissingModelError   an agent asks a model and the run names none (a `ValueError` too)
+      |   - StoreNotFoundError, RunNotFoundError   nothing has that name (a `LookupError` too)
+      |   - MissingLibraryError   an optional library is not installed (an `ImportError` too)
       + BoundaryError         something outside our own code failed; the leaf names the boundary
           - ProviderError     a model server (status, retry_after_s and retryable say what to do)
           - TaskError         a task folder, its image or its set-up
@@ -23,17 +28,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 __all__ = [
+    "AgentDefinitionError",
     "AgentError",
     "AssayError",
     "BoundaryError",
+    "CheckDefinitionError",
     "EnvironmentFailure",
     "HostFailure",
     "LimitReached",
+    "MissingLibraryError",
+    "MissingModelError",
+    "OptionError",
     "PluginLoadError",
     "ProviderError",
+    "RunNotFoundError",
     "StateLimitError",
     "StoreError",
+    "StoreNotFoundError",
     "TaskError",
+    "TaskSourceError",
     "UserError",
     "VerifierError",
     "boundary",
@@ -50,6 +63,38 @@ class UserError(AssayError):
 
 class PluginLoadError(UserError):
     """A named plugin does not exist, or exists and fails to import."""
+
+
+class AgentDefinitionError(UserError, TypeError):
+    """An object given as an agent cannot act."""
+
+
+class CheckDefinitionError(UserError, TypeError):
+    """An object given as a check cannot judge."""
+
+
+class TaskSourceError(UserError, TypeError):
+    """An object given as tasks is neither a path, a family nor a task."""
+
+
+class OptionError(UserError, TypeError):
+    """An option does not exist."""
+
+
+class MissingModelError(UserError, ValueError):
+    """An agent asks a model, and the run names none."""
+
+
+class StoreNotFoundError(UserError, LookupError):
+    """A folder is not a store."""
+
+
+class RunNotFoundError(UserError, LookupError):
+    """A store has no run of that name."""
+
+
+class MissingLibraryError(UserError, ImportError):
+    """An optional library is not installed."""
 
 
 class BoundaryError(AssayError):

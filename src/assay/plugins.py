@@ -1,5 +1,7 @@
 """Finds plugins by entry point name, as `module:Class`, or as `path/to/file.py` (optionally `:Class`).
 
+A function that `@assay.agent` or `@assay.check` made a plugin is found like a class.
+
 Loading never guesses: an unknown name lists the nearest ones, a broken plugin shows its own error. Listing executes
 nothing.
 """
@@ -39,7 +41,7 @@ def _installed(group: str, _: tuple[str, ...]) -> EntryPoints:
 
 
 def load(kind: str, name: str) -> Any:
-    """Loads a plugin's class.
+    """Loads a plugin's class or function.
 
     Args:
         kind: The group without its prefix: `agents`, `environments`, `checks`, ...
@@ -59,6 +61,16 @@ def load(kind: str, name: str) -> Any:
     near = difflib.get_close_matches(name, known, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
     raise PluginLoadError(f"no {kind.rstrip('s')} is called {name!r}; {hint} (module:Class and path/file.py work too)")
+
+
+def build(kind: str, name: str) -> Any:
+    """Returns a plugin's object: what its class makes without options, or the decorated function itself.
+
+    Raises:
+        PluginLoadError: As `load`.
+    """
+    found = load(kind, name)
+    return found() if isinstance(found, type) else found
 
 
 def _import(kind: str, name: str, target: str) -> Any:
@@ -85,11 +97,13 @@ def _from_file(kind: str, path: Path, attribute: str | None) -> Any:
         raise PluginLoadError(f"{path} does not import: {type(exc).__name__}: {exc}") from exc
     if attribute is not None:
         return _attribute(kind, str(path), module, attribute)
-    classes = [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__]
-    if len(classes) != 1:
-        found = ", ".join(sorted(c.__name__ for c in classes)) or "none"
-        raise PluginLoadError(f"{path} defines {len(classes)} classes ({found}): name one with {path}:Class")
-    return classes[0]
+    defined = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == spec.name}
+    decorated = {name: value for name, value in defined.items() if getattr(value, "plugin_kind", None) == kind}
+    chosen = decorated or {name: value for name, value in defined.items() if isinstance(value, type)}
+    if len(chosen) != 1:
+        found = ", ".join(sorted(chosen)) or "none"
+        raise PluginLoadError(f"{path} defines {len(chosen)} {kind} ({found}): name one with {path}:Class")
+    return next(iter(chosen.values()))
 
 
 def _attribute(kind: str, name: str, module: ModuleType, attribute: str) -> Any:

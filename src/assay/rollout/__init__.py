@@ -6,7 +6,7 @@ from assay.rollout.rejudge.reverify import ReverificationResult, ReverifyConfig,
 from .config import RunConfig, to_toml
 from .plan import PlannedAttempt
 from .progress import Progress, Tally
-from .runs import RunSummary, require_finished, resume_run, start_run
+from .runs import RunParts, RunSummary, require_finished, resume_run, start_run
 
 __all__ = [
     "PlannedAttempt",
@@ -15,6 +15,7 @@ __all__ = [
     "ReverifyConfig",
     "ReverifyReport",
     "RunConfig",
+    "RunParts",
     "RunSummary",
     "Tally",
     "TrialResult",

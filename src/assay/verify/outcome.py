@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from random import SystemRandom
@@ -17,8 +17,17 @@ import msgspec
 
 from assay import plugins
 from assay.environments.interface import Backend, Snapshot, SpillTarget, WorkspaceSpec
-from assay.errors import AssayError, BoundaryError, EnvironmentFailure, HostFailure, StoreError, VerifierError, boundary
-from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, digest_record
+from assay.errors import (
+    AssayError,
+    BoundaryError,
+    EnvironmentFailure,
+    HostFailure,
+    StoreError,
+    TaskError,
+    VerifierError,
+    boundary,
+)
+from assay.records import Check, Evidence, Task, Trajectory, Verdict, VerdictStatus, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT, weakest, worst_outcome
 from assay.verify.altered import (
     AlterableFile,
@@ -38,7 +47,7 @@ from assay.verify.altered import (
     stops_early,
 )
 from assay.verify.host_load import measure_load
-from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
+from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck, WorldCheck, WorldInput
 from assay.verify.sanitise import NotIsolated
 from assay.verify.unjudgeable import (
     JudgedRun,
@@ -75,6 +84,10 @@ class JudgeRequest(msgspec.Struct, frozen=True):
     """Prefix of the evidence's ids."""
     seeds: dict[str, bytes] = {}
     """Check to the seed of its drawn inputs, when recorded verdicts are repeated; other checks draw their own."""
+    kinds: Mapping[str, OutcomeCheck] = {}
+    """Objects that judge, by the kind of their check; other kinds are found by name."""
+    transcript: Trajectory | None = None
+    """The attempt's record so far."""
 
 
 async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
@@ -225,7 +238,7 @@ async def _judge(
 ) -> JudgedRun:
     """Judges once, and cites the host's load; with `is_control`, the state is the initial one."""
     async with measure_load(is_control=is_control) as meter:
-        result = await _judge_once(_input(request, check, prefix, patience))
+        result = await _judge_once(_input(request, check, prefix, patience), request.kinds.get(check.kind))
         load = await meter.read()
     data = {"patience": round(patience, 2), **msgspec.structs.asdict(load)}
     cited = Evidence(f"{prefix}host", "audit", "host_load", data)
@@ -248,14 +261,26 @@ def _input(request: JudgeRequest, check: Check, prefix: str, patience: float) ->
         prefix=prefix,
         seed=request.seeds.get(check.name),
         patience=patience,
+        transcript=request.transcript,
     )
 
 
-async def _judge_once(given: CheckInput) -> CheckResult:
+async def _judge_once(given: CheckInput, kind: OutcomeCheck | None) -> CheckResult:
     try:
         with boundary(VerifierError, f"check {given.check.name!r}"):
-            kind: OutcomeCheck = plugins.load("checks", given.check.kind)()
-            return await kind.judge(given)
+            judging: OutcomeCheck = kind or plugins.build("checks", given.check.kind)
+            return await judging.judge(given)
+    except AssayError as exc:
+        return _unjudged(given.check, exc)
+
+
+async def verify_world(given: WorldInput, kind: OutcomeCheck) -> CheckResult:
+    """Judges an in-process world by one check."""
+    try:
+        with boundary(VerifierError, f"check {given.check.name!r}"):
+            if not isinstance(kind, WorldCheck):
+                raise TaskError(f"check {given.check.name!r} judges sandboxes: for a world give a function of `state`")
+            return await kind.judge_world(given)
     except AssayError as exc:
         return _unjudged(given.check, exc)
 

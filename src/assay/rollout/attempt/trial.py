@@ -32,7 +32,7 @@ from assay.errors import (
 )
 from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, Task, Verdict, VerdictStatus
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
-from assay.rollout.attempt.site import AttemptSite
+from assay.rollout.attempt.site import NO_CHECKS, AttemptSite
 from assay.rollout.attempt.steps import as_step_result, combine_steps, is_below_minimum, step_tasks
 from assay.rollout.auditing import judge_record
 from assay.rollout.config import RunConfig
@@ -45,7 +45,7 @@ from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, RunStore
 from assay.tasks import TaskStep
 from assay.verdicts import worst_outcome
-from assay.verify import CheckResult
+from assay.verify import CheckResult, RunChecks
 from assay.verify.unjudgeable import unjudgeable_state
 
 RETRYABLE = {"environment", "provider", "store"}
@@ -68,6 +68,8 @@ class Services(NamedTuple):
     """Values to redact from all records, by name."""
     contracts: ActiveContracts | None = None
     """The active contracts; None applies none, not even those of the tasks."""
+    checks: RunChecks = NO_CHECKS
+    """Checks beside those of the tasks."""
 
 
 class TrialResult(NamedTuple):
@@ -284,16 +286,21 @@ class Trial:
     async def settle_and_judge(self, step: TaskStep | None, task: Task, *, last: bool) -> list[Verdict]:
         """Stops remaining processes, seals the state and judges it. Verdicts on a named step do not decide."""
         results: tuple[CheckResult, ...] = ()
+        more = self.services.checks if last else NO_CHECKS
         try:
             if self.unjudgeable is None:
                 await self._settle(step, last=last)
             self.recorder.flush()
             if self.unjudgeable is not None:
                 self.recorder.note("unjudgeable", {"error": self.unjudgeable[:500]})
-                results = tuple(CheckResult(unjudgeable_state(c, self.unjudgeable), ()) for c in task.checks)
+                results = tuple(
+                    CheckResult(unjudgeable_state(c, self.unjudgeable), ()) for c in (*task.checks, *more.checks)
+                )
             else:
                 with boundary(VerifierError, "judging"):
-                    results = await self.site.judge(task)
+                    if more.checks:
+                        more = more._replace(transcript=self.recorder.store.trajectory(self.recorder.chain))
+                    results = await self.site.judge(task, more)
         except BoundaryError as exc:
             self.ending.record_failure(exc)
         if step is not None:
