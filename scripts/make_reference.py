@@ -110,7 +110,7 @@ from assay.rollout.schedule.policies import ALLOCATIONS
 from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
 from assay.store import AttemptRow, GcReport, SealReport, StoreProblem
 from assay.store.receipt import Signature, Statement
-from assay.store.tables import IN_QUERIES, TABLES, VIEWS
+from assay.store.tables import IN_QUERIES, TABLES, TIMES, VIEWS
 from assay.synthesis import SynthesisCost
 from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksConfig
 from assay.synthesis.config import SynthesisConfig
@@ -534,7 +534,11 @@ def tables_page() -> str:
         "column `addendum`. They change neither `outcome` in `trajectories` nor any sealed file.\n"
     )
     for name, columns in TABLES.items():
-        rows = "".join(f"| `{column}` | {kind} |\n" for column, kind in columns.items())
+        times = {
+            column: f"{columns[column]} (seconds since 1970); in queries a timestamp in UTC"
+            for column in TIMES.get(name, ())
+        }
+        rows = "".join(f"| `{column}` | {times.get(column, kind)} |\n" for column, kind in columns.items())
         added = IN_QUERIES.get(name, {}).items()
         rows += "".join(f"| `{column}` | {kind}, in queries only |\n" for column, kind in added)
         made += f"\n## {name}\n\n| column | type |\n|---|---|\n{rows}"

@@ -16,15 +16,17 @@ from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_summaries, required_by, summarise_runs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from assay.rollout import RunSummary
     from assay.settings import Settings
 
 
-@takes_config(RunConfig, arguments=("tasks",))
+@takes_config(RunConfig, arguments=("tasks",), several=("agent", "model"))
 def run(
     config: RunConfig,
+    several: dict[str, tuple[str, ...]],
     store: StoreOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved configuration and exit.")] = False,
     as_json: JsonOption = False,
@@ -45,24 +47,27 @@ def run(
 
       assay run tasks/ --agent loop --model openai:NAME --attempts 8 --allocate uncertainty --early-stop 0.05
 
+      assay run tasks/ --agent loop --agent my_agent.py --model openai:NAME --model anthropic:NAME --run grid
+
       assay run tasks/ --agent my_agent.py --agent-option depth=3 --config run.toml --dry-run
     """
     if dry_run:
-        sys.stdout.write(to_toml(config))
+        sys.stdout.write(to_toml(config, several))
         return
 
-    from assay.rollout import start_run
+    from assay.rollout import plan_grid, run_grid
 
     from .live import build_confirmation, display
 
     settings = settings_with(store)
+    cells = plan_grid(config, several["agent"] or (config.agent,), several["model"])
     with display() as progress:
-        summary = asyncio.run(start_run(config, settings, progress, ask=build_confirmation(progress)))
-    _report(summary, settings, as_json=as_json)
+        summaries = asyncio.run(run_grid(cells, settings, progress, ask=build_confirmation(progress)))
+    _report(summaries, settings, as_json=as_json)
 
 
 def resume(
-    run: Annotated[str, typer.Argument(help="Name of the run.")],
+    run: Annotated[str, typer.Argument(help="Name of the run, or of a grid of runs.")],
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -74,26 +79,37 @@ def resume(
 
       assay resume my-run --store /data/assay
     """
-    from assay.rollout import resume_run
+    from assay.rollout import read_grid, resume_run, run_grid
+    from assay.store import list_runs
 
     from .live import build_confirmation, display
 
     settings = settings_with(store)
+    cells = () if run in list_runs(settings.store) else read_grid(settings.store, run)
     with display() as progress:
-        summary = asyncio.run(resume_run(pick_run(run, settings), settings, progress, ask=build_confirmation(progress)))
-    _report(summary, settings, as_json=as_json)
+        ask = build_confirmation(progress)
+        if cells:
+            summaries = asyncio.run(run_grid(cells, settings, progress, ask=ask, resume=True))
+        else:
+            summaries = (asyncio.run(resume_run(pick_run(run, settings), settings, progress, ask=ask)),)
+    _report(summaries, settings, as_json=as_json)
 
 
-def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
-    found = summarise_runs(settings.store, [summary.run], require=required_by(settings.store, summary.run))
+def _report(summaries: Sequence[RunSummary], settings: Settings, *, as_json: bool) -> None:
+    runs = [summary.run for summary in summaries]
+    found = summarise_runs(settings.store, runs, require=required_by(settings.store, runs[0]))
     if as_json:
-        emit_json({"run": summary.run, "store": str(summary.store), "groups": found})
+        emit_json({"run": runs[0], "runs": runs, "store": str(settings.store), "groups": found})
         return
     print_summaries(found)
-    stopping = _describe_early_stops(settings.store, summary.run)
-    if stopping is not None:
-        say(stopping)
-    say(f"run {summary.run}; next: assay ls {summary.run}, assay show ATTEMPT --run {summary.run}")
+    for run in runs:
+        stopping = _describe_early_stops(settings.store, run)
+        if stopping is not None:
+            say(stopping)
+    if len(runs) == 1:
+        say(f"run {runs[0]}; next: assay ls {runs[0]}, assay show ATTEMPT --run {runs[0]}")
+        return
+    say(f"runs {', '.join(runs)}; next: assay compare {runs[0]} {runs[1]}, assay stats {' '.join(runs)} --table grid")
 
 
 def _describe_early_stops(store: Path, run: str) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -26,12 +27,13 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     tasks: tuple[str, ...]
     """Task folders, folders of task folders, or generated ones: `family:NAME,n=20,seed=3,option=value`."""
     agent: str = "oracle"
-    """Agent: a short name (`assay plugins` lists them), `module:Class`, or `path/to/file.py`."""
+    """Agent: a short name (`assay plugins` lists them), `module:Class`, or `path/to/file.py`. Repeatable: several
+    agents and models make a grid, one run for each agent with each model."""
     agent_options: dict[str, Any] = {}
     """Options of the agent, as `key=value`; an unknown one is an error that lists the known ones."""
     model: str | None = None
     """Model for agents that need one: `openai:NAME`, `http://host/v1#NAME`, `scripted:PATH`, `replay:ATTEMPT` (the
-    replies of a recorded attempt; `replay:RUN:ATTEMPT` if it is not of the newest run), ..."""
+    replies of a recorded attempt; `replay:RUN:ATTEMPT` if it is not of the newest run), ... Repeatable, as agents."""
     attempts: int = 1
     """Attempts per task, each with its own seed."""
     allocate: str = "uniform"
@@ -110,10 +112,14 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return self.attempts * tasks if self.budget is None else self.budget
 
 
-def to_toml(config: RunConfig) -> str:
-    """Returns the resolved configuration as a TOML file that reproduces it; unset options are absent. Raises
-    `UserError` if an option has no TOML form, such as a list with a null."""
+def to_toml(config: RunConfig, several: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Returns the resolved configuration as a TOML file that reproduces it; unset options are absent.
+
+    `several` holds the fields that were given more than once. Raises `UserError` if an option has no TOML form, such as
+    a list with a null.
+    """
     plain = msgspec.to_builtins(config)
+    plain |= {name: list(values) for name, values in (several or {}).items() if len(values) > 1}
     try:
         return tomli_w.dumps({k: _without_none(v) for k, v in plain.items() if v is not None})
     except TypeError as exc:

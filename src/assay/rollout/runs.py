@@ -231,6 +231,11 @@ def _read_manifest(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
         ) from exc
 
 
+def read_config(store: RunStore) -> RunConfig:
+    """Returns a run's configuration. Raises `UserError` if `assay run` did not make the run."""
+    return _read_manifest(store)[0]
+
+
 def _find_recorded_tasks(config: RunConfig) -> tuple[LoadedTask, ...]:
     try:
         return find_tasks(config.tasks)

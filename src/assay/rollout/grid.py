@@ -1,0 +1,162 @@
+"""Grids: several agents with several models on the same tasks, one run for each combination.
+
+The runs carry the name of their grid in their manifests, so that an interrupted grid can be completed from any of
+them. They run one after another; each uses the whole concurrency.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.agents.building import AgentSource, build_agent, describe_agent
+from assay.errors import UserError
+from assay.gateway.interface import ModelBackend
+from assay.rollout.attempt.trial import TrialResult
+from assay.rollout.limits.contract_guards import Ask
+from assay.settings import Settings
+from assay.store import RunStore, list_runs
+from assay.tasks import LoadedTask
+
+from .config import RunConfig
+from .plan import PlannedAttempt
+from .progress import Progress
+from .runs import RunParts, RunSummary, new_run_name, read_config, resume_run, start_run
+
+GRID = "grid"
+"""Key of a run's manifest: the grid's `name`, `agents` and `models`."""
+
+
+class GridCell(NamedTuple):
+    """One run of a grid. `backend` is an open model, closed by its opener; None: the one that `config` names."""
+
+    config: RunConfig
+    parts: RunParts
+    backend: ModelBackend | None = None
+
+
+def plan_grid(
+    config: RunConfig,
+    agents: Sequence[AgentSource],
+    models: Sequence[str | ModelBackend | None],
+    parts: RunParts | None = None,
+) -> tuple[GridCell, ...]:
+    """Returns a run for each agent with each model; an agent that asks no model has one run.
+
+    One agent with one model is a plain run, without a grid.
+
+    Raises:
+        UserError: An agent cannot be built with the configuration's options, or asks a model where none is named.
+    """
+    parts = parts or RunParts()
+    combinations = list(dict.fromkeys(_combinations(config, agents, models or (None,))))
+    named = [(describe_agent(agent), _model_name(model)) for agent, model in combinations]
+    if len(combinations) == 1:
+        ((agent, model),) = combinations
+        return (_cell(config, agent, model, parts),)
+    label = {"name": config.run or new_run_name(GRID), "agents": _distinct(named, 0), "models": _distinct(named, 1)}
+    labelled = parts._replace(labels={**parts.labels, GRID: label})
+    cells = []
+    for number, (agent, model) in enumerate(combinations):
+        words = f"{named[number][0].rpartition(':')[2]}-{named[number][1] or ''}"
+        run = f"{label['name']}-{number}-{re.sub(r'[^A-Za-z0-9]+', '-', words).strip('-')}"[:120]
+        cells.append(_cell(msgspec.structs.replace(config, run=run), agent, model, labelled))
+    return tuple(cells)
+
+
+def _combinations(
+    config: RunConfig, agents: Sequence[AgentSource], models: Sequence[str | ModelBackend | None]
+) -> list[tuple[AgentSource, str | ModelBackend | None]]:
+    found: list[tuple[AgentSource, str | ModelBackend | None]] = []
+    for agent, model in itertools.product(agents, models):
+        built = build_agent(agent, config.agent_options, model=_model_name(model))
+        found.append((agent, model if built.needs_model or len(models) == 1 else None))
+    return found
+
+
+def _distinct(named: Sequence[tuple[str, str | None]], place: int) -> list[str | None]:
+    return list(dict.fromkeys(names[place] for names in named))
+
+
+def _model_name(model: str | ModelBackend | None) -> str | None:
+    return model if model is None or isinstance(model, str) else model.name
+
+
+def _cell(config: RunConfig, agent: AgentSource, model: str | ModelBackend | None, parts: RunParts) -> GridCell:
+    config = msgspec.structs.replace(config, agent=describe_agent(agent), model=_model_name(model))
+    if not isinstance(agent, str):
+        parts = parts._replace(agent=agent, objects=(*parts.objects, "agent"))
+    if model is None or isinstance(model, str):
+        return GridCell(config, parts)
+    return GridCell(config, parts._replace(objects=(*parts.objects, "model")), model)
+
+
+async def run_grid(
+    cells: Sequence[GridCell],
+    settings: Settings,
+    progress: Progress,
+    *,
+    tasks: Sequence[LoadedTask] | None = None,
+    ask: Ask | None = None,
+    resume: bool = False,
+) -> tuple[RunSummary, ...]:
+    """Runs the cells in order; with `resume`, completes those that exist and starts the others.
+
+    Raises:
+        UserError: A cell cannot work; the cells before it have ended.
+        StoreError: The record cannot be written; committed events stay, and the grid can be resumed.
+    """
+    shared = progress if len(cells) == 1 else _GridProgress(progress, len(cells))
+    summaries = []
+    for config, parts, backend in cells:
+        if resume and config.run in list_runs(settings.store):
+            summaries.append(
+                await resume_run(config.run, settings, shared, tasks=tasks, ask=ask, backend=backend, parts=parts)
+            )
+            continue
+        summaries.append(await start_run(config, settings, shared, tasks=tasks, ask=ask, backend=backend, parts=parts))
+    return tuple(summaries)
+
+
+def read_grid(root: Path, name: str) -> tuple[GridCell, ...]:
+    """Returns the cells of a grid from the manifests of its runs; empty if no run is of that grid."""
+    for run in list_runs(root):
+        with RunStore.open(root, run) as store:
+            label: Any = store.manifest().get(GRID)
+            if not isinstance(label, dict) or label.get("name") != name:
+                continue
+            if store.manifest().get("objects"):
+                raise UserError(
+                    f"grid {name!r} was started from Python with objects, which no file names: finish it with "
+                    f"assay.run(..., run={name!r}, resume=True) and the same arguments"
+                )
+            config = msgspec.structs.replace(read_config(store), run=name)
+        return plan_grid(config, label["agents"], label["models"])
+    return ()
+
+
+class _GridProgress(Progress):
+    """Shows the runs of a grid as one."""
+
+    def __init__(self, progress: Progress, runs: int) -> None:
+        self._progress, self._runs = progress, runs
+        self._has_begun = False
+
+    def begin(self, *, total: int, done: int) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._progress.begin(total=total * self._runs, done=done)
+
+    def started(self, attempt: PlannedAttempt) -> None:
+        self._progress.started(attempt)
+
+    def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
+        self._progress.retrying(attempt, result)
+
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
+        self._progress.finished(attempt, result)
