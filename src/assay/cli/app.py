@@ -18,7 +18,7 @@ from .output import exit_on_errors
 _HELP = """Turns any agent run into an environment-verified trajectory.
 
 Start here: assay demo. Then: assay synth repository, assay run, assay stats, assay show.
-Results go to stdout, everything else to stderr; most verbs take --json.
+Results go to stdout, everything else to stderr; most verbs take --json and --out FILE.
 Exit codes: 0 done, 1 findings of lint, verify or audit, 2 bad input, 3 a failure outside Assay,
 130 interrupted."""
 
@@ -109,13 +109,18 @@ class _Group(TyperGroup):
 def _make_command(verb: Verb) -> Any:
     from importlib import import_module
 
+    from .out_file import takes_out
+
     module, _, attribute = verb.target.partition(":")
     found = getattr(import_module(f"{__package__}.{module}"), attribute)
     if isinstance(found, typer.Typer):
+        for registered in found.registered_commands:
+            if registered.callback is not None:
+                registered.callback = takes_out(registered.callback)
         command = typer.main.get_command(found)
     else:
         single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        single.command(verb.name)(found)
+        single.command(verb.name)(takes_out(found))
         command = typer.main.get_command(single)
     command.name = verb.name
     return command

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from assay.api.summaries import interval_text
 from assay.errors import UserError
 
 from .output import emit_json, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .table_formats import FormOption
-from .tables import interval_text, load_outcomes, print_rows
+from .tables import load_outcomes, print_rows
 
 if TYPE_CHECKING:
     from assay.statistics import PairedComparison, Robustness, TaskCount

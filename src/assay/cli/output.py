@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from assay.api.tables import plain
 from assay.errors import BoundaryError, UserError
 
 if TYPE_CHECKING:
@@ -44,11 +45,6 @@ def sparse_lines(what: str, *, every_s: float) -> Callable[[int, int], None]:
             say(f"{done}/{total} {what}")
 
     return report_progress
-
-
-def plain(text: str) -> str:
-    """Escapes control characters in hostile text."""
-    return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from assay.api.summaries import required_separation
 from assay.rollout.config import RunConfig, to_toml
 
 from .options import takes_config
 from .output import emit_json, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
-from .tables import print_summaries, required_by, summarise_runs
+from .tables import print_summaries, summarise_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +98,7 @@ def resume(
 
 def _report(summaries: Sequence[RunSummary], settings: Settings, *, as_json: bool) -> None:
     runs = [summary.run for summary in summaries]
-    found = summarise_runs(settings.store, runs, require=required_by(settings.store, runs[0]))
+    found = summarise_runs(settings.store, runs, require=required_separation(settings.store, runs[0]))
     if as_json:
         emit_json({"run": runs[0], "runs": runs, "store": str(settings.store), "groups": found})
         return

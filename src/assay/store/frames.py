@@ -54,7 +54,7 @@ def _arrow_type(kind: str) -> Any:
         "DOUBLE": pa.float64(),
         "BOOLEAN": pa.bool_(),
         "BLOB": pa.binary(),
-        "TIMESTAMP": pa.timestamp("us"),
+        "TIMESTAMP": pa.timestamp("us", tz="UTC"),
         "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", tz="UTC"),
         "INTERVAL": pa.duration("us"),
         "DATE": pa.date32(),
