@@ -65,9 +65,7 @@ def run_coroutine(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     A keyboard interrupt cancels the coroutine, which ends before the interrupt is raised.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _is_loop_running():
         return asyncio.run(make())
     tasks: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
 
@@ -87,6 +85,14 @@ def run_coroutine(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         raise
 
 
+def _is_loop_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 class LoopBridge:
     """Calls of one thread to the event loop on which the bridge was made."""
 
@@ -103,8 +109,7 @@ class LoopBridge:
         """
 
         async def tracked() -> T:
-            if not self._open:
-                raise ClosedBridgeError("the attempt is over: nothing more can be done in it")
+            self._require_open()
             task = asyncio.current_task()
             assert task is not None
             self._tasks.add(task)
@@ -115,7 +120,12 @@ class LoopBridge:
             finally:
                 self._tasks.discard(task)
 
+        self._require_open()
         return asyncio.run_coroutine_threadsafe(tracked(), self._loop).result()
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise ClosedBridgeError("the attempt is over: nothing more can be done in it")
 
     def call_now(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Calls a plain function on the loop. Raises as `call`."""

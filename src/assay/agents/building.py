@@ -37,7 +37,7 @@ def build_agent(source: AgentSource, options: Mapping[str, Any] | None = None, *
     elif options:
         given = ", ".join(sorted(options))
         raise AgentDefinitionError(f"agent {shown} takes no options ({given}): only a class is built with options")
-    agent = target if hasattr(target, "run") else FunctionAgent(target)
+    agent: Any = target if hasattr(target, "run") else FunctionAgent(target)
     if isinstance(agent, FunctionAgent) and agent.model_is_optional:
         agent = agent.with_model(needed=model is not None)
     _require_agent(agent, shown)
@@ -45,7 +45,8 @@ def build_agent(source: AgentSource, options: Mapping[str, Any] | None = None, *
         raise MissingModelError(
             f"agent {shown} asks a model: add --model, or model= in Python (for example openai:NAME, or scripted:FILE)"
         )
-    return agent
+    built: Agent = agent
+    return built
 
 
 def describe_agent(source: AgentSource) -> str:

@@ -101,12 +101,27 @@ async def arun(
     run_checks = build_checks(checks)
     objects = ("tasks",) * found.has_objects + ("checks",) * bool(run_checks.checks)
     parts = RunParts(checks=run_checks, objects=objects)
-    cells = plan_grid(config, _listed(agent), _listed(model), parts)
+    cells = plan_grid(config, _listed_agents(agent), _listed_models(model), parts)
     settings = Settings.from_environment()
     if store is not None:
         settings = msgspec.structs.replace(settings, store=Path(store))
     summaries = await run_grid(cells, settings, progress or Tally(), tasks=found.tasks, resume=resume)
     return RunResult(settings.store, [summary.run for summary in summaries])
+
+
+def _listed_agents(source: Any) -> list[AgentSource]:
+    agents = _listed(source)
+    if not agents:
+        raise OptionError("no agent: give a name, a class, an object with `run`, or a function as agent=...")
+    return agents
+
+
+def _listed_models(source: Any) -> list[ModelSource]:
+    models = _listed(source)
+    for model in models:
+        if not isinstance(model, str | ModelBackend):
+            raise OptionError(f"{model!r:.100} is no model: give a name (openai:NAME) or an open backend as model=...")
+    return models
 
 
 def _listed(given: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from assay.api.tables import plain
+from assay.api.tables import plain as plain
 from assay.errors import BoundaryError, UserError
 
 if TYPE_CHECKING:

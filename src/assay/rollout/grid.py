@@ -54,40 +54,49 @@ def plan_grid(
         UserError: An agent cannot be built with the configuration's options, or asks a model where none is named.
     """
     parts = parts or RunParts()
-    combinations = list(dict.fromkeys(_combinations(config, agents, models or (None,))))
-    named = [(describe_agent(agent), _model_name(model)) for agent, model in combinations]
+    combinations = _combinations(config, agents, models or (None,))
     if len(combinations) == 1:
-        ((agent, model),) = combinations
-        return (_cell(config, agent, model, parts),)
-    label = {"name": config.run or new_run_name(GRID), "agents": _distinct(named, 0), "models": _distinct(named, 1)}
+        return (_cell(config, combinations[0], parts),)
+    name = config.run or new_run_name(GRID)
+    label = {
+        "name": name,
+        "agents": list(dict.fromkeys(describe_agent(one.source) for one in combinations)),
+        "models": list(dict.fromkeys(_model_name(model) for model in models)),
+    }
     labelled = parts._replace(labels={**parts.labels, GRID: label})
     cells = []
-    for number, (agent, model) in enumerate(combinations):
-        words = f"{named[number][0].rpartition(':')[2]}-{named[number][1] or ''}"
-        run = f"{label['name']}-{number}-{re.sub(r'[^A-Za-z0-9]+', '-', words).strip('-')}"[:120]
-        cells.append(_cell(msgspec.structs.replace(config, run=run), agent, model, labelled))
+    for number, one in enumerate(combinations):
+        words = re.sub(r"[^A-Za-z0-9]+", "-", f"{one.name}-{_model_name(one.model) or ''}").strip("-")
+        run = msgspec.structs.replace(config, run=f"{name}-{number}-{words}"[:120])
+        cells.append(_cell(run, one, labelled))
     return tuple(cells)
+
+
+class _Combination(NamedTuple):
+    source: AgentSource
+    name: str
+    """The agent's."""
+    model: str | ModelBackend | None
 
 
 def _combinations(
     config: RunConfig, agents: Sequence[AgentSource], models: Sequence[str | ModelBackend | None]
-) -> list[tuple[AgentSource, str | ModelBackend | None]]:
-    found: list[tuple[AgentSource, str | ModelBackend | None]] = []
+) -> list[_Combination]:
+    found: list[_Combination] = []
     for agent, model in itertools.product(agents, models):
         built = build_agent(agent, config.agent_options, model=_model_name(model))
-        found.append((agent, model if built.needs_model or len(models) == 1 else None))
+        chosen = model if built.needs_model or len(models) == 1 else None
+        if not any(agent is other.source and chosen is other.model for other in found):
+            found.append(_Combination(agent, built.name, chosen))
     return found
-
-
-def _distinct(named: Sequence[tuple[str, str | None]], place: int) -> list[str | None]:
-    return list(dict.fromkeys(names[place] for names in named))
 
 
 def _model_name(model: str | ModelBackend | None) -> str | None:
     return model if model is None or isinstance(model, str) else model.name
 
 
-def _cell(config: RunConfig, agent: AgentSource, model: str | ModelBackend | None, parts: RunParts) -> GridCell:
+def _cell(config: RunConfig, combination: _Combination, parts: RunParts) -> GridCell:
+    agent, _, model = combination
     config = msgspec.structs.replace(config, agent=describe_agent(agent), model=_model_name(model))
     if not isinstance(agent, str):
         parts = parts._replace(agent=agent, objects=(*parts.objects, "agent"))

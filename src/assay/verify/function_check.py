@@ -178,8 +178,9 @@ class FunctionCheck:
     ) -> CheckResult:
         arguments = self._arguments(sources, cited)
         rewards: dict[str, float] = {}
+        limit = asyncio.timeout(self.timeout_s)
         try:
-            async with asyncio.timeout(self.timeout_s) as limit:
+            async with limit:
                 returned = await run_in_thread(f"check {self.name}", _call, self.function, arguments)
         except MissingFileError as exc:
             ruling = Ruling("fail", 0.0, f"{exc.args[0]}")

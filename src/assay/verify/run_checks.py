@@ -29,18 +29,17 @@ class RunChecks(NamedTuple):
         return {check.name: str(check.parameters["digest"]) for check in self.checks}
 
 
-def build_checks(sources: Iterable[CheckSource]) -> RunChecks:
-    """Builds the checks of a run.
+def build_checks(sources: CheckSource | Iterable[CheckSource]) -> RunChecks:
+    """Builds the checks of a run from one source or several.
 
     Raises:
         CheckDefinitionError: A source is no check, or two have one name.
         PluginLoadError: Nothing has a given name, or it does not import.
     """
-    if isinstance(sources, str) or not isinstance(sources, Iterable):
-        sources = [sources]
     kinds: dict[str, OutcomeCheck] = {}
     checks = []
-    for source in sources:
+    listed = list(sources) if isinstance(sources, Iterable) and not isinstance(sources, str) else [sources]
+    for source in listed:
         kind = _build(source)
         name = str(getattr(kind, "name", None) or kind.kind)
         if f"python:{name}" in kinds:

@@ -1,0 +1,164 @@
+"""Checks given to a run as functions: what they see, what they return, what is recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay.errors import CheckDefinitionError
+from assay.rollout import ReverifyConfig, reverify
+from assay.settings import Settings
+from assay.store import RunStore, audit
+from tests.rollout.agents import Solver
+from tests.rollout.counting import counting_task
+
+Judge = Callable[..., assay.Verdict]
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    """Returns the verdict of one check of an attempt that passes the task's own."""
+
+    def call(function: Any) -> assay.Verdict:
+        result = assay.run([counting_task()], agent=Solver, checks=function, store=tmp_path / "store")
+        (_, verdict, _) = result.attempts[0].verdicts
+        return verdict
+
+    return call
+
+
+RETURNS: dict[str, tuple[Any, tuple[str, float | None]]] = {
+    "True": (True, ("pass", 1.0)),
+    "False": (False, ("fail", 0.0)),
+    "1.0": (1.0, ("pass", 1.0)),
+    "0.5": (0.5, ("fail", 0.5)),
+    "a verdict": (assay.Verdict("x", "outcome", "unknown", None, "cannot tell"), ("unknown", None)),
+    "None": (None, ("error", None)),
+    "a text": ("yes", ("error", None)),
+    "2.0": (2.0, ("error", None)),
+    "not a number": (float("nan"), ("error", None)),
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("returned", "expected"), RETURNS.values(), ids=RETURNS)
+def test_returned_values_become_verdicts(judge: Judge, returned: Any, expected: tuple[str, float | None]) -> None:
+    verdict = judge(lambda state: returned)
+    assert (verdict.status, verdict.score) == expected
+    assert verdict.kind == "outcome"
+
+
+@pytest.mark.quick
+def test_exception_is_an_error_with_its_text(judge: Judge) -> None:
+    verdict = judge(lambda state: state.facts["absent"])
+    assert verdict.status == "error"
+    assert "KeyError: 'absent'" in verdict.reason
+
+
+@pytest.mark.quick
+def test_world_check_sees_facts_and_transcript(judge: Judge) -> None:
+    async def counted(state: Any, transcript: assay.Trajectory, task: assay.Task) -> bool:
+        return state.facts == {"value": 10} and len(transcript.steps) == 2 and task.id == "count"
+
+    verdict = judge(counted)
+    assert (verdict.check, verdict.status, verdict.separation) == ("counted", "pass", "no-agent-code")
+    assert len(verdict.evidence) == 2
+
+
+@pytest.mark.quick
+def test_threshold_decides_what_passes(judge: Judge) -> None:
+    assert judge(assay.check(lambda state: 0.5, name="half", threshold=0.5)).status == "pass"
+    with pytest.raises(CheckDefinitionError, match=r"must be in \[0, 1\]"):
+        assay.check(lambda state: 0.5, threshold=2)
+
+
+@pytest.mark.quick
+def test_check_that_does_not_return_is_an_error(judge: Judge) -> None:
+    @assay.check(timeout_s=0.05)
+    def endless(state: Any) -> bool:
+        time.sleep(0.4)
+        return True
+
+    verdict = judge(endless)
+    assert (verdict.status, "did not return within 0.05 s" in verdict.reason) == ("error", True)
+
+
+@pytest.mark.quick
+def test_check_cannot_take_the_name_of_a_tasks_own(judge: Judge) -> None:
+    with pytest.raises(CheckDefinitionError, match="has a check 'ten' of its own"):
+        judge(assay.check(lambda state: True, name="ten"))
+
+
+@pytest.mark.quick
+def test_every_check_must_pass_and_the_manifest_names_them(tmp_path: Path) -> None:
+    def never(state: Any) -> bool:
+        return False
+
+    result = assay.run([counting_task()], agent=Solver, checks=[never], store=tmp_path)
+    assert [a.outcome for a in result] == ["fail"]
+    with RunStore.open(tmp_path, result.runs[0]) as store:
+        assert list(store.manifest()["checks"]) == ["never"]
+
+
+@pytest.mark.quick
+async def test_reverification_says_that_a_python_check_is_gone(tmp_path: Path) -> None:
+    tasks = [counting_task()]
+    result = await assay.arun(tasks, agent=Solver, checks=lambda state: True, store=tmp_path)
+    report = await reverify(result.runs[0], ReverifyConfig(again=1), Settings(tmp_path, tmp_path))
+    assert {r.check: r.mark for r in report.results} == {"ten": "agree", "<lambda>": "cannot"}
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> assay.AttemptResult:
+    """An attempt in a sandbox, with checks that look at it in every way."""
+    folder = tmp_path_factory.mktemp("checks")
+    assay.init_task(folder / "sum")
+
+    def reads(files: Any) -> bool:
+        return "sum.txt" in files and files["sum.txt"] == "32\n" and list(files) == ["/workspace/sum.txt"]
+
+    def misses(files: Any) -> bool:
+        return bool(files["absent.txt"])
+
+    def runs(state: Any) -> bool:
+        return state.run("cat sum.txt").stdout == "32\n" and [c.path for c in state.changes] == ["/workspace/sum.txt"]
+
+    result = assay.run(folder / "sum", agent="oracle", checks=[reads, misses, runs], store=folder / "store")
+    assert audit(folder / "store", result.runs[0]) == ()
+    return result.attempts[0]
+
+
+def test_files_are_read_and_cited(judged: assay.AttemptResult) -> None:
+    verdict = next(v for v in judged.verdicts if v.check == "reads")
+    assert (verdict.status, verdict.separation) == ("pass", "no-agent-code")
+    cited = [e for e in judged.trajectory.evidence if e.id in verdict.evidence and e.kind == "file"]
+    assert [(e.data["path"], e.data["text"]) for e in cited] == [("/workspace/sum.txt", "32\n")]
+
+
+def test_absent_file_fails_and_is_cited(judged: assay.AttemptResult) -> None:
+    verdict = next(v for v in judged.verdicts if v.check == "misses")
+    assert (verdict.status, verdict.reason) == ("fail", "/workspace/absent.txt is absent")
+    assert any(e.data.get("problem") == "absent" for e in judged.trajectory.evidence if e.id in verdict.evidence)
+
+
+def test_command_in_the_state_is_cited_and_leaves_the_grade_unknown(judged: assay.AttemptResult) -> None:
+    verdict = next(v for v in judged.verdicts if v.check == "runs")
+    assert (verdict.status, verdict.separation) == ("pass", "unknown")
+    cited = [e for e in judged.trajectory.evidence if e.id in verdict.evidence and e.kind == "execution"]
+    assert cited[0].data["argv"] == ["/bin/sh", "-c", "cat sum.txt"]
+
+
+def test_decorated_functions_in_files_are_plugins(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import assay\n@assay.agent\ndef add(attempt):\n    attempt.shell('echo 32 > sum.txt')\n"
+        "@assay.check\ndef right(files):\n    return files['sum.txt'] == '32\\n'\n"
+    )
+    assay.init_task(tmp_path / "sum")
+    mine = str(tmp_path / "mine.py")
+    (attempt,) = assay.run(tmp_path / "sum", agent=mine, checks=mine, store=tmp_path / "store").attempts
+    assert (attempt.outcome, [v.check for v in attempt.verdicts]) == ("pass", ["tests", "right", "integrity"])
