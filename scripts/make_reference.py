@@ -223,10 +223,15 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "admit --against": ({"(the whole)": "a ComparisonReport"}, (ComparisonReport, Divergence)),
     "run": (
-        {"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"},
+        {
+            "run": "its name; of a grid the first",
+            "runs": "names of all runs: more than one for several agents or models",
+            "store": "the store's folder",
+            "groups": "list of GroupSummary",
+        },
         (GroupSummary, Estimate, OutcomeBounds, AtK),
     ),
-    "resume": ({"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"}, ()),
+    "resume": ({"(the whole)": "as `assay run`"}, ()),
     "gateway": (
         {"run": "its name", "sessions": "list of {url, key, model}; printed when they are open"},
         (),
@@ -534,14 +539,13 @@ def tables_page() -> str:
         "column `addendum`. They change neither `outcome` in `trajectories` nor any sealed file.\n"
     )
     for name, columns in TABLES.items():
-        times = {
-            column: f"{columns[column]} (seconds since 1970); in queries a timestamp in UTC"
-            for column in TIMES.get(name, ())
-        }
-        rows = "".join(f"| `{column}` | {times.get(column, kind)} |\n" for column, kind in columns.items())
+        rows = "".join(f"| `{column}` | {kind} |\n" for column, kind in columns.items())
         added = IN_QUERIES.get(name, {}).items()
         rows += "".join(f"| `{column}` | {kind}, in queries only |\n" for column, kind in added)
         made += f"\n## {name}\n\n| column | type |\n|---|---|\n{rows}"
+        if name in TIMES:
+            times = " and ".join(f"`{column}`" for column in TIMES[name])
+            made += f"\nSeconds since 1970 in the files, timestamps in UTC in queries: {times}.\n"
     made += (
         "\n# Views of admissions\n\nViews over `evidence`, for queries: results of `assay admit` for each task, in a "
         "chain of its own.\n"
