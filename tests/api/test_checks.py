@@ -162,3 +162,16 @@ def test_decorated_functions_in_files_are_plugins(tmp_path: Path) -> None:
     mine = str(tmp_path / "mine.py")
     (attempt,) = assay.run(tmp_path / "sum", agent=mine, checks=mine, store=tmp_path / "store").attempts
     assert (attempt.outcome, [v.check for v in attempt.verdicts]) == ("pass", ["tests", "right", "integrity"])
+
+
+async def test_function_named_by_a_task_is_judged_again_alike(tmp_path: Path) -> None:
+    check = tmp_path / "mine.py"
+    check.write_text("import assay\n@assay.check\ndef one_step(transcript):\n    return len(transcript.steps) == 1\n")
+    assay.init_task(tmp_path / "sum")
+    named = f'\n[[metadata.assay.checks]]\nname = "one_step"\nkind = "{check}"\n'
+    with (tmp_path / "sum" / "task.toml").open("a") as file:
+        file.write(named)
+    result = await assay.arun(tmp_path / "sum", agent="oracle", store=tmp_path / "store")
+    settings = Settings(Settings.from_environment().cache, tmp_path / "store")
+    report = await reverify(result.runs[0], ReverifyConfig(again=1), settings)
+    assert {r.check: r.mark for r in report.results}["one_step"] == "agree"

@@ -125,6 +125,8 @@ def test_store_lists_its_runs_and_names_the_nearest(result: assay.RunResult) -> 
     assert store.run().runs == ("g-1-null",)
     with pytest.raises(RunNotFoundError, match="the nearest are g-1-null"):
         store["g-1-nul"]
+    with pytest.raises(assay.UserError, match="must be a text"):
+        store.query(3)  # type: ignore[arg-type]
 
 
 def test_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
@@ -132,3 +134,5 @@ def test_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
         assay.open(tmp_path)
     with pytest.raises(StoreNotFoundError, match="does not exist"):
         assay.open(tmp_path / "absent")
+    with pytest.raises(OptionError, match="is no folder"):
+        assay.open(3)  # type: ignore[arg-type]

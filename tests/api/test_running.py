@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> Run:
     """Runs on a task of the counting world, in a store of its own."""
 
     def call(tasks: Any = None, **given: Any) -> assay.RunResult:
-        return assay.run([counting_task()] if tasks is None else tasks, store=tmp_path / "store", **given)
+        return assay.run([counting_task()] if tasks is None else tasks, **{"store": tmp_path / "store", **given})
 
     return call
 
@@ -230,6 +230,12 @@ MISUSES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "check is a number": ({"agent": solve, "checks": [3]}, CheckDefinitionError, "cannot be a check"),
     "check of nothing": ({"agent": solve, "checks": lambda: True}, CheckDefinitionError, "looks at nothing"),
     "check of files in a world": ({"agent": solve, "checks": lambda fils: True}, CheckDefinitionError, "'fils'"),
+    "store is a number": ({"agent": solve, "store": 3}, OptionError, "is no folder"),
+    "progress is a number": ({"agent": solve, "progress": 3}, OptionError, "shows no progress"),
+    "limits are a number": ({"agent": solve, "limits": 3, "max_turns": 3}, OptionError, "give a Limits"),
+    "name of the run is a number": ({"agent": solve, "run": 3}, OptionError, "run of assay.run: expected"),
+    "name of the run has a slash": ({"agent": solve, "run": "a/b"}, assay.UserError, "not a valid run name"),
+    "model is a class": ({"agent": solve, "model": ScriptedBackend}, OptionError, "is no model"),
     "tasks are None": ({"agent": solve, "tasks": [None]}, TaskSourceError, "names no tasks"),
     "tasks are empty": ({"agent": solve, "tasks": []}, TaskSourceError, "no tasks"),
     "task folder is absent": ({"agent": solve, "tasks": "nothere"}, assay.UserError, "does not exist"),

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from assay.agents.building import AgentSource
 from assay.errors import OptionError
 from assay.gateway.interface import ModelBackend
 from assay.rollout import Progress, RunParts, Tally, plan_grid, run_grid
-from assay.settings import Settings
 from assay.threads import run_coroutine
 from assay.verify import CheckSource, build_checks
 
 from .results import RunResult
-from .sources import TaskSource, find_task_sources, make_config
+from .sources import TaskSource, find_task_sources, make_config, settings_of
 
 ModelSource = str | ModelBackend
 
@@ -94,6 +90,9 @@ async def arun(
     **options: Any,
 ) -> RunResult:
     """Runs an agent on tasks, on the running event loop; arguments and exceptions are those of `run`."""
+    if progress is not None and not callable(getattr(progress, "begin", None)):
+        raise OptionError(f"{progress!r:.100} shows no progress: give an object as assay.rollout.Progress describes it")
+    settings = settings_of(store)
     found = find_task_sources(tasks)
     if resume and run is None:
         raise OptionError("resume=True completes a run by its name: give it as run=...")
@@ -102,9 +101,6 @@ async def arun(
     objects = ("tasks",) * found.has_objects + ("checks",) * bool(run_checks.checks)
     parts = RunParts(checks=run_checks, objects=objects)
     cells = plan_grid(config, _listed_agents(agent), _listed_models(model), parts)
-    settings = Settings.from_environment()
-    if store is not None:
-        settings = msgspec.structs.replace(settings, store=Path(store))
     summaries = await run_grid(cells, settings, progress or Tally(), tasks=found.tasks, resume=resume)
     return RunResult(settings.store, [summary.run for summary in summaries])
 

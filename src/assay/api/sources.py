@@ -13,6 +13,7 @@ import msgspec
 from assay.errors import OptionError, TaskSourceError, UserError
 from assay.records import Limits, Task
 from assay.rollout import RunConfig
+from assay.settings import Settings
 from assay.tasks import LoadedTask, TaskFamily, find_tasks
 from assay.tasks.families import tasks_of_family
 from assay.tasks.load import require_distinct
@@ -73,6 +74,16 @@ def _from_object(source: Any) -> tuple[str, Sequence[LoadedTask]]:
     )
 
 
+def settings_of(store: str | PathLike[str] | None) -> Settings:
+    """Returns the settings of the process, with another store if one is given. Raises `OptionError` for no path."""
+    settings = Settings.from_environment()
+    if store is None:
+        return settings
+    if not isinstance(store, str | PathLike):
+        raise OptionError(f"{store!r:.100} is no folder: give the path of a store")
+    return msgspec.structs.replace(settings, store=Path(store))
+
+
 def make_config(names: Sequence[str], fields: Mapping[str, Any]) -> RunConfig:
     """Returns a run's configuration.
 
@@ -94,7 +105,10 @@ def make_config(names: Sequence[str], fields: Mapping[str, Any]) -> RunConfig:
     plain = {name: _plain(value) for name, value in fields.items() if name in known}
     bounded = {limits[name]: value for name, value in fields.items() if name in limits}
     if bounded:
-        plain["limits"] = {**plain.get("limits", {}), **bounded}
+        table = plain.get("limits", {})
+        if not isinstance(table, dict):
+            raise OptionError("limits of assay.run: give a Limits, or a table of its fields")
+        plain["limits"] = {**table, **bounded}
     try:
         return msgspec.convert({"tasks": tuple(names), **plain}, RunConfig)
     except msgspec.ValidationError as exc:

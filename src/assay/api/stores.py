@@ -8,10 +8,10 @@ from os import PathLike
 from pathlib import Path
 
 from assay.errors import RunNotFoundError, StoreNotFoundError
-from assay.settings import Settings
 from assay.store import QueryResult, list_runs, query
 
 from .results import RunResult
+from .sources import settings_of
 from .tables import html_table, text_table
 from .viewing import ViewerHandle
 
@@ -82,7 +82,7 @@ def open_store(path: str | PathLike[str] | None = None) -> Store:
     Raises:
         StoreNotFoundError: The folder does not exist, or is no store.
     """
-    folder = Settings.from_environment().store if path is None else Path(path)
+    folder = settings_of(path).store
     if not (folder / "runs").is_dir():
         what = "is not a store: it has no folder `runs`" if folder.exists() else "does not exist"
         raise StoreNotFoundError(f"{folder} {what}; name the folder that --store names, by default .assay")

@@ -102,6 +102,8 @@ def query(
             is not a run.
         StoreError: A run is missing or damaged.
     """
+    if not isinstance(sql, str):
+        raise UserError(f"the query must be a text, {_READS}; this is a {type(sql).__name__}")
     bounds = bounds or QueryLimits()
     if limit is not None:
         bounds = msgspec.structs.replace(bounds, rows=limit)

@@ -24,11 +24,11 @@ import msgspec
 
 from assay.environments.interface import Change, ExecResult, Workspace
 from assay.errors import CheckDefinitionError, TaskError, UserError, VerifierError
-from assay.records import Check, Separation, Task, Trajectory, Verdict, canonical_bytes, digest_bytes
+from assay.records import Check, Separation, Task, Verdict, canonical_bytes, digest_bytes
 from assay.threads import LoopBridge, run_in_thread
 from assay.verify._ruling import Ruling
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
-from assay.verify.interface import CheckInput, CheckResult, WorldInput
+from assay.verify.interface import CheckInput, CheckResult, ReadTranscript, WorldInput
 from assay.verify.sanitise import opened, require_mounts
 
 PARAMETERS = ("files", "transcript", "state", "task")
@@ -103,7 +103,7 @@ class _Sources(NamedTuple):
     """Everything that a function may look at, in one attempt."""
 
     task: Task
-    transcript: Trajectory | None
+    transcript: ReadTranscript | None
     files: FinalFiles | None
     state: FinalState
 
@@ -198,7 +198,7 @@ class FunctionCheck:
 
     def _arguments(self, sources: _Sources, cited: CitedEvidence) -> dict[str, Any]:
         """Returns the arguments of the call, and cites those that are given whole."""
-        arguments = {name: getattr(sources, name) for name in self.parameters}
+        arguments: dict[str, Any] = {name: getattr(sources, name) for name in self.parameters}
         if "files" in arguments and sources.files is None:
             raise TaskError(
                 f"check {self.name!r} looks at files, and the in-process world of task {sources.task.id!r} has none: "
@@ -207,8 +207,9 @@ class FunctionCheck:
         if "transcript" in arguments:
             if sources.transcript is None:
                 raise VerifierError(f"check {self.name!r} looks at the transcript, which is not at hand here")
-            seen = {"head": sources.transcript.head, "length": sources.transcript.length}
-            cited.add("audit", "transcript", {**seen, "steps": len(sources.transcript.steps)})
+            record = arguments["transcript"] = sources.transcript()
+            seen = {"head": record.head, "length": record.length, "steps": len(record.steps)}
+            cited.add("audit", "transcript", seen)
         if "state" in arguments and sources.files is None:
             cited.add("state", "facts", {"observed": sources.state.facts})
         elif "state" in arguments:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from assay.environments.interface import Backend, Change, Snapshot, SpillTarget, WorkspaceSpec
 from assay.records import Check, Evidence, Task, Trajectory, Verdict
+
+ReadTranscript = Callable[[], Trajectory]
 
 
 class CheckInput(NamedTuple):
@@ -33,8 +36,8 @@ class CheckInput(NamedTuple):
     """Recorded seed of drawn inputs, when a verdict is repeated; None: the check draws its own."""
     patience: float = 1.0
     """Factor of all time limits: above 1 if an earlier run met a limit on a busy host."""
-    transcript: Trajectory | None = None
-    """The attempt's record so far; None where only a stored state is judged."""
+    transcript: ReadTranscript | None = None
+    """Reads the attempt's record so far; None where a state without its attempt is judged."""
 
 
 class CheckResult(NamedTuple):
@@ -55,7 +58,7 @@ class WorldInput(NamedTuple):
     digest: str | None
     prefix: str = "e"
     """Prefix of the ids of this check's evidence."""
-    transcript: Trajectory | None = None
+    transcript: ReadTranscript | None = None
     """As in `CheckInput`."""
 
 

@@ -27,7 +27,7 @@ from assay.errors import (
     VerifierError,
     boundary,
 )
-from assay.records import Check, Evidence, Task, Trajectory, Verdict, VerdictStatus, digest_record
+from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT, weakest, worst_outcome
 from assay.verify.altered import (
     AlterableFile,
@@ -47,7 +47,7 @@ from assay.verify.altered import (
     stops_early,
 )
 from assay.verify.host_load import measure_load
-from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck, WorldCheck, WorldInput
+from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck, ReadTranscript, WorldCheck, WorldInput
 from assay.verify.sanitise import NotIsolated
 from assay.verify.unjudgeable import (
     JudgedRun,
@@ -86,8 +86,8 @@ class JudgeRequest(msgspec.Struct, frozen=True):
     """Check to the seed of its drawn inputs, when recorded verdicts are repeated; other checks draw their own."""
     kinds: Mapping[str, OutcomeCheck] = {}
     """Objects that judge, by the kind of their check; other kinds are found by name."""
-    transcript: Trajectory | None = None
-    """The attempt's record so far."""
+    transcript: ReadTranscript | None = None
+    """As in `CheckInput`."""
 
 
 async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from assay import plugins
 from assay.errors import CheckDefinitionError
-from assay.records import Check, Trajectory, digest_bytes
+from assay.records import Check, digest_bytes
 from assay.verify.function_check import FunctionCheck
-from assay.verify.interface import OutcomeCheck
+from assay.verify.interface import OutcomeCheck, ReadTranscript
 
 CheckSource = str | type | OutcomeCheck | Callable[..., Any]
 """Name as a task's `kind` takes it, class or object with `judge`, or function as `assay.check` takes it."""
@@ -21,8 +21,8 @@ class RunChecks(NamedTuple):
 
     checks: tuple[Check, ...] = ()
     kinds: Mapping[str, OutcomeCheck] = {}
-    transcript: Trajectory | None = None
-    """The record so far of the attempt that is judged."""
+    transcript: ReadTranscript | None = None
+    """Reads the record so far of the attempt that is judged."""
 
     def digests(self) -> dict[str, str]:
         """Returns each check's name with the digest of its code."""

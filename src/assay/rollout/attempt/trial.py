@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -298,9 +299,8 @@ class Trial:
                 )
             else:
                 with boundary(VerifierError, "judging"):
-                    if more.checks:
-                        more = more._replace(transcript=self.recorder.store.trajectory(self.recorder.chain))
-                    results = await self.site.judge(task, more)
+                    read = partial(self.recorder.store.trajectory, self.recorder.chain)
+                    results = await self.site.judge(task, more._replace(transcript=read))
         except BoundaryError as exc:
             self.ending.record_failure(exc)
         if step is not None:

@@ -147,6 +147,7 @@ class _AttemptJudge:
                 separate=separate,
                 prefix=f"{number}.{f'{step}.' if step else ''}v",
                 seeds=self.seeds,
+                transcript=lambda: self._trajectory,
             )
             for result in await verify_outcome(request):
                 found.setdefault(result.verdict.check, []).append(result)
