@@ -14,6 +14,7 @@ from assay.errors import CheckDefinitionError
 from assay.rollout import ReverifyConfig, reverify
 from assay.settings import Settings
 from assay.store import RunStore, audit
+from assay.verify import function_check
 from tests.rollout.agents import Solver
 from tests.rollout.counting import counting_task
 
@@ -128,7 +129,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> assay.AttemptResult:
     def runs(state: Any) -> bool:
         return state.run("cat sum.txt").stdout == "32\n" and [c.path for c in state.changes] == ["/workspace/sum.txt"]
 
-    result = assay.run(folder / "sum", agent="oracle", checks=[reads, misses, runs], store=folder / "store")
+    def rereads(files: Any, state: Any) -> bool:
+        before = files["sum.txt"], files["sum.txt"]
+        state.run("echo 33 > sum.txt")
+        return (*before, files["sum.txt"]) == ("32\n", "32\n", "33\n")
+
+    checks = [reads, misses, runs, rereads]
+    result = assay.run(folder / "sum", agent="oracle", checks=checks, store=folder / "store")
     assert audit(folder / "store", result.runs[0]) == ()
     return result.attempts[0]
 
@@ -138,6 +145,26 @@ def test_files_are_read_and_cited(judged: assay.AttemptResult) -> None:
     assert (verdict.status, verdict.separation) == ("pass", "no-agent-code")
     cited = [e for e in judged.trajectory.evidence if e.id in verdict.evidence and e.kind == "file"]
     assert [(e.data["path"], e.data["text"]) for e in cited] == [("/workspace/sum.txt", "32\n")]
+
+
+def test_each_content_is_cited_once(judged: assay.AttemptResult) -> None:
+    verdict = next(v for v in judged.verdicts if v.check == "rereads")
+    cited = [e.data["text"] for e in judged.trajectory.evidence if e.id in verdict.evidence and e.kind == "file"]
+    assert (verdict.status, cited) == ("pass", ["32\n", "33\n"])
+
+
+def test_files_beyond_the_bound_are_cited_by_one_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(function_check, "MAX_CITED", 2)
+    assay.init_task(tmp_path / "sum")
+
+    def all_there(files: Any) -> bool:
+        return all(files[path] for path in files) and len(files) == 4
+
+    agent = assay.agent(lambda attempt: attempt.shell("for i in 1 2 3 sum; do echo 32 > $i.txt; done"), name="writer")
+    (attempt,) = assay.run(tmp_path / "sum", agent=agent, checks=all_there, store=tmp_path / "store").attempts
+    verdict = next(v for v in attempt.verdicts if v.check == "all_there")
+    kinds = [e.kind for e in attempt.trajectory.evidence if e.id in verdict.evidence]
+    assert (verdict.status, kinds[:3]) == ("pass", ["file", "file", "files"])
 
 
 def test_absent_file_fails_and_is_cited(judged: assay.AttemptResult) -> None:

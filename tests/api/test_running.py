@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import assay
+from assay.agents.expert import ExpertAgent
 from assay.environments.worlds.families import GridTasks
 from assay.errors import (
     AgentDefinitionError,
@@ -25,6 +26,8 @@ from assay.errors import (
 )
 from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelRequest
+from assay.rollout import Tally, resume_run
+from assay.settings import Settings
 from assay.store import RunStore
 from tests.rollout.agents import Solver, add
 from tests.rollout.counting import counting_task
@@ -104,6 +107,11 @@ def test_crash_of_a_function_is_its_own(run: Run) -> None:
     assert "SystemExit: 3" in str(attempt.error)
 
 
+def test_coroutine_of_a_plain_function_is_named_in_the_error(run: Run) -> None:
+    (attempt,) = run(agent=lambda attempt: solve(attempt)).attempts
+    assert "returned a coroutine that nothing awaits" in str(attempt.error)
+
+
 def test_limits_stop_a_plain_function(run: Run) -> None:
     def endless(attempt: Any) -> None:
         while True:
@@ -157,6 +165,15 @@ def test_run_is_resumed_with_the_same_objects(run: Run) -> None:
     assert [a.chain for a in again] == [a.chain for a in first]
     with pytest.raises(assay.UserError, match="the checks of the run have changed"):
         run(tasks, agent=solve, run="r", resume=True, checks=lambda state: True)
+
+
+async def test_run_with_objects_is_not_resumed_without_them(tmp_path: Path) -> None:
+    settings = Settings(tmp_path, tmp_path)
+    await assay.arun("family:grid,n=1", agent=assay.agent(lambda attempt: None, name="n"), run="r", store=tmp_path)
+    with pytest.raises(assay.UserError, match=r"started from Python with objects \(agent\)"):
+        await resume_run("r", settings, Tally())
+    await assay.arun("family:grid,n=1", agent=ExpertAgent, run="importable", store=tmp_path)
+    assert (await resume_run("importable", settings, Tally())).run == "importable"
 
 
 def test_families_tasks_and_names_are_sources(run: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -56,6 +57,12 @@ def describe_agent(source: AgentSource) -> str:
     function = source.function if isinstance(source, FunctionAgent) else source
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}:{getattr(named, '__qualname__', named)}"
+
+
+def is_importable(kind: type) -> bool:
+    """Returns whether `module:Class` finds a class again, in another process too."""
+    module = sys.modules.get(kind.__module__)
+    return kind.__module__ != "__main__" and getattr(module, kind.__qualname__, None) is kind
 
 
 def _construct(kind: type, options: dict[str, Any], shown: str) -> Any:

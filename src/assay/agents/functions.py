@@ -120,9 +120,13 @@ class FunctionAgent:
     async def _run_plain(self, attempt: Attempt) -> Any:
         bridge = LoopBridge()
         try:
-            return await run_in_thread(f"agent {self.name}", self.function, BlockingAttempt(attempt, bridge))
+            ended = await run_in_thread(f"agent {self.name}", self.function, BlockingAttempt(attempt, bridge))
         finally:
             await bridge.close()
+        if inspect.iscoroutine(ended):
+            ended.close()
+            raise AgentDefinitionError(f"{self.name} returned a coroutine that nothing awaits: write it as `async def`")
+        return ended
 
 
 def agent(target: Any = None, /, *, name: str | None = None, needs_model: bool | None = None) -> Any:

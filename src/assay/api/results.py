@@ -6,7 +6,6 @@ Outcomes are shown and counted by `assay.verdicts`, as on every other screen.
 from __future__ import annotations
 
 import datetime
-import webbrowser
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,7 @@ from assay.verdicts import OutcomeClass, Trust, assess
 
 from .summaries import EMPTY, load_measures, required_separation, summary_rows
 from .tables import html_table, text_table
-from .viewing import ViewerHandle
+from .viewing import ViewerHandle, open_page
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +59,7 @@ class AttemptResult:
 
     @property
     def passed(self) -> bool:
-        """Whether it passed, with nothing against it."""
+        """True for a pass with nothing against it."""
         return self._trust.trusted
 
     @property
@@ -90,7 +89,7 @@ class AttemptResult:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What it used: tokens, cost, seconds. An amount that is not known is absent."""
+        """Tokens, cost and seconds by name; an amount that is not known is absent."""
         return dict(self._row.metrics)
 
     @cached_property
@@ -170,7 +169,7 @@ class RunResult:
         """
         handle = ViewerHandle(self.store, f"#/run/{self.runs[0]}" if len(self.runs) == 1 else "")
         if open_browser:
-            webbrowser.open(handle.url)
+            open_page(handle.url)
         return handle
 
     def __len__(self) -> int:

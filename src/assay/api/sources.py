@@ -23,7 +23,7 @@ TaskSource = str | PathLike[str] | Task | LoadedTask | TaskFamily | type[TaskFam
 """Path of a task folder or of a folder of them, `family:NAME,...`, a family, or a task."""
 
 
-class FoundTasks(NamedTuple):
+class ResolvedTasks(NamedTuple):
     """Tasks, and their sources by name: paths as given, objects as `object:NAME`."""
 
     names: tuple[str, ...]
@@ -32,7 +32,7 @@ class FoundTasks(NamedTuple):
     """True if a source is an object, which no name finds again."""
 
 
-def find_task_sources(sources: TaskSource | Iterable[TaskSource]) -> FoundTasks:
+def find_task_sources(sources: TaskSource | Iterable[TaskSource]) -> ResolvedTasks:
     """Loads tasks from one source or several.
 
     Raises:
@@ -53,7 +53,7 @@ def find_task_sources(sources: TaskSource | Iterable[TaskSource]) -> FoundTasks:
         names.append(f"object:{name}")
         loaded += tasks
     require_distinct(loaded)
-    return FoundTasks(tuple(names), tuple(loaded), bool(objects))
+    return ResolvedTasks(tuple(names), tuple(loaded), bool(objects))
 
 
 def _from_object(source: Any) -> tuple[str, Sequence[LoadedTask]]:

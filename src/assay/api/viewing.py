@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import html
+import sys
 import threading
+import webbrowser
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from assay.settings import Settings
 from assay.threads import start_thread
 from assay.viewer.server import open_viewer
+
+
+def open_page(url: str) -> None:
+    """Opens a graphical browser, if there is a screen; a text browser would take over the terminal."""
+    if sys.platform == "darwin" or Settings.named(("DISPLAY", "WAYLAND_DISPLAY")):
+        webbrowser.open(url)
 
 
 class ViewerHandle:

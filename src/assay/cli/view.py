@@ -115,7 +115,9 @@ def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
 
 async def _serve_pages(chosen: _Target, port: int, *, no_open: bool) -> None:
     import signal
+    import sys
 
+    from assay.api.viewing import open_page
     from assay.viewer.interface import view_name
     from assay.viewer.server import open_viewer
 
@@ -126,17 +128,7 @@ async def _serve_pages(chosen: _Target, port: int, *, no_open: bool) -> None:
         url = viewer.url + (f"#/run/{chosen.run}" if chosen.run else "")
         console().print(url)
         say("only this address is served, on this machine alone; Ctrl-C stops it")
-        if not no_open:
-            _open(url)
+        if not no_open and sys.stdout.isatty():
+            open_page(url)
         await viewer.warm(view_name("run", chosen.run, "rows") if chosen.run else "runs")
         await stop.wait()
-
-
-def _open(url: str) -> None:
-    """Opens a graphical browser; a text browser would take over the terminal."""
-    import sys
-    import webbrowser
-
-    screen = sys.platform == "darwin" or Settings.named(("DISPLAY", "WAYLAND_DISPLAY"))
-    if screen and sys.stdout.isatty():
-        webbrowser.open(url)

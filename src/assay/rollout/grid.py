@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.agents.building import AgentSource, build_agent, describe_agent
+from assay.agents.building import AgentSource, build_agent, describe_agent, is_importable
 from assay.errors import UserError
 from assay.gateway.interface import ModelBackend
 from assay.rollout.attempt.trial import TrialResult
@@ -99,7 +99,8 @@ def _cell(config: RunConfig, combination: _Combination, parts: RunParts) -> Grid
     agent, _, model = combination
     config = msgspec.structs.replace(config, agent=describe_agent(agent), model=_model_name(model))
     if not isinstance(agent, str):
-        parts = parts._replace(agent=agent, objects=(*parts.objects, "agent"))
+        found_by_name = isinstance(agent, type) and is_importable(agent)
+        parts = parts._replace(agent=agent, objects=parts.objects if found_by_name else (*parts.objects, "agent"))
     if model is None or isinstance(model, str):
         return GridCell(config, parts)
     return GridCell(config, parts._replace(objects=(*parts.objects, "model")), model)

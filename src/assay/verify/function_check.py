@@ -34,6 +34,8 @@ from assay.verify.sanitise import opened, require_mounts
 PARAMETERS = ("files", "transcript", "state", "task")
 """Names that a function may have as parameters."""
 MAX_FILE_BYTES = 16 << 20
+MAX_CITED = 1000
+"""Files that are cited one by one."""
 MAX_EXCERPT = 2000
 """Characters of a file that its evidence shows."""
 
@@ -108,6 +110,11 @@ class _Sources(NamedTuple):
     state: FinalState
 
 
+class _FunctionRuling(NamedTuple):
+    ruling: Ruling
+    rewards: Mapping[str, float] = {}
+
+
 class FunctionCheck:
     """Check that calls a function.
 
@@ -150,19 +157,23 @@ class FunctionCheck:
         require_mounts(given.backend)
         bridge = LoopBridge()
         async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(bridge.close)
             fork = await stack.enter_async_context(self._opened(given))
+            stack.push_async_callback(bridge.close)  # before the fork: a call under way needs it
             commands = _Commands(bridge, fork, cited)
             state = FinalState(given.state.digest, changes=given.changes, run=commands.run)
-            files = FinalFiles(_FileReader(bridge, fork, cited, given.spec.workdir), given.changes)
-            sources = _Sources(given.task, given.transcript, files, state)
-            return await self._judge(given.check, sources, cited, commands)
+            reader = _FileReader(bridge, fork, cited, given.spec.workdir)
+            sources = _Sources(given.task, given.transcript, FinalFiles(reader, given.changes), state)
+            ruling = await self._call(sources, cited)
+            reader.cite_rest()
+            grade: Separation = "unknown" if commands.count else "no-agent-code"
+            return self._make_result(given.check, ruling, cited, grade)
 
     async def judge_world(self, given: WorldInput) -> CheckResult:
         """Judges the final facts of an in-process world."""
         state = FinalState(given.digest, facts=msgspec.json.decode(canonical_bytes(given.facts)))
         sources = _Sources(given.task, given.transcript, None, state)
-        return await self._judge(given.check, sources, CitedEvidence(given.prefix), None)
+        cited = CitedEvidence(given.prefix)
+        return self._make_result(given.check, await self._call(sources, cited), cited, "no-agent-code")
 
     @contextlib.asynccontextmanager
     async def _opened(self, given: CheckInput) -> AsyncIterator[Workspace | None]:
@@ -173,27 +184,26 @@ class FunctionCheck:
         async with opened(given.backend, given.spec, given.state) as fork:
             yield fork
 
-    async def _judge(
-        self, check: Check, sources: _Sources, cited: CitedEvidence, commands: _Commands | None
-    ) -> CheckResult:
+    async def _call(self, sources: _Sources, cited: CitedEvidence) -> _FunctionRuling:
+        """Calls the function. Raises `VerifierError` where it does not return in time."""
         arguments = self._arguments(sources, cited)
-        rewards: dict[str, float] = {}
         limit = asyncio.timeout(self.timeout_s)
         try:
             async with limit:
                 returned = await run_in_thread(f"check {self.name}", _call, self.function, arguments)
         except MissingFileError as exc:
-            ruling = Ruling("fail", 0.0, f"{exc.args[0]}")
+            return _FunctionRuling(Ruling("fail", 0.0, f"{exc.args[0]}"))
         except TimeoutError as exc:
             if not limit.expired():
                 raise
             raise VerifierError(f"check {self.name!r} did not return within {self.timeout_s:g} s") from exc
-        else:
-            ruling = self._rule(returned)
-            rewards = returned.rewards if isinstance(returned, Verdict) else {}
-        grade: Separation = "unknown" if commands is not None and commands.count else "no-agent-code"
+        return _FunctionRuling(self._rule(returned), returned.rewards if isinstance(returned, Verdict) else {})
+
+    def _make_result(
+        self, check: Check, decided: _FunctionRuling, cited: CitedEvidence, grade: Separation
+    ) -> CheckResult:
         verifier = verifier_digest(self.kind, {"check": self.name}, self.digest)
-        verdict = cited.make_verdict(check, verifier, ruling, separation=grade, rewards=rewards)
+        verdict = cited.make_verdict(check, verifier, decided.ruling, separation=grade, rewards=dict(decided.rewards))
         return CheckResult(verdict, tuple(cited.items))
 
     def _arguments(self, sources: _Sources, cited: CitedEvidence) -> dict[str, Any]:
@@ -232,34 +242,45 @@ class FunctionCheck:
 
 
 class _FileReader:
+    """Reads files of a fork, and cites each content once: the first `MAX_CITED` one by one, the others by a digest."""
+
     def __init__(self, bridge: LoopBridge, fork: Workspace | None, cited: CitedEvidence, workdir: str) -> None:
         self._bridge, self._fork, self._cited = bridge, fork, cited
         self._workdir = workdir.rstrip("/")
-        self._read: dict[str, bytes | MissingFileError] = {}
+        self._observed: dict[tuple[str, str], None] = {}
+        """Path, and digest or problem, in the order of reading."""
 
     def read(self, name: str) -> bytes:
-        """Returns a file's bytes, and cites them at the first reading. Raises `MissingFileError`."""
-        path = name if name.startswith("/") else f"{self._workdir}/{name}"
-        if path not in self._read:
-            self._read[path] = self._bridge.call(self._observe, path)
-        data = self._read[path]
-        if isinstance(data, MissingFileError):
-            raise data
-        return data
+        """Returns a file's bytes. Raises `MissingFileError`."""
+        return self._bridge.call(self._read, name if name.startswith("/") else f"{self._workdir}/{name}")
 
-    async def _observe(self, path: str) -> bytes | MissingFileError:
+    async def _read(self, path: str) -> bytes:
         assert self._fork is not None
         try:
             data = await self._fork.read(path, limit=MAX_FILE_BYTES)
-        except FileNotFoundError:
-            self._cited.add("state", "file", {"path": path, "problem": "absent"})
-            return MissingFileError(f"{path} is absent")
+        except FileNotFoundError as exc:
+            self._cite(path, "absent", {"problem": "absent"})
+            raise MissingFileError(f"{path} is absent") from exc
         except (IsADirectoryError, PermissionError, ValueError) as exc:
-            self._cited.add("state", "file", {"path": path, "problem": str(exc)[:500]})
-            return MissingFileError(f"{path} cannot be read: {exc}"[:500])
+            self._cite(path, str(exc)[:500], {"problem": str(exc)[:500]})
+            raise MissingFileError(f"{path} cannot be read: {exc}"[:500]) from exc
         text = data[: MAX_EXCERPT * 4].decode(errors="replace")[:MAX_EXCERPT]
-        self._cited.add("state", "file", {"path": path, "bytes": len(data), "digest": digest_bytes(data), "text": text})
+        digest = digest_bytes(data)
+        self._cite(path, digest, {"bytes": len(data), "digest": digest, "text": text})
         return data
+
+    def _cite(self, path: str, content: str, data: dict[str, Any]) -> None:
+        if (path, content) in self._observed:
+            return
+        self._observed[path, content] = None
+        if len(self._observed) <= MAX_CITED:
+            self._cited.add("state", "file", {"path": path, **data})
+
+    def cite_rest(self) -> None:
+        """Cites the files beyond the first `MAX_CITED`, by one digest of their names and contents."""
+        rest = list(self._observed)[MAX_CITED:]
+        if rest:
+            self._cited.add("state", "files", {"more": len(rest), "digest": digest_bytes(canonical_bytes(rest))})
 
 
 class _Commands:
