@@ -17,15 +17,13 @@ import msgspec
 from assay.agents.building import AgentSource, build_agent, describe_agent, is_importable
 from assay.errors import UserError
 from assay.gateway.interface import ModelBackend
-from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.limits.contract_guards import Ask
 from assay.settings import Settings
 from assay.store import RunStore, list_runs
 from assay.tasks import LoadedTask
 
 from .config import RunConfig
-from .plan import PlannedAttempt
-from .progress import Progress
+from .progress import ForwardedProgress, Progress
 from .runs import RunParts, RunSummary, new_run_name, read_config, resume_run, start_run
 
 GRID = "grid"
@@ -150,23 +148,15 @@ def read_grid(root: Path, name: str) -> tuple[GridCell, ...]:
     return ()
 
 
-class _GridProgress(Progress):
+class _GridProgress(ForwardedProgress):
     """Shows the runs of a grid as one."""
 
-    def __init__(self, progress: Progress, runs: int) -> None:
-        self._progress, self._runs = progress, runs
+    def __init__(self, whole: Progress, runs: int) -> None:
+        super().__init__(whole)
+        self._runs = runs
         self._has_begun = False
 
     def begin(self, *, total: int, done: int) -> None:
         if not self._has_begun:
             self._has_begun = True
-            self._progress.begin(total=total * self._runs, done=done)
-
-    def started(self, attempt: PlannedAttempt) -> None:
-        self._progress.started(attempt)
-
-    def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
-        self._progress.retrying(attempt, result)
-
-    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
-        self._progress.finished(attempt, result)
+            self.whole.begin(total=total * self._runs, done=done)

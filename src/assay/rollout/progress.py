@@ -30,6 +30,25 @@ class Progress(Protocol):
         ...
 
 
+class ForwardedProgress(Progress):
+    """Forwards the events of a part to the progress of the whole, except its begin."""
+
+    def __init__(self, whole: Progress) -> None:
+        self.whole = whole
+
+    def begin(self, *, total: int, done: int) -> None:
+        """Does nothing: the whole begins by itself."""
+
+    def started(self, attempt: PlannedAttempt) -> None:
+        self.whole.started(attempt)
+
+    def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
+        self.whole.retrying(attempt, result)
+
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
+        self.whole.finished(attempt, result)
+
+
 class Tally(Progress):
     """Counts events; the base of every display."""
 

@@ -271,7 +271,9 @@ def _connect_locked(
     try:
         connection.execute(f"SET allowed_paths = {_sql_list(chain.from_iterable((*files.values(), *added.values())))}")
         connection.execute("SET enable_external_access = false")
-        connection.execute("SET enable_progress_bar = false")  # it would be written among the results
+        # It would be written among the results. In a notebook without ipywidgets it is off, and cannot be set.
+        if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() != (False,):
+            connection.execute("SET enable_progress_bar = false")
         connection.execute("SET lock_configuration = true")
         for name, paths in files.items():
             connection.execute(f"CREATE VIEW {name} AS {_view_sql(name, paths, added[name])}")
