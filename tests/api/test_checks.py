@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import assay
 from assay.errors import CheckDefinitionError
+from assay.records import Check
 from assay.rollout import ReverifyConfig, reverify
 from assay.settings import Settings
 from assay.store import RunStore, audit
@@ -104,6 +106,19 @@ def test_every_check_must_pass_and_the_manifest_names_them(tmp_path: Path) -> No
     assert [a.outcome for a in result] == ["fail"]
     with RunStore.open(tmp_path, result.runs[0]) as store:
         assert list(store.manifest()["checks"]) == ["never"]
+
+
+@pytest.mark.quick
+async def test_task_of_a_world_names_a_function(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import assay\n@assay.check\ndef two(transcript, state):\n    return len(transcript.steps) == 2\n")
+    task = msgspec.structs.replace(counting_task().task, checks=(Check("two", str(file)), Check("x", "script")))
+    result = await assay.arun(task, agent=Solver, store=tmp_path / "store")
+    two, script, _ = result.attempts[0].verdicts
+    assert (two.status, script.status) == ("pass", "error")
+    assert "cannot judge an in-process world" in script.reason
+    report = await reverify(result.runs[0], ReverifyConfig(again=1), Settings(tmp_path, tmp_path / "store"))
+    assert {r.check: r.mark for r in report.results}["two"] == "agree"
 
 
 @pytest.mark.quick

@@ -198,6 +198,12 @@ async def test_arun_runs_on_the_running_loop(tmp_path: Path) -> None:
     assert loops == [asyncio.get_running_loop()]
 
 
+def test_progress_is_logged(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="assay"):
+        run(agent=solve, attempts=2)
+    assert [r.getMessage() for r in caplog.records][-1].startswith("2 of 2 attempts ended: count@")
+
+
 def test_script_needs_no_guard(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import assay\nprint(assay.run('family:grid,n=2', agent='expert').summary[0].passed)\n")

@@ -83,6 +83,8 @@ def test_out_of_a_failed_command_writes_nothing(say: Say) -> None:
     say("run", TASKS, "--agent", "null", "--run", "r")
     assert say("ls", "x", "--out", "o.txt")[0] == 2
     assert not Path("o.txt").exists()
+    assert say("query", "select task from trajectories order by 1", "--out", "q.csv")[0] == 0
+    assert Path("q.csv").read_text().startswith("task\ngrid")
     assert "writes no csv table" in say("ls", "r", "--out", "o.csv")[2]
     assert "absent does not exist" in say("ls", "r", "--out", "absent/o.txt")[2]
 

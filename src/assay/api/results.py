@@ -6,6 +6,7 @@ Outcomes are shown and counted by `assay.verdicts`, as on every other screen.
 from __future__ import annotations
 
 import datetime
+import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ from .viewing import ViewerHandle, open_page
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_LOG = logging.getLogger(__name__)
 _UTC = datetime.UTC
 _COLUMNS = {
     **dict.fromkeys(("run", "attempt", "task", "agent", "model"), "string"),
@@ -133,7 +135,8 @@ class RunResult:
     def summary(self) -> tuple[GroupSummary, ...]:
         """Rates with intervals, by agent and model."""
         require = required_separation(self.store, self.runs[0])
-        outcomes = [one.outcome for one in load_measures(self.store, self.runs, require)]
+        measures = load_measures(self.store, self.runs, require, _warn)
+        outcomes = [one.outcome for one in measures]
         return tuple(summarise(outcomes, ks=(1, 2, 4)))
 
     def arrow(self) -> pa.Table:
@@ -194,6 +197,10 @@ class RunResult:
 
     def _title(self) -> str:
         return f"run{'s' * (len(self.runs) > 1)} {', '.join(self.runs)}"
+
+
+def _warn(text: str) -> None:
+    _LOG.warning("%s", text)
 
 
 def _record(one: AttemptResult) -> dict[str, Any]:

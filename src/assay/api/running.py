@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from assay.agents.building import AgentSource
 from assay.errors import OptionError
 from assay.gateway.interface import ModelBackend
-from assay.rollout import Progress, RunParts, Tally, plan_grid, run_grid
+from assay.rollout import PlannedAttempt, Progress, RunParts, Tally, TrialResult, plan_grid, run_grid
 from assay.threads import run_coroutine
 from assay.verify import CheckSource, build_checks
 
@@ -17,6 +18,7 @@ from .results import RunResult
 from .sources import TaskSource, find_task_sources, make_config, settings_of
 
 ModelSource = str | ModelBackend
+_LOG = logging.getLogger(__name__)
 
 
 def run(
@@ -48,7 +50,7 @@ def run(
         store: Folder of runs; default `.assay`, or `$ASSAY_STORE`.
         run: Name of the run; default: from agent, date and time.
         resume: Completes the run of that name, which was started with the same arguments.
-        progress: Receives progress; default: nothing is shown.
+        progress: Receives progress; default: the logger `assay.api.running`, at level INFO.
         options: Any other field of `RunConfig` (`concurrency`, `seed`, `limits`, ...), and limits as `max_turns=30`.
 
     Raises:
@@ -101,8 +103,16 @@ async def arun(
     objects = ("tasks",) * found.has_objects + ("checks",) * bool(run_checks.checks)
     parts = RunParts(checks=run_checks, objects=objects)
     cells = plan_grid(config, _listed_agents(agent), _listed_models(model), parts)
-    summaries = await run_grid(cells, settings, progress or Tally(), tasks=found.tasks, resume=resume)
+    summaries = await run_grid(cells, settings, progress or _LoggedProgress(), tasks=found.tasks, resume=resume)
     return RunResult(settings.store, [summary.run for summary in summaries])
+
+
+class _LoggedProgress(Tally):
+    """Logs the end of each attempt."""
+
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
+        super().finished(attempt, result)
+        _LOG.info("%d of %d attempts ended: %s %s", self.done, self.total, attempt.id, result.outcome or "broke")
 
 
 def _listed_agents(source: Any) -> list[AgentSource]:

@@ -2,7 +2,7 @@
 
 from .facts import judge_facts
 from .interface import CheckInput, CheckResult, OutcomeCheck, WorldInput
-from .outcome import JudgeRequest, verify_outcome, verify_world
+from .outcome import JudgeRequest, WorldRequest, verify_outcome, verify_world
 from .run_checks import CheckSource, RunChecks, build_checks
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "OutcomeCheck",
     "RunChecks",
     "WorldInput",
+    "WorldRequest",
     "build_checks",
     "judge_facts",
     "verify_outcome",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from random import SystemRandom
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,8 +23,8 @@ from assay.errors import (
     BoundaryError,
     EnvironmentFailure,
     HostFailure,
+    PluginLoadError,
     StoreError,
-    TaskError,
     VerifierError,
     boundary,
 )
@@ -46,6 +47,7 @@ from assay.verify.altered import (
     rule_altered_programs,
     stops_early,
 )
+from assay.verify.facts import judge_facts
 from assay.verify.host_load import measure_load
 from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck, ReadTranscript, WorldCheck, WorldInput
 from assay.verify.sanitise import NotIsolated
@@ -88,6 +90,17 @@ class JudgeRequest(msgspec.Struct, frozen=True):
     """Objects that judge, by the kind of their check; other kinds are found by name."""
     transcript: ReadTranscript | None = None
     """As in `CheckInput`."""
+
+
+class WorldRequest(NamedTuple):
+    """Final facts of an in-process world to be judged, with the task's checks."""
+
+    task: Task
+    facts: dict[str, Any]
+    digest: str | None
+    kinds: Mapping[str, OutcomeCheck] = {}
+    """As in `JudgeRequest`."""
+    transcript: ReadTranscript | None = None
 
 
 async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
@@ -274,12 +287,31 @@ async def _judge_once(given: CheckInput, kind: OutcomeCheck | None) -> CheckResu
         return _unjudged(given.check, exc)
 
 
-async def verify_world(given: WorldInput, kind: OutcomeCheck) -> CheckResult:
-    """Judges an in-process world by one check."""
+async def verify_world(request: WorldRequest) -> tuple[CheckResult, ...]:
+    """Returns one result per check of an in-process world, in the task's order: by its facts, or by a `WorldCheck`."""
+    results = list(judge_facts(request.task, request.facts))
+    for index, check in enumerate(request.task.checks):
+        kind = request.kinds.get(check.kind) or _find_world_check(check)
+        if isinstance(kind, WorldCheck):
+            given = WorldInput(request.task, check, request.facts, request.digest, f"w{index}.", request.transcript)
+            results[index] = await _judge_world_once(given, kind)
+    return tuple(results)
+
+
+def _find_world_check(check: Check) -> OutcomeCheck | None:
+    """Returns the object that a check's kind names; None for `facts`, and where nothing has that name."""
+    if check.kind == "facts":
+        return None
+    try:
+        found: OutcomeCheck = plugins.build("checks", check.kind)
+    except PluginLoadError:
+        return None
+    return found
+
+
+async def _judge_world_once(given: WorldInput, kind: WorldCheck) -> CheckResult:
     try:
         with boundary(VerifierError, f"check {given.check.name!r}"):
-            if not isinstance(kind, WorldCheck):
-                raise TaskError(f"check {given.check.name!r} judges sandboxes: for a world give a function of `state`")
             return await kind.judge_world(given)
     except AssayError as exc:
         return _unjudged(given.check, exc)

@@ -40,8 +40,7 @@ from assay.verify import (
     CheckResult,
     JudgeRequest,
     RunChecks,
-    WorldInput,
-    judge_facts,
+    WorldRequest,
     verify_outcome,
     verify_world,
 )
@@ -382,12 +381,9 @@ class WorldSite:
         recorder.evidence("state", "facts", {"facts": self._world.facts(), "digest": await self._world.digest()})
 
     async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
+        judged = msgspec.structs.replace(task, checks=(*task.checks, *more.checks))
         facts, digest = self._world.facts(), await self._world.digest()
-        results = list(judge_facts(task, facts))
-        for number, check in enumerate(more.checks):
-            given = WorldInput(task, check, facts, digest, f"w{number}.", more.transcript)
-            results.append(await verify_world(given, more.kinds[check.kind]))
-        return tuple(results)
+        return await verify_world(WorldRequest(judged, facts, digest, more.kinds, more.transcript))
 
     async def is_host_working(self) -> bool:
         return False
