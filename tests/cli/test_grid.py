@@ -50,7 +50,9 @@ def test_several_agents_make_a_grid_of_runs(say: Say) -> None:
 def test_grid_is_resumed_by_its_name(say: Say) -> None:
     say("run", TASKS, "--agent", "expert", "--agent", "null", "--run", "g")
     shutil.rmtree(".assay/runs/g-1-null")
-    code, out, _ = say("resume", "g", "--json")
+    say("seal", "g-0-expert")
+    code, out, err = say("resume", "g", "--json")
+    assert "4 attempts, 2 of them done before" in err
     assert (code, json.loads(out)["runs"]) == (0, ["g-0-expert", "g-1-null"])
     assert say("resume", "g-2")[0] == 2
 

@@ -119,16 +119,33 @@ async def run_grid(
         UserError: A cell cannot work; the cells before it have ended.
         StoreError: The record cannot be written; committed events stay, and the grid can be resumed.
     """
-    shared = progress if len(cells) == 1 else _GridProgress(progress, len(cells))
+    existing = _survey(settings.store, [config.run for config, _, _ in cells]) if resume else {}
+    ended = sum(existing.values())
+    shared = progress if len(cells) == 1 else _GridProgress(progress, len(cells), ended)
     summaries = []
     for config, parts, backend in cells:
-        if resume and config.run in list_runs(settings.store):
-            summaries.append(
-                await resume_run(config.run, settings, shared, tasks=tasks, ask=ask, backend=backend, parts=parts)
-            )
-            continue
-        summaries.append(await start_run(config, settings, shared, tasks=tasks, ask=ask, backend=backend, parts=parts))
+        given: dict[str, Any] = {"tasks": tasks, "ask": ask, "backend": backend, "parts": parts}
+        if config.run is not None and config.run in existing:
+            summaries.append(await _complete(config.run, settings, shared, given))
+        else:
+            summaries.append(await start_run(config, settings, shared, **given))
     return tuple(summaries)
+
+
+def _survey(root: Path, runs: Sequence[str | None]) -> dict[str, int]:
+    """Returns the number of ended attempts of those runs that exist."""
+    ended = {}
+    for run in set(runs) & set(list_runs(root)):
+        with RunStore.open(root, str(run)) as store:
+            ended[str(run)] = sum(row.final for row in store.attempts())
+    return ended
+
+
+async def _complete(run: str, settings: Settings, progress: Progress, given: dict[str, Any]) -> RunSummary:
+    """Completes a run; a sealed one is complete."""
+    with RunStore.open(settings.store, run) as store:
+        is_sealed = store.is_sealed
+    return RunSummary(run, settings.store) if is_sealed else await resume_run(run, settings, progress, **given)
 
 
 def read_grid(root: Path, name: str) -> tuple[GridCell, ...]:
@@ -151,12 +168,12 @@ def read_grid(root: Path, name: str) -> tuple[GridCell, ...]:
 class _GridProgress(ForwardedProgress):
     """Shows the runs of a grid as one."""
 
-    def __init__(self, whole: Progress, runs: int) -> None:
+    def __init__(self, whole: Progress, runs: int, ended: int) -> None:
         super().__init__(whole)
-        self._runs = runs
+        self._runs, self._ended = runs, ended
         self._has_begun = False
 
     def begin(self, *, total: int, done: int) -> None:
         if not self._has_begun:
             self._has_begun = True
-            self.whole.begin(total=total * self._runs, done=done)
+            self.whole.begin(total=total * self._runs, done=self._ended)
