@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 SHOWN = 1200
 """Characters of an output that `show` prints without --full."""
+LAST_LINES = 20
+"""Lines of a traceback, or of a failed program's stderr, that `show` prints without --full."""
+MOST_STDERR = 16 << 20
 
 
 class _Change(msgspec.Struct, frozen=True):
@@ -175,16 +180,62 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
         begun = [str(note.data.get("call")) for note in trajectory.notes if note.name == "call begun"]
         for call in (one for one in begun if one not in recorded):
             out.print(_block(f"model call {call[:40]} was in progress when the record ended"), style="yellow")
+    for found in trajectory.evidence:
+        if _is_failed_program(found):
+            out.print(_failed_program(found, opened, output_chars), style="red")
     how = "still open" if end is None else (end.broke or end.stopped or end.ended or "ended without a reason")
     if end is not None and end.error:
         out.print(_block(f"{end.broke} failed: {end.error}"), style="red")
+        if end.traceback is not None:
+            out.print(_block(f"    {_last_lines(end.traceback, output_chars)}"), style="red")
     out.print(_block(f"how it ended: {how}; {trajectory.length} events, head {trajectory.head[:19]}"))
+
+
+def _is_failed_program(found: Evidence) -> bool:
+    """Returns whether this is a program of the agent's own, outside its steps, that failed or was cut."""
+    if not found.data.get("beside") or found.kind not in ("execution", "execution_cut"):
+        return False
+    return found.kind == "execution_cut" or found.data.get("exit_code") != 0
+
+
+def _failed_program(found: Evidence, opened: RunStore, output_chars: int) -> str:
+    """Returns command, exit code and the end of stderr; all of stderr where nothing is cut."""
+    data, argv = found.data, found.data.get("argv")
+    command = argv if isinstance(argv, str) else shlex.join(str(word) for word in argv or ())
+    ended = data.get("killed_by") or data.get("cause") or f"exit code {data.get('exit_code')}"
+    error = str(data.get("stderr") or "")
+    if output_chars > SHOWN:
+        error = _whole_stderr(found, opened) or error
+    lines = _last_lines(error, output_chars) or "(nothing on stderr)"
+    return _block(f"program failed with {ended}: {_cut(command, output_chars)}\n{lines}")
+
+
+def _whole_stderr(found: Evidence, opened: RunStore) -> str | None:
+    """Returns the stored stderr where the record has a part of it; None if it has all, or the blob is gone."""
+    size, recorded = found.data.get("stderr_bytes"), str(found.data.get("stderr") or "")
+    if not isinstance(size, int) or size <= len(recorded.encode()):
+        return None
+    for digest in reversed(found.blobs):  # stdin, stdout and stderr, each where it was stored
+        with suppress(StoreError):
+            stored = opened.blobs.get(digest, limit=MOST_STDERR)
+            if len(stored) == min(size, MOST_STDERR):
+                return stored.decode(errors="replace")
+    return None
+
+
+def _last_lines(text: str, output_chars: int) -> str:
+    """Returns the last lines, or all of them where nothing is cut."""
+    lines = text.rstrip().split("\n")
+    if output_chars > SHOWN or len(lines) <= LAST_LINES:
+        return "\n".join(lines)
+    return "\n".join([f"... {len(lines) - LAST_LINES} lines not shown (--full shows them) ...", *lines[-LAST_LINES:]])
 
 
 def _show_verdict(verdict: Verdict, when: str = "") -> None:
     marks = f"  marks: {', '.join(verdict.marks)}" if verdict.marks else ""
     style = {"pass": "green", "fail": "yellow"}.get(verdict.status, "red")
-    line = f"verdict {verdict.check}{when}: {verdict.status} (score {verdict.score}) - {verdict.reason}{marks}"
+    score = "" if verdict.score is None else f" (score {verdict.score})"
+    line = f"verdict {verdict.check}{when}: {verdict.status}{score} - {verdict.reason}{marks}"
     cited = f"  evidence {', '.join(verdict.evidence) or 'none'}; verifier {(verdict.verifier or '-')[:19]}"
     if verdict.kind == "outcome":
         cited += f"; separation {verdict.separation}"

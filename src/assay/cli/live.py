@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import typer
+
 from assay.rollout import PlannedAttempt, Tally, TrialResult
 from assay.settings import Settings
 
@@ -45,6 +47,10 @@ class Display(Tally):
     def tell(self, text: str) -> None:
         """Prints a permanent line."""
         say(text)
+
+    def warn(self, text: str) -> None:
+        super().warn(text)
+        self.tell(f"warning: {text}")
 
     def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().retrying(attempt, result)
@@ -100,6 +106,21 @@ class TableDisplay(Display):
             say(text)
         else:
             self.live.console.print(plain(text))
+
+
+@contextmanager
+def resumable(progress: Tally) -> Iterator[None]:
+    """Ends with 130 and the command that goes on where an interruption meets an open run."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if progress.run is None:
+            raise
+        say(
+            f"interrupted: {progress.done} of {progress.total} attempts of run {progress.run} have ended and are kept; "
+            f"finish it with `assay resume {progress.run}`"
+        )
+        raise typer.Exit(130) from None
 
 
 @contextmanager

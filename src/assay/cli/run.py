@@ -53,10 +53,10 @@ def run(
 
     from assay.rollout import start_run
 
-    from .live import build_confirmation, display
+    from .live import build_confirmation, display, resumable
 
     settings = settings_with(store)
-    with display() as progress:
+    with display() as progress, resumable(progress):
         summary = asyncio.run(start_run(config, settings, progress, ask=build_confirmation(progress)))
     _report(summary, settings, as_json=as_json)
 
@@ -76,24 +76,37 @@ def resume(
     """
     from assay.rollout import resume_run
 
-    from .live import build_confirmation, display
+    from .live import build_confirmation, display, resumable
 
     settings = settings_with(store)
-    with display() as progress:
+    with display() as progress, resumable(progress):
         summary = asyncio.run(resume_run(pick_run(run, settings), settings, progress, ask=build_confirmation(progress)))
     _report(summary, settings, as_json=as_json)
 
 
 def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
+    """Prints the result. Exits with 3 if every attempt broke."""
+    from assay.rollout.diagnosis import diagnose_run
+    from assay.store import RunStore
+
     found = summarise_runs(settings.store, [summary.run], require=required_by(settings.store, summary.run))
+    with RunStore.open(settings.store, summary.run) as opened:
+        diagnosis = diagnose_run(opened.attempts())
     if as_json:
-        emit_json({"run": summary.run, "store": str(summary.store), "groups": found})
-        return
-    print_summaries(found)
-    stopping = _describe_early_stops(settings.store, summary.run)
-    if stopping is not None:
-        say(stopping)
-    say(f"run {summary.run}; next: assay ls {summary.run}, assay show ATTEMPT --run {summary.run}")
+        told = {"all_broke": diagnosis.all_broke, "warnings": diagnosis.warnings}
+        emit_json({"run": summary.run, "store": str(summary.store), "groups": found, **told})
+    else:
+        print_summaries(found)
+        stopping = _describe_early_stops(settings.store, summary.run)
+        if stopping is not None:
+            say(stopping)
+    for warning in diagnosis.warnings:
+        say(f"warning: {warning}")
+    if diagnosis.all_broke is not None:
+        say(f"assay: {diagnosis.all_broke}")
+        raise typer.Exit(3)
+    if not as_json:
+        say(f"run {summary.run}; next: assay ls {summary.run}, assay show ATTEMPT --run {summary.run}")
 
 
 def _describe_early_stops(store: Path, run: str) -> str | None:

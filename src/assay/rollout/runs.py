@@ -20,7 +20,7 @@ from assay.environments.solution import SOLUTION
 from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import TaskError, UserError, boundary
 from assay.gateway.interface import ModelBackend
-from assay.plugins import load
+from assay.plugins import construct, load
 from assay.rollout.attempt.endpoint import GatewayHandle
 from assay.rollout.attempt.models import open_model, resolve_model_name
 from assay.rollout.attempt.preparation import Preparer
@@ -44,6 +44,7 @@ from assay.tasks import LoadedTask, find_tasks
 
 from .admitted import require_admitted
 from .config import RunConfig
+from .diagnosis import lint_warnings
 from .plan import PlannedAttempt, plan
 from .progress import Progress
 
@@ -84,6 +85,8 @@ async def start_run(
     contracts = _contracts(config, found)
     levels_of(config, found)  # a curriculum without levels ends the run before it begins
     agent = _make_agent(config)
+    for warning in (*lint_warnings(found), *_unused_model(config, agent)):
+        progress.warn(warning)
     name = config.run or new_run_name(agent.name)
     manifest = {
         "config": msgspec.to_builtins(config),
@@ -240,6 +243,7 @@ async def _run(
     contracts: ActiveContracts,
 ) -> None:
     config = resources.config
+    progress.opened(store.run, store.attempts())
     services = _services(store, resources, contracts)
     if config.in_rounds:
         rounds = RoundResources(config, resources.agent, store, resources.preparer, partial(run_plan, services))
@@ -306,13 +310,14 @@ class _SiteFactory:
             return open_world(spec, self._worlds[spec.kind])
 
 
+def _unused_model(config: RunConfig, agent: Agent) -> list[str]:
+    if config.model is None or agent.needs_model:
+        return []
+    return [f"the agent {agent.name} asks no model: {config.model} is not used"]
+
+
 def _make_agent(config: RunConfig) -> Agent:
-    kind = load("agents", config.agent)
-    try:
-        agent: Agent = kind(**config.agent_options)
-    except TypeError as exc:
-        given = ", ".join(sorted(config.agent_options)) or "none"
-        raise UserError(f"agent {config.agent!r} does not take these options ({given}): {exc}") from exc
+    agent: Agent = construct(f"agent {config.agent!r}", load("agents", config.agent), config.agent_options)
     if agent.needs_model and config.model is None:
         raise UserError(f"agent {config.agent!r} asks a model: add --model (for example openai:NAME, or scripted:FILE)")
     return agent
