@@ -121,6 +121,7 @@ from assay.tasks import assay_config, harbor_config
 from assay.tasks.findings import TaskFinding
 from assay.verdicts import CurrentVerdicts
 from assay.verify.calls import ProgramLanguage
+from assay.viewer.runs import RunLine
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -263,7 +264,10 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         (AuditReport, Card, Mark, RuleFinding, Quote, TaskCard),
     ),
     "contract check": ({"file": "its path", "contracts": "list of {name, digest, rules}"}, ()),
-    "ls --runs": ({"runs": "names, the oldest first"}, ()),
+    "ls --runs": (
+        {"runs": "names, the oldest first", "summaries": "list of RunLine with `state`; with `error` if unreadable"},
+        (RunLine,),
+    ),
     "show": (
         {
             "(the whole)": "a Trajectory, see [records](records.md)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -195,3 +196,33 @@ def test_an_interruption_names_the_run_and_the_resumed_tally_is_whole(say: Say, 
     assert child.returncode == 130
     Path("go").touch()
     assert "2/2 done: 2 fail" in say("resume", "cut")[2]
+
+
+LONG = "a" * 5000
+
+
+@pytest.mark.parametrize("words", [["ls", LONG], ["view", LONG], ["import", LONG], ["run", "t", "--config", LONG]])
+def test_a_long_name_is_shortened_in_the_message(words: list[str], say: Say) -> None:
+    RunStore.create(Path("store"), "r", {}).close()
+    code, _, err = say(*words)
+    assert (code, len(err) < 400, "characters)..." in err) == (2, True, True), err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["gateway", "--model", "scripted:r.json"],
+        ["serve", "--policy", "a=scripted:r.json", "--agent", "null", "--family", "grid"],
+    ],
+)
+def test_a_port_in_use_is_one_paragraph(words: list[str], say: Say) -> None:
+    Path("r.json").write_text('["hi"]')
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        program = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
+        port = str(taken.getsockname()[1])
+        ended = subprocess.run(
+            [sys.executable, "-c", program, *words, "--port", port], capture_output=True, text=True, timeout=120
+        )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"assay: port {port} on 127.0.0.1 is not available: Address already in use")
+    assert len(ended.stderr.splitlines()) == 1

@@ -49,7 +49,7 @@ VERBS = (
     Verb("compare", "compare:compare", "Compares configurations task by task, with significance."),
     Verb("gate", "gate:gate", "Decides whether a candidate may replace the released version."),
     Verb("power", "power:power", "Computes the statistical power of an experiment plan."),
-    Verb("ls", "inspect_run:ls", "Lists the attempts of a run, or the runs of a store."),
+    Verb("ls", "listing:ls", "Lists the attempts of a run, or the runs of a store."),
     Verb("view", "view:view", "Shows runs as web pages, or exports the pages to a folder."),
     Verb("show", "inspect_run:show", "Shows one attempt: steps, changes, verdict, evidence."),
     Verb("audit", "audit:audit", "Judges stored attempts on integrity, process and safety."),

@@ -1,4 +1,4 @@
-"""`assay ls` and `assay show`: lists attempts and shows one attempt."""
+"""`assay show`: shows one attempt."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from assay.errors import StoreError, UserError
+from assay.errors import StoreError
 from assay.records import VerdictAdded
 from assay.verdicts import assess
 
-from .output import console, emit_json, plain, say
-from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
-from .tables import print_rows
+from .output import console, emit_json, plain, quantity, say
+from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from assay.records import Evidence, Step, Trajectory, Verdict
-    from assay.store import AttemptRow, RunStore
-    from assay.verdicts import Trust
+    from assay.store import RunStore
 
 SHOWN = 1200
 """Characters of an output that `show` prints without --full."""
@@ -35,79 +33,6 @@ class _Change(msgspec.Struct, frozen=True):
     kind: str
     path: str
     type: str = "file"
-
-
-def ls(
-    run: RunArgument = None,
-    every: Annotated[bool, typer.Option("--all", help="List every trial, not only the deciding ones.")] = False,
-    runs: Annotated[bool, typer.Option("--runs", help="List the runs of the store instead.")] = False,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Lists the attempts of a run, or the runs of a store.
-
-    Examples:
-
-      assay ls
-
-      assay ls --runs
-
-      assay ls my-run --all --json
-    """
-    from assay.store import RunStore, check_rows, current_verdicts_of, list_runs
-
-    settings = settings_with(store)
-    if runs and (run is not None or every):
-        raise UserError("--runs lists the runs of the store: omit the run's name and --all")
-    if runs:
-        names = list_runs(settings.store)
-        if as_json:
-            emit_json({"runs": names})
-        else:
-            print_rows([{"run": name} for name in names], empty=f"no runs in {settings.store}: `assay run` makes one")
-        return
-    with RunStore.open(settings.store, pick_run(run, settings)) as opened:
-        checked = check_rows(opened)
-        stands = current_verdicts_of(opened, checked.rows, checked.verdicts)
-    rows = [r for r in checked.rows if every or r.final or r.finished is None]
-    trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
-    if as_json:
-        shown = {r.chain: stands[r.chain] for r in rows}
-        emit_json(
-            {
-                "run": opened.run,
-                "attempts": [{**msgspec.to_builtins(r), "separation": trusts[r.chain].separation} for r in rows],
-                "headlines": {chain: trust.headline for chain, trust in trusts.items()},
-                "outcome_classes": {chain: trust.outcome_class for chain, trust in trusts.items()},
-                "standing": shown,
-                "differing": checked.differing,
-            }
-        )
-    else:
-        named = all(r.attempt.startswith(r.task) for r in rows)
-        print_rows(
-            [_row(r, trusts[r.chain], checked.differing.get(r.chain, ()), named=named) for r in rows],
-            empty=f"no attempt of run {opened.run} has begun: `assay resume` goes on",
-        )
-    if warning := checked.warning():
-        say(f"warning: {warning}")
-
-
-def _row(row: AttemptRow, trust: Trust, differing: tuple[str, ...], *, named: bool) -> dict[str, str]:
-    how = row.broke or row.stopped or ("ended" if row.finished is not None else "cut")
-    return {
-        "attempt": row.attempt,
-        **({} if named else {"task": row.called}),
-        "agent": row.agent,
-        "outcome": trust.headline + (f" (summary row differs: {', '.join(differing)})" if differing else ""),
-        "separation": trust.separation if row.outcome == "pass" else "-",
-        "score": "-" if row.score is None else f"{row.score:g}",
-        "how": how,
-        "steps": str(row.steps),
-        "seconds": f"{row.metrics.get('wall_s', 0):.1f}",
-        "try": str(row.retry),
-        "isolation": row.isolation or "-",
-    }
 
 
 def show(
@@ -188,7 +113,7 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
         out.print(_block(f"{end.broke} failed: {end.error}"), style="red")
         if end.traceback is not None:
             out.print(_block(f"    {_last_lines(end.traceback, output_chars)}"), style="red")
-    out.print(_block(f"how it ended: {how}; {trajectory.length} events, head {trajectory.head[:19]}"))
+    out.print(_block(f"how it ended: {how}; {quantity(trajectory.length, 'event')}, head {trajectory.head[:19]}"))
 
 
 def _is_failed_program(found: Evidence) -> bool:

@@ -88,8 +88,10 @@ def _at_k(group: GroupSummary) -> dict[str, str]:
     cells = {}
     for found in group.at_k:
         if found.k > 1 and found.pass_at_k.value is not None:
-            cells[f"pass@{found.k}"] = interval_text(found.pass_at_k)
-            cells[f"pass^{found.k}"] = interval_text(found.pass_hat_k)
+            used = found.pass_at_k.n_tasks
+            tasks = "" if used == group.n_tasks else f" ({used} of {group.n_tasks} tasks)"
+            cells[f"pass@{found.k}"] = interval_text(found.pass_at_k) + tasks
+            cells[f"pass^{found.k}"] = interval_text(found.pass_hat_k) + tasks
     return cells
 
 

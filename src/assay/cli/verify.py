@@ -13,7 +13,7 @@ from assay.errors import UserError
 from assay.rollout.rejudge.reverify import ReverifyConfig
 
 from .options import takes_config
-from .output import console, emit_json, plain, say, sparse_lines
+from .output import console, emit_json, plain, quantity, say, sparse_lines
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
@@ -117,10 +117,11 @@ def _read_receipt(receipt: str, key: str | None) -> _ReceiptCheck:
 
 
 def _print_coverage(coverage: ReceiptCoverage, *, key_given: bool) -> None:
-    covered = f"{coverage.chains} chains, {coverage.events} events and {coverage.addenda} addenda"
+    covered = f"{quantity(coverage.chains, 'chain')}, {quantity(coverage.events, 'event')}"
+    covered += f" and {quantity(coverage.addenda, 'addendum')}"
     what = "the receipt does not hold" if coverage.problems else "the receipt holds"
-    later = (coverage.later_chains, "chains"), (coverage.later_events, "events"), (coverage.later_addenda, "addenda")
-    since = ", ".join(f"{count} {name}" for count, name in later if count)
+    later = (coverage.later_chains, "chain"), (coverage.later_events, "event"), (coverage.later_addenda, "addendum")
+    since = ", ".join(quantity(count, name) for count, name in later if count)
     console().print(f"{what}: it covers {covered}" + (f"; not covered: {since}" if since else ""))
     if coverage.signed_by is None:
         say("the receipt is unsigned: it is as trustworthy as its storage")
@@ -168,5 +169,5 @@ def _print_report(report: ReverifyReport) -> None:
     told = ", ".join(f"{count} {mark}" for mark, count in report.counts.items())
     before = sum(one.before for one in report.results)
     more = f"; {before} of them judged again before" if before else ""
-    unjudged = f"; {len(report.unjudged)} attempts were never judged" if report.unjudged else ""
+    unjudged = f"; never judged: {quantity(len(report.unjudged), 'attempt')}" if report.unjudged else ""
     console().print(f"run {report.run}, judged again: {told}{more}{unjudged}")

@@ -57,6 +57,8 @@ class Tally(Progress):
         self.tokens = 0
         self.cost_usd = 0.0
         """Total of the trials with known cost."""
+        self.priced = 0
+        """Trials with known cost."""
         self.unpriced = 0
         """Trials with unknown cost."""
         self.began = time.monotonic()
@@ -96,6 +98,7 @@ class Tally(Progress):
         self.tokens += int(metrics.get("prompt_tokens", 0) + metrics.get("completion_tokens", 0))
         cost = metrics.get("cost_usd")
         self.cost_usd += cost or 0.0
+        self.priced += cost is not None
         self.unpriced += cost is None
 
     def seconds_left(self) -> float | None:
