@@ -123,6 +123,14 @@ from assay.verdicts import CurrentVerdicts
 from assay.verify.calls import ProgramLanguage
 from assay.viewer.runs import RunLine
 
+_RUN_RESULT = {
+    "run": "its name",
+    "store": "the store's folder",
+    "groups": "list of GroupSummary",
+    "all_broke": "why every attempt broke, or null",
+    "warnings": "list of sentences",
+    "shortfall": "which agent is below `--fail-under`, or null",
+}
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 NOTICE = "<!-- Written by scripts/make_reference.py: change the program, then run `make docs`. -->\n"
@@ -224,10 +232,10 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "admit --against": ({"(the whole)": "a ComparisonReport"}, (ComparisonReport, Divergence)),
     "run": (
-        {"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"},
+        _RUN_RESULT,
         (GroupSummary, Estimate, OutcomeBounds, AtK),
     ),
-    "resume": ({"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"}, ()),
+    "resume": (_RUN_RESULT, ()),
     "gateway": (
         {"run": "its name", "sessions": "list of {url, key, model}; printed when they are open"},
         (),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from assay.errors import UserError
 from assay.rollout.config import RunConfig, to_toml
 
 from .options import takes_config
@@ -16,10 +18,31 @@ from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_summaries, required_by, summarise_runs
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from assay.records import Separation
     from assay.rollout import RunSummary
     from assay.settings import Settings
+    from assay.store import RunStore
+
+
+FailUnderOption = Annotated[
+    float | None,
+    typer.Option(
+        "--fail-under",
+        min=0,
+        max=1,
+        help="Exit with 1 if pass@1 of an agent is below this share; an attempt without a judgement counts as failed.",
+    ),
+]
+JUnitOption = Annotated[
+    Path | None, typer.Option("--junit", help="Write the attempts to this file as a JUnit report.", show_default=False)
+]
+
+
+class ResultOptions(NamedTuple):
+    """What to do with the result of a run, for continuous integration."""
+
+    fail_under: float | None
+    junit: Path | None
 
 
 @takes_config(RunConfig, arguments=("tasks",))
@@ -27,6 +50,9 @@ def run(
     config: RunConfig,
     store: StoreOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved configuration and exit.")] = False,
+    fail_under: FailUnderOption = None,
+    junit: JUnitOption = None,
+    *,
     as_json: JsonOption = False,
 ) -> None:
     """Runs an agent on tasks, each attempt in a fresh sandbox, judged in a fresh fork of its final state.
@@ -46,6 +72,8 @@ def run(
       assay run tasks/ --agent loop --model openai:NAME --attempts 8 --allocate uncertainty --early-stop 0.05
 
       assay run tasks/ --agent my_agent.py --agent-option depth=3 --config run.toml --dry-run
+
+      assay run tasks/ --agent my_agent.py --fail-under 0.8 --junit report.xml
     """
     if dry_run:
         sys.stdout.write(to_toml(config))
@@ -56,14 +84,18 @@ def run(
     from .live import build_confirmation, display, resumable
 
     settings = settings_with(store)
+    _require_writable(junit)
     with display() as progress, resumable(progress):
         summary = asyncio.run(start_run(config, settings, progress, ask=build_confirmation(progress)))
-    _report(summary, settings, as_json=as_json)
+    _report(summary, settings, ResultOptions(fail_under, junit), as_json=as_json)
 
 
 def resume(
     run: Annotated[str, typer.Argument(help="Name of the run.")],
     store: StoreOption = None,
+    fail_under: FailUnderOption = None,
+    junit: JUnitOption = None,
+    *,
     as_json: JsonOption = False,
 ) -> None:
     """Completes the missing attempts of an interrupted run: nothing is lost, nothing runs twice.
@@ -79,21 +111,26 @@ def resume(
     from .live import build_confirmation, display, resumable
 
     settings = settings_with(store)
+    _require_writable(junit)
     with display() as progress, resumable(progress):
         summary = asyncio.run(resume_run(pick_run(run, settings), settings, progress, ask=build_confirmation(progress)))
-    _report(summary, settings, as_json=as_json)
+    _report(summary, settings, ResultOptions(fail_under, junit), as_json=as_json)
 
 
-def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
-    """Prints the result. Exits with 3 if every attempt broke."""
-    from assay.rollout.diagnosis import diagnose_run
+def _report(summary: RunSummary, settings: Settings, options: ResultOptions, *, as_json: bool) -> None:
+    """Prints the result. Exits with 3 if every attempt broke, and with 1 if an agent passes too rarely."""
+    from assay.rollout.diagnosis import describe_shortfall, diagnose_run
     from assay.store import RunStore
 
-    found = summarise_runs(settings.store, [summary.run], require=required_by(settings.store, summary.run))
+    require = required_by(settings.store, summary.run)
+    found = summarise_runs(settings.store, [summary.run], require=require)
     with RunStore.open(settings.store, summary.run) as opened:
         diagnosis = diagnose_run(opened.attempts())
+        if options.junit is not None:
+            _write_junit(opened, require, options.junit)
+    shortfall = None if options.fail_under is None else describe_shortfall(found, options.fail_under)
     if as_json:
-        told = {"all_broke": diagnosis.all_broke, "warnings": diagnosis.warnings}
+        told = {"all_broke": diagnosis.all_broke, "warnings": diagnosis.warnings, "shortfall": shortfall}
         emit_json({"run": summary.run, "store": str(summary.store), "groups": found, **told})
     else:
         print_summaries(found)
@@ -102,11 +139,38 @@ def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
             say(stopping)
     for warning in diagnosis.warnings:
         say(f"warning: {warning}")
-    if diagnosis.all_broke is not None:
-        say(f"assay: {diagnosis.all_broke}")
-        raise typer.Exit(3)
     if not as_json:
         say(f"run {summary.run}; next: assay ls {summary.run}, assay show ATTEMPT --run {summary.run}")
+    _exit_on_findings(diagnosis.all_broke, shortfall)
+
+
+def _exit_on_findings(all_broke: str | None, shortfall: str | None) -> None:
+    for text, code in ((all_broke, 3), (shortfall, 1)):
+        if text is not None:
+            say(f"assay: {text}")
+            raise typer.Exit(code)
+
+
+def _require_writable(junit: Path | None) -> None:
+    """Creates the report's folder before the run. Raises `UserError` where the report cannot be written."""
+    if junit is None:
+        return
+    try:
+        junit.parent.mkdir(parents=True, exist_ok=True)
+        with junit.open("ab"):
+            pass
+    except OSError as exc:
+        raise UserError(f"--junit {junit} cannot be written: {exc.strerror}") from exc
+
+
+def _write_junit(opened: RunStore, require: Separation, path: Path) -> None:
+    from assay.rollout.exchange.junit import read_cases, render_junit
+
+    document = render_junit(opened.run, read_cases(opened, require))
+    try:
+        path.write_bytes(document)
+    except OSError as exc:
+        raise UserError(f"--junit {path} cannot be written: {exc.strerror}; the run {opened.run} is stored") from exc
 
 
 def _describe_early_stops(store: Path, run: str) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from assay.statistics import GroupSummary
 from assay.store import AttemptRow, final_rows
 from assay.tasks import LoadedTask, lint_task
 from assay.tasks.findings import TaskFinding
@@ -38,6 +39,24 @@ def diagnose_run(rows: Iterable[AttemptRow]) -> RunDiagnosis:
         return RunDiagnosis(all_broke=_describe_breakage(decided))
     found = (_describe_silence(decided), _describe_limit(decided))
     return RunDiagnosis(warnings=tuple(one for one in found if one is not None))
+
+
+def describe_shortfall(groups: Iterable[GroupSummary], least: float) -> str | None:
+    """Returns a sentence for each configuration whose pass@1 is below `least`; None if there is none.
+
+    An attempt without a judgement counts as failed, and so does a doubtful pass. A run without a decided attempt falls
+    short.
+    """
+    rates = [(one.agent, one.model, one.pass_at_1_bounds.worst or 0.0, one) for one in groups]
+    if not rates:
+        return f"pass@1 is unknown, and --fail-under asks for {least:g}: no attempt has ended"
+    short = [
+        f"pass@1 of {agent if model is None else f'{agent}, {model}'} is {rate:.3f} ({one.passed} of {one.n_attempts} "
+        f"attempts passed; {one.failed} failed, {one.doubtful} doubtful, {one.unknown + one.error} without a judgement)"
+        for agent, model, rate, one in rates
+        if not rate >= least - 1e-12  # also where `least` is no number
+    ]
+    return f"{'; '.join(short)}: --fail-under asks for {least:g}" if short else None
 
 
 def _describe_breakage(rows: Sequence[AttemptRow]) -> str:
