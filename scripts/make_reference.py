@@ -108,7 +108,7 @@ from assay.rollout.rejudge.replay import ReplayResult
 from assay.rollout.rejudge.reverify import ReverificationResult
 from assay.rollout.schedule.policies import ALLOCATIONS
 from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
-from assay.store import AttemptRow, GcReport, SealReport, StoreProblem
+from assay.store import AttemptRow, Erasure, ErasureReport, GcReport, SealReport, StoreProblem
 from assay.store.receipt import Signature, Statement
 from assay.store.tables import IN_QUERIES, TABLES, VIEWS
 from assay.synthesis import SynthesisCost
@@ -301,12 +301,13 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "run": "its name",
             "verified": "the verified parts: `chain`, `blobs`",
             "problems": "list of Problem; empty if everything matches",
+            "erased": "list of Erasure",
         },
-        (StoreProblem,),
+        (StoreProblem, Erasure),
     ),
     "verify --again": (
         {
-            "run, verified, problems": "as without",
+            "run, verified, problems, erased": "as without",
             "again": "{run, results: list of Reverified, unjudged: attempts without a verdict, counts: by mark}",
         },
         (ReverificationResult,),
@@ -338,6 +339,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "keys new": ({"file": "of the private key", "public": "ed25519:HEX"}, ()),
     "keys show": ({"public": "ed25519:HEX"}, ()),
+    "store erase": ({"(the whole)": "an ErasureReport"}, (ErasureReport,)),
     "gc": ({"(the whole)": "a GcReport"}, (GcReport,)),
     "plugins": ({"plugins": "list of {kind, name, from, package}"}, ()),
     "agents": (

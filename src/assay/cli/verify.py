@@ -73,7 +73,7 @@ def verify(
 
       assay verify my-run --again 1 --check-version today --tasks tasks/ --attempt hello@0
     """
-    from assay.store import audit, check_receipt
+    from assay.store import audit, check_receipt, list_erasures
 
     reverify_config = ReverifyConfig(**{name: getattr(config, name) for name in ReverifyConfig.__struct_fields__})
     if config.again == 0 and reverify_config != ReverifyConfig():
@@ -89,14 +89,17 @@ def verify(
     problems = audit(settings.store, name, chains=chain, blobs=blobs) if done else ()
     coverage = None if expected is None else check_receipt(settings.store, name, expected.receipt, key=expected.key)
     problems += coverage.problems if coverage is not None else ()
+    erased = list_erasures(settings.store, name) if blobs else ()
     report = None if problems or config.again == 0 else _reverify(name, reverify_config, settings)
     if as_json:
         receipt_fields = (
             {} if coverage is None else {"receipt": {k: v for k, v in coverage._asdict().items() if k != "problems"}}
         )
-        _emit({"run": name, "verified": done, "problems": problems, **receipt_fields}, report)
+        _emit({"run": name, "verified": done, "problems": problems, "erased": erased, **receipt_fields}, report)
     else:
         _print(name, done, problems)
+        for one in {one.blob: one for one in erased}.values():
+            say(f"erased on purpose: {one.blob[:19]}: {one.reason}")
         if coverage is not None:
             _print_coverage(coverage, key_given=config.key is not None)
         if report is not None:

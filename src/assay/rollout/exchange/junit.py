@@ -63,7 +63,8 @@ def render_junit(run: str, cases: Iterable[JUnitCase]) -> bytes:
         for case in members:
             element.append(_case_element(case))
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    document: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
 
 
 def _counts(cases: list[JUnitCase]) -> dict[str, str]:
