@@ -119,6 +119,11 @@ def _print_export(report: ExportReport) -> None:
     if report.doubted:
         marked = "marked so in the list, and in the target where it has a field"
         say(f"doubted: {quantity(len(report.doubted), 'pass')}, {marked}: {', '.join(report.doubted[:5])}")
+    if report.secret:
+        say(
+            f"left out, because a secret is in it: {quantity(len(report.secret), 'attempt')} "
+            f"({', '.join(report.secret[:5])}); the list names it, --with-secrets writes them"
+        )
     if report.unaudited:
         say(f"never audited: {quantity(report.unaudited, 'pass')}; assay audit {report.run}")
 
