@@ -50,6 +50,7 @@ __all__ = [
     "UserError",
     "VerifierError",
     "boundary",
+    "innermost_exception",
 ]
 
 
@@ -188,4 +189,12 @@ def boundary(error: type[BoundaryError], what: str) -> Iterator[None]:
     except AssayError:
         raise
     except Exception as exc:
-        raise error(f"{what}: {type(exc).__name__}: {exc}") from exc
+        inner = innermost_exception(exc)
+        raise error(f"{what}: {type(inner).__name__}: {inner}") from exc
+
+
+def innermost_exception(exc: BaseException) -> BaseException:
+    """Returns the first exception in nested exception groups; any other exception as it is."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc

@@ -12,13 +12,17 @@ import difflib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
-from .errors import PluginLoadError
+from .crash import describe_error
+from .errors import AssayError, PluginLoadError, UserError
+
+T = TypeVar("T")
 
 
 def names(kind: str) -> dict[str, EntryPoint]:
@@ -73,13 +77,32 @@ def build(kind: str, name: str) -> Any:
     return found() if isinstance(found, type) else found
 
 
+def construct(shown: str, factory: Callable[..., T], options: Mapping[str, Any]) -> T:
+    """Constructs a plugin's object; `shown` is what messages call it, such as `agent 'loop'`.
+
+    Raises:
+        UserError: The constructor does not take these options.
+        PluginLoadError: The constructor failed; the message has its error and the line.
+    """
+    try:
+        return factory(**options)
+    except AssayError:
+        raise
+    except Exception as exc:
+        entered = exc.__traceback__ is not None and exc.__traceback__.tb_next is not None
+        if isinstance(exc, TypeError) and not entered:
+            listed = ", ".join(sorted(options)) or "none"
+            raise UserError(f"{shown} does not take these options ({listed}): {exc}") from exc
+        raise PluginLoadError(f"{shown} cannot be constructed: {describe_error(exc)}") from exc
+
+
 def _import(kind: str, name: str, target: str) -> Any:
     module_name, _, attribute = target.partition(":")
     try:
         module = importlib.import_module(module_name)
     except Exception as exc:
         raise PluginLoadError(
-            f"{kind.rstrip('s')} {name!r} was found at {target} but does not import: {type(exc).__name__}: {exc}"
+            f"{kind.rstrip('s')} {name!r} was found at {target} but does not import: {describe_error(exc)}"
         ) from exc
     return _attribute(kind, name, module, attribute)
 
@@ -94,7 +117,7 @@ def _from_file(kind: str, path: Path, attribute: str | None) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as exc:
-        raise PluginLoadError(f"{path} does not import: {type(exc).__name__}: {exc}") from exc
+        raise PluginLoadError(f"{path} does not import: {describe_error(exc)}") from exc
     if attribute is not None:
         return _attribute(kind, str(path), module, attribute)
     defined = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == spec.name}

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from assay.errors import AgentDefinitionError, MissingModelError, UserError
-from assay.plugins import load
+from assay.errors import AgentDefinitionError, MissingModelError
+from assay.plugins import construct, load
 
 from .functions import FunctionAgent
 from .interface import Agent
@@ -68,11 +68,7 @@ def is_importable(kind: type) -> bool:
 def _construct(kind: type, options: dict[str, Any], shown: str) -> Any:
     if not callable(getattr(kind, "run", None)):
         raise AgentDefinitionError(f"class {shown} has no method run(self, attempt): an agent acts there")
-    try:
-        return kind(**options)
-    except TypeError as exc:
-        given = ", ".join(sorted(options)) or "none"
-        raise UserError(f"agent {shown} does not take these options ({given}): {exc}") from exc
+    return construct(f"agent {shown}", kind, options)
 
 
 def _require_agent(agent: Any, shown: str) -> None:

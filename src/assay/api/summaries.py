@@ -80,8 +80,10 @@ def _at_k(group: GroupSummary) -> dict[str, str]:
     cells = {}
     for rate in group.at_k:
         if rate.k > 1 and rate.pass_at_k.value is not None:
-            cells[f"pass@{rate.k}"] = interval_text(rate.pass_at_k)
-            cells[f"pass^{rate.k}"] = interval_text(rate.pass_hat_k)
+            used = rate.pass_at_k.n_tasks
+            tasks = "" if used == group.n_tasks else f" ({used} of {group.n_tasks} tasks)"
+            cells[f"pass@{rate.k}"] = interval_text(rate.pass_at_k) + tasks
+            cells[f"pass^{rate.k}"] = interval_text(rate.pass_hat_k) + tasks
     return cells
 
 

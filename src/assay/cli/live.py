@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import typer
+
 from assay.rollout import PlannedAttempt, Tally, TrialResult
 from assay.settings import Settings
 
-from .output import console, plain, say
+from .output import console, plain, quantity, say
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -46,6 +48,10 @@ class Display(Tally):
         """Prints a permanent line."""
         say(text)
 
+    def warn(self, text: str) -> None:
+        super().warn(text)
+        self.tell(f"warning: {text}")
+
     def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().retrying(attempt, result)
         self.tell(f"{attempt.id}: {result.broke} failed, trying again: {result.error}")
@@ -65,7 +71,7 @@ class LineDisplay(Display):
 
     def begin(self, *, total: int, done: int) -> None:
         super().begin(total=total, done=done)
-        self.tell(f"{total} attempt{'s' * (total != 1)}" + (f", {done} of them done before" if done else ""))
+        self.tell(quantity(total, "attempt") + (f", {done} of them done before" if done else ""))
 
     def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().finished(attempt, result)
@@ -103,6 +109,21 @@ class TableDisplay(Display):
 
 
 @contextmanager
+def resumable(progress: Tally) -> Iterator[None]:
+    """Ends with 130 and the command that goes on where an interruption meets an open run."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if progress.run is None:
+            raise
+        say(
+            f"interrupted: {progress.done} of {quantity(progress.total, 'attempt')} of run {progress.run} have ended "
+            f"and are kept; finish it with `assay resume {progress.run}`"
+        )
+        raise typer.Exit(130) from None
+
+
+@contextmanager
 def display() -> Iterator[Display]:
     """Yields a display that fits stderr: a table, lines, or a CI log."""
     if not sys.stderr.isatty() or _is_log():
@@ -134,7 +155,9 @@ def progress_line(tally: Tally) -> str:
 
 
 def _cost(tally: Tally) -> str:
-    """Returns the known cost; a lower bound where some trials have no price."""
+    """Returns the known cost; a lower bound where some trials have no price, nothing before a trial has ended."""
+    if not tally.priced and not tally.unpriced:
+        return "-"
     if tally.unpriced and not tally.cost_usd:
         return "cost unknown"
     return f"{'at least ' if tally.unpriced else ''}${tally.cost_usd:.4f}"
@@ -161,7 +184,7 @@ def render_progress(tally: Tally) -> Group:
 def _table(tally: Tally) -> Table:
     from rich.table import Table as RichTable
 
-    title = f"{tally.done} of {tally.total} attempts, {_span(time.monotonic() - tally.began)}"
+    title = f"{tally.done} of {quantity(tally.total, 'attempt')}, {_span(time.monotonic() - tally.began)}"
     table = RichTable(title=title, title_justify="left", show_edge=False)
     left = tally.seconds_left()
     cells = {name: str(n) for name, n in tally.outcomes.items()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +34,15 @@ def emit_json(value: Any) -> None:
 def say(text: str) -> None:
     """Writes a line to stderr: progress, hints, warnings."""
     sys.stderr.write(plain(text) + "\n")
+
+
+_LONG_WORD = re.compile(r"\S{300,}")
+_PLURALS = {"addendum": "addenda", "pass": "passes", "process": "processes", "trajectory": "trajectories"}
+
+
+def quantity(number: int, noun: str) -> str:
+    """Returns a number with its noun, in the singular for 1."""
+    return f"{number:,} {noun if number == 1 else _PLURALS.get(noun, f'{noun}s')}"
 
 
 def sparse_lines(what: str, *, every_s: float) -> Callable[[int, int], None]:
@@ -78,11 +89,18 @@ def exit_on_errors() -> Iterator[None]:
         if exc.errno is None or exc.strerror is None:
             raise
         place = f"{exc.filename}: " if exc.filename else ""
+        if exc.errno == errno.ENAMETOOLONG:
+            _leave(f"{place}{exc.strerror}", 2)
         _leave(f"{place}{exc.strerror} (check that it exists, its permissions, and the space on its disk)", 3)
 
 
 def _leave(message: str, code: int) -> NoReturn:
     with suppress(OSError):  # closed pipe or full disk: the message matters more
         sys.stdout.flush()
-    say(f"assay: {message}")
+    say(f"assay: {_LONG_WORD.sub(_shorten_word, message)}")
     sys.exit(code)
+
+
+def _shorten_word(found: re.Match[str]) -> str:
+    word = found[0]
+    return f"{word[:60]}...({len(word):,} characters)...{word[-20:]}"

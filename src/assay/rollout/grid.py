@@ -19,7 +19,7 @@ from assay.errors import UserError
 from assay.gateway.interface import ModelBackend
 from assay.rollout.limits.contract_guards import Ask
 from assay.settings import Settings
-from assay.store import RunStore, list_runs
+from assay.store import AttemptRow, RunStore, list_runs
 from assay.tasks import LoadedTask
 
 from .config import RunConfig
@@ -121,7 +121,7 @@ async def run_grid(
     """
     existing = _survey(settings.store, [config.run for config, _, _ in cells]) if resume else {}
     ended = sum(existing.values())
-    shared = progress if len(cells) == 1 else _GridProgress(progress, len(cells), ended)
+    shared = progress if len(cells) == 1 else _GridProgress(progress, _grid_name(cells), len(cells), ended)
     summaries = []
     for config, parts, backend in cells:
         given: dict[str, Any] = {"tasks": tasks, "ask": ask, "backend": backend, "parts": parts}
@@ -130,6 +130,10 @@ async def run_grid(
         else:
             summaries.append(await start_run(config, settings, shared, **given))
     return tuple(summaries)
+
+
+def _grid_name(cells: Sequence[GridCell]) -> str:
+    return str(cells[0].parts.labels.get(GRID, {}).get("name"))
 
 
 def _survey(root: Path, runs: Sequence[str | None]) -> dict[str, int]:
@@ -168,10 +172,22 @@ def read_grid(root: Path, name: str) -> tuple[GridCell, ...]:
 class _GridProgress(ForwardedProgress):
     """Shows the runs of a grid as one."""
 
-    def __init__(self, whole: Progress, runs: int, ended: int) -> None:
+    def __init__(self, whole: Progress, name: str, runs: int, ended: int) -> None:
         super().__init__(whole)
+        self._name = name
         self._runs, self._ended = runs, ended
+        self._warnings: set[str] = set()
         self._has_begun = False
+
+    def warn(self, text: str) -> None:
+        """Shows a text that several runs share once."""
+        if text not in self._warnings:
+            self._warnings.add(text)
+            self.whole.warn(text)
+
+    def opened(self, run: str, rows: Sequence[AttemptRow]) -> None:
+        """Names the grid, which is resumed as a whole."""
+        self.whole.opened(self._name, rows)
 
     def begin(self, *, total: int, done: int) -> None:
         if not self._has_begun:

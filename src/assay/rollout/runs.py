@@ -53,6 +53,7 @@ from assay.verify import RunChecks
 
 from .admitted import require_admitted
 from .config import RunConfig
+from .diagnosis import lint_warnings
 from .plan import PlannedAttempt, plan
 from .progress import Progress
 
@@ -111,6 +112,8 @@ async def start_run(
     levels_of(config, found)  # a curriculum without levels ends the run before it begins
     require_other_names(parts.checks, found)
     agent = _make_agent(config, parts)
+    for warning in (*lint_warnings(found), *_unused_model(config, agent)):
+        progress.warn(warning)
     name = config.run or new_run_name(agent.name)
     manifest = {
         "config": msgspec.to_builtins(config),
@@ -292,6 +295,7 @@ async def _run(
     checks: RunChecks,
 ) -> None:
     config = resources.config
+    progress.opened(store.run, store.attempts())
     services = _services(store, resources, contracts)._replace(checks=checks)
     if config.in_rounds:
         rounds = RoundResources(config, resources.agent, store, resources.preparer, partial(run_plan, services))
@@ -356,6 +360,12 @@ class _SiteFactory:
             if spec.kind not in self._worlds:
                 self._worlds[spec.kind] = world_kind(spec.kind)
             return open_world(spec, self._worlds[spec.kind])
+
+
+def _unused_model(config: RunConfig, agent: Agent) -> list[str]:
+    if config.model is None or agent.needs_model:
+        return []
+    return [f"the agent {agent.name} asks no model: {config.model} is not used"]
 
 
 def _make_agent(config: RunConfig, parts: RunParts) -> Agent:

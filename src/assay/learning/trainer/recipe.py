@@ -135,6 +135,8 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Runs to train on."""
     rows: tuple[str, ...] = ()
     """Parquet files of training rows, as `assay export --to rows` and `assay curate` write them."""
+    held_out: tuple[str, ...] = ()
+    """Held-out tasks, as folders or families: the training is refused if an attempt or a row is at one of them."""
     keep: Keep = "all"
     """Attempts to train on. `dpo` pairs passed and failed attempts, with undoubted passes only unless `passed`."""
     require: Separation = "unknown"

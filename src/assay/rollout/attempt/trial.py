@@ -6,6 +6,7 @@ An infrastructure failure ends a trial as `broke` without an outcome; it never c
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,6 +17,7 @@ import msgspec
 
 from assay import __version__
 from assay.agents.interface import Agent, PlacedAgent, attempts_task, takes_solution
+from assay.crash import describe_crash
 from assay.environments.solution import find_solution_folder
 from assay.errors import (
     AgentError,
@@ -97,11 +99,14 @@ class _TrialEnding(msgspec.Struct):
     error: str | None = None
     retryable: bool = True
     retry_after_s: float | None = None
+    traceback: str | None = None
 
     def record_failure(self, exc: BoundaryError) -> None:
         """Records whose boundary failed; the first failure is kept."""
         if self.broke is None:
-            self.broke, self.error = exc.name, str(exc)
+            crash = describe_crash(exc)
+            place = "" if crash.place is None else f" ({crash.place})"
+            self.broke, self.error, self.traceback = exc.name, f"{exc}{place}", crash.traceback
             if isinstance(exc, ProviderError):
                 self.retryable, self.retry_after_s = exc.retryable, exc.retry_after_s
 
@@ -119,6 +124,20 @@ async def run_trial(services: Services, planned: PlannedAttempt, retry: int, *, 
     finally:
         await asyncio.shield(trial.close())
     return trial.end(may_retry=may_retry)
+
+
+async def _run_agent(agent: Agent, attempt: LiveAttempt) -> None:
+    """Awaits the agent. Raises `AgentError` if its `run` is not asynchronous, or ends the process."""
+    try:
+        running = agent.run(attempt)
+        if not inspect.isawaitable(running):
+            raise AgentError(
+                f"agent {agent.name}: `run` returned {type(running).__name__} at once, so it is not asynchronous: "
+                "write `async def run(self, attempt)`"
+            )
+        await running
+    except SystemExit as exc:
+        raise AgentError(f"agent {agent.name}: called sys.exit({exc.code!r})") from exc
 
 
 class Trial:
@@ -272,7 +291,7 @@ class Trial:
             async with wall, act_timeout:
                 self.attempt.set_act_timeout(act_timeout)
                 with boundary(AgentError, f"agent {self.agent.name}"):
-                    await self.agent.run(self.attempt)
+                    await _run_agent(self.agent, self.attempt)
         except TimeoutError:
             return out_of_time if wall.expired() else None
         except LimitReached as exc:
@@ -354,7 +373,8 @@ class Trial:
         if retry:
             self.recorder.note("retried", {"broke": ending.broke, "error": ending.error})
         kept = self.site.artifacts
-        end = AttemptEnded(ending.ended, ending.stopped, ending.broke, ending.error, metrics, kept, time.time())
+        frames = None if ending.traceback is None else self.recorder.redactor.text(ending.traceback)
+        end = AttemptEnded(ending.ended, ending.stopped, ending.broke, ending.error, metrics, kept, time.time(), frames)
         if not retry:
             judge_record(self.recorder, end)
         self.recorder.add(end)
