@@ -66,13 +66,14 @@ def is_importable(kind: type) -> bool:
 
 
 def _construct(kind: type, options: dict[str, Any], shown: str) -> Any:
-    if not callable(getattr(kind, "run", None)):
-        raise AgentDefinitionError(f"class {shown} has no method run(self, attempt): an agent acts there")
     try:
-        return kind(**options)
+        agent = kind(**options)
     except TypeError as exc:
         given = ", ".join(sorted(options)) or "none"
         raise UserError(f"agent {shown} does not take these options ({given}): {exc}") from exc
+    if not callable(getattr(agent, "run", None)):
+        raise AgentDefinitionError(f"class {shown} has no method run(self, attempt): an agent acts there")
+    return agent
 
 
 def _require_agent(agent: Any, shown: str) -> None:
