@@ -66,9 +66,10 @@ def is_importable(kind: type) -> bool:
 
 
 def _construct(kind: type, options: dict[str, Any], shown: str) -> Any:
-    if not callable(getattr(kind, "run", None)):
+    agent = construct(f"agent {shown}", kind, options)
+    if not callable(getattr(agent, "run", None)):
         raise AgentDefinitionError(f"class {shown} has no method run(self, attempt): an agent acts there")
-    return construct(f"agent {shown}", kind, options)
+    return agent
 
 
 def _require_agent(agent: Any, shown: str) -> None:

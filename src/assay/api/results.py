@@ -185,7 +185,7 @@ class RunResult:
 
     def __str__(self) -> str:
         """Returns the table of rates by agent and model."""
-        return text_table(summary_rows(self.summary)).rstrip("\n") if self.summary else EMPTY
+        return text_table(summary_rows(self.summary)) if self.summary else EMPTY
 
     def __repr__(self) -> str:
         """Returns the table, below the names of the runs."""

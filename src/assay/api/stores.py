@@ -68,7 +68,7 @@ class Store:
     def __repr__(self) -> str:
         """Lists the runs."""
         rows = [{"run": name} for name in self.runs]
-        return f"store {self.path}\n{text_table(rows) if rows else 'no runs'}".rstrip("\n")
+        return f"store {self.path}\n{text_table(rows) if rows else 'no runs'}"
 
     def _repr_html_(self) -> str:
         """Lists the runs, in a notebook."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 
 def plain(text: str) -> str:
@@ -11,12 +11,17 @@ def plain(text: str) -> str:
     return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def text_table(rows: Sequence[dict[str, str]]) -> str:
-    """Returns aligned columns, one line per row, with a line of names; columns in order of first appearance."""
+def table_lines(rows: Sequence[dict[str, str]]) -> Iterator[str]:
+    """Yields aligned columns, one line per row, below a line of names; columns in order of first appearance."""
     lines = _lines(rows)
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    shown = ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-    return "".join(f"{line}\n" for line in shown)
+    for line in lines:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+def text_table(rows: Sequence[dict[str, str]]) -> str:
+    """Returns the lines of a table as one text."""
+    return "\n".join(table_lines(rows))
 
 
 def html_table(rows: Sequence[dict[str, str]], caption: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from assay.api import summaries
 from assay.api.summaries import summary_rows
-from assay.api.tables import plain, text_table
+from assay.api.tables import plain, table_lines
 
 from .output import console, say
 
@@ -57,7 +57,8 @@ def print_rows(rows: Sequence[dict[str, str]], *, empty: str = "nothing to show"
         console().print(empty)
         return
     if not sys.stdout.isatty():
-        sys.stdout.write(text_table(rows))
+        for line in table_lines(rows):  # one by one: a reader that leaves is noticed at once
+            sys.stdout.write(f"{line}\n")
         return
     from rich.table import Table
 

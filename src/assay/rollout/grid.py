@@ -52,6 +52,9 @@ def plan_grid(
         UserError: An agent cannot be built with the configuration's options, or asks a model where none is named.
     """
     parts = parts or RunParts()
+    if len(agents) == 1 and len(models) <= 1:
+        model = models[0] if models else None
+        return (_cell(config, _Combination(agents[0], "", model), parts),)
     combinations = _combinations(config, agents, models or (None,))
     if len(combinations) == 1:
         return (_cell(config, combinations[0], parts),)
