@@ -96,6 +96,12 @@ def resume(
     fail_under: FailUnderOption = None,
     junit: JUnitOption = None,
     *,
+    budget_usd: Annotated[
+        float | None, typer.Option("--budget-usd", help="Replace the run's budget in US dollars.", show_default=False)
+    ] = None,
+    budget_calls: Annotated[
+        int | None, typer.Option("--budget-calls", help="Replace the run's budget in model calls.", show_default=False)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Completes the missing attempts of an interrupted run: nothing is lost, nothing runs twice.
@@ -105,15 +111,21 @@ def resume(
       assay resume 20261121-0800-oracle
 
       assay resume my-run --store /data/assay
+
+      assay resume my-run --budget-usd 20
     """
     from assay.rollout import resume_run
+    from assay.rollout.limits.run_budget import BudgetLimits
 
     from .live import build_confirmation, display, resumable
 
     settings = settings_with(store)
     _require_writable(junit)
+    given = budget_usd is not None or budget_calls is not None
+    budget = BudgetLimits(budget_usd, budget_calls) if given else None
     with display() as progress, resumable(progress):
-        summary = asyncio.run(resume_run(pick_run(run, settings), settings, progress, ask=build_confirmation(progress)))
+        ask = build_confirmation(progress)
+        summary = asyncio.run(resume_run(pick_run(run, settings), settings, progress, ask=ask, budget=budget))
     _report(summary, settings, ResultOptions(fail_under, junit), as_json=as_json)
 
 
