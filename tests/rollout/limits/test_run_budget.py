@@ -14,6 +14,7 @@ from assay.cli.live import progress_line
 from assay.errors import AssayError, BudgetExceededError, UserError
 from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
+from assay.learning.trainer.rollouts import RecipeBudget, complete_run
 from assay.rollout import RunConfig, Tally, resume_run, start_run
 from assay.rollout.limits.run_budget import BudgetLimits, ModelUse, RunBudget, estimate_use
 from assay.settings import Settings
@@ -136,3 +137,17 @@ async def test_a_program_that_asks_again_and_again_is_interrupted(tmp_path: Path
     with RunStore.open(tmp_path, "r") as store:
         (row,) = store.attempts()
         assert (row.interrupted, row.finished, len(store.trajectory(row.chain).calls)) == (True, None, 2)
+
+
+async def test_a_recipe_shares_one_budget_among_its_runs(tmp_path: Path) -> None:
+    config, settings = arguments(tmp_path, 3)
+    tasks = [counting_task(f"t{n}") for n in range(3)]
+    steps = [msgspec.structs.replace(config, run=f"grid-{n}") for n in range(2)]
+    few, enough = RecipeBudget("grid", 8), RecipeBudget("grid", 12)
+    assert len(await complete_run(steps[0], settings, Priced(), tasks, budget=few)) == 3  # type: ignore[arg-type]
+    with pytest.raises(BudgetExceededError, match="the budget of 2 model calls is used up"):
+        await complete_run(steps[1], settings, Priced(), tasks, budget=few)  # type: ignore[arg-type]
+    assert len(await complete_run(steps[0], settings, None, tasks, budget=few)) == 3
+    with pytest.raises(BudgetExceededError, match="the budget of 8 model calls is used up before run grid-2"):
+        await complete_run(msgspec.structs.replace(config, run="grid-2"), settings, Priced(), tasks, budget=few)  # type: ignore[arg-type]
+    assert len(await complete_run(steps[1], settings, Priced(), tasks, budget=enough)) == 3  # type: ignore[arg-type]
