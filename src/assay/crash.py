@@ -15,6 +15,7 @@ from .errors import AssayError, innermost_exception
 
 MOST_FRAMES = 12
 MOST_CHARS = 8_000
+MOST_CAUSES = 3
 _OURS = Path(__file__).parent
 _LIBRARY = Path(sysconfig.get_path("stdlib"))
 
@@ -38,13 +39,23 @@ def describe_crash(exc: BaseException) -> Crash:
     frames = _foreign_frames(traceback.extract_tb(inner.__traceback__))
     if not frames or isinstance(inner, SyntaxError):  # a syntax error names its own place
         return Crash()
+    at = next((one for one in reversed(frames) if _is_user_code(one)), None)
+    place = None if at is None else f"{_shorten(at.filename)}, line {at.lineno}, in {at.name}"
+    return Crash(place, _format(inner, frames)[-MOST_CHARS:])
+
+
+def _format(exc: BaseException, frames: list[traceback.FrameSummary], deep: int = 0) -> str:
+    """Returns frames and exception, after those of its explicit causes."""
     shortened = [
         traceback.FrameSummary(_shorten(one.filename), one.lineno, one.name, line=one.line or "") for one in frames
     ]
-    lines = [*traceback.StackSummary.from_list(shortened).format(), *traceback.format_exception_only(inner)]
-    at = next((one for one in reversed(frames) if _is_user_code(one)), None)
-    place = None if at is None else f"{_shorten(at.filename)}, line {at.lineno}, in {at.name}"
-    return Crash(place, "".join(lines).rstrip()[-MOST_CHARS:])
+    lines = [*traceback.StackSummary.from_list(shortened).format(), *traceback.format_exception_only(exc)]
+    text = "".join(lines).rstrip()
+    cause = exc.__cause__
+    if cause is None or deep == MOST_CAUSES:
+        return text
+    before = _format(cause, traceback.extract_tb(cause.__traceback__)[-MOST_FRAMES:], deep + 1)
+    return f"{before}\n\nThe above exception was the direct cause of the following exception:\n\n{text}"
 
 
 def describe_error(exc: BaseException) -> str:

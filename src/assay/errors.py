@@ -18,6 +18,7 @@
           - VerifierError     a check could not judge (never the same as a failed check)
           - StoreError        the record could not be written or is damaged
       + LimitReached          a limit of the attempt was met: a stop, not a failure
+      + BudgetExceededError   the budget of the whole run is used up; the attempt is interrupted, not stopped
 
 `boundary()` is the one place that attributes a foreign exception to a boundary. Plugins raise plain exceptions.
 """
@@ -32,6 +33,7 @@ __all__ = [
     "AgentError",
     "AssayError",
     "BoundaryError",
+    "BudgetExceededError",
     "CheckDefinitionError",
     "EnvironmentFailure",
     "HostFailure",
@@ -176,6 +178,10 @@ class LimitReached(AssayError):
         self.limit = limit
         self.value = value
         self.allowed = allowed
+
+
+class BudgetExceededError(AssayError):
+    """The budget of a run is used up: its open attempts are left interrupted, and `resume` completes them."""
 
 
 @contextmanager

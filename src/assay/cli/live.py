@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from assay.errors import BudgetExceededError
 from assay.rollout import PlannedAttempt, Tally, TrialResult
 from assay.settings import Settings
 
@@ -51,6 +52,9 @@ class Display(Tally):
     def warn(self, text: str) -> None:
         super().warn(text)
         self.tell(f"warning: {text}")
+
+    def inform(self, text: str) -> None:
+        self.tell(text)
 
     def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().retrying(attempt, result)
@@ -121,6 +125,14 @@ def resumable(progress: Tally) -> Iterator[None]:
             f"and are kept; finish it with `assay resume {progress.run}`"
         )
         raise typer.Exit(130) from None
+    except BudgetExceededError as exc:
+        if progress.run is None:
+            raise
+        say(
+            f"assay: {exc}; {progress.done} of {quantity(progress.total, 'attempt')} of run {progress.run} have ended; "
+            f"go on with `assay resume {progress.run}` and a larger --budget-usd or --budget-calls"
+        )
+        raise typer.Exit(3) from None
 
 
 @contextmanager
@@ -148,7 +160,11 @@ def _is_log() -> bool:
 def progress_line(tally: Tally) -> str:
     """Returns the progress as one line."""
     counts = ", ".join(f"{n} {name}" for name, n in tally.outcomes.items() if n)
-    spent = [f"{tally.tokens:,} tokens"] * bool(tally.tokens) + [_cost(tally)] * bool(tally.cost_usd or tally.tokens)
+    bounded = tally.budget.cost_usd is not None
+    spent = [f"{tally.tokens:,} tokens"] * bool(tally.tokens)
+    spent += [_cost(tally)] * bool(tally.cost_usd or tally.tokens or bounded)
+    if tally.budget.calls is not None:
+        spent.append(f"{tally.calls} of {tally.budget.calls} calls")
     left = tally.seconds_left()
     rest = [f"about {_span(left)} left"] if left and tally.done < tally.total else []
     return "; ".join([f"{tally.done}/{tally.total} done: {counts}", *spent, *rest])
@@ -160,7 +176,8 @@ def _cost(tally: Tally) -> str:
         return "-"
     if tally.unpriced and not tally.cost_usd:
         return "cost unknown"
-    return f"{'at least ' if tally.unpriced else ''}${tally.cost_usd:.4f}"
+    whole = "" if tally.budget.cost_usd is None else f" of ${tally.budget.cost_usd:g}"
+    return f"{'at least ' if tally.unpriced else ''}${tally.cost_usd:.4f}{whole}"
 
 
 def _span(seconds: float) -> str:

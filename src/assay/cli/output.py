@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from assay.api.tables import plain as plain
-from assay.errors import BoundaryError, UserError
+from assay.errors import BoundaryError, BudgetExceededError, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,6 +75,8 @@ def exit_on_errors() -> Iterator[None]:
         _leave(str(exc), 2)
     except BoundaryError as exc:
         _leave(f"{exc.name} failed: {exc}", 3)
+    except BudgetExceededError as exc:
+        _leave(f"{exc}; what was recorded is kept", 3)
     except KeyboardInterrupt:
         _leave(
             "interrupted. What was recorded is kept: `assay ls --runs` names the runs and `assay resume RUN` finishes "

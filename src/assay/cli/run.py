@@ -102,6 +102,12 @@ def resume(
     fail_under: FailUnderOption = None,
     junit: JUnitOption = None,
     *,
+    budget_usd: Annotated[
+        float | None, typer.Option("--budget-usd", help="Replace the run's budget in US dollars.", show_default=False)
+    ] = None,
+    budget_calls: Annotated[
+        int | None, typer.Option("--budget-calls", help="Replace the run's budget in model calls.", show_default=False)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Completes the missing attempts of an interrupted run: nothing is lost, nothing runs twice.
@@ -111,21 +117,27 @@ def resume(
       assay resume 20261121-0800-oracle
 
       assay resume my-run --store /data/assay
+
+      assay resume my-run --budget-usd 20
     """
     from assay.rollout import read_grid, resume_run, run_grid
+    from assay.rollout.limits.run_budget import BudgetLimits
     from assay.store import list_runs
 
     from .live import build_confirmation, display, resumable
 
     settings = settings_with(store)
     _require_writable(junit)
+    given = budget_usd is not None or budget_calls is not None
+    budget = BudgetLimits(budget_usd, budget_calls) if given else None
     cells = () if run in list_runs(settings.store) else read_grid(settings.store, run)
     with display() as progress, resumable(progress):
         ask = build_confirmation(progress)
         if cells:
-            summaries = asyncio.run(run_grid(cells, settings, progress, ask=ask, resume=True))
+            summaries = asyncio.run(run_grid(cells, settings, progress, ask=ask, resume=True, budget=budget))
         else:
-            summaries = (asyncio.run(resume_run(pick_run(run, settings), settings, progress, ask=ask)),)
+            name = pick_run(run, settings)
+            summaries = (asyncio.run(resume_run(name, settings, progress, ask=ask, budget=budget)),)
     _report(summaries, settings, ResultOptions(fail_under, junit), as_json=as_json)
 
 

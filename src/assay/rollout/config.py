@@ -18,6 +18,7 @@ import tomli_w
 
 from assay.errors import UserError
 from assay.records import Limits, Separation
+from assay.rollout.limits.run_budget import BudgetLimits
 from assay.rollout.schedule.policies import policy_named
 
 
@@ -67,6 +68,11 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Names of host variables that templates in tasks (`${NAME}`) may read. Recorded by name, never by value."""
     limits: Limits = Limits()
     """Limits of each attempt; the stricter of these and the task's own applies."""
+    budget_usd: float | None = None
+    """Budget of the whole run in US dollars, over all attempts and resumptions. A call beyond it is refused; the run
+    can be resumed with a larger one."""
+    budget_calls: int | None = None
+    """Budget of the whole run in model calls."""
     retries: int = 2
     """Retries of an attempt after an infrastructure failure. Every trial is kept."""
     repetitions: int = 1
@@ -89,6 +95,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         policy_named(self.allocate, self.allocate_options)
         if self.budget is not None and self.budget < 1:
             raise UserError(f"budget is {self.budget}: it must be at least 1")
+        BudgetLimits(self.budget_usd, self.budget_calls)
         if self.early_stop is not None and not 0 < self.early_stop < 1:
             raise UserError(f"early_stop is {self.early_stop}: it must be between 0 and 1, for example 0.05")
         if self.retries < 0:

@@ -18,6 +18,7 @@ from assay.agents.building import AgentSource, build_agent, describe_agent, is_i
 from assay.errors import UserError
 from assay.gateway.interface import ModelBackend
 from assay.rollout.limits.contract_guards import Ask
+from assay.rollout.limits.run_budget import BudgetLimits
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, list_runs
 from assay.tasks import LoadedTask
@@ -115,8 +116,11 @@ async def run_grid(
     tasks: Sequence[LoadedTask] | None = None,
     ask: Ask | None = None,
     resume: bool = False,
+    budget: BudgetLimits | None = None,
 ) -> tuple[RunSummary, ...]:
     """Runs the cells in order; with `resume`, completes those that exist and starts the others.
+
+    `budget` replaces that of each resumed run.
 
     Raises:
         UserError: A cell cannot work; the cells before it have ended.
@@ -129,7 +133,7 @@ async def run_grid(
     for config, parts, backend in cells:
         given: dict[str, Any] = {"tasks": tasks, "ask": ask, "backend": backend, "parts": parts}
         if config.run is not None and config.run in existing:
-            summaries.append(await _complete(config.run, settings, shared, given))
+            summaries.append(await _complete(config.run, settings, shared, {**given, "budget": budget}))
         else:
             summaries.append(await start_run(config, settings, shared, **given))
     return tuple(summaries)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from assay.rollout.attempt.trial import TrialResult
+from assay.rollout.limits.run_budget import BudgetLimits
 from assay.store import AttemptRow
 
 from .plan import PlannedAttempt
@@ -17,6 +18,14 @@ class Progress(Protocol):
 
     def warn(self, text: str) -> None:
         """Something in the configuration or the tasks is doubtful; the run goes on. Does nothing by default."""
+        return None
+
+    def inform(self, text: str) -> None:
+        """Says what the run will use. Does nothing by default."""
+        return None
+
+    def bound(self, budget: BudgetLimits) -> None:
+        """The run has this budget. Does nothing by default."""
         return None
 
     def opened(self, run: str, rows: Sequence[AttemptRow]) -> None:
@@ -48,6 +57,12 @@ class ForwardedProgress(Progress):
 
     def warn(self, text: str) -> None:
         self.whole.warn(text)
+
+    def inform(self, text: str) -> None:
+        self.whole.inform(text)
+
+    def bound(self, budget: BudgetLimits) -> None:
+        self.whole.bound(budget)
 
     def opened(self, run: str, rows: Sequence[AttemptRow]) -> None:
         self.whole.opened(run, rows)
@@ -84,12 +99,18 @@ class Tally(Progress):
         """Total of the trials with known cost."""
         self.priced = 0
         """Trials with known cost."""
+        self.calls = 0
+        """Model calls of the trials that ended."""
+        self.budget = BudgetLimits()
         self.unpriced = 0
         """Trials with unknown cost."""
         self.began = time.monotonic()
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
+
+    def bound(self, budget: BudgetLimits) -> None:
+        self.budget = budget
 
     def opened(self, run: str, rows: Sequence[AttemptRow]) -> None:
         self.run = run
@@ -121,6 +142,7 @@ class Tally(Progress):
 
     def _add_usage(self, metrics: Mapping[str, float]) -> None:
         self.tokens += int(metrics.get("prompt_tokens", 0) + metrics.get("completion_tokens", 0))
+        self.calls += int(metrics.get("model_calls", 0))
         cost = metrics.get("cost_usd")
         self.cost_usd += cost or 0.0
         self.priced += cost is not None

@@ -42,6 +42,7 @@ from assay.rollout.limits.contract_guards import (
     load_contracts,
     unique_contracts,
 )
+from assay.rollout.limits.run_budget import BudgetLimits, RunBudget, estimate_use, use_of
 from assay.rollout.recording.redaction import Redactor
 from assay.rollout.recording.task_archive import TaskArchive
 from assay.rollout.schedule.rounds import RoundResources, levels_of, run_rounds
@@ -126,6 +127,8 @@ async def start_run(
         **parts.labels,
         **({"certificates": {t: [c.run, c.chain, c.head] for t, c in certificates.items()}} if certificates else {}),
     }
+    if config.model is not None and agent.needs_model:
+        progress.inform(estimate_use(settings.store, agent.name, config.model, config.total(len(found))))
     async with open_resources(config, settings, found, agent, backend) as resources:
         with RunStore.create(settings.store, name, manifest) as store:
             await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts.checks)
@@ -149,8 +152,11 @@ async def resume_run(
     ask: Ask | None = None,
     backend: ModelBackend | None = None,
     parts: RunParts | None = None,
+    budget: BudgetLimits | None = None,
 ) -> RunSummary:
-    """Completes an interrupted run; a run that was given Python objects needs the same again as `parts`.
+    """Completes an interrupted run; `budget` replaces that of its configuration.
+
+    A run that was given Python objects needs the same again as `parts`.
 
     Raises:
         UserError: A task, a contract or a check has changed or gone since the run began, or the manifest is incomplete.
@@ -160,6 +166,8 @@ async def resume_run(
         config, recorded = _read_manifest(store)
         parts = parts or RunParts()
         _require_same_parts(store, parts)
+        if budget is not None:
+            config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
         found = tuple(tasks) if tasks is not None else _find_recorded_tasks(config)
         require_same_tasks(recorded, found)
         contracts = _contracts(config, found)
@@ -296,6 +304,7 @@ async def _run(
 ) -> None:
     config = resources.config
     progress.opened(store.run, store.attempts())
+    progress.bound(BudgetLimits(config.budget_usd, config.budget_calls))
     services = _services(store, resources, contracts)._replace(checks=checks)
     if config.in_rounds:
         rounds = RoundResources(config, resources.agent, store, resources.preparer, partial(run_plan, services))
@@ -319,8 +328,18 @@ async def run_attempts(
 def _services(store: RunStore, resources: RunResources, contracts: ActiveContracts | None) -> Services:
     config, agent = resources.config, resources.agent
     make_site = _SiteFactory(resources, store, TaskArchive(store.blobs, Redactor(resources.secrets)))
+    limits = BudgetLimits(config.budget_usd, config.budget_calls)
     return Services(
-        config, store.run, store, store.blobs, agent, resources.model, make_site, resources.secrets, contracts
+        config,
+        store.run,
+        store,
+        store.blobs,
+        agent,
+        resources.model,
+        make_site,
+        resources.secrets,
+        contracts,
+        None if limits.is_unlimited else RunBudget(limits, use_of(store)),
     )
 
 

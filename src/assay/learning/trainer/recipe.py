@@ -108,6 +108,8 @@ class ImproveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Evaluation."""
     gate: GateOptions = GateOptions()
     """Acceptance criteria."""
+    budget_calls: Count | None = None
+    """Budget of model calls over all runs of the recipe; repeat the command with a larger one to go on."""
     checkpoint_every: Count = 1
     """Steps between checkpoints; what a killed training does again."""
     tensorboard: bool = False

@@ -23,6 +23,7 @@ from assay.errors import (
     AgentError,
     AssayError,
     BoundaryError,
+    BudgetExceededError,
     EnvironmentFailure,
     HostFailure,
     LimitReached,
@@ -42,6 +43,7 @@ from assay.rollout.config import RunConfig
 from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.limits.early_stop import EarlyStopper
 from assay.rollout.limits.meter import Meter
+from assay.rollout.limits.run_budget import RunBudget
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
@@ -73,6 +75,8 @@ class Services(NamedTuple):
     """The active contracts; None applies none, not even those of the tasks."""
     checks: RunChecks = NO_CHECKS
     """Checks beside those of the tasks."""
+    budget: RunBudget | None = None
+    """Budget of the whole run; None is unlimited."""
 
 
 class TrialResult(NamedTuple):
@@ -121,6 +125,9 @@ async def run_trial(services: Services, planned: PlannedAttempt, retry: int, *, 
         await asyncio.shield(trial.attempt.close_endpoint())
         trial.mark_interrupted("cancelled")
         raise
+    except BudgetExceededError:
+        trial.mark_interrupted("budget")
+        raise
     finally:
         await asyncio.shield(trial.close())
     return trial.end(may_retry=may_retry)
@@ -148,7 +155,7 @@ class Trial:
         self.planned = planned
         self.retry = retry
         self.recorder = Recorder(services.store, planned.chain(retry), Redactor(services.secrets))
-        self.meter = Meter(planned.limits)
+        self.meter = Meter(planned.limits, services.budget)
         self.task = planned.loaded.task
         self.agent = planned.agent or services.agent
         self.attempt = LiveAttempt(self.task, planned.seed, self.recorder, self.meter, services.model)
@@ -270,6 +277,8 @@ class Trial:
         problem = await self._act_under_limits()
         # What its model calls met goes before what its program made of that.
         cause = await self.attempt.close_endpoint() or problem
+        if self.meter.refused is not None:
+            raise self.meter.refused
         if self.attempt.guard is not None:
             self.attempt.guard.end()
         if isinstance(cause, LimitReached):
