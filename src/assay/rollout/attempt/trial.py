@@ -73,10 +73,10 @@ class Services(NamedTuple):
     """Values to redact from all records, by name."""
     contracts: ActiveContracts | None = None
     """The active contracts; None applies none, not even those of the tasks."""
-    checks: RunChecks = NO_CHECKS
-    """Checks beside those of the tasks."""
     budget: RunBudget | None = None
     """Budget of the whole run; None is unlimited."""
+    checks: RunChecks = NO_CHECKS
+    """Checks beside those of the tasks."""
 
 
 class TrialResult(NamedTuple):
