@@ -193,7 +193,7 @@ def test_a_killed_gateway_loses_the_call_in_flight_alone_and_says_which(tmp_path
     assert set(begun) - {c.id for c in found.calls} == {"c2"}
     assert audit(store, found.run) == ()
     shown = subprocess.run([*ASSAY, "show", "gateway@0", "--store", str(store)], capture_output=True, text=True).stdout
-    assert "c2 was under way" in shown
+    assert "c2 was in progress" in shown
 
 
 class Echo:

@@ -112,8 +112,8 @@ def export(
 
 
 def _print_export(report: ExportReport) -> None:
-    what = "examples" if report.format in TARGETS else "trajectories"
-    typer.echo(plain(f"{report.written:,} {what} of {report.run} as {report.format}: {report.out}"))
+    what = "example" if report.format in TARGETS else "trajectory"
+    typer.echo(plain(f"{quantity(report.written, what)} of {report.run} as {report.format}: {report.out}"))
     lost = ", ".join(f"{field} ({count:,})" for field, count in sorted(report.losses.items()))
     say(f"lost: {lost}; listed in {report.sidecar}" if lost else f"nothing was lost ({report.sidecar})")
     if report.doubted:

@@ -113,14 +113,14 @@ class TableDisplay(Display):
 
 
 @contextmanager
-def resumable(progress: Tally) -> Iterator[None]:
+def resumable(progress: Display) -> Iterator[None]:
     """Ends with 130 and the command that goes on where an interruption meets an open run."""
     try:
         yield
     except KeyboardInterrupt:
         if progress.run is None:
             raise
-        say(
+        progress.tell(
             f"interrupted: {progress.done} of {quantity(progress.total, 'attempt')} of run {progress.run} have ended "
             f"and are kept; finish it with `assay resume {progress.run}`"
         )
@@ -128,7 +128,7 @@ def resumable(progress: Tally) -> Iterator[None]:
     except BudgetExceededError as exc:
         if progress.run is None:
             raise
-        say(
+        progress.tell(
             f"assay: {exc}; {progress.done} of {quantity(progress.total, 'attempt')} of run {progress.run} have ended; "
             f"go on with `assay resume {progress.run}` and a larger --budget-usd or --budget-calls"
         )
