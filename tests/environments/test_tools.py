@@ -84,7 +84,7 @@ async def test_edit_makes_a_new_file(tools: WorkspaceTools) -> None:
         ({"path": "absent", "old": "x", "new": "y"}, "no such file"),
         ({"path": "/workspace", "old": "x", "new": "y"}, "it is a folder"),
         ({"path": "bytes", "old": "x", "new": "y"}, "not UTF-8 text"),
-        ({"path": "", "old": "x", "new": "y"}, "no path"),
+        ({"path": "", "old": "x", "new": "y"}, "is not a path"),
         ({"path": "a.py", "old": "one"}, "missing required field `new`"),
         ({"path": "a.py", "old": "one", "new": 1}, "Expected `str`"),
         ({"path": "a.py", "old": "one", "new": "\ud800"}, "surrogates not allowed"),

@@ -118,7 +118,7 @@ def test_what_is_missing_is_named(tmp_path: Path, files: dict[str, str], message
 
 
 def test_unknown_source_says_what_it_may_be() -> None:
-    with pytest.raises(UserError, match="no installed package"):
+    with pytest.raises(UserError, match="nor an installed package"):
         load_source("no-such-package-anywhere")
 
 

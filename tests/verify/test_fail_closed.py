@@ -46,7 +46,7 @@ WAYS = (
     Way("infinity as the reward", "unknown", "only finite numbers", "echo inf > /logs/verifier/reward.txt"),
     Way("a word as the reward", "unknown", "not a number", "echo passed > /logs/verifier/reward.txt"),
     Way("bytes that are no text", "unknown", "not ASCII text", "printf '\\377\\3761' > /logs/verifier/reward.txt"),
-    Way("digits of another script", "unknown", "no ASCII text", "printf '\\331\\241' > /logs/verifier/reward.txt"),
+    Way("digits of another script", "unknown", "not ASCII text", "printf '\\331\\241' > /logs/verifier/reward.txt"),
     Way("half of a JSON file", "unknown", "not JSON", "printf '{\"reward\": 1' > /logs/verifier/reward.json"),
     Way("text in a JSON file", "unknown", "is text", 'echo \'{"reward": "1"}\' > /logs/verifier/reward.json'),
     Way("a JSON file with no number", "unknown", "1 to 100 numbers", "echo '{}' > /logs/verifier/reward.json"),
