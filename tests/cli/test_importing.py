@@ -46,7 +46,7 @@ def log(tmp_path: Path) -> Path:
 def test_an_import_says_in_one_line_what_it_did(say: Say, log: Path) -> None:
     code, out, err = say("import", str(log), "--run", "theirs")
     assert code == 0
-    assert out == "run theirs: 1 trajectories read, 0 there already, 0 unreadable; 1 files (1 chat)\n"
+    assert out == "run theirs: 1 trajectory read, 0 there already, 0 unreadable; 1 file (1 chat)\n"
     assert "assay audit theirs" in err
     assert say("import", str(log), "--run", "theirs")[1].startswith("run theirs: 0 trajectories read, 1 there already")
 
@@ -83,7 +83,7 @@ def test_an_export_names_what_was_lost_and_where_it_is_listed(say: Say, log: Pat
     log.write_text(json.dumps({"messages": [{"role": "assistant", "content": "x", "tool_calls": [call]}]}) + "\n")
     say("import", str(log), "--run", "theirs")
     code, out, err = say("export", "theirs", "--to", "sharegpt", "--out", str(tmp_path / "out.jsonl"))
-    assert (code, out) == (0, f"1 trajectories of theirs as sharegpt: {tmp_path / 'out.jsonl'}\n")
+    assert (code, out) == (0, f"1 trajectory of theirs as sharegpt: {tmp_path / 'out.jsonl'}\n")
     assert "lost: " in err
     assert "steps.tool_calls.id (1)" in err
     assert (tmp_path / "out.jsonl.losses.json").is_file()

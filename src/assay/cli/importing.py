@@ -10,7 +10,7 @@ from assay.learning.export.config import TARGETS, WriteConfig
 from assay.rollout.exchange.importing import ImportConfig
 
 from .options import takes_config
-from .output import emit_json, plain, say
+from .output import emit_json, plain, quantity, say
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
@@ -60,14 +60,15 @@ def import_(config: ImportConfig, store: StoreOption = None, as_json: JsonOption
 def _sum_up(report: ImportReport) -> None:
     by_format = ", ".join(f"{count:,} {name}" for name, count in sorted(report.formats.items())) or "no trajectory"
     run = f"run {report.run}" if report.read or report.known else "no run was made"
-    typer.echo(plain(f"{run}: {report.read:,} trajectories read, {report.known:,} there already, "
-                     f"{report.unreadable_total:,} unreadable; {report.files:,} files ({by_format})"))  # fmt: skip
+    typer.echo(plain(f"{run}: {quantity(report.read, 'trajectory')} read, {report.known:,} there already, "
+                     f"{report.unreadable_total:,} unreadable; "
+                     f"{quantity(report.files, 'file')} ({by_format})"))  # fmt: skip
     if report.unrecognised_total:
         more = ", ..." * (report.unrecognised_total > 3)
         first = ", ".join(report.unrecognised[:3]) + more
-        say(f"skipped, unknown format: {report.unrecognised_total:,} files ({first})")
+        say(f"skipped, unknown format: {quantity(report.unrecognised_total, 'file')} ({first})")
     if report.links:
-        say(f"{report.links:,} links were not followed: name their targets")
+        say(f"not followed: {quantity(report.links, 'link')}; name their targets")
     if report.redacted:
         say(f"redacted before storage: {', '.join(report.redacted)}")
     if report.read:
@@ -111,15 +112,20 @@ def export(
 
 
 def _print_export(report: ExportReport) -> None:
-    what = "examples" if report.format in TARGETS else "trajectories"
-    typer.echo(plain(f"{report.written:,} {what} of {report.run} as {report.format}: {report.out}"))
+    what = "example" if report.format in TARGETS else "trajectory"
+    typer.echo(plain(f"{quantity(report.written, what)} of {report.run} as {report.format}: {report.out}"))
     lost = ", ".join(f"{field} ({count:,})" for field, count in sorted(report.losses.items()))
     say(f"lost: {lost}; listed in {report.sidecar}" if lost else f"nothing was lost ({report.sidecar})")
     if report.doubted:
         marked = "marked so in the list, and in the target where it has a field"
-        say(f"{len(report.doubted):,} passes are doubted, {marked}: {', '.join(report.doubted[:5])}")
+        say(f"doubted: {quantity(len(report.doubted), 'pass')}, {marked}: {', '.join(report.doubted[:5])}")
+    if report.secret:
+        say(
+            f"left out, because a secret is in it: {quantity(len(report.secret), 'attempt')} "
+            f"({', '.join(report.secret[:5])}); the list names it, --with-secrets writes them"
+        )
     if report.unaudited:
-        say(f"{report.unaudited:,} passes were never audited: assay audit {report.run}")
+        say(f"never audited: {quantity(report.unaudited, 'pass')}; assay audit {report.run}")
 
 
 def formats(as_json: JsonOption = False) -> None:

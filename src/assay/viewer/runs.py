@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from assay.errors import AssayError
 from assay.store import ADMISSION, Layout, RunStore, current_verdicts_of, final_rows, list_runs
+from assay.store.database import has_writer
 from assay.verdicts import assess
 
 from .interface import Fields, View, json_bytes
@@ -42,6 +43,24 @@ class RunLine(msgspec.Struct, frozen=True, omit_defaults=True):
     agents: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     error: str | None = None
+    planned: int | None = None
+    """Attempts that the configuration asks for; None where the manifest does not say."""
+
+
+RunState = Literal["running", "interrupted", "finished", "sealed"]
+
+
+def run_state(root: Path, line: RunLine) -> RunState:
+    """Returns whether a process writes the run, whether it can be resumed, or whether it is complete.
+
+    A run without a known plan is complete when no attempt of it is open.
+    """
+    if line.sealed:
+        return "sealed"
+    if has_writer(Layout(root, line.run).lock):
+        return "running"
+    missing = line.planned is not None and (line.attempts or 0) < line.planned
+    return "interrupted" if missing or line.open else "finished"
 
 
 def run_line(root: Path, run: str) -> RunLine:
@@ -64,7 +83,19 @@ def run_line(root: Path, run: str) -> RunLine:
         tasks=len({row.task_digest or row.task for row in rows}),
         agents=_most_common(row.agent for row in rows),
         models=_most_common(row.model for row in rows if row.model),
+        planned=_planned_attempts(manifest),
     )
+
+
+def _planned_attempts(manifest: Mapping[str, Any]) -> int | None:
+    """Returns the size of the plan of `assay run`; None for runs made by other means."""
+    config, tasks = manifest.get("config"), manifest.get("tasks")
+    if not isinstance(config, dict) or not isinstance(tasks, dict) or ADMISSION in manifest:
+        return None
+    attempts, budget = config.get("attempts"), config.get("budget")
+    if isinstance(budget, int):
+        return budget
+    return attempts * len(tasks) if isinstance(attempts, int) else None
 
 
 def created_at(manifest: Mapping[str, Any]) -> float | None:

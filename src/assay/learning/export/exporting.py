@@ -31,6 +31,7 @@ from assay.rollout.exchange.exporting import (
     sidecar_of,
     status_of,
 )
+from assay.rollout.exchange.secret_check import SecretCheck
 from assay.settings import Settings
 
 from .config import TARGETS, WriteConfig
@@ -76,6 +77,7 @@ def export_for_training(run: str, config: WriteConfig, settings: Settings, progr
         dict(losses.counts),
         tuple(status.attempt for status in passes if status.doubt is not None),
         sum(status.integrity is None for status in passes),
+        tuple(source.secret),
     )
 
 
@@ -117,6 +119,9 @@ class _RunSource:
         self.run, self.config, self.settings, self._progress = job
         self.statuses: dict[str, AttemptStatus] = {}
         self.first: Loss | None = None
+        self.secret: list[str] = []
+        """Attempts left out because they hold a secret."""
+        self._check = None if self.config.with_secrets else SecretCheck(reader.manifest, self.settings)
         self._reader = reader
         self._target = target
         self._losses = losses
@@ -176,13 +181,19 @@ class _RunSource:
         for trajectory in self._reader.trajectories():
             attempt, status = trajectory.attempt, status_of(trajectory, self.config.require)
             self.statuses[attempt] = status
-            reason = self._exclusion_reason(trajectory, status)
+            reason = self._exclusion_reason(trajectory, status) or self._secret_reason(trajectory)
             if reason is not None:
                 self.record_loss(attempt, "attempt", f"left out: {reason}")
                 continue
             if self._progress is not None:
                 self._progress(len(self.statuses))
             yield trajectory
+
+    def _secret_reason(self, trajectory: Trajectory) -> str | None:
+        reason = None if self._check is None else self._check.describe(trajectory)
+        if reason is not None and trajectory.attempt not in self.secret:
+            self.secret.append(trajectory.attempt)
+        return reason
 
     def _exclusion_reason(self, trajectory: Trajectory, status: AttemptStatus) -> str | None:
         says_so = self._target.credit or "doubt" in self._target.holds
