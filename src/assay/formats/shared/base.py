@@ -1,17 +1,41 @@
-"""Base classes of formats that are only read, and of formats whose files hold one trajectory each."""
+"""Base classes of formats that are only read, and of formats whose files hold one trajectory each; reading that goes on
+after an item that cannot be read.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
 from assay.errors import UserError
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.json_stream import WarnFunction
 from assay.formats.shared.losses import THROWAWAY, report_losses
 from assay.formats.shared.round_trip_builder import is_imported_from, write_one_per_file
 from assay.records import Trajectory
+
+FOREIGN_ERRORS = (UserError, ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError,
+                  OSError, RecursionError, TypeError, ValueError)  # fmt: skip
+"""Exceptions that readers and plugins may raise over hostile bytes."""
+
+
+def describe_error(error: BaseException) -> str:
+    """Returns an error's message, with the name of its type where the message is not meant for people."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"it cannot be read: {error.strerror}"
+    return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def skip_unreadable(bad: WarnFunction, where: str) -> Iterator[None]:
+    """Reports an error that one item of a file raises, so that the items after it are read."""
+    try:
+        yield
+    except FOREIGN_ERRORS as exc:
+        bad(where, describe_error(exc))
 
 
 class ReadOnlyFormat:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.interface import ImportContext, ImportedTrajectory, ReadProblem
 from assay.formats.shared.json_stream import loads, truncate_text
 from assay.records import (
     AttemptEnded,
@@ -235,13 +235,19 @@ class TrajectoryBuilder:
         evidence: tuple[str, ...] = (),
         rewards: dict[str, float] | None = None,
     ) -> None:
-        """Adds the source's verdict, marked as imported. A score outside [0, 1] is dropped."""
+        """Adds the source's verdict, marked as imported. A score outside [0, 1] is dropped, with a remark."""
         inside = score if score is not None and 0 <= score <= 1 else None
+        if score is not None and inside is None:
+            self.remark("", f"the reward {score:g} is outside [0, 1]: the verdict is `{status}` without a score")
         self._judged.append(
             VerdictAdded(
                 Verdict(IMPORTED, "outcome", status, inside, reason, evidence, rewards=rewards or {}, marks=(IMPORTED,))
             )
         )
+
+    def remark(self, where: str, text: str) -> None:
+        """Reports how an unusual part was read."""
+        self._reading.report_problem(ReadProblem(self._origin.file, where, text, is_remark=True))
 
     def add(self, body: Body) -> None:
         """Adds an event after the turns."""
