@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
 from assay import plugins
 from assay.errors import UserError
+from assay.formats.mapped.draft import draft_mapping
 from assay.formats.shared.sniffing import sniff
 
 from .interface import Format, Provenance
@@ -64,7 +66,18 @@ def find_format(path: Path, among: tuple[Format, ...] | None = None) -> Format:
         raise UserError(f"{path.name} could be {names}: choose one with --format")
     raise UserError(
         f"{path.name} is of no known format ({_describe_content(path)}); tried: {', '.join(f.name for f in tried)}; "
-        "if it is one of these, name it with --format"
+        f"if it is one of these, name it with --format{_mapping_hint(path)}"
+    )
+
+
+def _mapping_hint(path: Path) -> str:
+    """Returns how to import a file of an unknown format, with a mapping drafted from its content."""
+    draft = draft_mapping(path)
+    if draft is None:
+        return "; a mapping file (--map) reads any JSON with an array of turns, and a format of your own reads the rest"
+    return (
+        f". Otherwise write where its turns are into a file map.toml, check the lines below, "
+        f"and run `assay import --map map.toml {shlex.quote(str(path))}`\n\n{draft}\n"
     )
 
 
@@ -74,4 +87,5 @@ def _describe_content(path: Path) -> str:
         return "neither JSON, nor lines of JSON, nor an archive"
     keys = sorted(place for place in seen.paths if "." not in place.removeprefix("[]."))[:8]
     what = {"lines": "lines of JSON", "zip": "a zip archive", "tar": "a tar archive", "folder": "a folder"}
+    what |= {"compressed": "a compressed file", "parquet": "a Parquet file"}
     return what.get(seen.shape, f"a JSON {seen.shape}") + (f" with {', '.join(keys)}" if keys else "")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin, tool_call
 from assay.formats.shared.json_stream import WarnFunction, json_fields, json_items, parse_time, warn_in
 from assay.formats.shared.losses import THROWAWAY, report_losses
@@ -65,12 +66,14 @@ class Tau2Format:
                 bad(where, "a simulation is an object with a list of messages")
                 continue
             builder = RoundTripBuilder(origin, reading, _render_item)
-            _read_messages(builder, run["messages"], bad, where)
-            builder.fields = {"info": info} if isinstance(info, dict) else {}
-            builder.fields |= {"task": task} if (task := tasks.get(str(run.get("task_id")))) is not None else {}
-            builder.fields["simulation"] = {key: value for key, value in run.items() if key != "messages"}
-            _judge(builder, run)
-            yield _finish(builder, run, info, f"simulation {position}")
+            builder.place = where
+            with skip_unreadable(bad, where):
+                _read_messages(builder, run["messages"], bad, where)
+                builder.fields = {"info": info} if isinstance(info, dict) else {}
+                builder.fields |= {"task": task} if (task := tasks.get(str(run.get("task_id")))) is not None else {}
+                builder.fields["simulation"] = {key: value for key, value in run.items() if key != "messages"}
+                _judge(builder, run)
+                yield _finish(builder, run, info, f"simulation {position}")
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes one document, with the `info` of the first trajectory."""
@@ -204,7 +207,7 @@ def _render_item(step: Step, part: str, call: ModelCall | None) -> dict[str, Any
 
 def _judge(builder: RoundTripBuilder, run: dict[str, Any]) -> None:
     recorded = run.get("reward_info")
-    reward = number(get_path(recorded, "reward"))
+    reward = builder.read_reward(get_path(recorded, "reward"))
     if reward is None or not isinstance(recorded, dict):
         builder.add_verdict("unknown", None, "no reward was recorded by tau2-bench")
         return

@@ -22,7 +22,9 @@ def read_verifier(
 ) -> list[str]:
     """Adds evidence and the claimed verdict; returns the ids of that evidence."""
     told = result.get("verifier_result")
-    rewards = _numeric_values(told.get("rewards")) if isinstance(told, dict) else {}
+    recorded = told.get("rewards") if isinstance(told, dict) else None
+    read = {str(k): builder.read_reward(v) for k, v in recorded.items()} if isinstance(recorded, dict) else {}
+    rewards = {name: value for name, value in read.items() if value is not None}
     ids: list[str] = []
     for where in ("verifier", *_step_folders(folder)):
         ids += _read_folder(folder / where, where, builder, reading, bad)

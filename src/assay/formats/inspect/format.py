@@ -21,6 +21,7 @@ from assay.formats.inspect.reader import LogFacts, read_sample
 from assay.formats.inspect.samples import is_inspect_log, open_log
 from assay.formats.inspect.writer import FORMAT, iso, render_sample, render_summary
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Loss, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin
 from assay.formats.shared.json_stream import digest_file, loads, warn_in
 from assay.formats.shared.output_files import new_file
@@ -50,7 +51,8 @@ class InspectFormat:
                 file = f"{path.name}!{sample.place}" if archived else path.name
                 evaluation = warn_in(reading, file)
                 bad = evaluation if archived else _prefix_place(sample.place, evaluation)
-                yield read_sample(sample, facts, reading, bad)
+                with skip_unreadable(bad, ""):
+                    yield read_sample(sample, facts, reading, bad)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes an archive, or a JSON log where the target's name ends in `.json`."""

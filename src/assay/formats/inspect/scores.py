@@ -47,6 +47,7 @@ def judge_scores(builder: RoundTripBuilder, scores: Any) -> None:
             is_judged = True
         else:
             unclear.append(structs.replace(base, reason=f"score `{name}` is on no scale from 0 to 1"))
+            builder.remark("scores", f"score `{name}` is {held.get('value')!r}"[:100] + ", on no scale from 0 to 1")
     nothing = [Verdict(IMPORTED, "outcome", "unknown", None, "Inspect recorded no score")]
     for verdict in [] if is_judged else unclear or nothing:
         _add_verdict(builder, verdict, marks=(IMPORTED, UNSCORED))

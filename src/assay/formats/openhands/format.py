@@ -17,6 +17,7 @@ import msgspec
 from assay.errors import UserError
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
 from assay.formats.openhands.events import EventReader, plan_events, render_event
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin
 from assay.formats.shared.json_stream import WarnFunction, digest_file, json_items, json_lines, load_document, warn_in
 from assay.formats.shared.losses import THROWAWAY, report_losses
@@ -74,7 +75,8 @@ class OpenHandsFormat:
             where = f"line {number_}"
             if isinstance(line, dict) and isinstance(line.get("history"), list):
                 key = text_or_none(line.get("instance_id")) or where
-                yield self._one(origin, reading, _prefix_place(bad, where), line, key)
+                with skip_unreadable(bad, where):
+                    yield self._one(origin, reading, _prefix_place(bad, where), line, key)
             else:
                 bad(where, "expected an object with a list `history`")
 

@@ -117,8 +117,8 @@ def open_compressed(path: Path) -> BinaryIO:
         import pyarrow
 
         return cast(BinaryIO, pyarrow.CompressedInputStream(pyarrow.OSFile(str(path)), "zstd"))
-    opened = {"gzip": gzip.open, "bz2": bz2.open, "xz": lzma.open}.get(kind or "", Path.open)
-    return cast(BinaryIO, opened(path, "rb"))
+    openers: dict[str, Callable[..., Any]] = {"gzip": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+    return cast(BinaryIO, openers.get(kind or "", Path.open)(path, "rb"))
 
 
 def is_compressed_tar(path: Path) -> bool:

@@ -106,8 +106,7 @@ def _read_results(
     """Reads a message that holds tool results, and perhaps a text beside them."""
     if len(parts.results) == 1 and not parts.text:
         return builder.add_answer(parts.results[0], message, list_name)
-    for seen in parts.results:
-        step = builder.add_result(seen)
+    step = [builder.add_result(seen) for seen in parts.results][-1]
     if parts.text:
         step = builder.add_step(actor_of(role), parts.text)
     builder.keep_item(message, "other", step, list_name)

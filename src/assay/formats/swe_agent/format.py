@@ -30,7 +30,7 @@ from assay.formats.shared.round_trip_builder import (
     source_fields,
     text_or_none,
 )
-from assay.formats.shared.sniffing import sniff
+from assay.formats.shared.sniffing import SniffResult, sniff
 from assay.formats.swe_agent.report import OUTPUT, REPORT, judge, report_beside
 from assay.formats.swe_agent.steps import EntryRenderer, TrajReader, history_plan, trajectory_plan
 from assay.records import AttemptEnded, Trajectory
@@ -49,8 +49,10 @@ class SweAgentFormat(SingleFileFormat):
         seen = sniff(path)
         if not is_object(seen):
             return False
-        both = seen.has("trajectory") and (seen.has("trajectory[].action") or seen.has("history"))
-        return both or seen.has("history[].role", "history[].agent")
+        entries = seen.has("trajectory[].action", "trajectory[].observation")
+        entries = entries and any(f"trajectory[].{key}" in seen.paths for key in ("response", "thought", "state"))
+        empty = _is_empty_list(seen, "trajectory") and ("info" in seen.paths or "history[].role" in seen.paths)
+        return entries or empty or (seen.has("history[].role", "history[].agent") and "trajectory" not in seen.paths)
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         bad = warn_in(reading, path.name)
@@ -81,6 +83,12 @@ class SweAgentFormat(SingleFileFormat):
         if own and report is not None and output is not None:
             whole = writing.read_blob(output.blobs[0]) if output.blobs else str(output.data["text"]).encode()
             path.with_suffix(f".{OUTPUT}").write_bytes(whole)
+
+
+def _is_empty_list(seen: SniffResult, name: str) -> bool:
+    """Returns whether a field is an object or array without content."""
+    inside = any(path.startswith((f"{name}[", f"{name}.")) for path in seen.paths)
+    return name in seen.paths and name not in seen.values and not inside
 
 
 def _list(document: dict[str, Any], key: str, bad: WarnFunction) -> list[Any] | None:

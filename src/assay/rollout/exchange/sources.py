@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 from assay.errors import UserError
 from assay.formats.interface import Format, ReadProblem
+from assay.formats.mapped.format import MappedFormat
+from assay.formats.mapped.mapping import load_mapping
 from assay.formats.registry import find_format, load_format, load_formats, matching_formats
 from assay.formats.shared.archives import UnpackBudget, decompress_file, extract_archive, open_archive
 from assay.formats.shared.parquet_rows import write_rows_as_lines
@@ -33,7 +35,20 @@ class ImportSource(NamedTuple):
     format: Format
 
 
-def require_paths(paths: tuple[Path, ...], format_name: str | None) -> None:
+def choose_format(name: str | None, mapping: str | None) -> Format | None:
+    """Returns the format that everything is read as: the named one, or one that a mapping file defines; else None.
+
+    Raises:
+        UserError: Both are given, or the mapping is invalid.
+    """
+    if name is not None and mapping is not None:
+        raise UserError("--format and --map exclude each other: a mapping reads files of no known format")
+    if mapping is not None:
+        return MappedFormat(load_mapping(Path(mapping)))
+    return None if name is None else load_format(name)
+
+
+def require_paths(paths: tuple[Path, ...], forced: Format | None) -> None:
     """Checks the given paths before anything is read.
 
     Raises:
@@ -48,7 +63,7 @@ def require_paths(paths: tuple[Path, ...], format_name: str | None) -> None:
         if path.is_file() and (problem := reading_problem(path)) is not None:
             raise UserError(f"{path}: {problem}")
         packed = sniff(path).shape in _CONTAINERS and not matching_formats(path, known)
-        if format_name is None and path.is_file() and not packed:
+        if forced is None and path.is_file() and not packed:
             find_format(path, known)
 
 
@@ -64,12 +79,10 @@ def reading_problem(path: Path) -> str | None:
 
 
 class SourceWalk:
-    """Walks paths in name order, reading each as `format_name` or as detected; passes what cannot be read to
-    `unreadable`.
-    """
+    """Walks paths in name order, reading each as `forced` or as detected; reports unreadable files to `unreadable`."""
 
-    def __init__(self, format_name: str | None, unreadable: Callable[[ReadProblem], None]) -> None:
-        self._forced = None if format_name is None else load_format(format_name)
+    def __init__(self, forced: Format | None, unreadable: Callable[[ReadProblem], None]) -> None:
+        self._forced = forced
         self._known = load_formats() if self._forced is None else (self._forced,)
         self._unreadable = unreadable
         self._budget = UnpackBudget()
@@ -104,7 +117,7 @@ class SourceWalk:
             names = " and ".join(taker.name for taker in takers)
             self._unreadable(ReadProblem(name, "", f"it could be {names}: import it alone, with --format"))
         elif takers:
-            yield from self._taken(path, name, takers[0])
+            yield from self._admit_source(path, name, takers[0])
         elif path.is_dir():
             yield from self._below(path, name, top=top)
         elif sniff(path).shape in _CONTAINERS:
@@ -112,7 +125,7 @@ class SourceWalk:
         else:
             self._count_unrecognised(name)
 
-    def _taken(self, path: Path, name: str, format: Format) -> Iterator[ImportSource]:
+    def _admit_source(self, path: Path, name: str, format: Format) -> Iterator[ImportSource]:
         """Yields a source; one that is an archive inside another counts as unpacked."""
         try:
             if self._depth and sniff(path).shape == "zip":
