@@ -113,7 +113,10 @@ def test_blocks_of_bedrock_and_of_the_vercel_sdk_mean_the_same(tmp_path: Path) -
     assert [[o.content for o in t.steps[1].observations] for t in found] == [['{"a":1}']] * 2
 
 
-@pytest.mark.parametrize("row", [LITELLM, DSPY], ids=["litellm", "dspy"])
+STORED = {**LITELLM, "messages": json.dumps([ASK]), "response": json.dumps(LITELLM["response"])}
+
+
+@pytest.mark.parametrize("row", [LITELLM, DSPY, STORED], ids=["litellm", "dspy", "litellm's database"])
 def test_the_answer_beside_the_messages_is_the_last_turn_with_its_tokens_and_cost(
     row: dict[str, Any], tmp_path: Path
 ) -> None:

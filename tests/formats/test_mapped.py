@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,14 @@ def test_the_mapping_that_a_refusal_drafts_reads_the_file(name: str, text: str, 
     report, found = stored(tmp_path, path, draft)
     assert (report.read, report.unreadable_total, report.remarks_total) == (count, 0, count - 1)
     assert {step.actor for one in found for step in one.steps} == {"user", "agent"}
+
+
+def test_a_compressed_file_of_an_unknown_format_is_answered_with_a_mapping_too(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress((json.dumps(TALK) + "\n").encode()))
+    report = imported(tmp_path / "s", tmp_path / "a.jsonl.gz")
+    ((what),) = report.unreadable
+    assert f"--map map.toml {tmp_path / 'a.jsonl.gz'}" in what.problem
+    assert stored(tmp_path, tmp_path / "a.jsonl.gz", what.problem.split("\n\n")[1])[0].read == 1
 
 
 def test_what_a_mapping_does_not_find_is_told(tmp_path: Path) -> None:

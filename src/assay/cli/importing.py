@@ -124,6 +124,8 @@ def _print_export(report: ExportReport) -> None:
     typer.echo(plain(f"{report.written:,} {what} of {report.run} as {report.format}: {report.out}"))
     lost = ", ".join(f"{field} ({count:,})" for field, count in sorted(report.losses.items()))
     say(f"lost: {lost}; listed in {report.sidecar}" if lost else f"nothing was lost ({report.sidecar})")
+    if report.additions:
+        say(f"added beyond the records: {', '.join(report.additions)}")
     if report.doubted:
         marked = "marked so in the list, and in the target where it has a field"
         say(f"{len(report.doubted):,} passes are doubted, {marked}: {', '.join(report.doubted[:5])}")

@@ -63,6 +63,19 @@ class Loss(msgspec.Struct, frozen=True):
     count: int = 1
 
 
+class Addition(msgspec.Struct, frozen=True):
+    """A field of an export that no record holds: the format requires it, or it summarises the records."""
+
+    attempt: str
+    field: str
+    """Its place in the written file."""
+    why: str
+
+
+def _ignore_addition(_addition: Addition) -> None:
+    pass
+
+
 class ExportContext(NamedTuple):
     """The callbacks of an exporter."""
 
@@ -70,6 +83,8 @@ class ExportContext(NamedTuple):
     """Returns the bytes of a recorded digest. Raises `StoreError` where they are missing."""
     report_loss: Callable[[Loss], None]
     """Reports what the format cannot hold; the caller writes all losses into a sidecar."""
+    report_addition: Callable[[Addition], None] = _ignore_addition
+    """Reports what is written beyond the records; the caller counts it in the sidecar."""
 
 
 @runtime_checkable

@@ -64,20 +64,22 @@ def find_format(path: Path, among: tuple[Format, ...] | None = None) -> Format:
     if found:
         names = " and ".join(f.name for f in found)
         raise UserError(f"{path.name} could be {names}: choose one with --format")
-    raise UserError(
-        f"{path.name} is of no known format ({_describe_content(path)}); tried: {', '.join(f.name for f in tried)}; "
-        f"if it is one of these, name it with --format{_mapping_hint(path)}"
-    )
+    raise UserError(describe_unknown(path, str(path), tried))
 
 
-def _mapping_hint(path: Path) -> str:
-    """Returns how to import a file of an unknown format, with a mapping drafted from its content."""
+def describe_unknown(path: Path, name: str, tried: tuple[Format, ...]) -> str:
+    """Returns why a file is of no known format, and how to import it with a mapping drafted from its content; `name` is
+    the path that the user gives.
+    """
+    known = ", ".join(f.name for f in tried)
+    said = f"{Path(name).name} is of no known format ({_describe_content(path)}); tried: {known}; "
+    said += "if it is one of these, name it with --format"
     draft = draft_mapping(path)
     if draft is None:
-        return "; a mapping file (--map) reads any JSON with an array of turns, and a format of your own reads the rest"
+        return f"{said}; a mapping file (--map) reads JSON with an array of turns, a format of your own reads the rest"
     return (
-        f". Otherwise write where its turns are into a file map.toml, check the lines below, "
-        f"and run `assay import --map map.toml {shlex.quote(str(path))}`\n\n{draft}\n"
+        f"{said}. Otherwise write where its turns are into a file map.toml, check the lines below, and run "
+        f"`assay import --map map.toml {shlex.quote(name)}`\n\n{draft}\n"
     )
 
 

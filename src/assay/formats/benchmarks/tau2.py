@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -106,8 +107,18 @@ class Tau2Format:
         messages = restore_items(trajectory, _render_item, plan_chat_messages, writing, own=mine)
         fields = source_fields(trajectory).get("simulation") if mine else None
         run = {**(fields if isinstance(fields, dict) else _fresh_run(trajectory)), "messages": list(messages)}
-        report_losses(trajectory, None if mine else _read_back(run, _fresh_info(trajectory)), writing, self.name)
+        back = None if mine else _read_back(run, _fresh_info(trajectory))
+        report_losses(trajectory, back, writing, self.name, added=_ADDED)
         return run
+
+
+_ADDED = MappingProxyType(
+    {
+        "info.num_trials": "required: written as 1",
+        "info.user_info.implementation": "required: written as `unknown`",
+        "simulations[].termination_reason": "required: `agent_stop` where the attempt ended, else `max_steps`",
+    }
+)
 
 
 def _read_back(run: dict[str, Any], info: dict[str, Any]) -> ImportedTrajectory:

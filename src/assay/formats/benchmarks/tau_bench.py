@@ -61,7 +61,8 @@ class TauBenchFormat:
         messages = restore_items(trajectory, render_chat_message, plan_chat_messages, writing, own=mine)
         fields = source_fields(trajectory) if mine else _fresh_fields(trajectory)
         run = {**fields, "traj": list(messages)}
-        report_losses(trajectory, None if mine else _read_back(run), writing, self.name)
+        added = {"info.task.instruction": "the first message of the user"}
+        report_losses(trajectory, None if mine else _read_back(run), writing, self.name, added=added)
         return run
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
-from assay.formats.shared.json_stream import parse_time
+from assay.formats.shared.json_stream import loads, parse_time
 from assay.formats.shared.round_trip_builder import count_or_none, get_path, number, text_or_none
 from assay.records import AttemptEnded, ModelCall, Usage
 
@@ -17,7 +18,7 @@ def answer_of(row: dict[str, Any], messages: list[Any]) -> dict[str, Any] | None
     if last.get("role") in ("assistant", "model", "ai"):
         return None
     for held in (row.get("response"), row, row.get("completion"), row.get("output")):
-        found = _message_of(held)
+        found = _message_of(_decoded(held))
         if found is not None:
             return found
     outputs = row.get("outputs")
@@ -25,6 +26,14 @@ def answer_of(row: dict[str, Any], messages: list[Any]) -> dict[str, Any] | None
         return _output_message(outputs[0])
     text = next((row[name] for name in _TEXT_FIELDS if isinstance(row.get(name), str) and row[name]), None)
     return None if text is None else {"role": "assistant", "content": text}
+
+
+def _decoded(held: Any) -> Any:
+    """Decodes a response that a column holds as text."""
+    if isinstance(held, str) and held.startswith("{"):
+        with suppress(ValueError):
+            return loads(held)
+    return held
 
 
 def _message_of(held: Any) -> dict[str, Any] | None:
@@ -46,7 +55,8 @@ def _output_message(output: Any) -> dict[str, Any] | None:
 
 def call_of(row: dict[str, Any]) -> ModelCall | None:
     """Returns the model call of a row that logs one, with tokens, cost and times; None without tokens and cost."""
-    usage = row.get("usage") if isinstance(row.get("usage"), dict) else get_path(row, "response", "usage")
+    response = _decoded(row.get("response"))
+    usage = row.get("usage") if isinstance(row.get("usage"), dict) else get_path(response, "usage")
     counts = {**row, **(usage if isinstance(usage, dict) else {})}
     prompt = _count(counts, "prompt_tokens", "input_tokens")
     completion = _count(counts, "completion_tokens", "output_tokens")

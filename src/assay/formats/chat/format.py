@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -41,10 +42,12 @@ from assay.formats.shared.round_trip_builder import (
     text_or_none,
 )
 from assay.formats.shared.sniffing import sniff
+from assay.formats.shared.tools import recorded_tools
 from assay.records import Trajectory
 from assay.verdicts import current_verdicts_of, trust_of
 
 _WRITTEN = Origin("chat", "", "")
+ADDED = MappingProxyType({"metadata": "facts of the attempt: task, agent, model, outcome, integrity"})
 _STATUSES = ("pass", "fail", "unknown", "error")
 
 
@@ -139,7 +142,8 @@ def _row(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
     if mine:
         report_losses(trajectory, None, writing, ChatFormat.name)
         return {"messages": messages, **source_fields(trajectory)}
-    tools = next((t for call in trajectory.calls if isinstance(t := call.request.get("tools"), list)), None)
+    tools = recorded_tools(trajectory)
     row = {"messages": messages, **({"tools": tools} if tools else {}), "metadata": row_metadata(trajectory)}
-    report_losses(trajectory, _conversation(row, messages, "", _WRITTEN, THROWAWAY), writing, ChatFormat.name)
+    back = _conversation(row, messages, "", _WRITTEN, THROWAWAY)
+    report_losses(trajectory, back, writing, ChatFormat.name, added=ADDED)
     return row

@@ -15,8 +15,10 @@ from assay.formats.shared.sniffing import SniffResult, sniff
 def has_turns(sniffed: SniffResult, name: str, *fields: str) -> bool:
     """Returns whether a file's objects have an array of objects with these fields, or an empty array."""
     start = {"array": f"[].{name}", "lines": name, "object": name}.get(sniffed.shape)
-    if start is None or start not in sniffed.paths or start in sniffed.values:
+    if start is None or start not in sniffed.paths:
         return False
+    if start in sniffed.values:  # a column may hold the array as text
+        return str(sniffed.values[start]).lstrip().startswith("[{")
     inside = any(path.startswith((f"{start}[", f"{start}.")) for path in sniffed.paths)
     return sniffed.has(*(f"{start}[].{field}" for field in fields)) or not inside
 

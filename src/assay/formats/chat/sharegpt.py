@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.chat.format import read_metadata, row_metadata, write_rows
+from assay.formats.chat.format import ADDED, read_metadata, row_metadata, write_rows
 from assay.formats.chat.rows import has_turns, iter_conversations
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
 from assay.formats.shared.base import skip_unreadable
@@ -144,5 +144,6 @@ def _row(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
         report_losses(trajectory, None, writing, ShareGptFormat.name)
         return {"conversations": turns, **source_fields(trajectory)}
     row = {"conversations": turns, "metadata": row_metadata(trajectory)}
-    report_losses(trajectory, _conversation(row, turns, "", _WRITTEN, THROWAWAY), writing, ShareGptFormat.name)
+    back = _conversation(row, turns, "", _WRITTEN, THROWAWAY)
+    report_losses(trajectory, back, writing, ShareGptFormat.name, added=ADDED)
     return row

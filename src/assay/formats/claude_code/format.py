@@ -10,8 +10,9 @@ of its own is a trajectory of its own. What was said on a branch that was left (
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -30,6 +31,12 @@ class ClaudeCodeFormat(SingleFileFormat):
     name: ClassVar[str] = "claude-code"
     title: ClassVar[str] = "Claude Code session (.jsonl), and messages of claude -p and the Agent SDK"
     provenance: ClassVar[Provenance] = "peer"
+    added: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "uuid, parentUuid, sessionId": "made of the attempt's id and the line's number",
+            "the first line": "a session begins with its mode",
+        }
+    )
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)

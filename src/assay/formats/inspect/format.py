@@ -19,6 +19,7 @@ import msgspec
 from assay.errors import AssayError
 from assay.formats.inspect.reader import LogFacts, read_sample
 from assay.formats.inspect.samples import is_inspect_log, open_log
+from assay.formats.inspect.scores import ScoreTotals
 from assay.formats.inspect.writer import FORMAT, iso, render_sample, render_summary
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Loss, Provenance
 from assay.formats.shared.base import skip_unreadable
@@ -78,6 +79,7 @@ class _Log:
         self._used: set[tuple[str, int]] = set()
         self._invalidated = False
         self._writing = writing
+        self._scores = ScoreTotals()
 
     def samples(self, trajectories: Iterable[Trajectory]) -> Iterator[dict[str, Any]]:
         """Yields the samples, each with a unique id and epoch."""
@@ -85,6 +87,7 @@ class _Log:
             self._head(trajectory)
             sample = render_sample(trajectory, self._writing)
             self._assign_epoch(sample, trajectory)
+            self._scores.add(sample)
             self._invalidated = self._invalidated or bool(sample.get("invalidation"))
             yield sample
 
@@ -130,6 +133,7 @@ class _Log:
         if self._digest is None:
             dataset = {"samples": len(self._ids), "sample_ids": list(self._ids.values()), "shuffled": False}
             header["eval"] = {**header["eval"], "dataset": dataset}
+            header["results"] = self._scores.results()
         return header | ({"invalidated": True} if self._invalidated else {})
 
 

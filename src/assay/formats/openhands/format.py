@@ -130,7 +130,11 @@ class OpenHandsFormat:
         fields = source_fields(trajectory) if mine else _fresh_fields(trajectory)
         line = {**fields, "history": events}
         read_back = None if mine else self._one(Origin(self.name, "", ""), THROWAWAY, lambda *_: None, line, "")
-        report_losses(trajectory, read_back, writing, self.name)
+        added = {
+            "format": "names the format",
+            "metrics.accumulated_cost": "the sum over the model calls",
+        }
+        report_losses(trajectory, read_back, writing, self.name, added=added)
         return line
 
 
@@ -207,7 +211,7 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
         "instance_id": trajectory.task,
         "attempt": attempt_name(trajectory),
         "metadata": {"agent_class": trajectory.agent, "llm_config": {"model": trajectory.model}},
-        "metrics": {"accumulated_cost": sum(costs), "token_usages": usages},
+        "metrics": {"accumulated_cost": sum(costs) if costs else None, "token_usages": usages},
     }
     rewards = named_rewards(trajectory)
     return made | ({"test_result": {"rewards": rewards}} if rewards else {})

@@ -77,7 +77,8 @@ class OtelGenAiFormat:
                     spans = list(restore_spans(trajectory))
                 else:
                     spans = list(render_spans(trajectory, writing))
-                    report_losses(trajectory, _read_back(spans), writing, self.name)
+                    added = {"traceId, spanId": "made of the attempt's id and the record's position"}
+                    report_losses(trajectory, _read_back(spans), writing, self.name, added=added)
                 out.writelines(encode_lines(spans))
 
 

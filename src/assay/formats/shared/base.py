@@ -5,9 +5,10 @@ after an item that cannot be read.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 from assay.errors import UserError
@@ -55,6 +56,8 @@ class SingleFileFormat(ABC):
     name: ClassVar[str]
     writes: ClassVar[bool] = True
     suffix: ClassVar[str] = ".jsonl"
+    added: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Fields that the format requires and no record holds, with the reason."""
 
     @abstractmethod
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]: ...
@@ -67,6 +70,7 @@ class SingleFileFormat(ABC):
         def write_one(trajectory: Trajectory, path: Path) -> None:
             own = is_imported_from(trajectory, self.name)
             self.write_file(trajectory, path, writing, own=own)
-            report_losses(trajectory, None if own else next(self.read(path, THROWAWAY)), writing, self.name)
+            back = None if own else next(self.read(path, THROWAWAY))
+            report_losses(trajectory, back, writing, self.name, added=self.added)
 
         write_one_per_file(trajectories, target, self.suffix, write_one)

@@ -17,6 +17,8 @@ from assay.formats.shared.json_stream import LARGEST, loads, preview_fields, rea
 
 Shape = Literal["object", "array", "lines", "zip", "tar", "compressed", "parquet", "folder", "other"]
 _HEAD = 256 << 10
+_LARGEST_SNIFFED = 1 << 30
+"""Of a larger file the head alone is examined, since finding the later fields means to scan it whole."""
 _PREVIEW = 32 << 10
 """Bytes examined of each field after the head."""
 _TOKEN = re.compile(
@@ -119,6 +121,8 @@ def _sniff_further(path: Path, start: bytes, seen: SniffResult) -> SniffResult:
     if seen.shape not in ("object", "array") or (seen.shape == "array" and _holds_item(start)):
         return seen
     try:
+        if path.stat().st_size > _LARGEST_SNIFFED:
+            return seen
         if b"\n" not in start and (line := _long_first_line(path)) is not None:
             return _of_line(line)
         paths, values = set(seen.paths), dict(seen.values)

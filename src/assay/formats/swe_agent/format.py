@@ -10,8 +10,9 @@ that is one of SWE-agent's own, else `bash`, and the argument `command` is the w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -43,6 +44,12 @@ class SweAgentFormat(SingleFileFormat):
     name: ClassVar[str] = "swe-agent"
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
     provenance: ClassVar[Provenance] = "recorded"
+    added: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "info.model_stats": "sums over the model calls",
+            "info.attempt": "the attempt's id, which names the file",
+        }
+    )
     suffix: ClassVar[str] = ".traj"
 
     def recognises(self, path: Path) -> bool:
@@ -104,7 +111,7 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
     submission = next((e.data.get("text") for e in trajectory.evidence if e.kind == "submission"), None)
     costs = [call.cost_usd for call in trajectory.calls if call.cost_usd is not None]
     stats = {
-        "instance_cost": sum(costs),
+        "instance_cost": sum(costs) if costs else None,
         "tokens_sent": sum(call.usage.prompt_tokens or 0 for call in trajectory.calls),
         "tokens_received": sum(call.usage.completion_tokens or 0 for call in trajectory.calls),
         "api_calls": len(trajectory.calls),

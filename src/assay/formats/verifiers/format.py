@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -106,7 +107,8 @@ class VerifiersFormat:
         if first:
             return trace
         line = {"id": trace["id"], "env": {"id": ""}, "task": trace["task"], "ok": trace["ok"], "is_timeout": False}
-        report_losses(traces[0], _read_back({**line, "errors": [], "traces": [trace]}), writing, self.name)
+        back = _read_back({**line, "errors": [], "traces": [trace]})
+        report_losses(traces[0], back, writing, self.name, added=_ADDED)
         return {**line, "errors": [], "traces": [trace]}
 
     def _trace(self, trajectory: Trajectory, writing: ExportContext) -> Any:
@@ -131,6 +133,16 @@ class VerifiersFormat:
             **fields["trace"],
             "nodes": list(restore_items(trajectory, _fresh_node, plan_chat_messages, writing, own=True)),
         }
+
+
+_ADDED = MappingProxyType(
+    {
+        "traces[].agent.trainable": "required: written as true",
+        "traces[].rewards.*.weight": "required: written as 1",
+        "traces[].task.data.idx": "required: written as 0",
+        "traces[].verifiers.version": "names the writer",
+    }
+)
 
 
 def _episode_of(trajectory: Trajectory) -> Any:

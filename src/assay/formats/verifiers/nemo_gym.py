@@ -67,7 +67,8 @@ class NemoGymFormat:
                 mine = is_imported_from(trajectory, self.name)
                 row = _restore_row(trajectory, writing) if mine else _render_row(trajectory, writing)
                 back = None if mine else _Rollout(row, Origin(self.name, "", ""), THROWAWAY, lambda *_: None, "").read()
-                report_losses(trajectory, back, writing, self.name)
+                added = {"response.output[].id, status": "required: made of the step's number; `completed`"}
+                report_losses(trajectory, back, writing, self.name, added=added)
                 out.write(msgspec.json.encode(row) + b"\n")
 
 

@@ -18,7 +18,7 @@ from assay.errors import UserError
 from assay.formats.interface import Format, ReadProblem
 from assay.formats.mapped.format import MappedFormat
 from assay.formats.mapped.mapping import load_mapping
-from assay.formats.registry import find_format, load_format, load_formats, matching_formats
+from assay.formats.registry import describe_unknown, find_format, load_format, load_formats, matching_formats
 from assay.formats.shared.archives import UnpackBudget, decompress_file, extract_archive, open_archive
 from assay.formats.shared.parquet_rows import write_rows_as_lines
 from assay.formats.shared.sniffing import sniff
@@ -121,7 +121,7 @@ class SourceWalk:
         elif path.is_dir():
             yield from self._below(path, name, top=top)
         elif sniff(path).shape in _CONTAINERS:
-            yield from self._inside(path, name)
+            yield from self._inside(path, name, named=top)
         else:
             self._count_unrecognised(name)
 
@@ -145,7 +145,7 @@ class SourceWalk:
         for child in children:
             yield from self._at(folder / child, child if top else f"{name}/{child}", top=False)
 
-    def _inside(self, path: Path, name: str) -> Iterator[ImportSource]:
+    def _inside(self, path: Path, name: str, *, named: bool) -> Iterator[ImportSource]:
         """Yields the sources of an archive, of a compressed file, or of the rows of a Parquet file."""
         if self._depth >= self._budget.depth:
             self._unreadable(ReadProblem(name, "", f"more than {self._budget.depth} archives are inside each other"))
@@ -155,13 +155,13 @@ class SourceWalk:
         with tempfile.TemporaryDirectory(prefix="assay-import-") as scratch:
             self._depth += 1
             try:
-                yield from self._unpacked(path, name, Path(scratch))
+                yield from self._unpacked(path, name, Path(scratch), named=named)
             except UserError as exc:
                 self._unreadable(ReadProblem(name, "", str(exc)))
             finally:
                 self._depth -= 1
 
-    def _unpacked(self, path: Path, name: str, scratch: Path) -> Iterator[ImportSource]:
+    def _unpacked(self, path: Path, name: str, scratch: Path, *, named: bool) -> Iterator[ImportSource]:
         shape = sniff(path).shape
         if shape in ("zip", "tar"):
             extract_archive(path, scratch, budget=self._budget)
@@ -175,6 +175,8 @@ class SourceWalk:
             decompress_file(path, inner, self._budget)
         if self._forced is not None and not self._is_container(inner):
             yield ImportSource(inner, name, self._forced)
+        elif named and not self._is_container(inner) and not matching_formats(inner, self._known):
+            raise UserError(describe_unknown(inner, str(path), self._known))
         else:
             yield from self._at(inner, name, top=False)
 
