@@ -58,7 +58,8 @@ class SweAgentFormat(SingleFileFormat):
             return False
         entries = seen.has("trajectory[].action", "trajectory[].observation")
         entries = entries and any(f"trajectory[].{key}" in seen.paths for key in ("response", "thought", "state"))
-        empty = _is_empty_list(seen, "trajectory") and ("info" in seen.paths or "history[].role" in seen.paths)
+        known = "info" in seen.paths or "history[].role" in seen.paths or _is_empty_list(seen, "history")
+        empty = _is_empty_list(seen, "trajectory") and known
         return entries or empty or (seen.has("history[].role", "history[].agent") and "trajectory" not in seen.paths)
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
