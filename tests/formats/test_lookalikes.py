@@ -44,6 +44,15 @@ def test_entries_that_are_none_of_swe_agents_are_told(tmp_path: Path) -> None:
     ]
 
 
+def test_a_key_that_occurs_twice_in_a_document_is_told(tmp_path: Path) -> None:
+    entry = '{"action": "ls", "action": "rm", "observation": "", "response": ""}'
+    (tmp_path / "run.traj").write_text(f'{{"trajectory": [{entry}], "history": [], "info": {{}}}}')
+    _, problems = read_all(SweAgentFormat(), tmp_path / "run.traj", Blobs())
+    assert [p.problem for p in problems] == [
+        "the key 'action' occurs more than once in an object: the last value is read"
+    ]
+
+
 def atif(path: Path, version: str) -> Path:
     step = {"step_id": 1, "source": "user", "message": "solve it"}
     path.write_text(json.dumps({"schema_version": version, "agent": {"name": "a", "version": "1"}, "steps": [step]}))

@@ -71,6 +71,13 @@ def test_a_parquet_file_of_conversations_is_read(tmp_path: Path) -> None:
     assert (report.read, report.unreadable_total, report.formats) == (3, 0, {"chat": 3})
 
 
+def test_rows_of_a_format_that_is_one_array_are_read_from_parquet_too(tmp_path: Path) -> None:
+    runs = [{"task_id": n, "trial": 0, "reward": 1.0, "traj": [{"role": "user", "content": "x"}]} for n in range(3)]
+    parquet.write_table(pyarrow.Table.from_pylist(runs), tmp_path / "results.parquet")
+    report = imported(tmp_path / "s", tmp_path / "results.parquet")
+    assert (report.formats, report.unreadable_total) == ({"tau-bench": 3}, 0)
+
+
 def nested_bomb(path: Path, levels: int, inner: bytes) -> Path:
     data, name = inner, "log.jsonl"
     for level in range(levels):

@@ -40,6 +40,14 @@ def write_rows_as_lines(path: Path, target: Path, budget: UnpackBudget) -> None:
         raise UserError(f"{path.name} is damaged: {exc}") from exc
 
 
+def write_lines_as_array(lines: Path, target: Path) -> None:
+    """Writes lines of JSON as one array, which some formats are."""
+    with lines.open("rb") as stream, target.open("xb") as out:
+        for number, line in enumerate(stream):
+            out.write((b",\n" if number else b"[\n") + line.rstrip(b"\n"))
+        out.write(b"\n]\n" if out.tell() else b"[]\n")
+
+
 def _plain(value: Any) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()

@@ -64,7 +64,7 @@ class SweAgentFormat(SingleFileFormat):
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         bad = warn_in(reading, path.name)
-        found = load_document(path, largest=WHOLE)
+        found = load_document(path, bad, largest=WHOLE)
         if not isinstance(found, dict):
             bad("", f"expected an object, found {type(found).__name__}")
             return

@@ -61,7 +61,7 @@ class MiniSweAgentFormat(SingleFileFormat):
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         bad = warn_in(reading, path.name)
-        found = load_document(path, largest=WHOLE)
+        found = load_document(path, bad, largest=WHOLE)
         messages = found.get("messages") if isinstance(found, dict) else None
         if not isinstance(messages, list):
             bad("messages", "expected a list of messages")

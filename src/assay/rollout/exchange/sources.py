@@ -20,7 +20,7 @@ from assay.formats.mapped.format import MappedFormat
 from assay.formats.mapped.mapping import load_mapping
 from assay.formats.registry import describe_unknown, find_format, load_format, load_formats, matching_formats
 from assay.formats.shared.archives import UnpackBudget, decompress_file, extract_archive, open_archive
-from assay.formats.shared.parquet_rows import write_rows_as_lines
+from assay.formats.shared.parquet_rows import write_lines_as_array, write_rows_as_lines
 from assay.formats.shared.sniffing import sniff
 
 _CONTAINERS = frozenset({"zip", "tar", "compressed", "parquet"})
@@ -171,6 +171,8 @@ class SourceWalk:
         inner = scratch / (f"{path.stem}.jsonl" if shape == "parquet" else path.stem or "content")
         if shape == "parquet":
             write_rows_as_lines(path, inner, self._budget)
+            if not matching_formats(inner, self._known) and self._forced is None:
+                inner = self._as_array(inner)
         else:
             decompress_file(path, inner, self._budget)
         if self._forced is not None and not self._is_container(inner):
@@ -179,6 +181,12 @@ class SourceWalk:
             raise UserError(describe_unknown(inner, str(path), self._known))
         else:
             yield from self._at(inner, name, top=False)
+
+    def _as_array(self, lines: Path) -> Path:
+        """Returns the rows as one array where a format recognises that, else the lines."""
+        array = lines.with_suffix(".json")
+        write_lines_as_array(lines, array)
+        return array if matching_formats(array, self._known) else lines
 
     def _at_root(self, scratch: Path) -> Iterator[ImportSource]:
         takers = matching_formats(scratch, self._known)
