@@ -172,3 +172,20 @@ def test_an_unknown_role_or_part_is_told(tmp_path: Path) -> None:
     assert len(problems) == 2
     assert "'narrator' is unknown" in problems[0]
     assert "'hologram' is kept" in problems[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "cost"),
+    [
+        ("litellm-rows.jsonl", ["It is 2.", "It is 3."], 1.35e-05),
+        ("dspy-history.jsonl", ["[[ ## answer ## ]]\nParis\n\n[[ ## completed ## ]]"], 1.35e-05),
+    ],
+)
+def test_rows_that_litellm_and_dspy_wrote_hold_their_answers(
+    name: str, answers: list[str], cost: float, tmp_path: Path
+) -> None:
+    found, problems = read(tmp_path / name, (Path(__file__).parent / "fixtures" / name).read_text())
+    assert not problems
+    assert [t.steps[-1].message for t in found] == answers
+    assert [[step.actor for step in t.steps] for t in found] == [["environment", "user", "agent"]] * len(answers)
+    assert [(t.calls[0].usage.completion_tokens, t.calls[0].cost_usd) for t in found] == [(20, cost)] * len(answers)

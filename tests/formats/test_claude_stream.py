@@ -97,3 +97,18 @@ def test_a_limit_and_an_error_are_the_attempts_end(tmp_path: Path) -> None:
 def test_the_single_result_of_output_format_json_is_the_answer(tmp_path: Path) -> None:
     one, _ = read(tmp_path / "result.json", json.dumps(LINES[-1]))
     assert [(s.actor, s.message) for s in one.steps] == [("agent", "One file.")]
+
+
+def test_dataclasses_of_pythons_agent_sdk_are_the_same_session(tmp_path: Path) -> None:
+    fixture = Path(__file__).parent / "fixtures" / "claude-agent-sdk.jsonl"
+    one, problems = read(tmp_path / "sdk.jsonl", fixture.read_text())
+    assert not problems
+    assert [(s.actor, s.message) for s in one.steps] == [
+        ("user", "How many files are here?"),
+        ("agent", None),
+        ("agent", "One file."),
+    ]
+    assert [(c.name, c.parsed) for c in one.steps[1].tool_calls] == [("Bash", {"command": "ls"})]
+    assert (one.steps[1].reasoning, one.steps[1].observations[0].content) == ("Look.", "a.txt")
+    assert one.finished is not None
+    assert one.finished.metrics == {"cost_usd": 0.0115, "wall_s": 1.8, "turns": 2}

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from assay.formats.claude_code.sdk_messages import as_stream_line, is_sdk_stream
 from assay.formats.claude_code.sessions import SessionReader, find_main_branch, plan_lines, render_line
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
 from assay.formats.shared.base import SingleFileFormat, skip_unreadable
@@ -40,13 +41,13 @@ class ClaudeCodeFormat(SingleFileFormat):
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
-        if seen.shape in ("array", "object"):
-            return _is_sdk_message(seen.values, "[]." if seen.shape == "array" else "")
+        if is_sdk_stream(seen):
+            return True
         first = seen.first
         if not isinstance(first, dict) or "payload" in first:
             return False
         summary = first.get("type") == "summary" and "leafUuid" in first
-        return summary or ("sessionId" in first and isinstance(first.get("type"), str)) or _is_sdk_message(first)
+        return summary or ("sessionId" in first and isinstance(first.get("type"), str))
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         """Reads the file twice: abandoned branches are known only at its end."""
@@ -74,19 +75,10 @@ class ClaudeCodeFormat(SingleFileFormat):
                 stream.write(msgspec.json.encode(item) + b"\n")
 
 
-def _is_sdk_message(values: dict[str, Any], prefix: str = "") -> bool:
-    """Returns whether scalar fields are those of a message of `claude -p` or of the Agent SDK."""
-    kind = values.get(f"{prefix}type")
-    if not isinstance(values.get(f"{prefix}session_id"), str) or not isinstance(kind, str):
-        return False
-    began = kind == "system" and isinstance(values.get(f"{prefix}subtype"), str)
-    return began or kind in ("assistant", "user", "stream_event") or (kind == "result" and f"{prefix}subtype" in values)
-
-
 def _iter_lines(path: Path, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
     shape = sniff(path).shape
     if shape == "array":
-        yield from ((f"[{position}]", item) for position, item in json_items(path, (), bad))
+        yield from ((f"[{position}]", as_stream_line(item)) for position, item in json_items(path, (), bad))
         return
     found = json_values(path, bad) if shape == "object" else json_lines(path, bad)
-    yield from ((f"line {number}", line) for number, line in found)
+    yield from ((f"line {number}", as_stream_line(line)) for number, line in found)
