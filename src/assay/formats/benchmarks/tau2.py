@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin, tool_call
 from assay.formats.shared.json_stream import WarnFunction, json_fields, json_items, parse_time, warn_in
 from assay.formats.shared.losses import THROWAWAY, report_losses
@@ -65,12 +67,14 @@ class Tau2Format:
                 bad(where, "a simulation is an object with a list of messages")
                 continue
             builder = RoundTripBuilder(origin, reading, _render_item)
-            _read_messages(builder, run["messages"], bad, where)
-            builder.fields = {"info": info} if isinstance(info, dict) else {}
-            builder.fields |= {"task": task} if (task := tasks.get(str(run.get("task_id")))) is not None else {}
-            builder.fields["simulation"] = {key: value for key, value in run.items() if key != "messages"}
-            _judge(builder, run)
-            yield _finish(builder, run, info, f"simulation {position}")
+            builder.place = where
+            with skip_unreadable(bad, where):
+                _read_messages(builder, run["messages"], bad, where)
+                builder.fields = {"info": info} if isinstance(info, dict) else {}
+                builder.fields |= {"task": task} if (task := tasks.get(str(run.get("task_id")))) is not None else {}
+                builder.fields["simulation"] = {key: value for key, value in run.items() if key != "messages"}
+                _judge(builder, run)
+                yield _finish(builder, run, info, f"simulation {position}")
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes one document, with the `info` of the first trajectory."""
@@ -103,8 +107,18 @@ class Tau2Format:
         messages = restore_items(trajectory, _render_item, plan_chat_messages, writing, own=mine)
         fields = source_fields(trajectory).get("simulation") if mine else None
         run = {**(fields if isinstance(fields, dict) else _fresh_run(trajectory)), "messages": list(messages)}
-        report_losses(trajectory, None if mine else _read_back(run, _fresh_info(trajectory)), writing, self.name)
+        back = None if mine else _read_back(run, _fresh_info(trajectory))
+        report_losses(trajectory, back, writing, self.name, added=_ADDED)
         return run
+
+
+_ADDED = MappingProxyType(
+    {
+        "info.num_trials": "required: written as 1",
+        "info.user_info.implementation": "required: written as `unknown`",
+        "simulations[].termination_reason": "required: `agent_stop` where the attempt ended, else `max_steps`",
+    }
+)
 
 
 def _read_back(run: dict[str, Any], info: dict[str, Any]) -> ImportedTrajectory:
@@ -204,7 +218,7 @@ def _render_item(step: Step, part: str, call: ModelCall | None) -> dict[str, Any
 
 def _judge(builder: RoundTripBuilder, run: dict[str, Any]) -> None:
     recorded = run.get("reward_info")
-    reward = number(get_path(recorded, "reward"))
+    reward = builder.read_reward(get_path(recorded, "reward"))
     if reward is None or not isinstance(recorded, dict):
         builder.add_verdict("unknown", None, "no reward was recorded by tau2-bench")
         return

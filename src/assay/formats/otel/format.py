@@ -16,6 +16,7 @@ from assay.formats.interface import ExportContext, ImportContext, ImportedTrajec
 from assay.formats.otel.messages import REST, parse_objects, text_of, to_chat
 from assay.formats.otel.spans import Form, TraceSpan, encode_lines, is_genai_trace, otlp_span, traces, with_attributes
 from assay.formats.otel.writer import INPUT, OUTPUT, render_spans, restore_spans
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin, tool_call
 from assay.formats.shared.conversations import MessageTree
 from assay.formats.shared.json_stream import WarnFunction, warn_in
@@ -64,7 +65,8 @@ class OtelGenAiFormat:
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for spans in traces(path, bad):
             if any(str(key).startswith("gen_ai.") for span in spans for key in span.attributes):
-                yield _Trace(spans, origin, reading, bad).read()
+                with skip_unreadable(bad, f"trace {spans[0].trace}"):
+                    yield _Trace(spans, origin, reading, bad).read()
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes a line of OTLP JSON for each batch; spans that were read flat are written flat."""
@@ -75,7 +77,8 @@ class OtelGenAiFormat:
                     spans = list(restore_spans(trajectory))
                 else:
                     spans = list(render_spans(trajectory, writing))
-                    report_losses(trajectory, _read_back(spans), writing, self.name)
+                    added = {"traceId, spanId": "made of the attempt's id and the record's position"}
+                    report_losses(trajectory, _read_back(spans), writing, self.name, added=added)
                 out.writelines(encode_lines(spans))
 
 
@@ -249,6 +252,9 @@ class _Trace:
             fact = self._builder.add_evidence("reward", {"values": values, "evaluation": attributes})
             why = text_or_none(attributes.get("gen_ai.evaluation.explanation"))
             reason = why or f"`{name}` is {value if label is None else label} as recorded by OpenTelemetry"
+            if word in {*_PASS, *_FAIL} and value is not None and not inside:  # the label decides on any scale
+                self._builder.remark("", f"the score {value:g} of `{name}` is outside [0, 1]: its label decides")
+                value = None
             self._builder.add_verdict(status, value, reason, (fact,), values)
 
     def _finish(self) -> ImportedTrajectory:
