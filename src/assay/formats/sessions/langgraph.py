@@ -15,7 +15,8 @@ from assay.formats.shared.dialects import to_chat_messages
 from assay.formats.shared.json_stream import WarnFunction
 from assay.formats.shared.round_trip_builder import count_or_none, get_path, text_or_none
 from assay.formats.shared.sniffing import sniff
-from assay.formats.shared.turns import Turn, add_turn, read_usage
+from assay.formats.shared.turns import Turn, add_turn
+from assay.formats.shared.usage import read_usage
 from assay.records import Usage
 
 _MARKS = ("additional_kwargs", "data.additional_kwargs", "kwargs.content")

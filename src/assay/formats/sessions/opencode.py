@@ -16,7 +16,8 @@ from assay.formats.shared.dialects import as_text, to_chat_messages
 from assay.formats.shared.json_stream import WarnFunction, parse_time
 from assay.formats.shared.round_trip_builder import count_or_none, exit_code, get_path, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff
-from assay.formats.shared.turns import Turn, add_turn, known_cost
+from assay.formats.shared.turns import Turn, add_turn
+from assay.formats.shared.usage import known_cost
 from assay.records import AttemptEnded, Observation, Usage
 
 _OWN = ("text", "reasoning", "tool", "step-start", "step-finish", "snapshot", "patch")

@@ -17,7 +17,8 @@ from assay.formats.shared.dialects import as_text, to_chat_messages
 from assay.formats.shared.json_stream import WarnFunction, parse_time
 from assay.formats.shared.round_trip_builder import get_path, list_or_empty, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff
-from assay.formats.shared.turns import Turn, add_turn, read_usage
+from assay.formats.shared.turns import Turn, add_turn
+from assay.formats.shared.usage import read_usage
 from assay.records import AttemptEnded
 
 _STEP = ("model_input_messages", "observations", "action_output")

@@ -8,7 +8,7 @@ import msgspec
 
 from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.messages import actor_of, chat_calls
-from assay.formats.shared.round_trip_builder import count_or_none, number, text_or_none
+from assay.formats.shared.round_trip_builder import text_or_none
 from assay.records import ModelCall, Observation, Step, Usage
 
 MOST_CALLS = 256
@@ -78,15 +78,3 @@ def _add_call(builder: TrajectoryBuilder, turn: Turn) -> str | None:
         ended=turn.ended,
     )
     return builder.add_call(call)
-
-
-def read_usage(words: Any, prompt: str, completion: str, cached: str = "", reasoning: str = "") -> Usage | None:
-    """Reads token counts by their keys; None where there are none."""
-    if not isinstance(words, dict):
-        return None
-    return Usage(*(count_or_none(words.get(key)) for key in (prompt, completion, cached, reasoning)))
-
-
-def known_cost(value: Any) -> float | None:
-    """Returns a cost; None for 0, which these tools write where they know no price."""
-    return number(value) or None
