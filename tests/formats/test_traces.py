@@ -106,6 +106,14 @@ BY_TEXT: dict[str, Callable[[Path], Counts]] = {
         r'"requests":1,"input_tokens":(\d+)',
         r'"requests":1,"input_tokens":\d+,"output_tokens":(\d+)',
     ),
+    "weave.jsonl": lambda path: by_text(
+        path,
+        r'"kind":"llm"',
+        r'"id":"(call_\d)"',
+        r'"tool_call_id":"(call_\d)"',
+        r'"requests":1,"completion_tokens":\d+,"prompt_tokens":(\d+)',
+        r'"requests":1,"completion_tokens":(\d+)',
+    ),
     "openai-responses.jsonl": lambda path: by_text(
         path,
         r'"response":\{',
