@@ -164,3 +164,14 @@ def test_a_retry_of_pydantic_ai_is_a_failed_result(tmp_path: Path) -> None:
     path.write_text(json.dumps(messages))
     (one,) = read_whole(find_format(path), path)
     assert [seen.error for step in one.steps for seen in step.observations] == [False, True]
+
+
+def test_runs_of_docent_have_their_turns_and_scores() -> None:
+    path = HERE / "docent" / "runs.jsonl"
+    found = read_whole(find_format(path), path)
+    roles = [[m["role"] for t in run["transcripts"] for m in t["messages"]] for run in document("docent/runs.jsonl")]
+    expected = [(roles_.count("assistant"), roles_.count("tool")) for roles_ in roles]
+    assert [(counted(one).turns, counted(one).results) for one in found] == expected
+    assert [one.outcome for one in found] == [None, "fail"]
+    assert found[1].evidence[0].data["values"] == {"correct": 0.0, "tests_passed": 1.0}
+    assert [seen.error for step in found[1].steps for seen in step.observations] == [True]

@@ -188,7 +188,8 @@ def _message(value: dict[str, Any], role: str) -> Iterator[dict[str, Any]]:
     if role == "tool" and not _calls_or_results(content):
         call_id = _text_id(value.get("tool_call_id", value.get("id")))
         made = {"role": "tool", "tool_call_id": call_id, "content": as_text(content)}
-        yield made | ({"error": True} if value.get("status") == "error" or value.get("error") is True else {})
+        failed = value.get("status") == "error" or value.get("error") not in (None, False)
+        yield made | ({"error": True} if failed else {})
         return
     blocks = _Blocks()
     blocks.read(content if isinstance(content, list) else [] if content is None else [content])
@@ -287,7 +288,7 @@ def _call(block: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
         inner = block["function"]
     given = next((inner[key] for key in ("arguments", "args", "input") if inner.get(key) is not None), None)
     arguments = given if isinstance(given, str) else canonical_bytes({} if given is None else given).decode()
-    name = text_or_none(inner.get("name", inner.get("tool_name"))) or ""
+    name = next((n for k in ("name", "tool_name", "function") if isinstance(n := inner.get(k), str)), "")
     id_ = _text_id(next((block[k] for k in ("call_id", "tool_call_id", "id") if block.get(k)), inner.get("id")))
     return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
 

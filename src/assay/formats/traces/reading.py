@@ -14,14 +14,13 @@ from assay.formats.otel.writer import INPUT, OUTPUT
 from assay.formats.shared.base import ReadOnlyFormat
 from assay.formats.shared.dialects import parse_json_text
 from assay.formats.shared.json_stream import WarnFunction, parse_time, warn_in
+from assay.formats.shared.outcomes import is_outcome
 from assay.formats.shared.round_trip_builder import file_origin, objects_in, text_or_none
 from assay.formats.traces.table import MODEL, TOOL, Paths, SpanTable, find, span_attributes
 
 _OPERATION, _CALL_ID, _TOOL_NAME = "gen_ai.operation.name", "gen_ai.tool.call.id", "gen_ai.tool.name"
 _SUMS = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.usage.cache_read.input_tokens",
          "gen_ai.usage.reasoning.output_tokens", COST)  # fmt: skip
-_OUTCOMES = {"correct", "correctness", "success", "successful", "solved", "resolved", "passed", "pass", "outcome",
-             "reward", "accuracy", "task success", "task completion", "goal success"}  # fmt: skip
 
 
 class TraceFormat(ReadOnlyFormat):
@@ -71,11 +70,10 @@ class RowPlaces:
 def evaluation_span(trace: str, id_: str, name: Any, value: Any, comment: Any, raw: dict[str, Any]) -> TraceSpan:
     """Makes a span of a score that a tool keeps beside its spans.
 
-    It becomes a verdict if its name says that it is about success. Of other scores (`toxicity`, `length`) nothing tells
-    which end is good: they are kept as notes.
+    It becomes a verdict if its name says that it is about success, else a note.
     """
     attributes: dict[str, Any] = {}
-    if isinstance(name, str) and name.lower().replace("_", " ").removeprefix("is ") in _OUTCOMES:
+    if is_outcome(name):
         number_ = float(value) if isinstance(value, bool | int | float) else None
         label = str(value).lower() if isinstance(value, bool | str) else None
         about = {"name": name, "score.value": number_, "score.label": label, "explanation": comment}
