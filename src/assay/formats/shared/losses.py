@@ -60,8 +60,8 @@ def report_losses(
     verdicts = [body.verdict for body in read_back.bodies if isinstance(body, VerdictAdded)]
     evidence = [body.evidence for body in read_back.bodies if isinstance(body, EvidenceAdded)]
     _add_results(now, verdicts, evidence, read_back.bodies[-1] if read_back.bodies else None)
-    totals = total_usage(body.call for body in read_back.bodies if isinstance(body, ModelCalled))
-    now["finished.metrics"] |= Counter(map(canonical_bytes, totals.items()))  # an import adds them
+    totals = total_usage(read_back.bodies)  # which an import adds
+    now["finished.metrics"] |= Counter(map(canonical_bytes, totals.items()))
     for field in ("agent", "model", "task", "seed", "number"):
         was[field], now[field] = _single(getattr(trajectory, field)), _single(getattr(read_back.started, field))
     for field, values in was.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from assay.formats.shared.round_trip_builder import count_or_none, number
-from assay.records import ModelCall, Usage
+from assay.records import Body, ModelCalled, StepAdded, Usage
 
 
 def read_usage(words: Any, prompt: str, completion: str, cached: str = "", reasoning: str = "") -> Usage | None:
@@ -21,17 +21,21 @@ def known_cost(value: Any) -> float | None:
     return number(value) or None
 
 
-def total_usage(calls: Iterable[ModelCall]) -> dict[str, float]:
-    """Returns `prompt_tokens`, `completion_tokens` and `cost_usd` of all calls, as an attempt's metrics name them.
+def total_usage(bodies: Iterable[Body]) -> dict[str, float]:
+    """Returns `prompt_tokens`, `completion_tokens` and `cost_usd` of an attempt, as its metrics name them.
 
-    A sum that lacks the figure of a call is left out: a part must not pass for the whole. A call that failed has none.
+    A sum that lacks the figure of a call is left out: a part must not pass for the whole. A call that failed has none,
+    and those of a simulated user are not the agent's.
     """
-    answered = [call for call in calls if call.error is None]
+    bodies = list(bodies)
+    others = {body.step.call for body in bodies if isinstance(body, StepAdded) and body.step.actor == "user"}
+    calls = [body.call for body in bodies if isinstance(body, ModelCalled)]
+    counted = [call for call in calls if call.error is None and call.id not in others]
     found: dict[str, float | None] = {
-        name: _whole_sum(getattr(call.usage, name) for call in answered)
+        name: _whole_sum(getattr(call.usage, name) for call in counted)
         for name in ("prompt_tokens", "completion_tokens")
     }
-    found["cost_usd"] = _whole_sum(call.cost_usd for call in answered)
+    found["cost_usd"] = _whole_sum(call.cost_usd for call in counted)
     return {name: value for name, value in found.items() if value is not None}
 
 

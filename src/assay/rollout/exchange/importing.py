@@ -369,7 +369,7 @@ def _with_totals(bodies: list[Body]) -> list[Body]:
 
     The attempt's id, which is of the source's content, does not depend on it.
     """
-    totals = total_usage(body.call for body in bodies if isinstance(body, ModelCalled))
+    totals = total_usage(bodies)
     return [
         msgspec.structs.replace(body, metrics={**totals, **body.metrics}) if isinstance(body, AttemptEnded) else body
         for body in bodies
