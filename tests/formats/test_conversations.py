@@ -139,13 +139,26 @@ def test_an_older_gemini_session_is_one_document(tmp_path: Path) -> None:
     assert counted(one) == Counts(3, 2, 2, 450, 84)
 
 
-def test_a_rewound_gemini_session_has_what_remained(tmp_path: Path) -> None:
+def test_a_rewound_gemini_session_marks_what_it_left(tmp_path: Path) -> None:
     lines = (HERE / "gemini-cli" / "session.jsonl").read_text().splitlines()
     second = [json.loads(line)["id"] for line in lines if '"type":"gemini"' in line][2]
+    again = {"id": "again", "type": "gemini", "content": "Only this.", "tokens": {"input": 1, "output": 1}}
     path = tmp_path / "session.jsonl"
-    path.write_text("\n".join([*lines, json.dumps({"$rewindTo": second})]) + "\n")
+    path.write_text("\n".join([*lines, json.dumps({"$rewindTo": second}), json.dumps(again)]) + "\n")
     (one,) = read_whole(find_format(path), path)
-    assert counted(one)[:3] == (1, 1, 1)
+    turns = [step for step in one.steps if step.actor == "agent"]
+    assert [step.extra.get("branch") for step in turns] == [None, "left", "left", None]
+    assert turns[-1].message == "Only this."
+
+
+def test_a_history_that_gemini_shortened_stays_in_the_record(tmp_path: Path) -> None:
+    lines = (HERE / "gemini-cli" / "session.jsonl").read_text().splitlines()
+    summary = {"id": "s", "type": "user", "content": [{"text": "Summary."}]}
+    path = tmp_path / "session.jsonl"
+    path.write_text("\n".join([*lines, json.dumps({"$set": {"messages": [summary]}})]) + "\n")
+    (one,) = read_whole(find_format(path), path)
+    assert counted(one) == Counts(3, 2, 2, 450, 84)
+    assert [step.message for step in one.steps if "branch" not in step.extra] == ["Summary."]
 
 
 def test_a_thread_of_langgraph_is_read(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Sessions of Gemini CLI: JSON lines of messages and changes to them, or, of earlier versions, one document.
 
-A line with the id of an earlier one replaces it, which is how the results of calls arrive. Output tokens count
-thoughts, which the session counts apart.
+A line with the id of an earlier one replaces it, which is how the results of calls arrive. Turns that the session went
+back behind, or that a shorter history replaced, happened all the same: they stay, marked as left
+(`Step.extra["branch"] = "left"`). Output tokens count thoughts, which the session counts apart.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
+
+import msgspec
 
 from assay.formats.interface import ImportContext, ImportedTrajectory
 from assay.formats.sessions.reading import ConversationFormat
@@ -24,6 +27,8 @@ from assay.records import AttemptEnded, Observation, Usage
 _HEAD = {"sessionId", "projectHash", "startTime"}
 _EXIT = re.compile(r"^Exit Code: (\d{1,9})$", re.MULTILINE)
 _SHELL = "run_shell_command"
+_LEFT = "$left"
+"""Key that marks a message of ours; those of the program begin with `$` for changes alone."""
 
 
 class GeminiCliFormat(ConversationFormat):
@@ -57,7 +62,8 @@ class GeminiCliFormat(ConversationFormat):
             model = model or text_or_none(message.get("model"))
             known |= {str(call.get("id")) for call in objects_in(message.get("toolCalls"))}
             for turn in _turns(message, known):
-                add_turn(builder, turn)
+                extra = {**turn.extra, "branch": "left"} if _LEFT in message else turn.extra
+                add_turn(builder, msgspec.structs.replace(turn, extra=extra))
         fields = document if isinstance(document, dict) else {}
         builder.fields = {key: value for key, value in fields.items() if key != "messages"}
         return builder.finish(
@@ -74,16 +80,29 @@ def _apply_line(line: dict[str, Any], head: dict[str, Any], messages: dict[str, 
     if "type" in line and isinstance(line.get("id"), str):
         messages[line["id"]] = line
         return
-    if isinstance(line.get("$rewindTo"), str):
-        ids = list(messages)
-        for id_ in ids[ids.index(line["$rewindTo"]) :] if line["$rewindTo"] in messages else ():
-            del messages[id_]
+    if isinstance(target := line.get("$rewindTo"), str):
+        popped = []
+        while messages and (target in messages or not popped or popped[-1][0] != target):
+            popped.append(messages.popitem())
+        for id_, message in reversed(popped):
+            _leave(id_, message, messages)
         return
     changed = line["$set"] if isinstance(line.get("$set"), dict) else line
     head |= {key: value for key, value in changed.items() if key != "messages"}
     if "messages" in changed:
+        kept = {str(message.get("id")): message for message in objects_in(changed["messages"])}
+        before = list(messages.items())
         messages.clear()
-        messages |= {str(m.get("id")): m for m in objects_in(changed["messages"])}
+        for id_, message in before:
+            if id_ not in kept:
+                _leave(id_, message, messages)
+        messages |= kept
+
+
+def _leave(id_: str, message: dict[str, Any], messages: dict[str, Any]) -> None:
+    """Keeps a message that is no longer part of the conversation, under a key that no later one has."""
+    is_new = _LEFT not in message
+    messages[f"{id_} {len(messages)}" if is_new else id_] = {**message, _LEFT: True}
 
 
 def _turns(message: dict[str, Any], known: set[str]) -> Iterator[Turn]:

@@ -55,18 +55,16 @@ def name_calls(messages: list[dict[str, Any]]) -> None:
 
     Each prompt repeats the conversation before it, so that positions are the same in all of them.
     """
-    waiting: list[str] = []
+    waiting: dict[str, None] = {}
     position = 0
     for message in messages:
         for call in message.get("tool_calls", ()):
             position += 1
             call["id"] = call["id"] or f"call-{position}"
-            waiting.append(call["id"])
+            waiting[call["id"]] = None
         if message["role"] == "tool":
-            if not message.get("tool_call_id") and waiting:
-                message["tool_call_id"] = waiting[0]
-            if message.get("tool_call_id") in waiting:
-                waiting.remove(message["tool_call_id"])
+            message["tool_call_id"] = message.get("tool_call_id") or next(iter(waiting), "")
+            waiting.pop(message["tool_call_id"], None)
 
 
 def to_answer(value: Any) -> dict[str, Any] | None:

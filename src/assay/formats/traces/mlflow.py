@@ -13,7 +13,7 @@ from assay.formats.otel.spans import TraceSpan
 from assay.formats.shared.json_stream import WarnFunction, loads
 from assay.formats.shared.round_trip_builder import get_path, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff
-from assay.formats.traces.reading import RowPlaces, TraceFormat, evaluation_span
+from assay.formats.traces.reading import RowPlaces, TraceFormat, evaluation_span, holds_turns
 from assay.formats.traces.table import AGENT, MODEL, TOOL, SpanTable, nest
 
 TABLE = SpanTable(
@@ -64,8 +64,11 @@ def _span(trace: str, row: dict[str, Any]) -> TraceSpan | None:
     failed = get_path(row, "status", "code") == "STATUS_CODE_ERROR"
     about = {"trace": trace, "failure": get_path(row, "status", "message") or "error" if failed else None}
     span = _PLACES.make_span({**nest(attributes), **row, **times, **about}, TABLE)
-    kept = {key: item for key, item in given.items() if key not in _CONTENT}
-    return None if span is None else span._replace(raw={**row, "attributes": kept})
+    if span is None:
+        return None
+    is_held = holds_turns(span.attributes)
+    kept = {key: item for key, item in given.items() if not (is_held and key in _CONTENT)}
+    return span._replace(raw={**row, "attributes": kept})
 
 
 def _value(item: Any) -> Any:

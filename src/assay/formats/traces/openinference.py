@@ -12,8 +12,8 @@ from assay.formats.interface import Provenance
 from assay.formats.otel.spans import TraceSpan, has_span_attributes, read_otel_spans, with_attributes
 from assay.formats.shared.dialects import parse_json_text
 from assay.formats.shared.json_stream import WarnFunction
-from assay.formats.traces.reading import TraceFormat
-from assay.formats.traces.table import AGENT, MODEL, TOOL, SpanTable, find, nest, span_attributes, unwrap
+from assay.formats.traces.reading import TraceFormat, holds_turns
+from assay.formats.traces.table import AGENT, MODEL, TOOL, SpanTable, nest, span_attributes, unwrap
 
 _WRAPPERS = ("message", "tool_call", "message_content", "tool", "json_schema")
 _CONTENT = ("llm.input_messages", "llm.output_messages", "llm.tools", "input.value", "output.value")
@@ -55,7 +55,7 @@ def mapped_span(span: TraceSpan, table: SpanTable) -> TraceSpan:
     row = nest(span.attributes) | {"span": span.raw.get("name")}
     row["llm"] = _readable(row.get("llm"))
     attributes = span.attributes | span_attributes(row, table)
-    held = {key: None for key in span.attributes if key.startswith(_CONTENT) and find(row, table.kind) is not None}
+    held = {key: None for key in span.attributes if key.startswith(_CONTENT) and holds_turns(attributes)}
     return span._replace(attributes=attributes, raw=with_attributes(span.raw, span.form, held))
 
 

@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 from assay.formats.interface import Provenance
 from assay.formats.otel.spans import TraceSpan, has_span_attributes, read_otel_spans, with_attributes
 from assay.formats.shared.json_stream import WarnFunction
-from assay.formats.traces.reading import TraceFormat
+from assay.formats.traces.reading import TraceFormat, holds_turns
 from assay.formats.traces.table import AGENT, MODEL, TOOL, SpanTable, nest, operation_of, span_attributes
 
 _CONTENT = ("gen_ai.prompt.", "gen_ai.completion.", "llm.request.functions.", "traceloop.entity.")
+_NAMES = ("traceloop.entity.name", "traceloop.entity.path")
 TABLE = SpanTable(
     kind=("traceloop.span.kind", "llm.request.type"),
     operations={"tool": TOOL, "agent": AGENT, "chat": MODEL, "completion": MODEL},
@@ -49,6 +50,7 @@ def _mapped(span: TraceSpan) -> TraceSpan:
     row = nest(span.attributes)
     if "gen_ai.input.messages" in span.attributes or operation_of(row, TABLE) is None:
         return span
-    held = {key: None for key in span.attributes if key.startswith(_CONTENT) and key != "traceloop.entity.name"}
     attributes = span.attributes | span_attributes(row, TABLE)
+    is_held = holds_turns(attributes)
+    held = {key: None for key in span.attributes if is_held and key.startswith(_CONTENT) and key not in _NAMES}
     return span._replace(attributes=attributes, raw=with_attributes(span.raw, span.form, held))

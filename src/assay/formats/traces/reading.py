@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from assay.formats.otel.spans import SpanReader, TraceSpan, traces
 from assay.formats.otel.trace import COST, TraceReader
 from assay.formats.otel.writer import INPUT, OUTPUT
 from assay.formats.shared.base import ReadOnlyFormat
-from assay.formats.shared.dialects import parse_json_text
+from assay.formats.shared.dialects import as_text, parse_json_text
 from assay.formats.shared.json_stream import WarnFunction, parse_time, warn_in
 from assay.formats.shared.outcomes import is_outcome
 from assay.formats.shared.round_trip_builder import file_origin, objects_in, text_or_none
@@ -58,13 +59,17 @@ class RowPlaces:
         self.trace, self.id, self.parent, self.start, self.end = trace, id_, parent, start, end
 
     def make_span(self, row: dict[str, Any], table: SpanTable, *without: str) -> TraceSpan | None:
-        """Makes a span of a row, which is kept but for the fields in `without`; None where it has no ids."""
+        """Makes a span of a row; None where it has no ids.
+
+        The row is kept with it, without the fields in `without` where they become turns: of models and tools.
+        """
         trace, id_ = (text_or_none(find(row, paths)) for paths in (self.trace, self.id))
         if trace is None or id_ is None:
             return None
         start, end = (parse_time(find(row, paths)) for paths in (self.start, self.end))
-        parent, rest = text_or_none(find(row, self.parent)), {k: v for k, v in row.items() if k not in without}
-        return TraceSpan(trace, id_, parent, start, end, span_attributes(row, table), rest, {}, "flat")
+        parent, attributes = text_or_none(find(row, self.parent)), span_attributes(row, table)
+        rest = {k: v for k, v in row.items() if k not in without} if holds_turns(attributes) else row
+        return TraceSpan(trace, id_, parent, start, end, attributes, rest, {}, "flat")
 
 
 def evaluation_span(trace: str, id_: str, name: Any, value: Any, comment: Any, raw: dict[str, Any]) -> TraceSpan:
@@ -81,64 +86,100 @@ def evaluation_span(trace: str, id_: str, name: Any, value: Any, comment: Any, r
     return TraceSpan(trace, id_, None, None, None, attributes, raw, {}, "flat")
 
 
+def holds_turns(attributes: dict[str, Any]) -> bool:
+    """Returns whether a span is of a model or a tool, so that its input and output become turns."""
+    return attributes.get(_OPERATION) in (MODEL, TOOL)
+
+
 def _demote_nested_calls(spans: list[TraceSpan]) -> None:
     """Makes one call of model spans inside each other, with the tokens of the innermost, which outer ones repeat."""
     by_id = {span.id: span for span in spans}
+    outermost = _outermost_calls(spans, by_id)
     inner: dict[str, list[TraceSpan]] = {}
     for span in spans:
-        outer = _outermost_call(span, by_id)
-        if outer is not None:
-            inner.setdefault(outer.id, []).append(span)
-    nested = {span.id for found in inner.values() for span in found}
-    around = {span.parent for found in inner.values() for span in found}
-    for outer_id, found in inner.items():
-        leaves = [span for span in found if span.id not in around]
+        if (outer := outermost.get(span.id)) is not None and outer != span.id and holds_turns(span.attributes):
+            inner.setdefault(outer, []).append(span)
+    inner = {outer: found for outer, found in inner.items() if any(_is_model(span) for span in found)}
+    for outer, found in inner.items():
+        models = [span for span in found if _is_model(span)]
+        around = {span.parent for span in models}
+        leaves = [span for span in models if span.id not in around]
         for key in _SUMS:
             counts = [span.attributes[key] for span in leaves if key in span.attributes]
             if counts:
-                by_id[outer_id].attributes[key] = sum(counts)
-    for id_ in nested:
-        by_id[id_].attributes.pop(_OPERATION)
+                by_id[outer].attributes[key] = sum(counts)
+        for span in models:
+            span.attributes.pop(_OPERATION)
 
 
-def _outermost_call(span: TraceSpan, by_id: dict[str, TraceSpan]) -> TraceSpan | None:
-    """Returns the farthest model span around a model span; None where it is in none."""
-    if span.attributes.get(_OPERATION) != MODEL:
-        return None
-    found, seen, parent = None, {span.id}, by_id.get(span.parent or "")
-    while parent is not None and parent.id not in seen:
-        seen.add(parent.id)
-        found = parent if parent.attributes.get(_OPERATION) == MODEL else found
-        parent = by_id.get(parent.parent or "")
+def _is_model(span: TraceSpan) -> bool:
+    return span.attributes.get(_OPERATION) == MODEL
+
+
+def _outermost_calls(spans: list[TraceSpan], by_id: dict[str, TraceSpan]) -> dict[str, str | None]:
+    """Returns the farthest model span at or above each span, by their ids; None where there is none."""
+    found: dict[str, str | None] = {}
+    for span in spans:
+        line: list[TraceSpan] = []
+        at: TraceSpan | None = span
+        while at is not None and at.id not in found:
+            found[at.id] = None  # also ends a circle of parents
+            line.append(at)
+            at = by_id.get(at.parent or "")
+        above = found[at.id] if at is not None else None
+        for one in reversed(line):
+            above = above or (one.id if _is_model(one) else None)
+            found[one.id] = above
     return found
 
 
+class _OpenCalls:
+    """Calls that models asked for and that no span of a tool belongs to yet."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[tuple[str, str], deque[int]] = {}
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._added = 0
+
+    def add(self, call: dict[str, Any]) -> None:
+        name, given = str(call.get("name")), as_text(call.get("arguments"))
+        for key in (("id", str(call.get("id"))), (f"name {name}", given), (f"name {name}", "")):
+            self._by_key.setdefault(key, deque()).append(self._added)
+        self._calls[self._added] = call
+        self._added += 1
+
+    def take(self, attributes: dict[str, Any]) -> dict[str, Any] | None:
+        """Returns the earliest call of a tool span's id; else of its name and arguments; else of its name."""
+        if attributes.get(_CALL_ID) is not None:
+            return self._first(("id", attributes[_CALL_ID]))
+        given = parse_json_text(attributes.get("gen_ai.tool.call.arguments"))
+        name = str(attributes.get(_TOOL_NAME))
+        for alias in dict.fromkeys((name, name.rpartition(" ")[2], name.rpartition(".")[2])):
+            for arguments in (as_text(given), ""):
+                if (found := self._first((f"name {alias}", arguments))) is not None:
+                    return found
+        return None
+
+    def _first(self, key: tuple[str, str]) -> dict[str, Any] | None:
+        waiting = self._by_key.get(key, deque())
+        while waiting:
+            if (call := self._calls.pop(waiting.popleft(), None)) is not None:
+                return call
+        return None
+
+
 def _link_tools(spans: Iterable[TraceSpan]) -> None:
-    """Gives tools that name no call the id of the earliest call of their name, with their arguments where one has."""
-    waiting: list[dict[str, Any]] = []
+    """Gives spans of tools that name no call the id of the call that they execute."""
+    open_calls = _OpenCalls()
     for span in spans:
-        if span.attributes.get(_OPERATION) == MODEL:
-            answers = parse_objects(span.attributes.get(OUTPUT))
-            waiting += [p for a in answers for p in objects_in(a.get("parts")) if p.get("type") == "tool_call"]
+        if _is_model(span):
+            for part in (p for a in parse_objects(span.attributes.get(OUTPUT)) for p in objects_in(a.get("parts"))):
+                if part.get("type") == "tool_call":
+                    open_calls.add(part)
         elif span.attributes.get(_OPERATION) == TOOL:
-            found = _asked_call(span.attributes, waiting)
+            found = open_calls.take(span.attributes)
             if found is not None:
-                waiting.remove(found)
                 span.attributes.update({_CALL_ID: found.get("id"), _TOOL_NAME: found.get("name")})
-
-
-def _asked_call(attributes: dict[str, Any], waiting: list[dict[str, Any]]) -> dict[str, Any] | None:
-    call_id, name = attributes.get(_CALL_ID), str(attributes.get(_TOOL_NAME))
-    if call_id is not None:
-        return next((call for call in waiting if call.get("id") == call_id), None)
-    named = [call for call in waiting if _is_named(name, str(call.get("name")))]
-    given = parse_json_text(attributes.get("gen_ai.tool.call.arguments"))
-    return next((call for call in named if call.get("arguments") == given), named[0] if named else None)
-
-
-def _is_named(span: str, tool: str) -> bool:
-    """Returns whether a span's name is that of a tool, which may follow other words (`running tool: search`)."""
-    return span == tool or (bool(tool) and span.endswith((f" {tool}", f".{tool}")))
 
 
 def _name_task(spans: list[TraceSpan]) -> None:

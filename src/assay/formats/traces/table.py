@@ -29,6 +29,8 @@ from assay.formats.shared.round_trip_builder import count_or_none, number, text_
 
 Paths = tuple[str, ...]
 """Places of a value, each a path of keys and positions joined by dots; the first that holds one counts."""
+_DEEPEST = 32
+"""Most dots in a key that are read as levels."""
 MODEL, TOOL, AGENT = "chat", "execute_tool", "invoke_agent"
 _USAGE = "gen_ai.usage."
 _UUID = re.compile(r"[ ._-]?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
@@ -154,7 +156,7 @@ def nest(attributes: dict[str, Any]) -> dict[str, Any]:
     found = _Nested()
     for key, value in attributes.items():
         inner = found
-        *above, last = key.split(".")
+        *above, last = key.split(".") if key.count(".") < _DEEPEST else [key]
         for part in above:
             below = inner.setdefault(part, _Nested())
             inner = below if isinstance(below, _Nested) else _Nested()
