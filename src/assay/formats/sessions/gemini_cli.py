@@ -81,7 +81,7 @@ def _apply_line(line: dict[str, Any], head: dict[str, Any], messages: dict[str, 
         messages[line["id"]] = line
         return
     if isinstance(target := line.get("$rewindTo"), str):
-        popped = []
+        popped: list[tuple[str, dict[str, Any]]] = []
         while messages and (target in messages or not popped or popped[-1][0] != target):
             popped.append(messages.popitem())
         for id_, message in reversed(popped):
