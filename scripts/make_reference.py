@@ -52,6 +52,7 @@ from assay.environments.interface import ResourceLimits
 from assay.environments.workspace.choose import BackendReport
 from assay.environments.workspace.toolchain import ToolLayer
 from assay.formats.interface import ReadProblem
+from assay.formats.mapped.mapping import Mapping
 from assay.formats.registry import load_formats
 from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
@@ -497,6 +498,7 @@ def configuration_page() -> str:
     made += "\n" + struct_section(BatchRequest, "A batch: the body of `POST /v1/batches`", "###")
     made += "\n" + struct_section(PolicyRequest, "Its policy", "###")
     made += "\n" + struct_section(ImportConfig, "Runs of other tools: `assay import`")
+    made += "\n" + struct_section(Mapping, "Mapping of an unknown format")
     made += "\n" + struct_section(ExportConfig, "Writing a run in another format: `assay export`")
     made += "\n" + struct_section(SynthesisConfig, "Making tasks: `assay synth repository`")
     made += "\n" + struct_section(ProgramTasksConfig, "Functions in another language: `assay synth programs`")

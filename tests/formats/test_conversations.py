@@ -10,7 +10,7 @@ import pytest
 
 from assay.formats.registry import find_format
 from assay.records import Trajectory
-from tests.formats.generated import read_whole
+from tests.formats.generated import Blobs, read_all, read_whole
 from tests.formats.test_traces import Counts, counted
 
 HERE = Path(__file__).parent / "sessions"
@@ -188,3 +188,11 @@ def test_runs_of_docent_have_their_turns_and_scores() -> None:
     assert [one.outcome for one in found] == [None, "fail"]
     assert found[1].evidence[0].data["values"] == {"correct": 0.0, "tests_passed": 1.0}
     assert [seen.error for step in found[1].steps for seen in step.observations] == [True]
+
+
+def test_a_run_that_cannot_be_read_does_not_lose_the_next(tmp_path: Path) -> None:
+    lines = (HERE / "docent" / "runs.jsonl").read_text().splitlines()
+    path = tmp_path / "runs.jsonl"
+    path.write_text("\n".join([lines[0], '{"transcripts": []}', lines[1]]) + "\n")
+    found, problems = read_all(find_format(path), path, Blobs())
+    assert (len(found), [problem.place for problem in problems]) == (2, ["line 2"])

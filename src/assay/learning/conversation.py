@@ -15,6 +15,7 @@ from assay.environments.schemas import tool_definitions
 from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
 from assay.formats.shared.messages import plan_chat_messages, render_chat_message
+from assay.formats.shared.tools import recorded_tools
 from assay.records import ModelCall, Task, Trajectory
 from assay.store import assistant_message, restore_messages, restore_request
 
@@ -139,4 +140,5 @@ def _line_of_steps(trajectory: Trajectory, opening: Opening) -> Transcript:
             messages.append({key: value for key, value in message.items() if value is not None or key == "content"})
             own.append(message["role"] == "assistant")
             steps.append(step.index)
-    return Transcript(trajectory.chain, messages, opening.tools, own, [None] * len(messages), steps)
+    tools = opening.tools or recorded_tools(trajectory)
+    return Transcript(trajectory.chain, messages, tools, own, [None] * len(messages), steps)

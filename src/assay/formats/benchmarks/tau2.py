@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
 
 from assay.errors import UserError
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin, tool_call
 from assay.formats.shared.json_stream import (
     WarnFunction,
@@ -85,14 +87,16 @@ class Tau2Format:
                 bad(where, "expected a simulation, an object with a list of messages or of ticks")
                 continue
             builder = RoundTripBuilder(origin, reading, _render_item)
-            _read_messages(builder, messages, bad, where)
-            builder.fields = {"info": info} if isinstance(info, dict) else {}
-            builder.fields |= {"task": task} if (task := tasks.get(str(run.get("task_id")))) is not None else {}
-            builder.fields["simulation"] = {k: value for k, value in run.items() if k not in ("messages", "ticks")}
-            if run.get("ticks"):
-                builder.fields["ticks"] = builder.keep_text(msgspec.json.encode(run["ticks"]).decode())
-            _judge(builder, run)
-            yield _finish(builder, run, info, key)
+            builder.place = where
+            with skip_unreadable(bad, where):
+                _read_messages(builder, messages, bad, where)
+                builder.fields = {"info": info} if isinstance(info, dict) else {}
+                builder.fields |= {"task": task} if (task := tasks.get(str(run.get("task_id")))) is not None else {}
+                builder.fields["simulation"] = {k: value for k, value in run.items() if k not in ("messages", "ticks")}
+                if run.get("ticks"):
+                    builder.fields["ticks"] = builder.keep_text(msgspec.json.encode(run["ticks"]).decode())
+                _judge(builder, run)
+                yield _finish(builder, run, info, key)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes one document, with the `info` of the first trajectory."""
@@ -128,7 +132,8 @@ class Tau2Format:
         ticks = source_fields(trajectory).get("ticks") if mine else None
         if isinstance(ticks, str):  # the messages were made of them
             run |= {"messages": None, "ticks": msgspec.json.decode(writing.read_blob(ticks))}
-        report_losses(trajectory, None if mine else _read_back(run, _fresh_info(trajectory)), writing, self.name)
+        back = None if mine else _read_back(run, _fresh_info(trajectory))
+        report_losses(trajectory, back, writing, self.name, added=_ADDED)
         return run
 
 
@@ -172,6 +177,15 @@ def _add_chunk(made: list[Any], tick: dict[str, Any], side: str, role: str) -> N
         last["content"] = f"{last['content']} {text}" if last["content"] else text
     elif text or calls:
         made.append({"role": role, "content": text, "tool_calls": calls or None, "timestamp": tick.get("timestamp")})
+
+
+_ADDED = MappingProxyType(
+    {
+        "info.num_trials": "required: written as 1",
+        "info.user_info.implementation": "required: written as `unknown`",
+        "simulations[].termination_reason": "required: `agent_stop` where the attempt ended, else `max_steps`",
+    }
+)
 
 
 def _read_back(run: dict[str, Any], info: dict[str, Any]) -> ImportedTrajectory:
@@ -271,7 +285,7 @@ def _render_item(step: Step, part: str, call: ModelCall | None) -> dict[str, Any
 
 def _judge(builder: RoundTripBuilder, run: dict[str, Any]) -> None:
     recorded = run.get("reward_info")
-    reward = number(get_path(recorded, "reward"))
+    reward = builder.read_reward(get_path(recorded, "reward"))
     if reward is None or not isinstance(recorded, dict):
         builder.add_verdict("unknown", None, "no reward was recorded by tau2-bench")
         return

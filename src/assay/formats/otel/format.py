@@ -14,6 +14,7 @@ from assay.formats.interface import ExportContext, ImportContext, ImportedTrajec
 from assay.formats.otel.spans import Form, encode_lines, is_genai_trace, otlp_span, traces
 from assay.formats.otel.trace import TraceReader
 from assay.formats.otel.writer import render_spans, restore_spans
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin
 from assay.formats.shared.json_stream import warn_in
 from assay.formats.shared.losses import THROWAWAY, report_losses
@@ -38,7 +39,8 @@ class OtelGenAiFormat:
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for spans in traces(path, bad):
             if any(str(key).startswith("gen_ai.") for span in spans for key in span.attributes):
-                yield TraceReader(spans, origin, reading).read()
+                with skip_unreadable(bad, f"trace {spans[0].trace}"):
+                    yield TraceReader(spans, origin, reading).read()
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes a line of OTLP JSON for each batch; spans that were read flat are written flat."""
@@ -49,7 +51,8 @@ class OtelGenAiFormat:
                     spans = list(restore_spans(trajectory))
                 else:
                     spans = list(render_spans(trajectory, writing))
-                    report_losses(trajectory, _read_back(spans), writing, self.name)
+                    added = {"traceId, spanId": "made of the attempt's id and the record's position"}
+                    report_losses(trajectory, _read_back(spans), writing, self.name, added=added)
                 out.writelines(encode_lines(spans))
 
 

@@ -219,6 +219,9 @@ class TraceReader:
             fact = self._builder.add_evidence("reward", {"values": values, "evaluation": attributes})
             why = text_or_none(attributes.get("gen_ai.evaluation.explanation"))
             reason = why or f"`{name}` is {value if label is None else label} as recorded by OpenTelemetry"
+            if word in {*_PASS, *_FAIL} and value is not None and not inside:  # the label decides on any scale
+                self._builder.remark("", f"the score {value:g} of `{name}` is outside [0, 1]: its label decides")
+                value = None
             self._builder.add_verdict(status, value, reason, (fact,), values)
 
     def _finish(self) -> ImportedTrajectory:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.formats.interface import ImportContext, ImportedTrajectory, Provenance
-from assay.formats.shared.base import ReadOnlyFormat
+from assay.formats.shared.base import ReadOnlyFormat, skip_unreadable
 from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.json_stream import WarnFunction, json_items, json_lines, load_document, warn_in
 from assay.formats.shared.round_trip_builder import WHOLE, file_origin
@@ -29,7 +29,8 @@ class ConversationFormat(ReadOnlyFormat):
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for where, document in self._documents(path, bad):
-            yield self.read_conversation(document, where, TrajectoryBuilder(origin, reading), bad)
+            with skip_unreadable(bad, where):
+                yield self.read_conversation(document, where, TrajectoryBuilder(origin, reading), bad)
 
     def _documents(self, path: Path, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
         shape = sniff(path).shape

@@ -12,7 +12,7 @@ from assay.formats.otel.messages import parse_objects
 from assay.formats.otel.spans import SpanReader, TraceSpan, traces
 from assay.formats.otel.trace import COST, TraceReader
 from assay.formats.otel.writer import INPUT, OUTPUT
-from assay.formats.shared.base import ReadOnlyFormat
+from assay.formats.shared.base import ReadOnlyFormat, skip_unreadable
 from assay.formats.shared.dialects import as_text, parse_json_text
 from assay.formats.shared.json_stream import WarnFunction, parse_time, warn_in
 from assay.formats.shared.outcomes import is_outcome
@@ -43,11 +43,12 @@ class TraceFormat(ReadOnlyFormat):
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for spans in traces(path, bad, read):
             if any(span.attributes.get(_OPERATION) in (MODEL, TOOL) for span in spans):
-                in_order = sorted(spans, key=lambda span: span.start or 0.0)
-                _demote_nested_calls(in_order)
-                _link_tools(in_order)
-                _name_task(in_order)
-                yield TraceReader(spans, origin, reading).read()
+                with skip_unreadable(bad, f"trace {spans[0].trace}"):
+                    in_order = sorted(spans, key=lambda span: span.start or 0.0)
+                    _demote_nested_calls(in_order)
+                    _link_tools(in_order)
+                    _name_task(in_order)
+                    yield TraceReader(spans, origin, reading).read()
             elif spans:
                 bad(f"trace {spans[0].trace}", f"none of its {len(spans)} spans is of a model or a tool")
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import Loss
+from assay.formats.interface import Addition, Loss
 from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.learning.conversation import conversations, has_agent_output
 from assay.learning.credit import CreditConfig, assign_credit
@@ -76,6 +76,7 @@ def export_for_training(run: str, config: WriteConfig, settings: Settings, progr
         dict(losses.counts),
         tuple(status.attempt for status in passes if status.doubt is not None),
         sum(status.integrity is None for status in passes),
+        losses.additions(),
     )
 
 
@@ -158,6 +159,10 @@ class _RunSource:
             loss = Loss(attempt, field, why, count)
             self.first = self.first or loss
             self._losses.lost(loss)
+
+    def record_addition(self, attempt: str, field: str, why: str) -> None:
+        """Records a field that is written beyond the records."""
+        self._losses.added(Addition(attempt, field, why))
 
     def left_out(self, attempt: str, field: str, why: str) -> None:
         """Records what the reader left out."""

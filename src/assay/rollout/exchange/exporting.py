@@ -1,7 +1,7 @@
 """Exports a run to a foreign format, with a sidecar file that lists what the format could not represent.
 
-Invariants: every loss is listed in `OUT.losses.json`, with each attempt's status; a doubtful pass is never written as a
-plain pass if the target can express the doubt.
+Invariants: every loss and addition is listed in `OUT.losses.json`, with each attempt's status; a doubtful pass is never
+written as a plain pass if the target can express the doubt.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import ExportContext, Format, Loss
+from assay.formats.interface import Addition, ExportContext, Format, Loss
 from assay.formats.registry import load_format, load_formats
 from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.records import Body, EvidenceAdded, Separation, Trajectory, VerdictAdded, VerdictStatus
@@ -83,6 +83,8 @@ class ExportReport(msgspec.Struct, frozen=True):
     doubted: tuple[str, ...]
     unaudited: int
     """Passes whose integrity was not audited."""
+    additions: dict[str, int] = {}
+    """Number of attempts by field that is written beyond the records."""
 
 
 def sidecar_of(out: Path) -> Path:
@@ -105,7 +107,8 @@ def export_run(
         exporting = _Export(store, settings.store, config, progress)
         with new_file(sidecar_of(out)) as stream:
             losses = LossFile(stream, {"run": run, "format": format.name, "out": out.name})
-            format.write(exporting.trajectories(losses.lost), out, ExportContext(store.blobs.get, losses.lost))
+            context = ExportContext(store.blobs.get, losses.lost, losses.added)
+            format.write(exporting.trajectories(losses.lost), out, context)
             losses.close(exporting.status)
     passes = [status for status in exporting.status if status.outcome == "pass"]
     return ExportReport(
@@ -117,6 +120,7 @@ def export_run(
         dict(losses.counts),
         tuple(status.attempt for status in passes if status.doubt is not None),
         sum(status.integrity is None for status in passes),
+        losses.additions(),
     )
 
 
@@ -185,6 +189,7 @@ class LossFile:
     def __init__(self, stream: BinaryIO, about: dict[str, str]) -> None:
         self._stream = stream
         self.counts: Counter[str] = Counter()
+        self._added: Counter[tuple[str, str]] = Counter()
         self._first = True
         stream.write(msgspec.json.encode(about)[:-1] + b',\n"losses": [')
 
@@ -193,9 +198,22 @@ class LossFile:
         self._stream.write((b"\n" if self._first else b",\n") + msgspec.json.encode(loss))
         self._first = False
 
+    def added(self, addition: Addition) -> None:
+        """Counts a field that is written beyond the records."""
+        self._added[addition.field, addition.why] += 1
+
+    def additions(self) -> dict[str, int]:
+        """Returns the number of attempts by added field."""
+        found: Counter[str] = Counter()
+        for (field, _), count in self._added.items():
+            found[field] += count
+        return dict(sorted(found.items()))
+
     def close(self, status: list[AttemptStatus]) -> None:
-        """Ends the list and appends each attempt's status."""
+        """Ends the list and appends totals, additions and each attempt's status."""
         self._stream.write(b'],\n"totals": ' + msgspec.json.encode(dict(sorted(self.counts.items()))))
+        added = [{"field": f, "why": why, "attempts": n} for (f, why), n in sorted(self._added.items())]
+        self._stream.write(b',\n"additions": ' + msgspec.json.encode(added))
         self._stream.write(b',\n"attempts": [')
         for position, one in enumerate(status):
             self._stream.write((b",\n" if position else b"\n") + msgspec.json.encode(one))
