@@ -28,6 +28,7 @@ class Sample(NamedTuple):
 SAMPLES = [
     Sample("gemini-cli/session.jsonl", "gemini-cli", Counts(3, 2, 2, 450, 63 + 3 * 7)),
     Sample("opencode/export.json", "opencode", Counts(3, 2, 2, 450, 63), 0.000456),
+    Sample("opencode/events.jsonl", "opencode", Counts(3, 2, 2, 450, 63), 0.000456),
     Sample("smolagents/code.json", "smolagents", Counts(3, 3, 3, 450, 63)),
     Sample("smolagents/tool-calling.json", "smolagents", Counts(6, 5, 5, 850, 125)),
     Sample("autogen/result.json", "autogen", Counts(3, 2, 2, 450, 63)),
@@ -196,3 +197,10 @@ def test_a_run_that_cannot_be_read_does_not_lose_the_next(tmp_path: Path) -> Non
     path.write_text("\n".join([lines[0], '{"transcripts": []}', lines[1]]) + "\n")
     found, problems = read_all(find_format(path), path, Blobs())
     assert (len(found), [problem.place for problem in problems]) == (2, ["line 2"])
+
+
+def test_events_of_opencode_say_the_same_as_its_export() -> None:
+    exported, printed = read("opencode/export.json"), read("opencode/events.jsonl")
+    assert [step.tool_calls for step in printed.steps] == [step.tool_calls for step in exported.steps[1:]]
+    assert [step.observations for step in printed.steps] == [step.observations for step in exported.steps[1:]]
+    assert printed.task.startswith("ses_")

@@ -1,4 +1,5 @@
-"""Sessions of opencode, as `opencode export` writes them: `info` and messages with parts.
+"""Sessions of opencode: what `opencode export` writes (`info` and messages with parts), and the events that
+`opencode run --format json` prints, which lack the user's words and the model.
 
 Output tokens count reasoning, which opencode counts apart; prompt tokens count those read from and written to the
 cache. Snapshots, patches and the marks of steps are not turns; each turn's other parts are kept with it.
@@ -6,15 +7,24 @@ cache. Snapshots, patches and the marks of steps are not turns; each turn's othe
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.formats.interface import ImportedTrajectory
+from assay.formats.interface import ImportContext, ImportedTrajectory
 from assay.formats.sessions.reading import ConversationFormat
 from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.dialects import as_text, to_chat_messages
-from assay.formats.shared.json_stream import WarnFunction, parse_time
-from assay.formats.shared.round_trip_builder import count_or_none, exit_code, get_path, objects_in, text_or_none
+from assay.formats.shared.json_stream import WarnFunction, json_objects, parse_time, warn_in
+from assay.formats.shared.round_trip_builder import (
+    count_or_none,
+    exit_code,
+    file_origin,
+    get_path,
+    objects_in,
+    text_or_empty,
+    text_or_none,
+)
 from assay.formats.shared.sniffing import sniff
 from assay.formats.shared.turns import Turn, add_turn
 from assay.formats.shared.usage import known_cost
@@ -25,10 +35,19 @@ _OWN = ("text", "reasoning", "tool", "step-start", "step-finish", "snapshot", "p
 
 class OpencodeFormat(ConversationFormat):
     name: ClassVar[str] = "opencode"
-    title: ClassVar[str] = "opencode session (opencode export)"
+    title: ClassVar[str] = "opencode session (opencode export, opencode run --format json)"
 
     def recognises(self, path: Path) -> bool:
-        return sniff(path).paths >= {"info.id", "messages[].info", "messages[].parts"}
+        return _has_events(path) or sniff(path).paths >= {"info.id", "messages[].info", "messages[].parts"}
+
+    def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        if not _has_events(path):
+            yield from super().read(path, reading)
+            return
+        origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
+        for session, messages in _sessions_of(json_objects(path, bad)).items():
+            document = {"info": {"id": session}, "messages": list(messages.values())}
+            yield self.read_conversation(document, session, TrajectoryBuilder(origin, reading), bad)
 
     def read_conversation(
         self, document: Any, where: str, builder: TrajectoryBuilder, bad: WarnFunction
@@ -44,6 +63,7 @@ class OpencodeFormat(ConversationFormat):
             model = model or turn.model
             add_turn(builder, turn)
         builder.fields = {"info": info}
+        is_asked = any(step.actor == "user" for step in builder.steps)
         last = next((e for m in reversed(objects_in(messages)) if (e := get_path(m, "info", "error"))), None)
         return builder.finish(
             f"session {text_or_none(info.get('id')) or where}",
@@ -52,10 +72,33 @@ class OpencodeFormat(ConversationFormat):
                 error=as_text(last) if last is not None else None,
                 at=parse_time(get_path(info, "time", "updated")),
             ),
+            task=None if is_asked else text_or_none(info.get("id")),
             agent="opencode",
             model=model,
             at=parse_time(get_path(info, "time", "created")),
         )
+
+
+def _has_events(path: Path) -> bool:
+    first = sniff(path).first
+    return isinstance(first, dict) and first.keys() >= {"type", "timestamp", "sessionID"} and "message" not in first
+
+
+def _sessions_of(events: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns the messages of each session by their ids, made of the parts in the events."""
+    sessions: dict[str, dict[str, Any]] = {}
+    for event in events:
+        part = event["part"] if isinstance(event.get("part"), dict) else {}
+        messages = sessions.setdefault(text_or_empty(event.get("sessionID")), {})
+        empty = {"info": {"role": "assistant", "time": {"created": event.get("timestamp")}}, "parts": []}
+        message = messages.setdefault(text_or_empty(part.get("messageID")), empty)
+        message["parts"].append(part)
+        if part.get("type") == "step-finish":
+            message["info"] |= {"tokens": part.get("tokens"), "cost": part.get("cost")}
+            message["info"]["time"]["completed"] = event.get("timestamp")
+        elif event.get("type") == "error":
+            message["info"]["error"] = event.get("error")
+    return sessions
 
 
 def _turn(message: dict[str, Any]) -> Turn:
