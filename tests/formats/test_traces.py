@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from assay.formats.otel.spans import encode_value
 from assay.formats.registry import find_format
 from assay.formats.shared.dialects import name_calls, to_answer, to_chat_messages
 from assay.formats.traces.table import find, nest
@@ -214,6 +215,42 @@ def test_a_prompt_that_differs_early_repeats_no_turn(tmp_path: Path) -> None:
     path.write_text(json.dumps(rows))
     said = [step.message for step in read(path).steps if step.extra.get("role") != "system"]
     assert said == ["Count.", "0", "Go on.", "1", "Go on.", "2"]
+
+
+@pytest.mark.parametrize("name", ["openinference.jsonl", "openllmetry.jsonl"])
+def test_the_same_spans_as_otlp_are_the_same_turns(name: str, tmp_path: Path) -> None:
+    spans = [json.loads(line) for line in (WRITTEN / name).read_text().splitlines()]
+    made = [
+        {"traceId": span["context"]["trace_id"], "spanId": span["context"]["span_id"], "name": span["name"]}
+        | {"parentSpanId": span["parent_id"] or "", "startTimeUnixNano": str(1_000_000_000 + position)}
+        | {"attributes": [{"key": k, "value": encode_value(v)} for k, v in span["attributes"].items()]}
+        for position, span in enumerate(spans)
+    ]
+    path = tmp_path / "spans.json"
+    path.write_text(
+        json.dumps({"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": made}]}]}, indent=1)
+    )
+    one = read(path)
+    assert counted(one) == Counts(3, 2, 2, 450, 63)
+    assert [step.message for step in one.steps] == [step.message for step in read(WRITTEN / name).steps]
+
+
+def test_spans_beside_models_and_tools_keep_their_content(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": "a",
+            "traceId": "t",
+            "parentObservationId": None,
+            "type": "GENERATION",
+            "input": "Go.",
+            "output": "Done.",
+        },
+        {"id": "b", "traceId": "t", "parentObservationId": None, "type": "RETRIEVER", "input": "q", "output": ["d"]},
+    ]
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(rows))
+    (note,) = read(path).notes
+    assert note.data["span"]["output"] == ["d"]
 
 
 def test_old_openllmetry_attributes_are_read(tmp_path: Path) -> None:

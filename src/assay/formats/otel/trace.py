@@ -195,7 +195,7 @@ class TraceReader:
 
     def _attach_unrecorded(self, call: ToolCall, results: tuple[Observation, ...]) -> None:
         step = next((s for s in reversed(self._builder.steps) if s.actor == "agent"), None)
-        if step is None:
+        if step is None or self._builder.is_full(step):
             self._builder.add_step("agent", None, tool_calls=(call,), observations=results)
         else:
             calls, observations = (*step.tool_calls, call), (*step.observations, *results)
