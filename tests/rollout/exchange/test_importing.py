@@ -318,3 +318,11 @@ def test_a_total_that_lacks_a_call_is_not_told(tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "s", report.run) as store:
         (found,) = store.attempts()
     assert found.metrics == {"prompt_tokens": 450}
+
+
+def test_a_cost_of_nothing_is_an_unknown_price(tmp_path: Path) -> None:
+    report = imported(tmp_path, Path(__file__).parents[2] / "formats" / "sessions" / "pi")
+    with RunStore.open(tmp_path, report.run) as store:
+        (found,) = store.attempts()
+    assert found.metrics["prompt_tokens"] > 0
+    assert "cost_usd" not in found.metrics

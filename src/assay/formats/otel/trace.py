@@ -12,7 +12,7 @@ from typing import Any
 from assay.formats.interface import ImportContext, ImportedTrajectory
 from assay.formats.otel.messages import REST, parse_objects, text_of, to_chat
 from assay.formats.otel.spans import TraceSpan, otlp_span, with_attributes
-from assay.formats.otel.writer import INPUT, OUTPUT
+from assay.formats.otel.writer import COST, INPUT, OUTPUT
 from assay.formats.shared.builder import Origin, tool_call
 from assay.formats.shared.conversations import MessageTree
 from assay.formats.shared.messages import actor_of, chat_calls, content_text, render_chat_message
@@ -33,8 +33,6 @@ from assay.records import (
 _ASKED, _MODEL = "gen_ai.request.", "gen_ai.request.model"
 _MODELS = ("chat", "generate_content", "text_completion")
 _SYSTEM, _TOOLS = "gen_ai.system_instructions", "gen_ai.tool.definitions"
-COST = "gen_ai.usage.cost"
-"""Attribute of a call's cost in US dollars, which the conventions lack and several tools write."""
 _PASS, _FAIL = ("pass", "passed", "correct", "true", "yes"), ("fail", "failed", "incorrect", "false", "no")
 
 

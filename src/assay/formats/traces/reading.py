@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from assay.formats.interface import ImportContext, ImportedTrajectory
 from assay.formats.otel.messages import parse_objects
 from assay.formats.otel.spans import SpanReader, TraceSpan, traces
-from assay.formats.otel.trace import COST, TraceReader
-from assay.formats.otel.writer import INPUT, OUTPUT
+from assay.formats.otel.trace import TraceReader
+from assay.formats.otel.writer import COST, INPUT, OUTPUT
 from assay.formats.shared.base import ReadOnlyFormat, skip_unreadable
 from assay.formats.shared.dialects import as_text, parse_json_text
 from assay.formats.shared.json_stream import WarnFunction, parse_time, warn_in

@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from assay.formats.otel.messages import from_chat_messages
-from assay.formats.otel.trace import COST
-from assay.formats.otel.writer import INPUT, OUTPUT
+from assay.formats.otel.writer import COST, INPUT, OUTPUT
 from assay.formats.shared.dialects import (
     as_text,
     name_calls,
