@@ -316,6 +316,19 @@ def test_what_has_no_place_leaves_a_mark() -> None:
     assert message["content"] == "[image_url]\nLook."
 
 
+@pytest.mark.parametrize("said", ['{"message": "hi", "status": "ok"}', "[1, 2]", '{"text": "a"}'])
+def test_json_that_a_model_wrote_is_its_words(said: str, tmp_path: Path) -> None:
+    row = {"id": "a", "traceId": "t", "parentObservationId": None, "type": "GENERATION", "input": "Go.", "output": said}
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([row]))
+    assert [step.message for step in read(path).steps] == ["Go.", said]
+
+
+def test_a_text_among_other_fields_is_data() -> None:
+    (message,) = to_chat_messages({"message": "hi", "status": "ok"})
+    assert json.loads(message["content"]) == {"message": "hi", "status": "ok"}
+
+
 def test_results_without_ids_answer_the_calls_in_order() -> None:
     call = {"function": {"name": "ls", "arguments": "{}"}}
     messages = to_chat_messages([

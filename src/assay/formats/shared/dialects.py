@@ -34,6 +34,22 @@ _UNTYPED = ("functionCall", "function_call", "functionResponse", "function_respo
 """Keys by which Gemini names the kind of a part."""
 _LISTS = ("messages", "contents", "input", "history")
 """Keys of a request's messages."""
+_BESIDE_TEXT = {"type", "id", "text", "generation_info", "usage", "usage_metadata", "metadata"}
+"""Keys that stand beside the text of an answer. A text among other keys is a field of data, which stays whole."""
+_MARKS = {
+    "role",
+    "messages",
+    "choices",
+    "candidates",
+    "generations",
+    "contents",
+    "parts",
+    "lc",
+    "object",
+    "data",
+    "type",
+}
+"""Keys of which JSON that holds messages has one; other JSON in a text is the text."""
 _ITEM = "item"
 """Key that marks a message as one item of a turn; items of a turn are joined, and the mark taken out."""
 
@@ -73,6 +89,15 @@ def to_answer(value: Any) -> dict[str, Any] | None:
     for message in messages[1:]:
         _join(messages[0], message)
     return messages[0] if messages else None
+
+
+def parse_messages_text(value: Any) -> Any:
+    """Returns the value of a text that is JSON with messages; other values, JSON that a model wrote included,
+    unchanged.
+    """
+    found = parse_json_text(value)
+    items = found if isinstance(found, list) else [found]
+    return found if items and all(isinstance(item, dict) and _MARKS & set(item) for item in items) else value
 
 
 def parse_json_text(value: Any) -> Any:
@@ -160,6 +185,8 @@ def _envelope(value: dict[str, Any], role: str) -> Iterator[dict[str, Any]]:
     for key in ("message", "output", "parts", "content", "text"):
         found = value.get(key)
         if key == "output" and not isinstance(found, list):
+            continue
+        if isinstance(found, str) and set(value) - {key} - _BESIDE_TEXT:
             continue
         if key == "parts" and isinstance(found, list):
             yield from _message(value, role)

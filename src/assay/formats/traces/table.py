@@ -20,6 +20,7 @@ from assay.formats.shared.dialects import (
     as_text,
     name_calls,
     parse_json_text,
+    parse_messages_text,
     to_answer,
     to_chat_messages,
     tool_definitions,
@@ -98,8 +99,8 @@ def span_attributes(row: dict[str, Any], table: SpanTable) -> dict[str, Any]:
 
 
 def _model_attributes(row: dict[str, Any], table: SpanTable) -> dict[str, Any]:
-    prompt = to_chat_messages(parse_json_text(find(row, table.inputs)))
-    answer = to_answer(parse_json_text(find(row, table.outputs)))
+    prompt = to_chat_messages(parse_messages_text(find(row, table.inputs)))
+    answer = to_answer(parse_messages_text(find(row, table.outputs)))
     name_calls([*prompt, *([answer] if answer is not None else [])])
     sampling = parse_json_text(find(row, table.sampling))
     requested = {f"gen_ai.request.{k}": v for k, v in sampling.items()} if isinstance(sampling, dict) else {}
