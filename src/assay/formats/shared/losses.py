@@ -12,6 +12,7 @@ from typing import Any
 
 from assay.formats.interface import Addition, ExportContext, ImportContext, ImportedTrajectory, Loss
 from assay.formats.shared.round_trip_builder import is_imported_from
+from assay.formats.shared.usage import total_usage
 from assay.records import (
     EvidenceAdded,
     ModelCall,
@@ -72,6 +73,8 @@ def report_losses(
     verdicts = [body.verdict for body in read_back.bodies if isinstance(body, VerdictAdded)]
     evidence = [body.evidence for body in read_back.bodies if isinstance(body, EvidenceAdded)]
     _add_results(now, verdicts, evidence, read_back.bodies[-1] if read_back.bodies else None)
+    totals = total_usage(read_back.bodies)  # which an import adds
+    now["finished.metrics"] |= Counter(map(canonical_bytes, totals.items()))
     for field in ("agent", "model", "task", "seed", "number"):
         was[field], now[field] = _single(getattr(trajectory, field)), _single(getattr(read_back.started, field))
     for field, values in was.items():

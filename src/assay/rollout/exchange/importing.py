@@ -19,6 +19,7 @@ from assay import __version__
 from assay.errors import StoreError, UserError
 from assay.formats.interface import ImportContext, ImportedTrajectory, ReadProblem
 from assay.formats.shared.base import FOREIGN_ERRORS, describe_error
+from assay.formats.shared.usage import total_usage
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -183,7 +184,7 @@ class _ImportTarget:
         self._numbers.setdefault((started.task, started.agent, started.model), set()).add(started.number)
         if not self._pending:
             self._since = time.monotonic()
-        self._pending.append((f"{attempt}.0", bodies))
+        self._pending.append((f"{attempt}.0", _with_totals(bodies)))
         self._size += size
         if self._size > BATCH_BYTES or time.monotonic() - self._since > BATCH_S:
             self.commit()
@@ -402,6 +403,18 @@ def _as_claim(body: Body) -> Body:
     if isinstance(body, Noted) and body.name in _RESERVED_NOTES:
         return msgspec.structs.replace(body, name=f"{body.name}_by_source")
     return body
+
+
+def _with_totals(bodies: list[Body]) -> list[Body]:
+    """Adds the tokens and the cost of the calls to the end's metrics, where the source states no total of its own.
+
+    The attempt's id, which is of the source's content, does not depend on it.
+    """
+    totals = total_usage(bodies)
+    return [
+        msgspec.structs.replace(body, metrics={**totals, **body.metrics}) if isinstance(body, AttemptEnded) else body
+        for body in bodies
+    ]
 
 
 def _end(imported: ImportedTrajectory) -> list[Body]:
