@@ -162,7 +162,7 @@ def test_a_snapshot_does_not_see_what_is_appended_meanwhile(live: RunStore, tmp_
 
 
 READ_AS_NOBODY = """
-import os, sys, blake3
+import os, sys, blake3, urllib.parse  # what is imported late may lie where this user cannot read
 from pathlib import Path
 from assay.store import RunStore
 if os.geteuid() == 0:

@@ -20,7 +20,7 @@ from ._retry import is_retryable
 CONTEXT_LENGTH = "context_length_exceeded"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _MAX_ERROR_TEXT = 500
-_MAX_DEPTH = 300
+_MAX_DEPTH = 500
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context (?:length|window|size)|too many (?:input |prompt )?tokens"
@@ -144,19 +144,24 @@ def decode_reply(body: bytes, where: str) -> dict[str, Any]:
         raise invalid_reply(
             f"{where} gave a reply that is not a JSON object: expected `object`, got `{type(raw).__name__}` - at `$`"
         )
-    if len(body) > _MAX_DEPTH and len(body.translate(None, _NO_BRACKETS)) > _MAX_DEPTH:
-        # A record puts the reply some levels deeper: what cannot be encoded there must not get that far.
-        try:
-            msgspec.json.encode(_wrapped(raw))
-        except RecursionError as exc:
-            raise invalid_reply(f"{where} gave a reply that is nested too deeply") from exc
+    if len(body) > _MAX_DEPTH and len(body.translate(None, _NO_BRACKETS)) > _MAX_DEPTH and _is_too_deep(raw):
+        raise invalid_reply(f"{where} gave a reply that is nested too deeply")
     return raw
 
 
-def _wrapped(value: Any) -> Any:
+def _is_too_deep(value: Any) -> bool:
+    """Returns whether a record of the value could not be encoded by every Python: their recursion limits differ."""
+    level = [value]
     for _ in range(_MAX_DEPTH):
-        value = [value]
-    return value
+        level = [
+            part
+            for item in level
+            if isinstance(item, dict | list)
+            for part in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def error_in_reply(body: bytes, where: str) -> ProviderError:
