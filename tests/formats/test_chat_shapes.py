@@ -189,3 +189,11 @@ def test_rows_that_litellm_and_dspy_wrote_hold_their_answers(
     assert [t.steps[-1].message for t in found] == answers
     assert [[step.actor for step in t.steps] for t in found] == [["environment", "user", "agent"]] * len(answers)
     assert [(t.calls[0].usage.completion_tokens, t.calls[0].cost_usd) for t in found] == [(20, cost)] * len(answers)
+
+
+def test_reasoning_parts_are_no_part_of_the_message(tmp_path: Path) -> None:
+    said = [{"type": "reasoning", "text": "Hm."}, {"type": "text", "text": "Done."}]
+    rows = {"messages": [{"role": "user", "content": "look"}, {"role": "assistant", "content": said}]}
+    (found,), problems = read(tmp_path / "a.jsonl", json.dumps(rows) + "\n")
+    assert not problems
+    assert (found.steps[1].message, found.steps[1].reasoning) == ("Done.", "Hm.")

@@ -14,7 +14,7 @@ from assay.errors import UserError
 from assay.formats.interface import ImportedTrajectory
 from assay.formats.sessions.reading import ConversationFormat
 from assay.formats.shared.builder import TrajectoryBuilder
-from assay.formats.shared.dialects import as_text
+from assay.formats.shared.content_parts import as_text
 from assay.formats.shared.json_stream import WarnFunction, parse_time
 from assay.formats.shared.round_trip_builder import get_path, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff

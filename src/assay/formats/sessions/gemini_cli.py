@@ -17,7 +17,8 @@ import msgspec
 from assay.formats.interface import ImportContext, ImportedTrajectory
 from assay.formats.sessions.reading import ConversationFormat
 from assay.formats.shared.builder import TrajectoryBuilder
-from assay.formats.shared.dialects import as_text, to_chat_messages
+from assay.formats.shared.content_parts import as_text
+from assay.formats.shared.dialects import to_chat_messages
 from assay.formats.shared.json_stream import WarnFunction, json_objects, parse_time, warn_in
 from assay.formats.shared.round_trip_builder import count_or_none, file_origin, get_path, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff

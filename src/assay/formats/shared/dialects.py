@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from assay.formats.shared.content_parts import Part, as_text, id_text, kind_of, parse_call, parse_parts
 from assay.formats.shared.json_stream import loads
-from assay.formats.shared.round_trip_builder import get_path, list_or_empty, objects_in, text_or_none
+from assay.formats.shared.round_trip_builder import get_path, list_or_empty, objects_in
 from assay.records import canonical_bytes
 
 _ROLES = {
@@ -24,14 +25,6 @@ _ROLES = {
     "developer": "developer", "function": "tool",
 }  # fmt: skip
 """Roles of Chat Completions, by the role or the type that a message states."""
-_TEXTS = ("text", "input_text", "output_text", "summary_text", "refusal")
-_THOUGHTS = ("thinking", "reasoning", "thought")
-_CALLS = ("tool_use", "tool_call", "tool-call", "toolCall", "function_call", "custom_tool_call", "server_tool_use",
-          "mcp_call", "functionCall", "function")  # fmt: skip
-_RESULTS = ("tool_result", "tool_call_response", "tool-return", "function_call_output", "custom_tool_call_output",
-            "functionResponse", "function_response", "web_search_tool_result")  # fmt: skip
-_UNTYPED = ("functionCall", "function_call", "functionResponse", "function_response")
-"""Keys by which Gemini names the kind of a part."""
 _LISTS = ("messages", "contents", "input", "history")
 """Keys of a request's messages."""
 _BESIDE_TEXT = {"type", "id", "text", "generation_info", "usage", "usage_metadata", "metadata"}
@@ -110,21 +103,6 @@ def parse_json_text(value: Any) -> Any:
     return value
 
 
-def as_text(value: Any) -> str:
-    """Returns the text of a message's content; other values as JSON, None as an empty text."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    blocks = _Blocks()
-    if isinstance(value, list) and value and all(isinstance(v, str) or _is_text(v) for v in value):
-        blocks.read(value)
-        return blocks.text() or ""
-    return value["text"] if _is_text(value) else canonical_bytes(value).decode()
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("type", "text") in _TEXTS and isinstance(value.get("text"), str)
-
-
 def _begins_turn(message: dict[str, Any], before: dict[str, Any]) -> bool:
     """Returns whether an item belongs to the next turn: reasoning after words or calls does."""
     spoke = before.get("content") is not None or before.get("tool_calls")
@@ -164,7 +142,7 @@ def _convert_object(value: dict[str, Any], role: str) -> Iterator[dict[str, Any]
         yield from _message(value, _ROLES[named])
     elif isinstance(value.get("role"), str):
         yield from _message(value, _ROLES.get(value["role"], value["role"]))
-    elif value.get("type") in (*_CALLS, *_RESULTS, *_THOUGHTS):
+    elif isinstance(value.get("type"), str) and kind_of(value) in ("call", "result", "reasoning"):
         yield from _response_item(value)
     else:
         yield from _envelope(value, role)
@@ -199,131 +177,76 @@ def _envelope(value: dict[str, Any], role: str) -> Iterator[dict[str, Any]]:
 
 def _response_item(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Converts an item of OpenAI Responses that is no message."""
-    blocks = _Blocks()
-    blocks.read([item])
-    yield from blocks.results
-    if not blocks.results:
-        yield {**blocks.message("assistant"), _ITEM: True}
+    message, results = _read_blocks([item], "assistant")
+    if not results or message.get("tool_calls"):
+        yield {**message, _ITEM: True}
+    yield from results
 
 
 def _message(value: dict[str, Any], role: str) -> Iterator[dict[str, Any]]:
     content = value.get("content", value.get("parts"))
     if role == "tool" and get_path(content, "function", "parameters") is not None:
         return  # LangChain's tracers list the tools after the messages
-    if role == "tool" and not _calls_or_results(content):
-        call_id = _text_id(value.get("tool_call_id", value.get("id")))
+    if role == "tool" and not any(kind_of(block) in ("call", "result") for block in objects_in(content)):
+        call_id = id_text(value.get("tool_call_id", value.get("id")))
         made = {"role": "tool", "tool_call_id": call_id, "content": as_text(content)}
         failed = value.get("status") == "error" or value.get("error") not in (None, False)
         yield made | ({"error": True} if failed else {})
         return
-    blocks = _Blocks()
-    blocks.read(content if isinstance(content, list) else [] if content is None else [content])
-    blocks.read_calls(value)
-    yield from blocks.results
-    if blocks.results and blocks.is_empty():
-        return
-    if role == "tool" and blocks.calls:
-        role = "assistant"
+    message, results = _read_blocks(content, role)
+    _add_listed_calls(message, value)
+    calls = message.get("tool_calls", ())
+    if role == "tool" and calls:
+        message["role"] = "assistant"
     thought = value.get("reasoning_content", value.get("reasoning"))
-    blocks.thoughts += [thought] if isinstance(thought, str) else []
-    made = blocks.message(role)
-    yield (
-        made
-        | ({"name": value["name"]} if isinstance(value.get("name"), str) else {})
-        | ({_ITEM: True} if value.get("type") == "message" and role == "assistant" else {})
-    )
+    if isinstance(thought, str):
+        _join(message, {"reasoning_content": thought})
+    message |= {"name": value["name"]} if isinstance(value.get("name"), str) else {}
+    message |= {_ITEM: True} if value.get("type") == "message" and role == "assistant" else {}
+    own = {call["id"] for call in calls}
+    yield from (result for result in results if result["tool_call_id"] not in own)
+    if not results or message["content"] is not None or calls or "reasoning_content" in message:
+        yield message
+    yield from (result for result in results if result["tool_call_id"] in own)
 
 
-def _calls_or_results(content: Any) -> bool:
-    return any(_kind(block) in (*_CALLS, *_RESULTS) for block in objects_in(content))
-
-
-def _kind(block: dict[str, Any]) -> str:
-    kind = text_or_none(block.get("type")) or text_or_none(block.get("part_kind"))
-    if kind is not None:
-        return kind
-    return next((key for key in _UNTYPED if key in block), "thinking" if block.get("thought") is True else "text")
-
-
-class _Blocks:
-    """Sorts the parts of a message."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.thoughts: list[str] = []
-        self.calls: list[dict[str, Any]] = []
-        self.results: list[dict[str, Any]] = []
-
-    def is_empty(self) -> bool:
-        return not (self.texts or self.thoughts or self.calls)
-
-    def text(self) -> str | None:
-        return "\n".join(self.texts) if self.texts else None
-
-    def message(self, role: str) -> dict[str, Any]:
-        made: dict[str, Any] = {"role": role, "content": self.text()}
-        made |= {"reasoning_content": "\n".join(self.thoughts)} if self.thoughts else {}
-        return made | ({"tool_calls": self.calls} if self.calls else {})
-
-    def read(self, parts: list[Any]) -> None:
-        for part in parts:
-            if isinstance(part, str):
-                self.texts.append(part)
-            elif isinstance(part, dict):
-                self._read_block(part)
-
-    def _read_block(self, block: dict[str, Any]) -> None:
-        kind = _kind(block)
-        inner = block.get(kind) if isinstance(block.get(kind), dict) else block
-        if kind in _TEXTS:
-            found = block.get("text", block.get("content", block.get("refusal")))
-            self.texts.append(as_text(found))
-        elif kind in _THOUGHTS:
-            found = next((block[k] for k in (*_THOUGHTS, "text", "summary", "content") if _has_words(block, k)), None)
-            self.thoughts += [as_text(found)] if found else []
-        elif kind in _CALLS:
-            self.calls.append(_call(block, inner or block))
-        elif kind in _RESULTS:
-            self.results.append(_result(block, inner or block))
+def _read_blocks(content: Any, role: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Returns the message that a content is, and the tool results in it."""
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
+    for part in parse_parts(content):
+        if part.kind == "call":
+            calls.append(_call_item(part))
+        elif part.kind == "result":
+            made = {"role": "tool", "tool_call_id": part.id, "content": part.text}
+            results.append(made | ({"error": True} if part.error else {}))
+        elif part.kind == "reasoning":
+            thoughts += [part.text] if part.text else []
         else:
-            self.texts.append(f"[{kind}]")
-
-    def read_calls(self, message: dict[str, Any]) -> None:
-        """Reads the calls that a message lists beside its content, without those that its content has too."""
-        listed = message.get("tool_calls") or get_path(message, "additional_kwargs", "tool_calls")
-        known = {call["id"] for call in self.calls if call["id"]}
-        old = message.get("function_call")
-        for call in [*objects_in(listed), *([old] if isinstance(old, dict) and not listed else [])]:
-            found = _call(call, call)
-            if found["id"] not in known:
-                self.calls.append(found)
+            texts.append(part.text if part.kind == "text" else f"[{part.type}]")
+    message: dict[str, Any] = {"role": role, "content": "\n".join(texts) if texts else None}
+    message |= {"reasoning_content": "\n".join(thoughts)} if thoughts else {}
+    return message | ({"tool_calls": calls} if calls else {}), results
 
 
-def _has_words(block: dict[str, Any], key: str) -> bool:
-    return isinstance(block.get(key), str | list) and bool(block[key])
+def _add_listed_calls(message: dict[str, Any], value: dict[str, Any]) -> None:
+    """Adds the calls that a message lists beside its content, without those that its content has too."""
+    listed = value.get("tool_calls") or get_path(value, "additional_kwargs", "tool_calls")
+    calls = list(message.get("tool_calls", ()))
+    known = {call["id"] for call in calls if call["id"]}
+    old = value.get("function_call")
+    for call in [*objects_in(listed), *([old] if isinstance(old, dict) and not listed else [])]:
+        found = _call_item(parse_call(call))
+        if found["id"] not in known:
+            calls.append(found)
+    if calls:
+        message["tool_calls"] = calls
 
 
-def _text_id(value: Any) -> str:
-    """Returns an id; of several (Microsoft's agents give the run's before the call's) the last."""
-    return text_or_none(value[-1] if isinstance(value, list) and value else value) or ""
-
-
-def _call(block: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(block.get("function"), dict):
-        inner = block["function"]
-    given = next((inner[key] for key in ("arguments", "args", "input") if inner.get(key) is not None), None)
-    arguments = given if isinstance(given, str) else canonical_bytes({} if given is None else given).decode()
-    name = next((n for k in ("name", "tool_name", "function") if isinstance(n := inner.get(k), str)), "")
-    id_ = _text_id(next((block[k] for k in ("call_id", "tool_call_id", "id") if block.get(k)), inner.get("id")))
-    return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def _result(block: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
-    content = next((inner[key] for key in ("output", "content", "response", "result") if key in inner), None)
-    id_ = next((block[k] for k in ("tool_use_id", "call_id", "tool_call_id", "id") if block.get(k)), inner.get("id"))
-    made = {"role": "tool", "tool_call_id": _text_id(id_), "content": as_text(content)}
-    failed = block.get("is_error") is True or text_or_none(block.get("outcome")) in ("failed", "retried", "denied")
-    return made | ({"error": True} if failed else {})
+def _call_item(part: Part) -> dict[str, Any]:
+    return {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": part.arguments}}
 
 
 def tool_definitions(value: Any) -> list[dict[str, Any]]:

@@ -78,7 +78,7 @@ def read_message(
         builder.remark(where, f"a content part of kind {kind[:50]!r} is kept with its message and not read")
     if actor != "agent" and parts.results:
         return _read_results(builder, message, parts, role, list_name)
-    text = content_text(message.get("content"))
+    text = parts.text
     if role in {"tool", "function"}:
         call_id = text_or_none(message.get("tool_call_id"))
         return builder.add_answer(

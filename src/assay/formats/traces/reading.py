@@ -13,7 +13,8 @@ from assay.formats.otel.spans import SpanReader, TraceSpan, traces
 from assay.formats.otel.trace import TraceReader
 from assay.formats.otel.writer import COST, INPUT, OUTPUT
 from assay.formats.shared.base import ReadOnlyFormat, skip_unreadable
-from assay.formats.shared.dialects import as_text, parse_json_text
+from assay.formats.shared.content_parts import as_text
+from assay.formats.shared.dialects import parse_json_text
 from assay.formats.shared.json_stream import WarnFunction, parse_time, warn_in
 from assay.formats.shared.outcomes import is_outcome
 from assay.formats.shared.round_trip_builder import file_origin, objects_in, text_or_none

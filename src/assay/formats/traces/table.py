@@ -16,8 +16,8 @@ import msgspec
 
 from assay.formats.otel.messages import from_chat_messages
 from assay.formats.otel.writer import COST, INPUT, OUTPUT
+from assay.formats.shared.content_parts import as_text
 from assay.formats.shared.dialects import (
-    as_text,
     name_calls,
     parse_json_text,
     parse_messages_text,
