@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from assay.viewer.server import open_viewer
+from scripts.showcase import make_showcase
 from tests.viewer import made
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made.ordinary(root)
     made.hostile(root)
     made.admission(root)
+    make_showcase(root)
     return root
 
 

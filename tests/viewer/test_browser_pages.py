@@ -77,6 +77,7 @@ def test_colours_differences_pictures_tokens_and_certificates_are_shown(look: Lo
     edited.get_by_role("button", name="Tokens").click()
     sampled = edited.get_by_role("group", name="sampled tokens")
     expect(sampled.get_by_title(re.compile("log-probability -2.500, probability 8.21%"))).to_be_visible()
+    page.get_by_role("checkbox", name="Evidence").check()
     page.get_by_role("article", name="screenshot").get_by_role("button", name="open evidence").click()
     picture = page.get_by_role("article", name="screenshot").locator("img[src^='blob:'], img[src^='data:image/png']")
     expect(picture).to_be_visible()

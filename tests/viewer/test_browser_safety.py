@@ -27,6 +27,9 @@ ROUTES = {
     "figures": "#/run/demo/figures",
     "soundness": "#/run/sound/soundness",
     "soundness of a task": "#/run/sound/soundness/made%2Fbad%40certificate.0",
+    "transcript": "#/run/forger/attempt/showcase%2Fparse-duration%400.0?view=transcript",
+    "changes": "#/run/forger/attempt/showcase%2Fparse-duration%400.0?view=changes",
+    "time": "#/run/nightly-0-loop-qwen3-4b/attempt/showcase%2Fparse-duration%400.0?view=time",
     "hostile attempt": "#/run/hostile/attempt/h%400.0",
 }
 ACTIVE = """() => {
