@@ -85,8 +85,9 @@ def make_showcase(root: Path | str) -> Path:
 
 
 def _manifest(agent: str, model: str | None, at: float, **more: Any) -> dict[str, Any]:
-    config = {"agent": agent, "model": model, "attempts": 4, "tasks": ["tasks"], "seed": SEED}
-    tasks = {f"showcase/{name}": digest_bytes(name.encode()) for name in TASKS}
+    attempts, chosen = (4, TASKS) if model else (1, TASKS[:1])
+    config = {"agent": agent, "model": model, "attempts": attempts, "tasks": ["tasks"], "seed": SEED}
+    tasks = {f"showcase/{name}": digest_bytes(name.encode()) for name in chosen}
     return {"agent": agent, "assay_version": "0.1.0", "config": config, "tasks": tasks, "created": at, **more}
 
 

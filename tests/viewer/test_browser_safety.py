@@ -30,6 +30,9 @@ ROUTES = {
     "transcript": "#/run/forger/attempt/showcase%2Fparse-duration%400.0?view=transcript",
     "changes": "#/run/forger/attempt/showcase%2Fparse-duration%400.0?view=changes",
     "time": "#/run/nightly-0-loop-qwen3-4b/attempt/showcase%2Fparse-duration%400.0?view=time",
+    "overlay": "#/overlay/nightly-0-loop-qwen3-4b+nightly-1-loop-qwen3-14b",
+    "task": "#/task/showcase%2Fparse-duration",
+    "search": "#/search?q=3600",
     "hostile attempt": "#/run/hostile/attempt/h%400.0",
 }
 ACTIVE = """() => {

@@ -55,3 +55,49 @@ def test_a_forged_attempt_says_so_first(look: Look) -> None:
 @pytest.mark.parametrize("view", ["transcript", "changes", "time"])
 def test_views_of_a_hostile_attempt_are_inert(look: Look, view: str) -> None:
     inert(look.go(f"#/run/hostile/attempt/h%400.0?view={view}"))
+
+
+def test_runs_are_grouped_filtered_chosen_and_overlaid(look: Look) -> None:
+    page = look.go("#/?q=nightly")
+    table = page.get_by_role("region", name="Runs")
+    expect(table.get_by_role("row").filter(has_text="grid of 2")).to_be_visible()
+    page.get_by_label("State of runs").select_option("sealed")
+    expect(page.get_by_role("status").filter(has_text="1 run")).to_be_visible()
+    assert page.url.endswith("#/?q=nightly&state=sealed")
+    page.get_by_label("State of runs").select_option("")
+    page.get_by_role("checkbox", name="Select all runs of nightly").check()
+    look.follow(page.get_by_role("link", name="Overlay 2 runs"))
+    expect(page.get_by_role("img", name="pass@1. 0-loop-qwen3-4b 38%; 1-loop-qwen3-14b 83%")).to_be_visible()
+    expect(page.get_by_role("region", name="Tasks by runs, drawn")).to_be_visible()
+
+
+def test_all_runs_are_searched_and_a_task_has_a_page(look: Look) -> None:
+    page = look.go("")
+    page.get_by_role("searchbox", name="Search runs").fill("help the verifier")
+    look.follow(page.get_by_role("button", name="Search in all steps"))
+    look.follow(page.get_by_role("link", name="showcase/parse-duration@0 · step 0 · message"))
+    look.follow(page.get_by_role("link", name="All attempts at this task"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("showcase/parse-duration")
+    expect(page.get_by_text("pass (integrity failed)")).to_be_visible()
+    expect(page.get_by_role("link", name="Compare the first 4").first).to_be_visible()
+
+
+def test_a_row_opens_its_attempt(look: Look) -> None:
+    page = look.go("#/run/nightly-1-loop-qwen3-14b")
+    rows = page.get_by_role("grid", name="Attempts").get_by_role("row")
+    tops = (
+        rows.nth(1)
+        .get_by_role("gridcell")
+        .evaluate_all("(cells) => new Set(cells.map((cell) => Math.round(cell.getBoundingClientRect().top / 8))).size")
+    )
+    assert tops <= 2, "a row is one line"
+    look._leave()
+    rows.nth(1).get_by_role("gridcell").filter(has_text="separate").click()
+    expect(look.ready().get_by_role("heading", level=1)).to_have_text("showcase/parse-duration@0")
+
+
+def test_pages_over_hostile_runs_are_inert(look: Look) -> None:
+    inert(look.go("#/overlay/hostile+forger"))
+    inert(look.go("#/task/made%2F%3Cimg%20src%3Dx%20onerror%3Dwindow.pwned%3D1%3E"))
+    inert(look.go("#/search?q=window.pwned"))
+    expect(look.page.get_by_text("window.pwned").first).to_be_visible()

@@ -36,7 +36,8 @@ HOST = "127.0.0.1"
 AT_ONCE = 2
 """Threads that make views; more would share one processor and use more memory."""
 _SLOW = ("card", "figures", "soundness")
-"""Views computed over a whole run, made one at a time in a thread of their own."""
+_OVER_RUNS = ("find/", "overlay/", "task/", "failures/")
+"""Views computed over a whole run, or several, made one at a time in a thread of their own."""
 CACHE_BYTES = 48 << 20
 MOST_STREAMS = 32
 LONGEST_LINE = 64 << 10
@@ -99,7 +100,8 @@ class Viewer:
             await self._cached(name)
 
     async def _cached(self, name: str) -> CachedView | None:
-        makers = self._slow if name.endswith(_SLOW) or "/find/" in name else self._makers
+        slow = name.endswith(_SLOW) or "/find/" in name or name.startswith(_OVER_RUNS)
+        makers = self._slow if slow else self._makers
         return await asyncio.get_running_loop().run_in_executor(makers, self._cache.get, name)
 
     async def _view(self, request: web.BaseRequest, name: str) -> web.StreamResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import attempt, card, compare, figures, find, rows, runs, soundness
+from . import attempt, card, compare, figures, find, overlay, rows, runs, soundness, task_page
 from .interface import View, match_name
 
 VIEWS: tuple[View, ...] = (
@@ -17,6 +17,8 @@ VIEWS: tuple[View, ...] = (
     *soundness.VIEWS,
     *attempt.VIEWS,
     *compare.VIEWS,
+    *overlay.VIEWS,
+    *task_page.VIEWS,
 )
 """Each module of views has a tuple `VIEWS`; a new one is added here. The order is that of an export."""
 

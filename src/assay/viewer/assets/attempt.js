@@ -416,13 +416,13 @@
     task() {
       const { task } = this.data;
       if (!task) return null;
-      const terms = [...Object.entries(task.limits || {}).map(([name, value]) => `${name.replace(/_(s|usd)$/, "")} ${name.endsWith("_s") ? format.seconds(value) : name.endsWith("_usd") ? format.money(value) : format.count(value)}`),
-        ...(task.checks || []).map(([name, kind]) => (name === kind ? `check ${name}` : `check ${name} (${kind})`)), ...(task.tags || [])];
+      const terms = Assay.taskTerms(task);
       return h("details", { class: "task-text panel", open: true },
         h("summary", null, h("h2", null, "Task"), task.from === "message" ? h("span", { class: "small quiet-text" }, "the first message of the record") : null),
         h("div", { class: "prose", tabindex: "0", role: "group", "aria-label": "Text of the task" }, Assay.text(task.text)),
         task.left_out ? h("p", { class: "small quiet-text" }, `${format.count(task.left_out)} characters more. `, task.record ? Assay.blob(this.run, task.record, "The whole record", "task") : null) : null,
-        terms.length ? h("p", { class: "terms" }, terms.map((words) => h("span", { class: "chip" }, Assay.line(words)))) : null);
+        terms.length ? h("p", { class: "terms" }, Assay.chips(terms)) : null,
+        Assay.exported ? null : h("p", { class: "small" }, h("a", { href: Assay.href("task", this.data.row.task) }, "All attempts at this task")));
     }
 
     /* What speaks against the attempt's honesty, in one sentence each. */

@@ -48,6 +48,25 @@
     return (asked ?? given ?? null) === null ? null : `${Assay.format.tokens(asked)} in, ${Assay.format.tokens(given)} out`;
   };
 
+  /* The state of a run as a word: running, interrupted, finished or sealed. */
+  const STATES = { running: "open", interrupted: "doubt", finished: "pass", sealed: "none" };
+  Assay.runState = (state, more = "") => (state ? Assay.status(Object.hasOwn(STATES, state) ? STATES[state] : "none", `${state}${more}`)
+    : h("span", { class: "quiet-text" }, "–"));
+
+  /* The limits, checks and tags of a task, one text each. */
+  Assay.taskTerms = (task) => {
+    const amount = (name, value) => (name.endsWith("_s") ? Assay.format.seconds(value) : name.endsWith("_usd") ? Assay.format.money(value) : Assay.format.count(value));
+    return [...Object.entries(task.limits || {}).map(([name, value]) => `${name.replace(/_(s|usd)$/, "")} ${amount(name, value)}`),
+      ...(task.checks || []).map(([name, kind]) => (name === kind ? `check ${name}` : `check ${name} (${kind})`)), ...(task.tags || [])];
+  };
+  Assay.chips = (texts) => texts.map((words) => h("span", { class: "chip" }, Assay.line(words)));
+
+  /* An excerpt with the words that were sought, marked. */
+  Assay.excerpt = (text, words) => {
+    const at = text.toLowerCase().indexOf(words.toLowerCase());
+    return at < 0 ? Assay.line(text) : [Assay.line(text.slice(0, at)), h("mark", null, Assay.line(text.slice(at, at + words.length))), Assay.line(text.slice(at + words.length))];
+  };
+
   /* What is known of the connection, at the top of the page. */
   Assay.liveness = (state, words) => {
     const badge = document.getElementById("live");

@@ -130,8 +130,11 @@
       state.none);
     state.list.element.addEventListener("keydown", (event) => inGrid(state, event));
     state.list.element.addEventListener("click", (event) => {
-      const row = event.target.closest("a") && event.target.closest("[data-index]");
-      if (row) left.set(state.run, state.table.value("chain", state.rows[Number(row.dataset.index)]));
+      const row = event.target.closest("[data-index]");
+      if (row && !event.target.closest("a, input, button") && !event.target.closest(".c-pick") && !String(getSelection())) {
+        setActive(state, Number(row.dataset.index));
+        open(state);
+      } else if (row && event.target.closest("a")) left.set(state.run, state.table.value("chain", state.rows[Number(row.dataset.index)]));
     });
   }
 
@@ -408,14 +411,11 @@
   }
 
   function hitRow(state, hit, words) {
-    const at = hit.excerpt.toLowerCase().indexOf(words.toLowerCase());
-    const marked = at < 0 ? line(hit.excerpt) : [line(hit.excerpt.slice(0, at)),
-      h("mark", null, line(hit.excerpt.slice(at, at + words.length))), line(hit.excerpt.slice(at + words.length))];
     const name = hit.attempt.startsWith(state.prefix) ? hit.attempt.slice(state.prefix.length) : hit.attempt;
     return h("li", null,
       h("a", { href: Assay.href("run", state.run, "attempt", hit.chain, "step", hit.step), title: plainName(hit.attempt) }, line(name),
         ` · step ${hit.step} · ${hit.place}`),
-      h("samp", null, marked));
+      h("samp", null, Assay.excerpt(hit.excerpt, words)));
   }
 
   /* ---- keys ---------------------------------------------------------------------------------------------------- */
@@ -499,7 +499,11 @@
     let taken = Promise.resolve(); /* one after the other: what comes while the table is loaded anew is merged into the new one */
     Assay.live(state.run, seq, (name, data) => {
       if (page.signal.aborted) return;
-      if (name === "state") Assay.liveness(data.writing ? "on" : "idle", data.writing ? "live" : "no writer");
+      if (name === "state") {
+        state.runState = data.state;
+        Assay.liveness(data.state === "running" ? "on" : "idle", data.state);
+        showState(state);
+      }
       if (name === "lost") Assay.liveness("lost", "connection lost");
       if (name === "failed") Assay.liveness("lost", data.error);
       if (name === "ended") Assay.liveness(null);
@@ -549,9 +553,16 @@
       card = { problem: error.message, groups: [], facts: [], manifest: "" };
     }
     if (state.page.signal.aborted) return;
-    fill(state.head.querySelector(".facts"),
-      card.facts.map(([name, words]) => h("span", null, `${name} `, h("bdi", { class: "fact" }, line(words)))));
+    fill(state.head.querySelector(".facts"), card.facts.map(([name, words]) => (name === "state" ? h("span", { class: "run-state" }, Assay.runState(words))
+      : h("span", null, `${name} `, h("bdi", { class: "fact" }, line(words))))));
+    showState(state);
     put(card);
+  }
+
+  /* The state that the server told last. */
+  function showState(state) {
+    const shown = state.head.querySelector(".run-state");
+    if (shown && state.runState) fill(shown, Assay.runState(state.runState));
   }
 
   function groupsOf(table) {

@@ -74,7 +74,8 @@
     const cell = (name, content, number) => h("div", { role: "cell", class: `c-${name}${number ? " number" : ""}` }, content);
     const total = (name) => cell(name, task[name] ? format.count(task[name]) : h("span", { class: "quiet-text" }, "0"), true);
     return h("div", { role: "row", class: "row", "aria-rowindex": String(place + 2) },
-      cell("task", h("a", { href: Assay.href("run", state.run, { task: task.task }) }, line(task.task))),
+      cell("task", [h("a", { href: Assay.href("run", state.run, { task: task.task }) }, line(task.task)),
+        Assay.exported ? null : [" ", h("a", { class: "small", href: Assay.href("task", task.task), "aria-label": `all runs of ${Assay.plain(task.task)}` }, "all runs")]]),
       cell("outcomes", Assay.bar(counts, { label: "Outcomes" })), total("all"),
       cell("share", task.share === null ? "–" : format.share(task.counts.pass || 0, task.judged), true),
       total("doubt"), total("fail"), total("unknown"), total("error"), total("integrity"), total("safety"),
