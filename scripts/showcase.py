@@ -119,7 +119,9 @@ def loop_attempt(
     bodies += _judged(began + 27, passed=passed)
     used = {"prompt_tokens": 5200.0 + 90 * number, "completion_tokens": 610.0, "wall_s": 33.0 + number, "turns": 4.0}
     cost = 0.004 if model == MODELS[0] else 0.019
-    bodies.append(AttemptEnded("agent said so", at=began + 33, metrics={**used, "cost_usd": cost, "model_calls": 4.0}))
+    stopped = "turns" if not passed and number == 2 else None
+    metrics = {**used, "cost_usd": cost, "model_calls": 4.0}
+    bodies.append(AttemptEnded(None if stopped else "agent said so", stopped, at=began + 33, metrics=metrics))
     return f"{name}.0", bodies
 
 

@@ -71,7 +71,7 @@ class Served:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
     async def _serve(self) -> None:
-        async with open_viewer(self._root) as viewer:
+        async with open_viewer(self._root, notes=True) as viewer:
             self._loop, self._stop, self._url = asyncio.get_running_loop(), asyncio.Event(), viewer.url
             self._ready.set()
             await self._stop.wait()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from assay.records import AttemptStarted, Evidence, EvidenceAdded
+from assay.store import RunStore
+from tests.viewer import made
 
 if TYPE_CHECKING:
     from tests.viewer.conftest import Look
@@ -101,3 +106,43 @@ def test_pages_over_hostile_runs_are_inert(look: Look) -> None:
     inert(look.go("#/task/made%2F%3Cimg%20src%3Dx%20onerror%3Dwindow.pwned%3D1%3E"))
     inert(look.go("#/search?q=window.pwned"))
     expect(look.page.get_by_text("window.pwned").first).to_be_visible()
+
+
+def test_a_person_tags_and_notes_an_attempt(look: Look, store: Path) -> None:
+    with RunStore.create(store, "noted", {}) as writer:
+        writer.append(*made.attempt("noted", "made/first", 0, passed=True))
+    page = look.go("#/run/noted/attempt/made%2Ffirst%40loop-small-0.0")
+    notes = page.get_by_role("region", name="Notes and tags")
+    notes.get_by_role("textbox", name="Add a tag").fill("<b>Odd</b>")
+    page.keyboard.press("Enter")
+    expect(notes).to_contain_text("<b>odd</b>")
+    notes.get_by_text("Add a note").click()
+    notes.get_by_role("textbox", name="Note").fill("Look at step 2: \u202e")
+    notes.get_by_role("button", name="Add to the record").click()
+    expect(notes).to_contain_text("Look at step 2: RLO")
+    page = look.go("#/run/noted")
+    page.get_by_role("button", name="<b>odd</b>").click()
+    expect(page.get_by_role("searchbox", name="Search attempts")).to_have_value("tag:<b>odd</b>")
+    expect(page.get_by_role("grid", name="Attempts").get_by_role("link")).to_have_count(1)
+
+
+def test_failures_lead_to_examples(look: Look) -> None:
+    page = look.go("#/run/nightly-0-loop-qwen3-4b/failures")
+    expect(page.get_by_text("stopped: turns")).to_be_visible()
+    look.follow(page.get_by_role("link", name="showcase/rotate-log@0").first)
+    expect(page.get_by_role("heading", level=1)).to_have_text("showcase/rotate-log@0")
+
+
+def test_a_training_is_drawn_while_it_runs(look: Look, store: Path) -> None:
+    began = AttemptStarted("t-training", "t-training@trainer", "t", "d", "trainer", None, 0, 0)
+    with RunStore.create(store, "t-training", {"training": {}}) as writer:
+        writer.append("t-training@trainer", [began, measured(1, 0.9), measured(2, 0.5)])
+        page = look.go("#/run/t-training/training")
+        expect(page.get_by_role("img", name="Loss. loss ends at 0.5", exact=True)).to_be_visible()
+        expect(page.get_by_text("running").first).to_be_visible()
+        writer.append("t-training@trainer", [measured(3, 0.25)])
+        expect(page.get_by_role("img", name="Loss. loss ends at 0.25")).to_be_visible()
+
+
+def measured(step: int, loss: float) -> EvidenceAdded:
+    return EvidenceAdded(Evidence(f"sft {step}", "audit", "training", {"loss": loss}))

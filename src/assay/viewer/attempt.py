@@ -29,7 +29,7 @@ from .texts import blob_part, json_tree, resolve_pointer, text_part
 
 _HERE = "run/{run}/attempt/{chain}"
 MOST_STEPS = 100_000
-_HEADER = frozenset({"verdicts", "audited", "models", "task_event", "timeline"})
+_HEADER = frozenset({"verdicts", "audited", "models", "task_event", "timeline", "annotations"})
 """Fields of an outline that are not columns."""
 MOST_SIBLINGS = 100
 
@@ -69,6 +69,7 @@ def _header(chain: Chain, outline: Outline) -> dict[str, Any]:
         "verdicts": list_verdicts(chain, outline),
         "findings": list_findings(chain, outline),
         "models": outline.models[:20],
+        "annotated": len(outline.annotations),
     }
 
 

@@ -42,6 +42,8 @@ KINDS: Final = {
     "note": "n",
     "attempt_ended": "z",
 }
+ANNOTATION: Final = "annotation"
+"""Name of a note that a person added (`notes`)."""
 _QUIET_NOTES = frozenset({"call begun"})
 _MOST_LANES = 2_000
 _K = TypeVar("_K", int, str)
@@ -99,6 +101,8 @@ class Outline(msgspec.Struct, frozen=True):
     task_event: int
     """Event of the evidence that names the archived task; -1 without one."""
     timeline: Timeline
+    annotations: list[int]
+    """Events of people's notes."""
 
 
 def outline_of(chain: Chain) -> Outline:
@@ -158,6 +162,7 @@ class _OutlineBuilder:
         self.verdicts: list[int] = []
         self.models: dict[str, None] = {}
         self.audited = self.task_event = -1
+        self.annotations: list[int] = []
         self._timeline = TimelineBuilder(chain.row.started)
 
     def add(self, number: int, event: LightEvent) -> None:
@@ -209,6 +214,7 @@ class _OutlineBuilder:
             models=list(self.models),
             task_event=self.task_event,
             timeline=self._timeline.build(),
+            annotations=self.annotations,
         )
 
     def _line(self, number: int, kind: str, head: str, flags: int = 0, lane: int = 0, **more: Any) -> int:
@@ -299,6 +305,8 @@ class _OutlineBuilder:
     def _note(self, number: int, event: LightEvent) -> None:
         if event.name == "audited":
             self.audited = number
+        if event.name == ANNOTATION:
+            self.annotations.append(number)
         if event.name not in _QUIET_NOTES:
             self._line(number, "n", one_line(event.name), at=event.at)
 

@@ -5,15 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import attempt, card, compare, figures, find, overlay, rows, runs, soundness, task_page
+from . import (
+    attempt,
+    card,
+    compare,
+    failures,
+    figures,
+    find,
+    notes,
+    overlay,
+    rows,
+    runs,
+    soundness,
+    task_page,
+    training,
+)
 from .interface import View, match_name
 
 VIEWS: tuple[View, ...] = (
     *runs.VIEWS,
     *rows.VIEWS,
     *card.VIEWS,
+    *notes.VIEWS,
     *find.VIEWS,
     *figures.VIEWS,
+    *failures.VIEWS,
+    *training.VIEWS,
     *soundness.VIEWS,
     *attempt.VIEWS,
     *compare.VIEWS,

@@ -564,7 +564,7 @@
     }
 
     heading() {
-      return [this.top(), this.task(), this.warning(), this.others(), this.verdicts(), this.findings(), this.about()];
+      return [this.top(), this.task(), this.warning(), this.others(), Assay.notes(this), this.verdicts(), this.findings(), this.about()];
     }
 
     /* Shows the log, the transcript, the changes or the times. */

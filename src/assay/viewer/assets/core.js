@@ -214,6 +214,19 @@ const Assay = (() => {
     throw new Failure(body.error || `The server answered ${answer.status}.`, answer.status);
   }
 
+  /* Sends what a person wrote to the server: send(name, plain object). Raises `Failure` with the server's reason. */
+  async function send(name, content) {
+    let answer;
+    try {
+      answer = await fetch(`data/${name}`, { method: "POST", credentials: "omit", headers: { "Content-Type": "application/json" }, body: JSON.stringify(content) });
+    } catch {
+      throw new Failure("The server does not respond. Is `assay view` still running?", 0);
+    }
+    if (answer.ok) return;
+    const body = await answer.json().catch(() => ({}));
+    throw new Failure(body.error || `The server answered ${answer.status}.`, answer.status);
+  }
+
   const scripts = new Map();
   const provided = new Map();
 
@@ -452,7 +465,7 @@ const Assay = (() => {
   document.addEventListener("DOMContentLoaded", start);
 
   return {
-    h, svg, text, line, plain, unmasked, fill, size, path, href, load, provide, fileOf, live, route, go, say, save, format, exported, Failure,
+    h, svg, text, line, plain, unmasked, fill, size, path, href, load, send, provide, fileOf, live, route, go, say, save, format, exported, Failure,
     page: () => current,
   };
 })();

@@ -29,7 +29,7 @@
     return bar;
   };
 
-  /* The heading and the tabs of a run's pages. `at`: "attempts", "tasks", "figures" or "soundness". */
+  /* The heading and the tabs of a run's pages. `at`: "attempts", "tasks", "figures", "failures", "training" or "soundness". */
   Assay.runTabs = (page, run, at) => {
     page.crumbs([["Runs", "#/"], [run, at === "attempts" ? null : Assay.href("run", run)],
       ...(at === "attempts" ? [] : [[at, null]])]);
@@ -39,6 +39,8 @@
       tab("attempts", "Attempts", Assay.href("run", run)),
       tab("tasks", "Tasks", Assay.href("run", run, "tasks")),
       tab("figures", "Figures", Assay.href("run", run, "figures")),
+      tab("failures", "Failures", Assay.href("run", run, "failures")),
+      at === "training" ? tab("training", "Training", Assay.href("run", run, "training")) : null,
       tab("soundness", "Soundness", Assay.href("run", run, "soundness")));
   };
 

@@ -31,7 +31,18 @@
     keys(state);
     follow(state, view.seq);
     summary(state);
+    tagged(state);
   });
+
+  /* Tags that people gave: loaded after the table, since only some runs have them. */
+  async function tagged(state) {
+    const found = await Assay.load(Assay.path("run", state.run, "annotations"), { fresh: !Assay.exported }).catch(() => null);
+    const tags = new Map(Object.entries(found ? found.attempts : {}).map(([chain, one]) => [chain, one.tags]));
+    if (state.page.signal.aborted || !tags.size) return;
+    state.tagged = tags;
+    state.table.tag(tags);
+    draw(state, { keep: true });
+  }
 
   /* The common prefix of all tasks' names, up to a slash, is not informative. */
   function prefixOf(tasks) {
@@ -181,7 +192,9 @@
     const error = state.table.value("error", row);
     const link = h("a", { href: Assay.href("run", state.run, "attempt", chain), tabindex: "-1", title: plainName(name) },
       line(name.startsWith(state.prefix) ? name.slice(state.prefix.length) : name));
-    return [link, retry ? h("span", { class: "tag" }, `try ${retry + 1}`) : null,
+    const tags = state.table.tags(row).map((tag) => h("button", { type: "button", class: "tag person-tag", tabindex: "-1", title: "attempts with this tag",
+      onclick: () => change(state, { words: `tag:${tag.replace(/ /g, "-")}` }) }, line(tag)));
+    return [link, retry ? h("span", { class: "tag" }, `try ${retry + 1}`) : null, tags,
       error ? h("span", { class: "small bad cut", title: plainName(error) }, line(error)) : null];
   }
 
@@ -532,6 +545,7 @@
   function replace(state, table) {
     const chain = state.rows.length ? state.table.value("chain", state.rows[state.active]) : null;
     const row = chain === null ? undefined : table.row(chain);
+    if (state.tagged) table.tag(state.tagged);
     Object.assign(state, { table, rows: row === undefined ? [] : [row], active: 0, count: null });
     if (!state.page.signal.aborted) draw(state, { keep: true });
   }
