@@ -180,7 +180,7 @@ def _turn(index: int, at: float, model: str, *, passed: bool) -> Iterator[Body]:
     )  # fmt: skip
     ran = {"argv": arguments.get("command", "edit"), "exit_code": code, "stdout": output, "duration_s": 0.4 + index}
     yield EvidenceAdded(Evidence(f"x{index}", "audit", "execution", ran, (), at + 4.2))
-    state = digest_bytes(f"state {min(index, 1)} {index > 2} {passed}".encode())
+    state = digest_bytes(f"state {min(index, 1)} {index > 2} {passed or index == 0}".encode())
     why = "The table of units is the likely cause." if index == 1 else None
     yield StepAdded(
         Step(index, "agent", said, why, (call,), (seen,), f"c{index}", state, at + 3.1, at + 4.3 + index / 3)

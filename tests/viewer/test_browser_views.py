@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,12 +12,15 @@ from assay.store import RunStore
 from tests.viewer import made
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.viewer.conftest import Look
 
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
 from playwright.sync_api import expect
 
-from tests.viewer.test_browser_safety import inert
+from scripts.screenshots import OVERFLOW, PICTURES
+from tests.viewer.test_browser_safety import ROUTES, inert
 
 pytestmark = pytest.mark.slow
 ATTEMPT = "#/run/nightly-0-loop-qwen3-4b/attempt/showcase%2Fparse-duration%400.0"
@@ -146,3 +149,11 @@ def test_a_training_is_drawn_while_it_runs(look: Look, store: Path) -> None:
 
 def measured(step: int, loss: float) -> EvidenceAdded:
     return EvidenceAdded(Evidence(f"sft {step}", "audit", "training", {"loss": loss}))
+
+
+def test_no_page_is_wider_than_a_phone(looking: Callable[..., Any]) -> None:
+    with looking(viewport={"width": 390, "height": 844}) as phone:
+        for route in dict.fromkeys([*(picture.route for picture in PICTURES), *ROUTES.values()]):
+            page = phone.go(route)
+            page.wait_for_timeout(150)
+            assert not page.evaluate(OVERFLOW), route

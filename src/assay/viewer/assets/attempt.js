@@ -589,7 +589,10 @@
         this.conversation = Assay.transcript(this);
         Assay.fill(this.pane, h("h2", { class: "unseen" }, "Transcript"), this.conversation.element);
       } else Assay.fill(this.pane, view === "changes" ? Assay.changes(this) : Assay.waterfall(this));
-      if (before !== null || view !== "log") this.tabs.scrollIntoView({ block: before === null ? "start" : "nearest" });
+      const main = document.getElementById("main");
+      const away = this.tabs.getBoundingClientRect().top - main.getBoundingClientRect().top;
+      if (view !== "log" && before === null) main.scrollTop += away;
+      else if (away < 0) main.scrollTop += away;
     }
 
     keys() {

@@ -26,14 +26,15 @@
       return [h("p", { class: "small quiet-text" }, "The content before is not in the store: this is the whole file at the end."),
         Assay.block({ text: after.text.slice(0, PART), at: "" }, { run }, { label: file.path, plain: true })];
     }
-    return Assay.diff(before.text, after.text, `difference of ${file.path}`)
+    const lines = (text) => text.replace(/\n$/, ""); /* the end of the last line is no line of its own */
+    return Assay.diff(lines(before.text), lines(after.text), `difference of ${file.path}`)
       || h("p", { class: "small quiet-text" }, "The texts differ too much for a comparison by lines.");
   }
 
   function fileRow(run, file, open) {
     const body = h("div", { class: "change-body" });
-    const buttons = h("p", { class: "small" }, file.from ? ["Before: ", h("code", null, Assay.line(file.from)), " of the task. "] : null,
-      file.before ? [Assay.blob(run, file.before, "Whole text before", file.path), " "] : null,
+    const buttons = h("p", { class: "small change-texts" }, file.from ? h("span", null, "Before: ", h("code", null, Assay.line(file.from)), " of the task") : null,
+      file.before ? Assay.blob(run, file.before, "Whole text before", file.path) : null,
       file.digest ? Assay.blob(run, file.digest, "Whole text at the end", file.path) : null);
     const box = h("details", { class: "change panel", open }, h("summary", null,
       h("span", { class: "chip", "data-change": file.kind }, Assay.line(file.kind)), h("code", { class: "change-path" }, Assay.line(file.path)),

@@ -335,6 +335,7 @@ const Assay = (() => {
     if (samePage && before.update(found.parts, found.query)) {
       before.parts = found.parts;
       before.query = found.query;
+      document.documentElement.dataset.state = "ready";
       return;
     }
     if (before) before.leave();
