@@ -117,7 +117,12 @@ def test_attempts_are_compared_side_by_side(look: Look) -> None:
 
 
 def test_a_task_leads_to_its_attempts(look: Look) -> None:
-    page = look.go("#/run/demo/tasks")
+    page = look.go("#/run/demo/tasks?q=TASK&sort=-share")
+    expect(
+        page.get_by_role("table", name="Tasks").get_by_role("rowgroup").last.get_by_role("row").first
+    ).to_contain_text("task-0")
+    page.get_by_role("searchbox", name="Search tasks").fill("task-3")
+    expect(page).to_have_url(re.compile(r"#/run/demo/tasks\?q=task-3&sort=-share$"))
     look.follow(page.get_by_role("link", name=re.compile("task-3")).first)
     expect(told(page)).to_have_text("8 of 48 attempts")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ def test_runs_are_grouped_filtered_chosen_and_overlaid(look: Look) -> None:
     expect(table.get_by_role("row").filter(has_text="grid of 2")).to_be_visible()
     page.get_by_label("State of runs").select_option("sealed")
     expect(page.get_by_role("status").filter(has_text="1 run")).to_be_visible()
-    assert page.url.endswith("#/?q=nightly&state=sealed")
+    expect(page).to_have_url(re.compile(r"#/\?q=nightly&state=sealed$"))
     page.get_by_label("State of runs").select_option("")
     page.get_by_role("checkbox", name="Select all runs of nightly").check()
     look.follow(page.get_by_role("link", name="Overlay 2 runs"))
