@@ -44,6 +44,10 @@ def view(
         bool, typer.Option("--with-secrets", help="Export even if an attempt holds a credential or key-shaped text.")
     ] = False,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+    notes: Annotated[
+        bool,
+        typer.Option("--notes", help="Let the pages add people's notes and tags to attempts, as events of the chain."),
+    ] = False,
     store: StoreOption = None,
 ) -> None:
     """Shows runs as web pages: attempts, steps, verdicts with evidence, figures, live runs.
@@ -65,7 +69,7 @@ def view(
     if export is not None:
         _export(chosen, export, limit_mib * _MIB, settings, with_secrets=with_secrets)
     else:
-        _serve(chosen, port, no_open=no_open)
+        _serve(chosen, port, no_open=no_open, notes=notes)
 
 
 def _parse_target(target: str | None, settings: Settings) -> _Target:
@@ -120,18 +124,18 @@ def _refuse_secrets(root: Path, run: str, settings: Settings) -> None:
         )
 
 
-def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
+def _serve(chosen: _Target, port: int, *, no_open: bool, notes: bool) -> None:
     from assay.store import list_runs
 
     if not list_runs(chosen.root):
         raise UserError(f"no runs in {chosen.root}: make one with `assay run`, or name the folder with --store")
     try:
-        asyncio.run(_serve_pages(chosen, port, no_open=no_open))
+        asyncio.run(_serve_pages(chosen, port, no_open=no_open, notes=notes))
     except KeyboardInterrupt:
         raise typer.Exit from None
 
 
-async def _serve_pages(chosen: _Target, port: int, *, no_open: bool) -> None:
+async def _serve_pages(chosen: _Target, port: int, *, no_open: bool, notes: bool) -> None:
     import signal
     import sys
 
@@ -142,7 +146,7 @@ async def _serve_pages(chosen: _Target, port: int, *, no_open: bool) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_viewer(chosen.root, port) as viewer:
+    async with open_viewer(chosen.root, port, notes=notes) as viewer:
         url = viewer.url + (f"#/run/{chosen.run}" if chosen.run else "")
         console().print(url)
         say("only this address is served, on this machine alone; Ctrl-C stops it")
