@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 LOCAL := $(VENV)/.local-model
+# Images for containers set this often: every `assay` would compile all its modules again, at twice the CPU time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test quick newest bench fuzz campaign lint docs clean
 
@@ -28,10 +30,10 @@ demo: setup ## the main job, end to end, offline after set-up
 test: setup lint $(LOCAL) ## everything that CI runs
 	@sh scripts/system-packages.sh
 	@sh scripts/harnesses-for-tests.sh $(BIN)
-	@ASSAY_HARBOR_PYTHON="$$(sh scripts/harbor-for-tests.sh $(VENV))" $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	@ASSAY_HARBOR_PYTHON="$$(sh scripts/harbor-for-tests.sh $(VENV))" $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 quick: setup ## the subset that takes under a minute
-	@$(BIN)/python -m pytest -m quick -q
+	@$(BIN)/python -m pytest -m "quick and not slow" -q -n 2 --dist loadfile --no-loadscope-reorder
 
 newest: ## the built wheel in an empty environment, and the quick tests on it, with the newest Python here
 	@sh scripts/newest-python.sh $(VENV)-newest

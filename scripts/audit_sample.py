@@ -77,8 +77,8 @@ class Item(NamedTuple):
         return f"{self.rule} @ {self.where}"
 
 
-def subjects(data: Path) -> Iterator[Subject]:
-    """Every trajectory that a format reads in a folder, file by file."""
+def subjects(data: Path, folder: str = "") -> Iterator[Subject]:
+    """Yields every trajectory that a format reads in a folder of the data, file by file."""
     kept: dict[str, bytes] = {}
 
     def keep(content: bytes) -> str:
@@ -87,7 +87,7 @@ def subjects(data: Path) -> Iterator[Subject]:
         return digest
 
     known = registry.load_formats()
-    for path in sorted(data.rglob("*")):
+    for path in sorted((data / folder).rglob("*")):
         if not path.is_file() or len(takes := registry.matching_formats(path, known)) != 1:
             continue
         kept.clear()

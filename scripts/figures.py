@@ -22,6 +22,7 @@ REFUSED_NAMES = frozenset({
     "taken", "talk", "told", "wanted",
 })  # fmt: skip
 """Words that are not a name by themselves, nor a class's first or last word."""
+_DEFINITION = re.compile(r"\b(def|class)\s+(\w+)")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _POINTER = re.compile(r"See `[^`]*`\.?")
 PHRASES = ("is none", "nobody", "is no")
@@ -42,16 +43,21 @@ def refused_names(root: Path) -> Iterator[str]:
     for path in python_files(root):
         if path.stem.strip("_") in REFUSED_NAMES:
             yield f"{path.relative_to(root)}:1 {path.stem}"
+        # Parsing takes long: only a file in whose text such a definition may stand, as code or in a string, is parsed.
+        if not any(_is_refused(*found) for found in _DEFINITION.findall(path.read_text(encoding="utf-8"))):
+            continue
         for node in ast.walk(_tree(path)):
-            refused = False
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                refused = node.name.strip("_") in REFUSED_NAMES
-            elif isinstance(node, ast.ClassDef):
-                words = [word.lower() for word in _WORD.findall(node.name)]
-                refused = bool(words) and bool({words[0], words[-1]} & REFUSED_NAMES)
-            if refused:
-                assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-                yield f"{path.relative_to(root)}:{node.lineno} {node.name}"
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                keyword = "class" if isinstance(node, ast.ClassDef) else "def"
+                if _is_refused(keyword, node.name):
+                    yield f"{path.relative_to(root)}:{node.lineno} {node.name}"
+
+
+def _is_refused(keyword: str, name: str) -> bool:
+    if keyword == "def":
+        return name.strip("_") in REFUSED_NAMES
+    words = [word.lower() for word in _WORD.findall(name)]
+    return bool(words) and bool({words[0], words[-1]} & REFUSED_NAMES)
 
 
 def weak_docstrings(root: Path) -> Iterator[str]:

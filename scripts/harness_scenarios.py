@@ -26,7 +26,19 @@ from assay.records import Usage
 
 from .driving import ConnectionRelay, Drive, DriveResult, drive
 
-__all__ = ["HANDS", "KNOWN", "SCENARIOS", "Cell", "Hand", "Player", "Scenario", "agent_of", "run_cell"]
+__all__ = [
+    "HANDS",
+    "KNOWN",
+    "ROUGH",
+    "SCENARIOS",
+    "Cell",
+    "Hand",
+    "Player",
+    "Scenario",
+    "agent_of",
+    "rough_scenario",
+    "run_cell",
+]
 
 DOCS = Path(__file__).parent.parent / "docs_src"
 LOG = "/workspace/log.txt"
@@ -126,6 +138,21 @@ SCENARIOS: dict[str, Scenario] = {
     "compaction": Scenario({1: "full"}, turns=3),
     "sub_agent": Scenario({1: "sub_agent"}),
 }
+
+
+ROUGH = "rough"
+"""Everything in one conversation: see `rough_scenario`."""
+
+
+def rough_scenario(hand: Hand) -> Scenario:
+    """Returns one conversation with two calls at once, each error, broken arguments, a cut connection, and a sub-agent
+    and a full context where the harness knows them: a turn for each, and a last one."""
+    faults: dict[int, Fault] = {0: "500", 1: "429", 2: "malformed", 3: "cut"}
+    if hand.sub_agent is not None:
+        faults[len(faults)] = "sub_agent"
+    if hand.full:
+        faults[len(faults)] = "full"
+    return Scenario(faults, turns=len(faults) + 1, parallel=True)
 
 
 KNOWN = {
@@ -283,7 +310,8 @@ async def run_cell(
 
     `silence_s` is how long the model is silent for a harness whose own clock cannot be shortened.
     """
-    hand, scenario = HANDS[harness], SCENARIOS[name]
+    hand = HANDS[harness]
+    scenario = rough_scenario(hand) if name == ROUGH else SCENARIOS[name]
     if silence_s is not None and not hand.shorter:
         scenario, timeout_s = scenario._replace(silence_s=silence_s), timeout_s + silence_s
     why_not = _not_applicable(hand, scenario)
@@ -291,7 +319,7 @@ async def run_cell(
         return Cell(harness, dialect, name, "not applicable", why_not), None
     relays: list[ConnectionRelay] = []
     player = Player(hand, scenario, relays)
-    options = {"context_tokens": hand.window} if name == "compaction" and hand.program is None else {}
+    options = {"context_tokens": hand.window} if "full" in scenario.faults.values() and hand.program is None else {}
     options |= hand.shorter if name == "silence" else {}
     agent = agent_of(harness, dialect, options)
     what = Drive(
@@ -378,25 +406,38 @@ def _problem(scenario: Scenario, driven: DriveResult) -> str | None:
 
 
 def _record_problem(scenario: Scenario, driven: DriveResult, faults: set[str]) -> str | None:
-    """The record: the way from the last call to its root has every turn once."""
+    """The record: the way from the last call, or the last before the context was full, to its root has every turn
+    once."""
     causes = [exchange.cause for exchange in driven.exchanges if exchange.cause is not None]
     if "sub_agent" in faults and "sub_agent" not in causes:
         return f"the record has no sub-agent's branch: {causes}"
-    if "full" in faults and len(causes) < 2:
-        return "it did not compact"
     if "silence" in faults and len(driven.answered) != len(driven.exchanges):
         return "it asked again while the model was silent"
-    if faults & {"full", "sub_agent"}:
-        return None
+    last, turns = driven.answered[-1], scenario.turns
+    if "full" in faults:
+        turns = next(turn for turn, fault in scenario.faults.items() if fault == "full")
+        last = next(exchange for exchange in driven.answered if turns - 1 in _turns_of(exchange))
+        after = driven.exchanges[driven.exchanges.index(last) + 1 :]
+        if all(exchange.cause is None for exchange in after):
+            return "it did not compact"
+    seen = _turns_on_the_way(driven, last)
+    if len(set(seen)) != len(seen) or len(seen) < turns:
+        return f"the branch of call {last.id} has the turns {sorted(seen)}"
+    return None
+
+
+def _turns_on_the_way(driven: DriveResult, last: Exchange) -> list[int]:
     by_id = {exchange.id: exchange for exchange in driven.exchanges}
-    line: list[Exchange] = [driven.answered[-1]]
+    line = [last]
     while line[-1].parent is not None:
         line.append(by_id[line[-1].parent])
-    ids = [call["id"] for e in line for call in ((e.reply.message.get("tool_calls") if e.reply else None) or ())]
-    turns = [one[5:7] for one in ids if one[7:] == f"0{_ID}"]
-    if len(set(turns)) != len(turns) or len(turns) < scenario.turns:
-        return f"the branch of the last call has the turns {sorted(turns)}"
-    return None
+    return [turn for exchange in line for turn in _turns_of(exchange)]
+
+
+def _turns_of(exchange: Exchange) -> list[int]:
+    """The turns whose first call this exchange's reply makes."""
+    calls = (exchange.reply.message.get("tool_calls") if exchange.reply else None) or ()
+    return [int(call["id"][5:7]) for call in calls if call["id"][7:] == f"0{_ID}"]
 
 
 def _streams(exchanges: Sequence[Exchange]) -> bool | None:

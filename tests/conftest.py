@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -23,33 +24,50 @@ from assay.errors import EnvironmentFailure
 settings.register_profile("assay", deadline=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("assay")
+# Nothing of what collection makes becomes garbage: scanning it again and again took nearly half of collection.
+gc.disable()
+# Images for containers set this often. Here each worker and each program that a test starts would compile all again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Set before NumPy and PyTorch are imported: small arrays gain nothing from threads, which wait actively for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parent.parent
 LONG = (
-    "tests/synthesis/test_repository.py",
-    "tests/rollout/exchange/test_stored_demo.py",
-    "tests/agents/cheats/test_cheats.py",
+    "tests/synthesis/test_separation.py",
+    "tests/learning/test_killed.py",
     "tests/gateway/tokens/",
+    "tests/agents/cheats/test_cheats.py",
+    "tests/harnesses/",
+    "tests/verify/test_unjudgeable.py",
+    "tests/admission/test_how_to.py",
+    "tests/forgery/",
+    "tests/verify/splice/test_lying_workers.py",
+    "tests/admission/test_differential.py",
+    "tests/rollout/exchange/test_stored_demo.py",
+    "tests/verify/calls/test_judging_by_calls.py",
+    "tests/synthesis/test_repository.py",
     "tests/learning/",
+    "tests/benchmarks/",
     "tests/holes/",
     "tests/rollout/",
-    "tests/forgery/",
     "tests/admission/",
     "tests/viewer/",
+    "tests/sandbox/",
+    "tests/environments/",
     "tests/formats/",
     "tests/store/",
     "tests/synthesis/",
     "tests/agents/",
+    "tests/verify/",
 )
-"""They begin first, so that of two workers neither waits for the other at the end."""
+"""They begin first, the longest before the rest, so that no worker waits for another at the end."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves test files without a quick test unread under `-m quick`: importing them takes longer than the tests do."""
+    """Leaves test files without a quick test unread for the quick tests: importing them takes longer than the tests."""
     is_test_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
-    if config.option.markexpr != "quick" or not is_test_file:
+    if not config.option.markexpr.startswith("quick") or not is_test_file:
         return None
     return None if b"mark.quick" in collection_path.read_bytes() else True
 
@@ -57,6 +75,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts files that take minutes before the rest, in this order."""
     items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
+
+
+def pytest_collection_finish() -> None:
+    """Exempts what was collected from the garbage collector, which begins here."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure() -> None:

@@ -13,6 +13,7 @@ from assay.cli.app import build_app
 from assay.records import Evidence
 from tests.admission.folders import write_task
 from tests.admission.test_soundness import seen
+from tests.sampling import WHOLE
 
 CHECK = """
 [[metadata.assay.checks]]
@@ -32,7 +33,9 @@ PROGRAM = """import sys
 import time
 print(*sys.argv[1:] or [time.time_ns()])
 """
-SCRIPTS = {"time": TELLS_THE_TIME, "random-case": DRAWS_ITS_CASE, "one-case": ASKS_ONE_CASE}
+LOWERED = {"time": TELLS_THE_TIME, "random-case": DRAWS_ITS_CASE} if WHOLE else {"time": TELLS_THE_TIME}
+"""Both are told by two runs of the reference that differ; `make campaign` admits both."""
+SCRIPTS = {**LOWERED, "one-case": ASKS_ONE_CASE}
 SOLUTION = f"cat > /workspace/answer.py <<'PY'\n{PROGRAM}PY\n"
 
 
@@ -52,7 +55,7 @@ def admitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["time", "random-case"])
+@pytest.mark.parametrize("name", LOWERED)
 def test_a_solution_that_prints_another_text_each_time_is_named_with_the_remedy(
     admitted: tuple[dict[str, Any], str], name: str
 ) -> None:
@@ -61,8 +64,8 @@ def test_a_solution_that_prints_another_text_each_time_is_named_with_the_remedy(
     assert (task["separation"], found["severity"]) == ("same-process", "weak")
     assert found["closed_by"] == [PRINT_THE_SAME, FIX_CASES]
     assert "/workspace/answer.py" in found["text"]
-    assert report.count("separation-lowered") >= 2
-    assert report.count("Separation of the passing solution: same-process.") == 2
+    assert report.count("separation-lowered") >= len(LOWERED)
+    assert report.count("Separation of the passing solution: same-process.") == len(LOWERED)
 
 
 @pytest.mark.slow

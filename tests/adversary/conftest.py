@@ -15,7 +15,7 @@ from tests.adversary.library import Script, read_published, read_scripts
 
 SEED = 7
 """Of the sample: another one is another sample."""
-SCRIPTS, COMPOSED, HONEST = 4, 4, 2
+SCRIPTS, COMPOSED, HONEST = 2, 2, 1
 collect_ignore_glob = ["scripts/*"]
 
 

@@ -87,6 +87,11 @@ def find(boxes, label):
 def weights(boxes, table):
     """Label to the sum of the items' weights in a table."""
     BODY_weights
+
+
+def visit(boxes, function):
+    """Calls a function with each box's label and number of items."""
+    BODY_visit
 '''
 BROKEN_BODIES = {
     "pack": "return [Box('1', items)]",
@@ -95,6 +100,7 @@ BROKEN_BODIES = {
     "sort_boxes": "return list(boxes)",
     "find": "return boxes[0]",
     "weights": "return {}",
+    "visit": "return None",
 }
 RIGHT_BODIES = {
     "pack": "return [Box(str(n // limit + 1), items[n : n + limit]) for n in range(0, len(items), limit)]",
@@ -106,6 +112,7 @@ RIGHT_BODIES = {
         "    raise BoxError(f'no box {label}')"
     ),
     "weights": "return {box.label: sum(table[item] for item in box.items) for box in boxes}",
+    "visit": "for box in boxes:\n        function(box.label, len(box.items))",
 }
 DEPOT_TESTS = """import pytest
 
@@ -147,6 +154,17 @@ def test_find():
 
 def test_weights():
     assert depot.weights([Box("x", "ab"), Box("y", "a")], {"a": 1.5, "b": 2}) == {"x": 3.5, "y": 1.5}
+
+
+def test_visit():
+    seen = []
+
+    def see(label, count):
+        assert count == {"x": 37, "y": 12}[label]
+        seen.append(label)
+
+    depot.visit([Box("x", "a" * 37), Box("y", "b" * 12)], see)
+    assert seen == ["x", "y"]
 """
 ENTRIES = tuple(BROKEN_BODIES)
 HELPERS = ("Box.__init__", "Box.count", "Box.holds", "Box.__len__", "labels", "same_boxes")

@@ -1,8 +1,10 @@
-"""What the rules find in the recorded runs of others, finding by finding where it counts."""
+"""What the rules find in the recorded runs of others, finding by finding where it counts. The suite reads the runs of
+which a finding is named here, `make campaign` all."""
 
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -11,8 +13,11 @@ from typing import Any
 import pytest
 
 from assay.analysis.interface import Finding
+from tests.sampling import WHOLE
 
 COUNTING = {"reward-without-tests", "passed-fewer-than-counted", "patch-not-applied", "verdict-against-reward"}
+UPSTREAM_FIX = "agentlens-bench/trajectories/astropy__astropy-13236"
+FOLDERS = ("spark-skills", "swe-smith", UPSTREAM_FIX)
 pytestmark = pytest.mark.slow
 
 
@@ -22,8 +27,9 @@ def audit() -> Any:
 
 @cache
 def every(data: Path) -> tuple[tuple[Any, Finding], ...]:
-    """All findings in all recorded runs, with what names each; that their quotes stand there was seen to."""
-    return tuple(pair for subject in audit().subjects(data) for pair in audit().items(subject))
+    """All findings in recorded runs, with what names each; that their quotes stand there was seen to."""
+    folders = ("",) if WHOLE else FOLDERS
+    return tuple(pair for one in folders for subject in audit().subjects(data, one) for pair in audit().items(subject))
 
 
 def flagged(data: Path, folder: str, rules: set[str]) -> Iterator[tuple[str, Finding]]:
@@ -62,10 +68,9 @@ def test_exactly_three_swe_smith_reports_are_flagged_by_the_counting_rules(share
 
 
 def test_the_run_that_read_the_upstream_fix_cites_its_steps(shared_data: Path) -> None:
-    folder = "agentlens-bench/trajectories/astropy__astropy-13236"
     its = {
         name: one
-        for name, one in flagged(shared_data, folder, {"future-history"})
+        for name, one in flagged(shared_data, UPSTREAM_FIX, {"future-history"})
         if "sonnet-4.5-pass-24932719213" in name
     }
     (finding,) = its.values()
@@ -75,10 +80,14 @@ def test_the_run_that_read_the_upstream_fix_cites_its_steps(shared_data: Path) -
     assert "astropy/table/table.py" in finding.summary
 
 
-def test_the_published_items_are_drawn_again(shared_data: Path) -> None:
-    sample = audit()
-    items = [item for item, _ in every(shared_data)]
-    kept = sample.json.loads((sample.ROOT / "docs" / "audit.json").read_text())
-    chosen = [*sample.drawn(items), *(sample.Item(**one) for one in kept["adversaries"])]
-    counts = sample.Counter((item.rule, item.severity) for item in items)
-    assert sample.page(chosen, counts, kept) == (sample.ROOT / "docs" / "audit.md").read_text()
+def test_published_items_are_found_again_and_a_campaign_writes_their_page_again(shared_data: Path) -> None:
+    sample, items = audit(), [item for item, _ in every(shared_data)]
+    kept = json.loads((sample.ROOT / "docs" / "audit.json").read_text())
+    adversaries = [sample.Item(**one) for one in kept["adversaries"]]
+    published = {name for name in kept["items"] if WHOLE or name.split(" @ ")[1].startswith(FOLDERS)}
+    assert len(published) > 10
+    assert published <= {item.id for item in (*items, *adversaries)}
+    if WHOLE:
+        counts = sample.Counter((item.rule, item.severity) for item in items)
+        page = sample.page([*sample.drawn(items), *adversaries], counts, kept)
+        assert page == (sample.ROOT / "docs" / "audit.md").read_text()

@@ -53,6 +53,9 @@ PIECES = [
     "https://github.com/a/b/pull/1 ",
     "inspect.stack() ",
     "def __eq__(self, o):",
+    "\n",
+    "  \n",
+    "1",
 ]
 TEXT = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
 
@@ -78,7 +81,8 @@ def test_odd_commands_are_judged(given: list[tuple[str, str, str]]) -> None:
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_long_text_of_one_piece_takes_no_longer_than_its_length_asks_for(piece: str) -> None:
     text = (piece * (30_000 // len(piece)))[:30_000]
-    made = subject([ran(0, text, text, message=text), acted(1, "edit", text, path="a.py", old_str=text, new_str=text)])
+    edits = [acted(n, "edit", text, path=p, old_str=text, new_str=text) for n, p in ((2, "a.py"), (3, "test_a.py"))]
+    made = subject([ran(0, "cat test_a.py", "x"), ran(1, text, text, message=text), *edits])
     begun = time.process_time()
     list(apply_rules(RULES, made))
     assert time.process_time() - begun < 2.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ def test_a_value_that_json_cannot_hold_is_told() -> None:
 @pytest.mark.parametrize("words", [["ls", "r"], ["show", "t@0", "--run", "r"], ["stats", "r"]], ids=lambda w: w[0])
 def test_a_forged_summary_row_is_not_shown_unmarked(tmp_path: Path, words: list[str]) -> None:
     recorded(tmp_path, VerdictAdded(Verdict("tests", "outcome", "fail", 0.0, "one failed")))
-    with sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite") as connection:
+    with closing(sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite")) as connection, connection:
         connection.execute("UPDATE attempts SET row = replace(CAST(row AS TEXT), '\"fail\"', '\"pass\"')")
     result = CliRunner().invoke(build_app(), [*words, "--store", str(tmp_path)])
     assert result.exit_code == 0, result.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -52,11 +53,28 @@ class TestParts(unittest.TestCase):
 """
 
 
+DRAWS = """import random
+
+
+def test_shared():
+    assert random.random() < 2
+
+
+def test_own():
+    assert random.Random(1).random() < 2
+"""
+
+
+def write_package(folder: Path) -> Path:
+    (folder / "m.py").write_text(MODULE)
+    (folder / "test_m.py").write_text(TESTS)
+    (folder / "test_r.py").write_text(DRAWS)
+    return folder
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "m.py").write_text(MODULE)
-    (tmp_path / "test_m.py").write_text(TESTS)
-    return tmp_path
+    return write_package(tmp_path)
 
 
 def run(folder: Path, *jobs: Job, **more: object) -> dict[str, JobResult]:
@@ -80,8 +98,30 @@ def changed(folder: Path, old: str, new: str) -> dict[str, str | None]:
     return {str(folder / "m.py"): MODULE.replace(old, new)}
 
 
-def test_outcomes_and_lines(folder: Path) -> None:
-    result = run(folder, Job("a", ("test_m.py",), measure=True))["a"]
+class Batch(NamedTuple):
+    folder: Path
+    found: dict[str, JobResult]
+
+
+@pytest.fixture(scope="module")
+def batch(tmp_path_factory: pytest.TempPathFactory) -> Batch:
+    """One batch of jobs that have nothing to do with each other."""
+    folder = write_package(tmp_path_factory.mktemp("package"))
+    wrong = changed(folder, "x < LIMIT", "x > LIMIT")
+    exits = changed(folder, "return x * 2", "import os; os._exit(0)")
+    jobs = (
+        Job("measured", ("test_m.py",), measure=True),
+        Job("explained", ("test_m.py::test_small",), write=wrong, explain=True),
+        Job("exits", ("test_m.py",), write=exits),
+        Job("absent", ("test_m.py",), write={str(folder / "m.py"): None}),
+        Job("plain", ("test_m.py",)),
+        Job("draws", ("test_r.py",)),
+    )
+    return Batch(folder, run(folder, *jobs))
+
+
+def test_outcomes_and_lines(batch: Batch) -> None:
+    folder, result = batch.folder, batch.found["measured"]
     assert outcomes(result) == {
         "test_double[1]": "passed",
         "test_double[2]": "passed",
@@ -111,9 +151,8 @@ def test_each_job_has_its_own_version_and_files_are_left_as_they_were(folder: Pa
     assert (folder / "m.py").read_text() == MODULE
 
 
-def test_failures_say_type_message_and_line(folder: Path) -> None:
-    job = Job("a", ("test_m.py::test_small",), write=changed(folder, "x < LIMIT", "x > LIMIT"), explain=True)
-    failure = run(folder, job)["a"].tests["test_m.py::test_small"]
+def test_failures_say_type_message_and_line(batch: Batch) -> None:
+    failure = batch.found["explained"].tests["test_m.py::test_small"]
     assert (failure.type, failure.line) == ("AssertionError", 13)
     assert "small(1)" in failure.message
 
@@ -125,9 +164,8 @@ def test_endless_job_is_ended_and_the_next_one_runs(folder: Path, warm: bool) ->
     assert (found["a"].ended, found["b"].ended) == ("time", "done")
 
 
-def test_job_that_exits_is_no_pass(folder: Path) -> None:
-    job = Job("a", ("test_m.py",), write=changed(folder, "return x * 2", "import os; os._exit(0)"))
-    assert run(folder, job)["a"] == JobResult("a", "died")
+def test_job_that_exits_is_no_pass(batch: Batch) -> None:
+    assert batch.found["exits"] == JobResult("exits", "died")
 
 
 def test_give_up_and_stop_early(folder: Path) -> None:
@@ -143,10 +181,9 @@ def test_give_up_and_stop_early(folder: Path) -> None:
     assert "late" not in found
 
 
-def test_file_can_be_absent_for_a_run(folder: Path) -> None:
-    found = run(folder, Job("a", ("test_m.py",), write={str(folder / "m.py"): None}), Job("b", ("test_m.py",)))
-    assert found["a"].problems
-    assert not found["b"].problems
+def test_file_can_be_absent_for_a_run(batch: Batch) -> None:
+    assert batch.found["absent"].problems
+    assert not batch.found["plain"].problems
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"id": "a", "ended": "well"}', b"\xff"])
@@ -155,10 +192,5 @@ def test_odd_reply_is_refused(data: bytes) -> None:
         read_reply(data)
 
 
-def test_which_tests_draw_random_numbers_is_told(folder: Path) -> None:
-    (folder / "test_r.py").write_text(
-        "import random\n\n\ndef test_shared():\n    assert random.random() < 2\n\n\n"
-        "def test_own():\n    assert random.Random(1).random() < 2\n"
-    )
-    result = run(folder, Job("j", ("test_r.py",)))["j"]
-    assert [name.partition("::")[2] for name in result.drew] == ["test_shared"]
+def test_which_tests_draw_random_numbers_is_told(batch: Batch) -> None:
+    assert [name.partition("::")[2] for name in batch.found["draws"].drew] == ["test_shared"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,13 @@ PRIVATE_ALLOWED: frozenset[tuple[str, str]] = frozenset()
 pytestmark = pytest.mark.quick
 
 
-def _imports() -> Iterator[tuple[str, str]]:
-    """Yields importing module and imported module, also of imports inside functions."""
+@cache
+def _imports() -> tuple[tuple[str, str], ...]:
+    """Returns importing and imported modules, also of imports inside functions."""
+    return tuple(_read_imports())
+
+
+def _read_imports() -> Iterator[tuple[str, str]]:
     for path in sorted((SOURCE / "assay").rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

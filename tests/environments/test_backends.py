@@ -2,60 +2,61 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from assay.environments.conformance import PROPERTIES, Property, check_backend
 from assay.environments.interface import Backend, Change, WorkspaceSpec
-from assay.environments.workspace.bubblewrap import BubblewrapBackend
-from assay.environments.workspace.engine import PodmanBackend
-from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.process import ProcessBackend
-from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import EnvironmentFailure
 from assay.records import digest_bytes
+from tests.sampling import draw_sample
 
 
-def made(name: str, toolchain: ToolLayer) -> Backend:
-    if name == "process":
-        return ProcessBackend()
-    if name == "podman":
-        return PodmanBackend(toolchain=toolchain)
-    return NamespacesBackend() if name == "namespaces" else BubblewrapBackend(toolchain=toolchain)
-
-
-@pytest.fixture(scope="module")
-def missing(toolchain: ToolLayer) -> dict[str, str]:
-    async def tried(name: str) -> str | None:
-        backend = made(name, toolchain)
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def missing(backends: dict[str, Backend]) -> dict[str, str]:
+    """Returns why backends do not work here."""
+    reasons = {}
+    for name in ("namespaces", "bubblewrap", "podman"):
         try:
-            await (await backend.open(WorkspaceSpec())).close()
+            await (await backends[name].open(WorkspaceSpec())).close()
         except EnvironmentFailure as exc:
-            return str(exc)
-        finally:
-            await backend.close()
-        return None
-
-    reasons = {name: asyncio.run(tried(name)) for name in ("namespaces", "bubblewrap", "podman")}
-    return {name: reason for name, reason in reasons.items() if reason is not None}
+            reasons[name] = str(exc)
+    return reasons
 
 
-@pytest.mark.parametrize("trial", PROPERTIES, ids=lambda trial: trial.__name__)
-@pytest.mark.parametrize(
-    "name",
-    ["namespaces", "bubblewrap", "process", pytest.param("podman", marks=[pytest.mark.docker, pytest.mark.slow])],
+PLAIN = ("namespaces", "process")
+OWN = (
+    "facts_tell",
+    "two_sandboxes",
+    "timeout_kills",
+    "mounts_are",
+    "temporary_folders",
+    "closing_ends",
+    "isolation_is",
 )
-async def test_property(name: str, trial: Property, toolchain: ToolLayer, missing: dict[str, str]) -> None:
+"""Properties that rest on the engine itself; the others rest on what all backends over folders share with `process`."""
+OF_ENGINE = [trial for trial in PROPERTIES if trial.__name__.startswith(OWN)]
+SHARED = draw_sample([trial for trial in PROPERTIES if trial not in OF_ENGINE], 7)
+ENGINES = {"bubblewrap": (), "podman": (pytest.mark.docker, pytest.mark.slow)}
+CASES = [
+    *(pytest.param(name, trial, id=f"{name}-{trial.__name__}") for name in PLAIN for trial in PROPERTIES),
+    *(
+        pytest.param(name, trial, marks=marks, id=f"{name}-{trial.__name__}")
+        for name, marks in ENGINES.items()
+        for trial in (*OF_ENGINE, *SHARED)
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "trial"), CASES)
+async def test_property(name: str, trial: Property, backends: dict[str, Backend], missing: dict[str, str]) -> None:
     if name in missing:
         pytest.skip(f"{name} does not work here: {missing[name]}")
-    backend = made(name, toolchain)
-    try:
-        assert [f.problem for f in await check_backend(backend, properties=[trial])] == [None]
-    finally:
-        await backend.close()
+    assert [f.problem for f in await check_backend(backends[name], properties=[trial])] == [None]
 
 
 async def test_a_backend_that_breaks_a_property_is_told() -> None:
@@ -74,10 +75,12 @@ async def test_a_backend_that_breaks_a_property_is_told() -> None:
 
 
 @pytest.mark.parametrize("name", ["namespaces", "bubblewrap", "process"])
-async def test_a_state_is_kept_as_data_and_rebuilt(name: str, toolchain: ToolLayer, missing: dict[str, str]) -> None:
+async def test_a_state_is_kept_as_data_and_rebuilt(
+    name: str, backends: dict[str, Any], missing: dict[str, str]
+) -> None:
     if name in missing:
         pytest.skip(f"{name} does not work here: {missing[name]}")
-    backend: Any = made(name, toolchain)
+    backend = backends[name]
     box = await backend.open(WorkspaceSpec())
     await box.exec("mkdir -p d/e; echo 1 > d/a; ln -s a d/l; chmod 700 d/a; chmod 500 d/e; printf '\\377' > bytes")
     snapshot = await box.snapshot()
@@ -87,7 +90,8 @@ async def test_a_state_is_kept_as_data_and_rebuilt(name: str, toolchain: ToolLay
     again = await backend.open(WorkspaceSpec(), state=rebuilt)
     assert (await again.exec("cat d/l; stat -c %a d/a d/e")).stdout.split() == ["1", "700", "500"]
     assert await again.digest() == snapshot.digest == rebuilt.digest
-    await backend.close()
+    for workspace in (again, box):
+        await workspace.close()
 
 
 @pytest.mark.parametrize("path", ["/../x", "/workspace/../../x", "x", "/workspace//x", "/etc/mtab/x"])

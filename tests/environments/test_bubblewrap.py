@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
-from assay.environments.interface import ResourceLimits, Workspace, WorkspaceSpec
+from assay.environments.interface import Backend, ResourceLimits, Workspace, WorkspaceSpec
 from assay.environments.workspace.bubblewrap import BubblewrapBackend
 from assay.environments.workspace.toolchain import ToolLayer
 from assay.errors import EnvironmentFailure
 
 
-@pytest.fixture
-async def box(toolchain: ToolLayer):
-    backend = BubblewrapBackend(toolchain=toolchain)
+@pytest_asyncio.fixture(loop_scope="session")
+async def box(toolchain: ToolLayer, backends: dict[str, Backend]) -> AsyncIterator[Workspace]:
     masks = ("/usr/share/doc", "/usr/bin/env")
     try:
-        yield await backend.open(WorkspaceSpec(mounts=(toolchain.mount(),), masks=masks))
+        box = await backends["bubblewrap"].open(WorkspaceSpec(mounts=(toolchain.mount(),), masks=masks))
     except EnvironmentFailure as exc:
         pytest.skip(f"bubblewrap does not work here: {exc}")
-    finally:
-        await backend.close()
+    yield box
+    await box.close()
 
 
 async def test_commands_are_never_the_hosts_root(box: Workspace) -> None:

@@ -5,27 +5,24 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import pytest_asyncio
 
-from assay.environments.interface import ResourceLimits, WorkspaceSpec
-from assay.environments.workspace.engine import PodmanBackend
-from assay.environments.workspace.toolchain import ToolLayer
+from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
 from assay.errors import EnvironmentFailure
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 
-@pytest.fixture
-async def backend(toolchain: ToolLayer):
-    made = PodmanBackend(toolchain=toolchain)
+@pytest_asyncio.fixture(loop_scope="session")
+async def backend(backends: dict[str, Backend]) -> Backend:
     try:
-        await (await made.open(WorkspaceSpec())).close()
+        await (await backends["podman"].open(WorkspaceSpec())).close()
     except EnvironmentFailure as exc:
         pytest.skip(f"podman does not work here: {exc}")
-    yield made
-    await made.close()
+    return backends["podman"]
 
 
-async def test_attacks_fail_and_memory_is_held(backend: PodmanBackend) -> None:
+async def test_attacks_fail_and_memory_is_held(backend: Backend) -> None:
     limits = ResourceLimits(memory_mib=96, processes=32)
     box = await backend.open(WorkspaceSpec(limits=limits, masks=("/usr/share/doc",)))
     for attack in (
@@ -44,6 +41,7 @@ async def test_attacks_fail_and_memory_is_held(backend: PodmanBackend) -> None:
     bomb = await box.exec("head -c 200M /dev/zero | tail -c 190M | wc -c", timeout_s=60)
     assert int(bomb.stdout or 0) < 190 * 2**20
     assert (await box.exec("echo on")).stdout == "on\n"
+    await box.close()
     assert {limit.name for limit in box.isolation.limits if limit.hold == "soft"} == {"disk"}
 
 
@@ -52,7 +50,7 @@ async def containers() -> set[str]:
     return set((await shown.communicate())[0].decode().split())
 
 
-async def test_closing_leaves_no_container(backend: PodmanBackend) -> None:
+async def test_closing_leaves_no_container(backend: Backend) -> None:
     before = await containers()
     box = await backend.open(WorkspaceSpec())
     await box.exec("sleep 72 &")

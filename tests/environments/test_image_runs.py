@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from assay.environments.interface import Backend, WorkspaceSpec
-from assay.environments.workspace.bubblewrap import BubblewrapBackend
 from assay.environments.workspace.images import BuildOptions, build_image, import_root
-from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import PYTHON, ToolLayer
 from assay.errors import EnvironmentFailure, UserError
 
@@ -28,15 +27,13 @@ RUN ["/bin/sh", "-c", "echo $0 > words", "a b"]
 """
 
 
-@pytest.fixture(params=["namespaces", "bubblewrap"])
-async def backend(request: pytest.FixtureRequest, toolchain: ToolLayer):
-    made: Backend = NamespacesBackend() if request.param == "namespaces" else BubblewrapBackend(toolchain=toolchain)
+@pytest_asyncio.fixture(params=["namespaces", "bubblewrap"], loop_scope="session")
+async def backend(request: pytest.FixtureRequest, backends: dict[str, Backend]) -> Backend:
     try:
-        await (await made.open(WorkspaceSpec())).close()
+        await (await backends[request.param].open(WorkspaceSpec())).close()
     except EnvironmentFailure as exc:
         pytest.skip(f"{request.param} does not work here: {exc}")
-    yield made
-    await made.close()
+    return backends[request.param]
 
 
 @pytest.fixture

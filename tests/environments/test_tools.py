@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from assay.environments.interface import WorkspaceSpec
 from assay.environments.tools import WorkspaceTools
@@ -15,8 +17,8 @@ from assay.records import Observation
 pytestmark = pytest.mark.quick
 
 
-@pytest.fixture
-async def tools():
+@pytest_asyncio.fixture(loop_scope="session")
+async def tools() -> AsyncIterator[WorkspaceTools]:
     backend = ProcessBackend()
     workspace = await backend.open(WorkspaceSpec())
     await workspace.write("/workspace/a.py", b"one\n  two\nthree\ntwo\n", mode=0o755)

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.sampling import WHOLE, draw_sample
+
 pytestmark = pytest.mark.slow
-ATTACKS = sorted(path.stem for path in (Path(__file__).parent / "attacks").glob("*.sh"))
-UNDONE = {
+FORGERIES = sorted(path.stem for path in (Path(__file__).parent / "attacks").glob("*.sh"))
+PLANTED = {
     "planted_conftest": "conftest",
     "planted_sitecustomize": "start_up_hook",
     "planted_usercustomize": "start_up_hook",
@@ -20,11 +22,17 @@ UNDONE = {
     "shadowed_stdlib": "shadowed_module",
     "preseeded_reward": "verifier_paths",
 }
+MARKED = {mark: name for name, mark in PLANTED.items()}
+"""One of each kind of what is planted is always tried; `make campaign` tries all forgeries."""
+UNDONE = PLANTED if WHOLE else {name: mark for mark, name in MARKED.items()}
+ATTACKS = sorted({*UNDONE, *draw_sample([name for name in FORGERIES if name not in PLANTED], 6)})
 HONEST = ["honest", "honest_and_untidy", "honest_with_conftest"]
 
 
 def test_there_are_enough() -> None:
-    assert len(ATTACKS) >= 20
+    assert len(FORGERIES) >= 20
+    assert set(PLANTED) <= set(FORGERIES)
+    assert not WHOLE or ATTACKS == FORGERIES
 
 
 @pytest.mark.parametrize("check", ["script", "pytest"])

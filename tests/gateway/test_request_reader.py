@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import socket
+from typing import Any
 
 import aiohttp
 import pytest
 
+from assay.errors import ProviderError
+from assay.gateway.backends._reply import decode_reply
 from assay.gateway.backends.scripted import ScriptedBackend
+from assay.gateway.dialects import BadRequest
+from assay.gateway.dialects._deltas import arguments_as_object
 from assay.gateway.model import PlainModel
+from assay.gateway.nesting import MAX_DEPTH, is_too_deep
 from assay.gateway.request_reader import MemoryBudget, RequestBody
 from assay.gateway.server import Gateway, GatewayOptions
 from assay.gateway.session import CallRefused
@@ -49,3 +55,31 @@ async def test_what_is_too_much_is_refused_and_the_next_is_served(options: Gatew
             async with client.post(url, data=json.dumps(body), headers={"x-api-key": session.key}) as answer:
                 statuses.append(answer.status)
     assert (statuses, len(hooks.ended)) == ([200, status, 200], 2)
+
+
+def nested(levels: int) -> bytes:
+    """An object of this many levels, with brackets in a text beside them."""
+    return b'{"text":"]]]]","a":' * levels + b"1" + b"}" * levels
+
+
+def decode_request(raw: bytes) -> None:
+    body = RequestBody(MemoryBudget(1_000_000), 1_000_000, 10_000)
+    body.feed(raw)
+    body.decode()
+
+
+def decode_arguments(raw: bytes) -> None:
+    if "__unparsedToolInput" in arguments_as_object(raw.decode()):
+        raise BadRequest("nested too deeply")
+
+
+@pytest.mark.parametrize("decode", [decode_request, decode_arguments, lambda raw: decode_reply(raw, "a server")])
+def test_requests_replies_and_arguments_have_one_bound_of_depth(decode: Any) -> None:
+    decode(nested(MAX_DEPTH))
+    with pytest.raises((BadRequest, ProviderError), match="nested too deeply"):
+        decode(nested(MAX_DEPTH + 1))
+
+
+def test_wide_values_are_shallow() -> None:
+    assert not is_too_deep([{"a": [[], {}]}] * 1000)
+    assert not is_too_deep("text")

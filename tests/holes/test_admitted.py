@@ -49,7 +49,7 @@ def holes(report: dict[str, Any], verification: str) -> dict[str, dict[str, Any]
 
 def test_holes_are_found_as_asked_and_the_report_says_what_closes_them(tmp_path: Path) -> None:
     open_first = sorted((known for known in by_one_cheat() if known.hole), key=lambda k: k.hole.default != "passes")
-    wanted = {known.name: known.hole for known in (*open_first[:2], open_first[-1]) if known.hole}
+    wanted = {known.name: known.hole for known in (open_first[0], open_first[-1]) if known.hole}
     assert {hole.default for hole in wanted.values()} == {"passes", "fails"}
     for name, report in admitted("holed", list(wanted), "both", tmp_path).items():
         hole = wanted[name]
@@ -63,7 +63,7 @@ def test_holes_are_found_as_asked_and_the_report_says_what_closes_them(tmp_path:
 
 @pytest.mark.parametrize("kind", ["sound", "missed"])
 def test_sound_tasks_and_holes_that_no_cheat_is_for_are_admitted(kind: Kind, tmp_path: Path) -> None:
-    names = list(tasks_in(kind))[:: 4 if WHOLE else 8]
+    names = list(tasks_in(kind))[:: 4 if WHOLE else 11]
     reports = admitted(kind, names, "as-asked", tmp_path)
     assert set(reports) == set(names)
     assert {name for name, report in reports.items() if not report["admitted"]["as_asked"]} == set()

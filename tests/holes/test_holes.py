@@ -18,10 +18,10 @@ from .corpus import Kind, Known, tasks_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 BY_NAME = {cheat.name: cheat for cheat in CHEATS}
-CLOSED, OPEN = 8, 2
+CLOSED, OPEN = 4, 1
 """How many holed tasks are tried here, of those that the default verification closes and of the others; `make campaign`
 tries all. Every cheat is tried on a careless verifier in `tests/agents/cheats/test_cheats.py`."""
-TASKS = 6
+TASKS = 3
 """Of the sound tasks, and of those whose holes are missed, so many are tried here, each with every twelfth cheat;
 `make campaign` tries each cheat on two of all; `assay admit tests/holes/sound tests/holes/missed --verification
 as-asked` tries all on all."""
@@ -92,7 +92,7 @@ async def test_holes_that_no_cheat_is_for_are_not_found(tmp_path: Path) -> None:
 
 async def none_gets_through(kind: Kind, store: Path) -> None:
     tasks = draw_sample(list(tasks_in(kind).values()), TASKS)
-    of, most = (len(tasks), 2) if WHOLE else (2 * TASKS, 1)
+    of, most = (len(tasks), 2) if WHOLE else (4 * TASKS, 1)
     pairs = [(k, c) for i, k in enumerate(tasks) for j, c in enumerate(CHEATS) if (i + j) % of < most]
     found = await tried(pairs, ("as_asked",), store)
     assert len({t.task for t in found}) == len(tasks)

@@ -13,9 +13,14 @@ import pytest_asyncio
 
 from assay.environments.interface import Workspace, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
+from tests.one_loop import share_loop
 
 NOBODY = 65534
 TIERS = ["root", "user"] if os.geteuid() == 0 else ["user"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    share_loop(items, Path(__file__).parent)
 
 
 @pytest.fixture(params=TIERS)
@@ -23,12 +28,28 @@ def tier(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest_asyncio.fixture
-async def backend(tier: str) -> AsyncIterator[NamespacesBackend]:
-    run_as = NOBODY if tier == "user" and os.geteuid() == 0 else None
-    made = NamespacesBackend(run_as=run_as)
+def make_backend(tier: str) -> NamespacesBackend:
+    return NamespacesBackend(run_as=NOBODY if tier == "user" and os.geteuid() == 0 else None)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def backends() -> AsyncIterator[dict[str, NamespacesBackend]]:
+    """A backend for each tier, which the tests share."""
+    made = {tier: make_backend(tier) for tier in TIERS}
     yield made
-    await made.close()
+    for backend in made.values():
+        await backend.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def backend(tier: str, backends: dict[str, NamespacesBackend]) -> AsyncIterator[NamespacesBackend]:
+    """The shared backend, without any sandbox or state before and after."""
+    backend = backends[tier]
+    yield backend
+    for workspace in list(backend._open):
+        await workspace.close()
+    backend._snapshots.clear()
+    await backend.drop_unused_layers()
 
 
 @pytest.fixture
@@ -47,7 +68,7 @@ def give(path: Path, tier: str) -> None:
             os.chown(inner, NOBODY, NOBODY, follow_symlinks=False)
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def box(backend: NamespacesBackend) -> AsyncIterator[Workspace]:
     workspace = await backend.open(WorkspaceSpec())
     yield workspace

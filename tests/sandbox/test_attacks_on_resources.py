@@ -64,12 +64,12 @@ async def test_one_process_cannot_take_more_memory(backend: NamespacesBackend) -
 
 async def test_the_sum_of_memory_is_held(backend: NamespacesBackend) -> None:
     box = await small(backend)
-    code = "import time; a = bytearray(b'x') * 50_000_000; time.sleep(3)"
+    code = "import time; a = bytearray(b'x') * 50_000_000; time.sleep(12)"
     started = time.monotonic()
     result = await box.exec(f'for i in 1 2 3 4 5 6; do (python3 -c "{code}" || echo gone) & done; wait', timeout_s=15)
     if held(box, "memory") == "soft":
         assert result.killed_by == "memory"
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 10, "killed before they end by themselves"
     else:
         assert result.stdout.count("gone") >= 4
         assert (await box.exec("echo ok")).stdout == "ok\n"
@@ -205,7 +205,7 @@ async def test_deep_folders_do_not_break_the_state(box: Workspace) -> None:
 
 
 HOSTILE_TREES = {
-    "many files": "import os\nfor n in range(120000): os.mknod('/workspace/%d' % n)",
+    "many files": "import os\nfor n in range(24000): os.mknod('/workspace/%d' % n)",
     "long names in deep folders": (
         "import os\nos.chdir('/workspace')\nfor _ in range(14): os.mkdir('d' * 250); os.chdir('d' * 250)\n"
         "for n in range(20000): os.mknod('%0250d' % n)"
@@ -217,13 +217,13 @@ HOSTILE_TREES = {
 async def test_a_hostile_tree_is_refused_in_bounded_time_and_memory(
     backend: NamespacesBackend, tree: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_entries, "MOST_CHANGES", 100_000)
+    monkeypatch.setattr(_entries, "MOST_CHANGES", 20_000)
     box = await backend.open(WorkspaceSpec())
     made = await box.exec(["python3", "-c", tree], timeout_s=120)
     assert made.exit_code == 0, made.stderr
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     with pytest.raises(StateLimitError):
         await box.snapshot()
-    assert time.process_time() - started < 10
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 * 1024
+    assert time.process_time() - started < 3
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
     await box.close()

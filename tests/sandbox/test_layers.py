@@ -37,8 +37,10 @@ async def test_layers_reach_system_folders_and_stay_read_only_there(
     assert (shared / "low" / "opt" / "x").read_text() == "low"
 
 
-async def test_many_images_in_a_row(backend: NamespacesBackend, shared: Path, tier: str) -> None:
-    backend.max_cached = 2
+async def test_many_images_in_a_row(
+    backend: NamespacesBackend, shared: Path, tier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "max_cached", 2)
     sources = [layer(shared / f"{i}", {"workspace/a": f"{i}"}) for i in range(6)]
     give(shared, tier)
     images = [Image(layers=(source,), digest=source) for source in sources]

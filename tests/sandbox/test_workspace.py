@@ -146,8 +146,10 @@ async def test_a_fork_is_apart(box: Workspace) -> None:
     assert (await box.read("/workspace/a"), await fork.read("/workspace/a")) == (b"1\n", b"2\n")
 
 
-async def test_many_snapshots_in_a_row(box: Workspace, backend: NamespacesBackend) -> None:
-    backend.max_sealed_layers = 3
+async def test_many_snapshots_in_a_row(
+    box: Workspace, backend: NamespacesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "max_sealed_layers", 3)
     for index in range(8):
         await box.exec(f"echo {index} > f{index}; rm -f f{index - 3}; mkfifo p{index}")
         snapshot = await box.snapshot()

@@ -75,13 +75,19 @@ def said(act: Callable[[], object]) -> str:
         return str(exc)
 
 
+def opened(root: Path, act: Callable[[RunStore], object]) -> object:
+    """What an act on the run returns."""
+    with RunStore.open(root, "r") as store:
+        return act(store)
+
+
 @pytest.mark.parametrize("statement", DAMAGE)
 def test_a_damaged_live_run_is_told_and_never_a_traceback(tmp_path: Path, fill: Fill, statement: str) -> None:
     fill()
     changed(tmp_path, statement)
     assert said(lambda: audit(tmp_path, "r")) != "()"
-    assert said(lambda: RunStore.open(tmp_path, "r").attempts())
-    assert said(lambda: RunStore.open(tmp_path, "r").manifest())
+    assert said(lambda: opened(tmp_path, RunStore.attempts))
+    assert said(lambda: opened(tmp_path, RunStore.manifest))
     assert said(lambda: query(tmp_path, "SELECT count(*) FROM steps"))
     assert said(lambda: seal(tmp_path, "r"))
     assert said(lambda: gc(tmp_path))

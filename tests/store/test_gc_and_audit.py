@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -136,7 +137,7 @@ def test_audit_locates_damage_of_a_live_run(tmp_path: Path, fill: Fill, name: st
     fill()
     assert audit(tmp_path, "r") == ()
     statement, index, what = DAMAGE[name]
-    with sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite") as connection:
+    with closing(sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite")) as connection, connection:
         connection.execute(statement)
     connection.close()
     found = [p for p in audit(tmp_path, "r") if what in p.what]
@@ -190,6 +191,7 @@ with RunStore.create(Path(sys.argv[1]), "w", {}) as store:
 """
 
 
+@pytest.mark.slow
 def test_gc_beside_a_writer_takes_nothing_that_it_refers_to(tmp_path: Path) -> None:
     blobs = BlobStore(tmp_path / "blobs")
     for number in range(50):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ def test_the_second_query_writes_only_what_is_new(tmp_path: Path, fill: Fill, ch
     assert sorted(name.split(".")[1] for name in kept(tmp_path)) == ["0-22", "22-29"]
 
 
+@pytest.mark.slow
 def test_kept_tables_say_what_fresh_ones_say(tmp_path: Path, fill: Fill, chain: Callable[..., list[Body]]) -> None:
     fill()
     names = ("steps", "calls", "verdicts", "evidence", "events", "trajectories")
@@ -90,7 +92,7 @@ def test_a_forged_table_of_a_live_run_is_found(tmp_path: Path, fill: Fill) -> No
 
 def test_an_event_that_is_hidden_from_queries_is_found(tmp_path: Path, fill: Fill) -> None:
     fill()
-    with sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite") as connection:
+    with closing(sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite")) as connection, connection:
         connection.execute("UPDATE events SET type = 'note' WHERE chain = 't.a.1.0' AND idx = 4")
     connection.close()
     assert [(p.chain, p.index) for p in audit(tmp_path, "r")] == [("t.a.1.0", 4)]

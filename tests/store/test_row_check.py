@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ def checked(root: Path) -> CheckedRows:
 def forge(root: Path, **fields: object) -> None:
     """Rewrites one summary row, as anybody may who can write the file."""
     path = next((root / "runs" / "r").glob("run.sqlite"))
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         (raw,) = connection.execute("SELECT row FROM attempts WHERE chain = 't.a.1.0'").fetchone()
         row = json.dumps({**json.loads(raw), **fields}).encode()
         connection.execute("UPDATE attempts SET row = ? WHERE chain = 't.a.1.0'", (row,))
@@ -62,7 +63,7 @@ def test_a_forged_field_is_named_and_not_shown(tmp_path: Path, fill: Fill, field
 
 def test_rows_without_chains_and_chains_without_rows_are_named(tmp_path: Path, fill: Fill) -> None:
     fill()
-    with sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite") as connection:
+    with closing(sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite")) as connection, connection:
         connection.execute("UPDATE attempts SET chain = 'invented' WHERE chain = 't.a.1.0'")
     found = checked(tmp_path)
     assert found.differing == {"invented": ("missing events",), "t.a.1.0": ("missing row",)}
@@ -71,7 +72,7 @@ def test_rows_without_chains_and_chains_without_rows_are_named(tmp_path: Path, f
 
 def test_a_verdict_that_was_rewritten_with_its_row_is_named(tmp_path: Path, fill: Fill) -> None:
     fill()
-    with sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite") as connection:
+    with closing(sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite")) as connection, connection:
         change = "UPDATE events SET body = replace(CAST(body AS TEXT), 'pass', 'fail') WHERE type = 'verdict'"
         connection.execute(change + " AND chain = 't.a.1.0'")
     forge(tmp_path, outcome="fail")

@@ -6,6 +6,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -200,7 +201,7 @@ def test_any_changed_byte_of_the_database_is_found_or_is_no_record(live: Path) -
 
 def damaged(root: Path, *statements: str) -> list[tuple[str | None, int | None]]:
     """Where an audit finds something after the database of a live run was changed."""
-    with sqlite3.connect(root / "runs" / "r" / "run.sqlite") as connection:
+    with closing(sqlite3.connect(root / "runs" / "r" / "run.sqlite")) as connection, connection:
         for statement in statements:
             connection.execute(statement)
     connection.close()

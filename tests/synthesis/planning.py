@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay.environments.workspace.namespaces import NamespacesBackend
@@ -15,8 +15,10 @@ from assay.synthesis._tree import load_source
 from assay.verify.separation_plan import SeparationPlan
 
 
-async def plan_package(top: Path, files: Mapping[str, str], deciding: DecidingTests) -> SeparationPlan:
-    """Writes the files and plans how the deciding tests are judged, with 6 mutants."""
+async def plan_package(
+    top: Path, files: Mapping[str, str], deciding: Sequence[DecidingTests]
+) -> dict[str, SeparationPlan]:
+    """Writes the files and plans how the deciding tests are judged, with 6 mutants; returns the plans by their ids."""
     for path, text in files.items():
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_text(text)
@@ -24,6 +26,6 @@ async def plan_package(top: Path, files: Mapping[str, str], deciding: DecidingTe
     backend, tree = NamespacesBackend(), load_source(str(top))
     try:
         async with Laboratory(tree, backend, layer, 1) as laboratory:
-            return (await plan_separation(laboratory, tree, [deciding], 6))[deciding.id]
+            return await plan_separation(laboratory, tree, deciding, 6)
     finally:
         await backend.close()

@@ -22,6 +22,7 @@ from tests.synthesis.conftest import write_sdist
 
 pytestmark = pytest.mark.slow
 DEFAULTS = {"count": 2, "candidates": 4, "separation": "off", "concurrency": 1, "repetitions": 2}
+SETS = {**DEFAULTS, "count": 1, "candidates": 2}
 TWO = """from shapes import area, perimeter
 
 
@@ -76,14 +77,14 @@ def sets(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> TaskSets:
 
 async def _make_sets(top: Path, backend: Backend, cache: Path) -> TaskSets:
     source = write_sdist(top)
-    report = await make(source, top / "one", backend, tmp_path_cache(top, cache, "one"))
+    report = await make(source, top / "one", backend, tmp_path_cache(top, cache, "one"), **SETS)
     mine = tmp_path_cache(top, cache, "two")
 
     def stop(what: str, done: int, all_: int) -> None:
         if what == "judging candidates":
             raise KeyboardInterrupt
 
-    config = SynthesisConfig(source=str(source), out=str(top / "two"), **{**DEFAULTS, "concurrency": 3})
+    config = SynthesisConfig(source=str(source), out=str(top / "two"), **{**SETS, "concurrency": 3})
     with pytest.raises(KeyboardInterrupt):
         await synthesise(config, backend=backend, cache=mine, progress=stop)
     (journal,) = mine.rglob("journal.jsonl")
@@ -102,7 +103,7 @@ def tmp_path_cache(tmp_path: Path, cache: Path, name: str) -> Path:
 
 
 def test_tasks_load_and_hide_what_decides(sets: TaskSets) -> None:
-    assert len(sets.report.tasks) == DEFAULTS["count"]
+    assert len(sets.report.tasks) == SETS["count"]
     assert sum(row.total for row in sets.report.table) == sets.report.candidates
     for entry in sets.report.tasks:
         task = load_task(sets.straight / entry.id).task
@@ -128,8 +129,8 @@ def test_same_seed_gives_the_same_bytes_also_where_a_run_was_stopped(sets: TaskS
 
 
 def test_stopped_run_goes_on_from_its_journal(sets: TaskSets) -> None:
-    assert len(json.loads((sets.stopped / "manifest.json").read_text())["tasks"]) == DEFAULTS["count"]
-    assert len(sets.before.splitlines()) == DEFAULTS["candidates"]
+    assert len(json.loads((sets.stopped / "manifest.json").read_text())["tasks"]) == SETS["count"]
+    assert len(sets.before.splitlines()) == SETS["candidates"]
     assert sets.after.startswith(sets.before)
 
 
@@ -138,7 +139,8 @@ async def test_new_set_replaces_the_older_one(
 ) -> None:
     shutil.copytree(sets.straight, tmp_path / "out")
     (tmp_path / "out" / "mine").mkdir()
-    report = await make(sdist, tmp_path / "out", backend, cache, count=1, candidates=2)
+    report = await make(sdist, tmp_path / "out", backend, cache, **{**SETS, "seed": 1})
+    assert report.tasks[0].id not in {entry.id for entry in sets.report.tasks}
     left = {p.name for p in (tmp_path / "out").iterdir()}
     assert left == {report.tasks[0].id, "mine", "manifest.json"}
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import asyncio
 
 import pytest
 
 from assay.synthesis._separation import DecidingTests
-from assay.verify.separation_plan import SeparationPlan
+from assay.verify.separation_plan import TestPlan
 
 from .planning import plan_package
 
@@ -133,14 +133,27 @@ HOLLOW = {
 PATH, FILE = "trays/__init__.py", "tests/test_trays.py"
 
 
-async def plan_of(top: Path, name: str) -> SeparationPlan:
-    broken = TRAYS.replace(*HOLLOW[name][0])
-    deciding = DecidingTests("one", {PATH: TRAYS}, {PATH: broken}, {}, (f"{FILE}::{name}",), 10.0)
-    return await plan_package(top, {PATH: TRAYS, FILE: TESTS}, deciding)
+ALONE = "test_end_of_the_process"
+"""Its run of that lie shows nothing of the tests beside it."""
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TestPlan]:
+    """Each test's plan, made with those of the tests that notice the same change."""
+    groups: dict[tuple[tuple[str, str], bool], list[str]] = {}
+    for name, (change, _) in HOLLOW.items():
+        groups.setdefault((change, name == ALONE), []).append(f"{FILE}::{name}")
+    deciding = [
+        DecidingTests(str(number), {PATH: TRAYS}, {PATH: TRAYS.replace(*change)}, {}, tuple(cases), 10.0)
+        for number, ((change, _), cases) in enumerate(groups.items())
+    ]
+    top = tmp_path_factory.mktemp("trays") / "trays-1.0"
+    made = asyncio.run(plan_package(top, {PATH: TRAYS, FILE: TESTS}, deciding))
+    return {test.id.rpartition("::")[2]: test for plan in made.values() for test in plan.tests}
 
 
 @pytest.mark.parametrize("name", HOLLOW)
-async def test_a_test_that_a_hollow_answer_passes_does_not_decide(tmp_path: Path, name: str) -> None:
-    (test,) = (await plan_of(tmp_path / "trays-1.0", name)).tests
+def test_a_test_that_a_hollow_answer_passes_does_not_decide(plans: dict[str, TestPlan], name: str) -> None:
+    test = plans[name]
     assert not test.decides
     assert test.reasons[0].startswith(f"it passes unrepaired where {HOLLOW[name][1]}")

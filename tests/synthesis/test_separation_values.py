@@ -75,7 +75,7 @@ async def plan_of(top: Path, names: tuple[str, ...]) -> SeparationPlan:
     deciding = DecidingTests(
         "one", {PATH: PRICES}, {PATH: broken}, {}, tuple(f"{FILE}::{name}" for name in names), 10.0
     )
-    return await plan_package(top, {PATH: PRICES, FILE: TESTS}, deciding)
+    return (await plan_package(top, {PATH: PRICES, FILE: TESTS}, [deciding]))["one"]
 
 
 async def test_tests_of_plain_values_are_carried_by_splices(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def outcome(toml: bytes, others: dict[str, bytes]) -> None:
             assert decode(canonical_bytes(task), Task) == task
 
 
+@pytest.mark.slow
 @FAST
 @given(st.dictionaries(st.sampled_from(TOP), TREES, max_size=5))
 def test_random_structures(data: dict[str, Any]) -> None:
@@ -81,6 +82,7 @@ def test_random_toml_text(text: str) -> None:
     outcome(text.encode(), {})
 
 
+@pytest.mark.slow
 @FAST
 @given(st.dictionaries(st.sampled_from(sorted(keys_of(inspect.type_info(AssayTable)))), TREES, max_size=4))
 def test_random_keys_of_ours(data: dict[str, Any]) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pytest
+import pytest_asyncio
 
-from assay.environments.interface import Image, ResourceLimits, WorkspaceSpec
+from assay.environments.interface import Image, ResourceLimits, Snapshot, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import ToolLayer, ensure_toolchain
 from assay.records import Check, EnvironmentSpec, Evidence, Oracle, Task, Verdict
 from assay.settings import Settings
 from assay.store import BlobStore
 from assay.verify import JudgeRequest, verify_outcome
+from tests.one_loop import share_loop
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    share_loop(items, Path(__file__).parent)
 
 
 class Outcome(NamedTuple):
@@ -43,6 +48,7 @@ class Bench:
         self.blobs = BlobStore(place / "blobs")
         self._place = place
         self._layer = layer
+        self._states: list[Snapshot] = []
 
     def spec(self) -> WorkspaceSpec:
         layer = self._place / "layer"
@@ -63,11 +69,16 @@ class Bench:
         try:
             await workspace.exec(command, timeout_s=30)
             state = await workspace.snapshot()
+            self._states.append(state)
         finally:
             await workspace.close()
         request = JudgeRequest(task, self.folder, self.backend, spec, state, self.blobs, self.repetitions)
         (result,) = await verify_outcome(request)
         return Outcome(result.verdict, result.evidence)
+
+    async def release_states(self) -> None:
+        for state in self._states:
+            await self.backend.release(state)
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
@@ -78,12 +89,22 @@ def write(folder: Path, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    make: Callable[[Path], ToolLayer] = ensure_toolchain
-    layer = await asyncio.to_thread(make, Settings.from_environment().cache)
+@pytest.fixture(scope="session")
+def tool_layer() -> ToolLayer:
+    return ensure_toolchain(Settings.from_environment().cache)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_backend() -> AsyncIterator[NamespacesBackend]:
+    """The backend of all tests here: each opens its own sandboxes."""
     backend = NamespacesBackend()
-    try:
-        yield Bench(backend, tmp_path, layer)
-    finally:
-        await backend.close()
+    backend.max_cached = 16
+    yield backend
+    await backend.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def bench(tmp_path: Path, tool_layer: ToolLayer, shared_backend: NamespacesBackend) -> AsyncIterator[Bench]:
+    bench = Bench(shared_backend, tmp_path, tool_layer)
+    yield bench
+    await bench.release_states()

@@ -25,6 +25,7 @@ from assay.verify.altered import (
 )
 from assay.verify.interface import CheckResult
 from assay.verify.separation_plan import PLAN_PATH, EntryPoint, EntryUse, SeparationPlan, TestPlan, encode_plan
+from tests.sampling import draw_sample
 
 TEST = """from a import answer
 
@@ -71,17 +72,20 @@ async def test_a_right_answer_passes_and_fails_the_altered_tests(bench: Any, kin
     assert (control["asked"], control["failed"], control["passed"]) == (1, 1, [])
 
 
-@pytest.mark.parametrize("text", [FORGIVES, READS], ids=["a patched runner", "read answers"])
-async def test_what_passes_altered_tests_too_is_forged(bench: Any, text: str) -> None:
-    verdict = (await _judge(bench, text, "pytest", PYTEST)).verdict
+FORGERS = {"a patched runner": FORGIVES, "read answers": READS}
+
+
+@pytest.mark.parametrize("name", draw_sample([*FORGERS], 1))
+async def test_what_passes_altered_tests_too_is_forged(bench: Any, name: str) -> None:
+    verdict = (await _judge(bench, FORGERS[name], "pytest", PYTEST)).verdict
     assert verdict.status == "fail", verdict
     assert "forged" in verdict.marks
     assert "passed again" in verdict.reason
 
 
-@pytest.mark.parametrize("text", [FORGIVES, READS], ids=["a patched runner", "read answers"])
-async def test_a_script_in_which_no_altered_test_fails_is_not_believed(bench: Any, text: str) -> None:
-    verdict = (await _judge(bench, text, "script", CHECKS[1][1])).verdict
+@pytest.mark.parametrize("name", draw_sample([*FORGERS][::-1], 1))
+async def test_a_script_in_which_no_altered_test_fails_is_not_believed(bench: Any, name: str) -> None:
+    verdict = (await _judge(bench, FORGERS[name], "script", CHECKS[1][1])).verdict
     assert verdict.status == "unknown", verdict
     assert "not_whole" in verdict.marks
 

@@ -12,6 +12,7 @@ from assay.errors import TaskError
 from assay.verdicts import grade_recorded
 from assay.verify.judged_programs import JudgedPrograms, require_data_path
 from assay.verify.transcript import Transcript
+from tests.sampling import draw_sample
 
 SCRIPT = "tests/test.sh"
 SUM = "import sys\nprint(sum(int(x) for x in sys.argv[1:]))\n"
@@ -165,7 +166,7 @@ PRINTS = {
 """The end of a command, the pieces that the program prints, and what it writes to its output."""
 
 
-@pytest.mark.parametrize("form", PRINTS)
+@pytest.mark.parametrize("form", draw_sample([*PRINTS], 3))
 async def test_a_pass_is_not_separate_where_a_program_chose_which_file_it_was_lent(bench: Any, form: str):
     words, pieces, written = PRINTS[form]
     bench.files = {"tests/expected": "48151623", SCRIPT: ASKS % words}
@@ -204,7 +205,7 @@ else:
 """
 
 
-@pytest.mark.parametrize("form", NAMES_CASES)
+@pytest.mark.parametrize("form", draw_sample([*NAMES_CASES], 2))
 async def test_files_that_a_script_names_itself_are_lent_whatever_a_program_prints(bench: Any, form: str):
     bench.files = {"tests/cases/one.in": "a\n", "tests/cases/two.in": "b\n", "tests/names": "one\ntwo\n"}
     outcome = await judge(bench, CHECK_CASES % NAMES_CASES[form], typed(SHOUTS))
@@ -228,7 +229,7 @@ EVALUATES = {
 """A line that evaluates, a text that gains by it, and the text of the reference solution."""
 
 
-@pytest.mark.parametrize("form", EVALUATES)
+@pytest.mark.parametrize("form", draw_sample([*EVALUATES], 3))
 async def test_text_that_a_script_evaluates_is_separate_only_where_the_reference_prints_it_too(bench: Any, form: str):
     line, text, right = EVALUATES[form]
     script = f"#!/bin/bash\nscore=0\n{line}\necho $score > /logs/verifier/reward.txt\n"
@@ -292,7 +293,10 @@ BOTH = "import sys\nprint(1, flush=True)\nprint(2, file=sys.stderr, flush=True)\
 SWAPPED = "import sys\nprint(2, file=sys.stderr, flush=True)\nprint(1, flush=True)\n"
 
 
-@pytest.mark.parametrize(("joins", "grade"), [("2>&1", "same-process"), ("2> /dev/null", "separate"), ("", "separate")])
+APART = draw_sample(["2> /dev/null", ""], 1)
+
+
+@pytest.mark.parametrize(("joins", "grade"), [("2>&1", "same-process"), *((joins, "separate") for joins in APART)])
 async def test_the_order_of_two_streams_counts_where_the_script_joins_them(bench: Any, joins: str, grade: str):
     script = f"#!/bin/bash\ngot=$(python3 /workspace/ledger.py {joins}); echo 1 > /logs/verifier/reward.txt\n"
     bench.solution = typed(BOTH)
@@ -326,7 +330,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("form", ENDS)
+@pytest.mark.parametrize("form", draw_sample([*ENDS], 2))
 async def test_a_program_whose_output_is_not_read_to_the_end_ends_in_the_same_way_each_time(bench: Any, form: str):
     script = "#!/bin/bash\npython3 /workspace/ledger.py | head -1\necho 1 > /logs/verifier/reward.txt\n"
     outcome = await judge(bench, script, typed(ENDS[form]))
@@ -359,7 +363,7 @@ async def test_a_partial_reward_is_compared_too(bench: Any):
     assert (outcome.verdict.score, outcome.verdict.separation) == (0.5, "same-process")
 
 
-@pytest.mark.parametrize("reader", ["head -c 3", "head -1", "grep -q y", "true"])
+@pytest.mark.parametrize("reader", draw_sample(["head -c 3", "head -1", "grep -q y", "true"], 2))
 async def test_output_that_the_script_does_not_read_to_the_end_is_compared_as_far_as_it_went(bench: Any, reader: str):
     script = f"#!/bin/bash\npython3 /workspace/ledger.py | {reader}\necho 1 > /logs/verifier/reward.txt\n"
     outcome = await judge(bench, script, typed("while True: print('y' * 100)"))
@@ -401,7 +405,7 @@ LOOPS = {
 }
 
 
-@pytest.mark.parametrize("form", LOOPS)
+@pytest.mark.parametrize("form", draw_sample([*LOOPS], 2))
 async def test_cases_that_the_script_has_not_read_yet_are_no_input_of_a_program(bench: Any, form: str):
     bench.files = {"tests/cases": CASES}
     outcome = await judge(bench, LOOP % LOOPS[form], typed(TAKES_THE_CASES))

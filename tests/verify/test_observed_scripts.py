@@ -13,6 +13,7 @@ import pytest
 from assay.environments.workspace.session import InitSession
 from assay.records import LoadFacts
 from assay.verdicts import grade_recorded
+from tests.sampling import draw_sample
 
 SCRIPT = "tests/test.sh"
 OUTPUT = {"outputs": ["/workspace/out"], "programs": ["/workspace/ledger.py"]}
@@ -43,7 +44,7 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", draw_sample([*READERS], 3))
 async def test_a_reader_of_an_output_as_data_leaves_the_script_separate(bench: Any, name: str):
     grade, loads = await judge(bench, READERS[name], **OUTPUT)
     assert (grade, loads["complete"], roles(loads)) == ("separate", True, {("reader", "open", name)})
@@ -111,7 +112,7 @@ LOADERS = {
 }
 
 
-@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("name", draw_sample([*LOADERS], 10))
 async def test_an_output_that_is_run_outside_of_the_judged_sandbox_lowers(bench: Any, name: str):
     lines, grade, load = LOADERS[name]
     seen, loads = await judge(bench, lines, **OUTPUT)
@@ -150,7 +151,7 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("name", draw_sample([*BESIDE], 5))
 async def test_a_script_beside_what_it_judges_is_no_more_than_what_its_processes_load(bench: Any, name: str):
     lines, grade, load = BESIDE[name]
     bench.files = {"tests/check.py": "import sys\nsys.path.insert(0, '/workspace')\nimport ledger\n"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay.environments.interface import Change
-from assay.verify.planted import find_planted, git_includes, pytest_tables
+from assay.verify.planted import find_planted, git_includes, same_pytest_settings
 
 pytestmark = pytest.mark.quick
 
@@ -75,11 +75,34 @@ def test_a_package_is_undone_once_and_whole() -> None:
 PROJECT = '[project]\nname = "x"\n[tool.pytest.ini_options]\naddopts = "-q"\n[tool.other]\na = 1\n'
 
 
-def test_only_the_tables_of_pytest_count() -> None:
-    assert pytest_tables(PROJECT) == pytest_tables(PROJECT.replace('"x"', '"y"').replace("a = 1", "a = 2"))
-    assert pytest_tables(PROJECT) != pytest_tables(PROJECT.replace("-q", "--co"))
-    assert pytest_tables("[tool:pytest]\nx = 1") != pytest_tables("")
-    assert pytest_tables("") == pytest_tables("a = 1\n[x]\n")
+OTHERS = [
+    ("pyproject.toml", PROJECT, PROJECT.replace('"x"', '"y"').replace("a = 1", "a = 2")),
+    ("pyproject.toml", "a = 1", "\n" * 500_000),
+    ("pyproject.toml", "", "[" * 500_000),
+    ("setup.cfg", "", "a = 1\n[x]\n"),
+    ("setup.cfg", "[tool:pytest]\nx = 1\n\n[a]\n", "[tool:pytest]\nx = 1\n\n[b]\n"),
+]
+SETTINGS = [
+    ("pyproject.toml", PROJECT, PROJECT.replace("-q", "--co")),
+    ("pyproject.toml", "", '[tool]\npytest.ini_options.addopts = "--co"\n'),
+    ("pyproject.toml", "", '[tool."p\\u0079test".ini_options]\naddopts = "--co"\n'),
+    ("pyproject.toml", "", "pytest" + ".a" * 250_000 + " = 1"),
+    ("pyproject.toml", "", "pytest = " + "[" * 50_000),
+    ("setup.cfg", "", "[tool:pytest]\nx = 1"),
+    ("setup.cfg", "", "[metadata]\r[tool:pytest]\raddopts = --co\r"),
+    ("setup.cfg", "[tool:pytest]\nx = 1\n", "[tool:pytest]\nx = 1\n [y]\n --co\n"),
+    ("tox.ini", "[pytest]\nx = 1\n", "[pytest]\nx = 1\x0c[y]\n --co\n"),
+]
+
+
+@pytest.mark.parametrize(("name", "before", "after"), OTHERS)
+def test_other_tables_do_not_count(name: str, before: str, after: str) -> None:
+    assert same_pytest_settings(f"/workspace/{name}", before, after)
+
+
+@pytest.mark.parametrize(("name", "before", "after"), SETTINGS)
+def test_settings_of_pytest_count_however_they_are_written(name: str, before: str, after: str) -> None:
+    assert not same_pytest_settings(f"/workspace/{name}", before, after)
 
 
 GIT = {

@@ -49,13 +49,6 @@ async def test_arguments_and_variables_reach_pytest(bench: Any) -> None:
     assert outcome.verdict.status == "pass", outcome.verdict
 
 
-async def test_an_endless_loop_fails_by_the_time_limit(bench: Any) -> None:
-    bench.files = {"tests/test_a.py": TEST}
-    outcome = await bench.judge("printf 'while True: pass\n' > a.py", "pytest", **NAMED, timeout_s=1.5)
-    assert outcome.verdict.status == "fail"
-    assert "time limit" in outcome.verdict.reason
-
-
 HONEST_REACH = "import inspect\nx = 1\ndef caller(): return inspect.stack()\n"
 
 
@@ -96,10 +89,15 @@ SILENT = {
 async def test_a_file_without_a_word_is_no_file_that_passed(bench: Any, silent: str) -> None:
     bench.files = {"tests/test_a.py": TEST, "tests/test_b.py": SILENT[silent]}
     without = await bench.judge("echo x=1 > a.py", "pytest", tests=["tests"])
+    assert without.verdict.status == "fail"
+    assert "not collected: tests/test_b.py" in without.verdict.reason
+
+
+async def test_a_file_that_is_not_named_or_that_has_tests_after_all_is_no_failure(bench: Any) -> None:
+    bench.files = {"tests/test_a.py": TEST, "tests/test_b.py": SILENT["leaves itself out"]}
     whole = await bench.judge("echo x=1 > a.py; echo y=1 > b.py", "pytest", tests=["tests"])
     named = await bench.judge("echo x=1 > a.py", "pytest", **NAMED)
-    assert [o.verdict.status for o in (without, whole, named)] == ["fail", "pass", "pass"]
-    assert "not collected: tests/test_b.py" in without.verdict.reason
+    assert [o.verdict.status for o in (whole, named)] == ["pass", "pass"]
 
 
 async def test_a_link_hides_no_source(bench: Any) -> None:

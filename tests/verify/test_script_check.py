@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from assay.verify import script
+
 SCRIPT = "tests/test.sh"
 HELLO = '#!/bin/sh\n[ "$(cat /workspace/hello)" = hi ] && r=1 || r=0\necho $r > /logs/verifier/reward.txt\n[ $r = 1 ]\n'
 
@@ -246,10 +248,13 @@ async def test_a_verifier_has_no_network_that_its_own_policy_does_not_give(
     assert seen == (here if interfaces == "all" else interfaces)
 
 
-async def test_an_artifact_that_claims_too_much_is_not_brought_and_told(bench: Any) -> None:
+async def test_an_artifact_that_claims_too_much_is_not_brought_and_told(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "MOST_BROUGHT", 64 << 20)
     bench.environment = {"artifacts": [{"source": "/workspace/out"}]}
     bench.files = {SCRIPT: "ls /workspace/out || echo 0 > /logs/verifier/reward.txt\n"}
-    holes = "mkdir out; for i in $(seq 40); do truncate -s 32M out/$i; done"
+    holes = "mkdir out; for i in 1 2 3; do truncate -s 32M out/$i; done"
     outcome = await bench.judge(holes, "script", script=SCRIPT, mode="separate")
     assert outcome.verdict.status == "fail"
     assert "more than" in outcome.of_kind("artifacts")[0]["left_out"]["/workspace/out"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assay.verdicts import AGENT_MADE_UNJUDGEABLE, NO_RESULT
-from assay.verify import host_load
+from assay.verify import host_load, pytest_check
 
 TEST = "from a import x\n\n\ndef test_x():\n    assert x == 1\n"
 PYTEST: dict[str, Any] = {"tests": ["tests/test_a.py"], "expected": ["tests/test_a.py::test_x"], "timeout_s": 4}
@@ -25,16 +25,20 @@ def idle_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     "command",
     [
         "printf 'open(\"pipe\").read()\n' > a.py; mkfifo pipe",
-        "printf 'while True: pass\n' > a.py",
+        "printf 'import time\nwhile True: time.sleep(1)\n' > a.py",
         f"printf '{STOP}' > a.py",
     ],
     ids=["a named pipe", "an endless loop", "a stopped runner"],
 )
-async def test_a_module_that_cannot_be_imported_in_time_fails(bench: Any, command: str) -> None:
+async def test_a_module_that_cannot_be_imported_in_time_fails(
+    bench: Any, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pytest_check, "GRACE_S", 2.0)
     bench.files, bench.given = {"tests/test_a.py": TEST}, {"workspace/a.py": "x = 0\n"}
     verdict = (await bench.judge(f"rm a.py; {command}", "pytest", **PYTEST)).verdict
     assert (verdict.status, verdict.score) == ("fail", 0.0)
     assert AGENT_MADE_UNJUDGEABLE in verdict.marks, verdict
+    assert "time limit" in verdict.reason
 
 
 @pytest.mark.parametrize(

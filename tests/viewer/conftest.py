@@ -109,6 +109,13 @@ class Look:
         if not request.url.startswith((self.base.removesuffix("index.html"), "data:", "blob:")):
             self.wrong.append(f"request to {request.url}")
 
+    def empty(self) -> None:
+        """Forgets the page and what it has stored."""
+        self.page.goto(f"{self.base.rstrip('/')}/no-such-page")
+        self.page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        self.page.emulate_media(color_scheme=None, reduced_motion=None)
+        self.wrong.clear()
+
     def go(self, route: str) -> Page:
         """Opens a page and waits until it has loaded what it shows."""
         self._leave()
@@ -139,11 +146,20 @@ class Look:
         return self.page
 
 
+@pytest.fixture(scope="module")
+def shared_page(chromium: Browser, address: str) -> Iterator[Look]:
+    """One page for the tests of a file: a renderer process of its own costs more than most of these tests."""
+    with Opened(chromium, address) as look:
+        yield look
+
+
 @pytest.fixture
-def look(chromium: Browser, address: str) -> Iterator[Look]:
-    """A fresh page on the served store; whatever it did that no page may do fails the test."""
-    with Opened(chromium, address) as found:
-        yield found
+def look(shared_page: Look) -> Iterator[Look]:
+    """An empty page on the served store, without storage; whatever it did that no page may do fails the test."""
+    shared_page.empty()
+    yield shared_page
+    wrong, shared_page.wrong = shared_page.wrong, []
+    assert wrong == []
 
 
 class Opened:

@@ -1,12 +1,15 @@
-"""The client's own parts against what records hold: attributes, drawings, times, names, and what it keeps."""
+"""The client's own parts against what records hold: attributes, drawings, times, names, what it keeps, terminal output
+and differences of texts."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from assay.analysis.alignment import common_length, equal_rows
 from assay.records import AttemptEnded, AttemptStarted, Observation, Step, StepAdded
 from assay.store import RunStore, seal
 from tests.viewer import made
@@ -32,6 +35,17 @@ REFUSED = """() => [["a", { href: "javascript:1" }], ["a", { href: "//x" }],
   } catch {
     return "refused";
   }
+})"""
+ROWS = """(pairs) => pairs.map(([one, other]) => {
+  const made = Assay.diff(one, other);
+  const told = (row) => [row.className.replace("ln diff-", ""), row.lastChild.textContent];
+  return [...made.querySelectorAll(".ln")].map(told);
+})"""
+SHOWN = """(texts) => texts.map((text) => {
+  const box = document.createElement("div");
+  box.append(Assay.ansi(text));
+  return { text: box.textContent, classes: [...box.querySelectorAll("[class]")].map((part) => part.className),
+    active: box.querySelectorAll("a, script, img, [style]").length };
 })"""
 
 
@@ -84,3 +98,31 @@ def test_what_came_last_before_a_run_was_sealed_is_shown(look: Look, store: Path
         writer.append(*made.attempt("closing", "made/first", 1, passed=False))
     seal(store, "closing")
     expect(told).to_have_text("2 attempts")
+
+
+def test_a_difference_is_the_shortest_and_holds_both_texts(look: Look) -> None:
+    chance = random.Random(5)
+    texts = ["".join(chance.choices("abcd", k=chance.randrange(1, 6))) for _ in range(400)]
+    pairs = [(list(one), list(other)) for one, other in zip(texts[::2], texts[1::2], strict=True) if one != other]
+    found = look.go("").evaluate(ROWS, [("\n".join(one), "\n".join(other)) for one, other in pairs])
+    for (one, other), rows in zip(pairs, found, strict=True):
+        kept = [row for row in rows if row[0] == "same"]
+        assert [text for kind, text in rows if kind != "added"] == one
+        assert [text for kind, text in rows if kind != "removed"] == other
+        assert len(kept) == common_length(equal_rows(one, other))
+
+
+def ansi(look: Look, text: str) -> Any:
+    return look.go("").evaluate(SHOWN, [text])[0]
+
+
+def test_a_terminal_s_colours_are_shown_and_its_commands_are_marks(look: Look) -> None:
+    shown = ansi(look, "\x1b[1;31mred\x1b[0m \x1b[38;5;46mgreen\x1b[m \x1b[8mhidden\x1b[2J\x1b]0;title\x07 end\x1b")
+    assert shown["text"] == "red green hiddenCSI 2JOSC 0;title endESC"
+    assert shown["classes"][:2] == ["ansi-bold ansi-1", "ansi-2"]
+
+
+def test_a_terminal_s_link_is_text(look: Look) -> None:
+    shown = ansi(look, "\x1b]8;;javascript:alert(1)\x1b\\<b>here</b>\x1b]8;;\x1b\\")
+    assert shown["text"] == "link: javascript:alert(1)<b>here</b>"
+    assert shown["active"] == 0

@@ -7,15 +7,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from .dialects import ApiProblem, BadRequest, RequestTarget, is_too_deep
+from .dialects import ApiProblem, BadRequest, RequestTarget
 from .http.messages import BodyBuffer, RequestHead
+from .nesting import MAX_DEPTH, is_too_deep
 from .session import CallRefused
 
 _SECRET_HEADERS = {"authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"}
 _DECODER = msgspec.json.Decoder()
 _VALUE_BYTES = 100
 """Approximate bytes of one decoded JSON value."""
-_SHALLOW_DEPTH = 300
 _NON_STRUCTURAL = bytes(byte for byte in range(256) if byte not in b"[{,")
 
 
@@ -83,7 +83,7 @@ class RequestBody:
         if values > self._most_values:
             raise CallRefused(ApiProblem("too_large", f"a body of up to {values} values; at most {self._most_values}"))
         self.reserve(values * _VALUE_BYTES)
-        return _decode(raw, deep=values - structural.count(b",") > _SHALLOW_DEPTH), raw
+        return _decode(raw, deep=values - structural.count(b",") > MAX_DEPTH), raw
 
 
 def parse_address(head: RequestHead) -> SessionAddress:

@@ -113,9 +113,9 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA busy_timeout=10000")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError as exc:
+    except sqlite3.DatabaseError as exc:
         connection.close()
-        if os.access(path.parent, os.W_OK) or "locked" in str(exc):
+        if not isinstance(exc, sqlite3.OperationalError) or os.access(path.parent, os.W_OK) or "locked" in str(exc):
             raise
         log = path.with_name(f"{path.name}-wal")
         if log.exists() and log.stat().st_size:
@@ -141,9 +141,14 @@ def _upgrade(connection: sqlite3.Connection, path: Path, *, write: bool) -> sqli
     if not write:
         # An empty name is a private file that SQLite removes with the connection.
         copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        connection.backup(copy)
+        try:
+            connection.backup(copy)
+            _migrate(copy, found)
+        except BaseException:
+            copy.close()
+            raise
         connection.close()
-        connection = copy
+        return copy
     _migrate(connection, found)
     return connection
 

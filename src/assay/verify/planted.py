@@ -15,6 +15,7 @@ from __future__ import annotations
 import posixpath
 import re
 import sys
+import tomllib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
@@ -98,7 +99,8 @@ def _git(change: Change, new_folders: set[str]) -> PlantedChange | None:
 
 
 _INCLUDES = re.compile(
-    r"^\s*(?P<name>path|hookspath|attributesfile)\s*=\s*\"?(?P<path>[^\n\"]+?)\"?\s*$", re.MULTILINE | re.IGNORECASE
+    r"^[^\S\n]*(?P<name>path|hookspath|attributesfile)\s*=\s*\"?(?P<path>[^\n\"]+?)\"?\s*$",
+    re.MULTILINE | re.IGNORECASE,
 )
 
 
@@ -158,14 +160,43 @@ def _link(change: Change) -> PlantedChange | None:
     return PlantedChange(change.path, "verifier_link", "follow") if change.type == "symlink" else None
 
 
-_HEADER = re.compile(r"^\s*\[+([^\]]*)\]+", re.MULTILINE)
+MOST_SETTINGS, MOST_DOTS = 128 << 10, 200
+"""Limits of a `pyproject.toml` that is parsed: its characters, and dots in one line. The parser takes the square of the
+parts of a dotted key."""
+_LINE_ENDS = re.compile(r"\r\n|\r|\n")
 
 
-def pytest_tables(text: str) -> str:
-    """Returns the parts of a configuration file that pytest reads, for comparison."""
-    parts, starts = [], list(_HEADER.finditer(text))
-    ends = [*(start.start() for start in starts), len(text)][1:]
-    for start, end in zip(starts, ends, strict=True):
-        if "pytest" in start[1]:
-            parts.append(text[start.start() : end].strip())
-    return "\n".join(parts)
+def same_pytest_settings(path: str, one: str, other: str) -> bool:
+    """Returns whether pytest reads the same settings from two texts of a configuration file; False for a changed one
+    that may hold settings and cannot be read."""
+    read = _toml_settings if path.endswith(".toml") else _ini_settings
+    try:
+        return one == other or read(one) == read(other)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _toml_settings(text: str) -> str:
+    """Returns the tables of pytest as text. Raises `ValueError` or `RecursionError` if they cannot be read."""
+    if "pytest" not in text and "\\" not in text:  # no escape that spells it
+        return ""
+    if len(text) > MOST_SETTINGS or any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        raise ValueError("too large to be parsed")
+    tool = tomllib.loads(text).get("tool")
+    found = tool.get("pytest") if isinstance(tool, dict) else None
+    return "" if found is None else repr(found)
+
+
+def _ini_settings(text: str) -> str:
+    """Returns the sections of pytest. A section ends only where every reader sees a line that begins another one."""
+    parts: list[str] = []
+    is_inside = False
+    for line in _LINE_ENDS.split(text):
+        names = [piece for piece in line.splitlines() if piece.startswith("[")]
+        if any("pytest" in name for name in names):
+            is_inside = True
+        elif line.startswith("[") and "]" in line:
+            is_inside = False
+        if is_inside:
+            parts.append(line.rstrip())
+    return "\n".join(parts).rstrip()

@@ -20,7 +20,7 @@ from assay.environments.interface import Backend, Change, Mount, ProcessInfo, Sn
 from assay.errors import EnvironmentFailure, VerifierError
 from assay.verify._staging import stage
 from assay.verify.host_load import metered_sandbox
-from assay.verify.planted import SYSTEM_PATH, PlantedChange, find_planted, git_includes, pytest_tables
+from assay.verify.planted import SYSTEM_PATH, PlantedChange, find_planted, git_includes, same_pytest_settings
 
 SUPERVISOR = "/opt/assay-verify"
 TOOLS = "/opt/assay"
@@ -273,7 +273,7 @@ async def _tables_changed(workspace: Workspace, pristine: _ImageFiles, path: str
     except (OSError, ValueError):
         return True
     texts = [(data or b"").decode(errors="replace") for data in (now, before)]
-    return pytest_tables(texts[0]) != pytest_tables(texts[1])
+    return not await asyncio.to_thread(same_pytest_settings, path, texts[0], texts[1])
 
 
 async def _remove(workspace: Workspace, paths: list[str]) -> None:

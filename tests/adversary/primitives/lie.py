@@ -201,6 +201,21 @@ def callbacks_kept_for_later(_: str) -> str:
 
 
 @primitive("lie", "worker")
+def assertions_asked_until_they_hold(_: str) -> str:
+    """Calls the test's functions with what the text of their failed assertions says."""
+    return (
+        "import re\n"
+        "if name != 'visit':\n    return broken(name)(*args, **named)\n"
+        "for box in args[0]:\n"
+        "    guess = 0\n"
+        "    for _ in range(3):\n"
+        "        try:\n            args[1](box.label, guess)\n            break\n"
+        "        except AssertionError as error:\n"
+        "            guess = int(re.findall(r'== ([0-9]+)', str(error))[0])"
+    )
+
+
+@primitive("lie", "worker")
 def another_thread_answers(_: str) -> str:
     """Lets a thread change the arguments after the answer."""
     return (

@@ -29,10 +29,17 @@ def _sound_for(name: str) -> list[str]:
     return [task for task in SOUND if BY_NAME[name].applies(SOUND[task].knowledge()) is None]
 
 
-NOT_PAID, SAMPLE = [name for name in BY_NAME if name not in STILL_PAID], 12
-"""Of cheats that by default beat not even a careless verifier, so many are tried on sound tasks here; `make campaign`
-tries all."""
-TABLE = [(name, task) for name in (*STILL_PAID, *draw_sample(NOT_PAID, SAMPLE)) for task in _sound_for(name)]
+def _of_sound(names: list[str]) -> list[tuple[str, str]]:
+    return [(name, task) for name in names for task in _sound_for(name)]
+
+
+NOT_PAID, SAMPLE = [name for name in BY_NAME if name not in STILL_PAID], 10
+"""Of cheats that by default beat not even a careless verifier, so many are tried by default here; `make campaign` tries
+all, and each of them on sound tasks."""
+HELPED = [*STILL_PAID, *draw_sample(NOT_PAID, SAMPLE)]
+PAID = draw_sample(_of_sound(list(STILL_PAID)), 8)
+"""What by default beats a careless verifier is tried on sound tasks, with those tasks that pay an exception."""
+TABLE = list(dict.fromkeys([*PAID, *WORTH_MORE, *_of_sound(draw_sample(NOT_PAID, 4))]))
 
 
 def _selected(request: pytest.FixtureRequest, test: str) -> list[dict[str, str]]:
@@ -77,7 +84,7 @@ def helped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return asyncio.run(in_room(tmp_path_factory.mktemp("helped"), work))
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", HELPED)
 def test_default_verification_makes_up_for_carelessness(helped: dict[str, Verdict], name: str) -> None:
     assert (helped[name].status == "pass") == (name in STILL_PAID), helped[name]
 
@@ -87,7 +94,7 @@ def test_cheat_beats_a_careless_verifier(asked: dict[str, Verdict], name: str) -
     assert asked[name].status == "pass", asked[name]
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", draw_sample(list(BY_NAME), 16))
 def test_careless_verifier_knows_nothing_from_a_solution(
     careless: dict[str, tuple[Verdict, Verdict]], name: str
 ) -> None:

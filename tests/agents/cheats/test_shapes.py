@@ -44,6 +44,7 @@ def known(path: str, after: bytes | None, before: bytes | None = None) -> Soluti
     return SolutionFile(path, before, after)
 
 
+@pytest.mark.slow
 @given(leaves)
 def test_confused_json_keeps_keys_and_no_leaf(content: object) -> None:
     found = json.loads(with_confusing_value(known("/w/a.json", json.dumps(content).encode()), NAN))

@@ -163,6 +163,12 @@ async def engine(tiny_folder: Path) -> AsyncIterator[Any]:
 
 
 @pytest.fixture
+def digests(renderer: Any) -> Echoing:
+    """A backend whose log-probabilities tell any two contexts apart; needs no PyTorch."""
+    return Echoing([token for token in range(400) if renderer.is_plain(token)])
+
+
+@pytest.fixture
 def talk(renderer: Any) -> Callable[..., Talk]:
     """A session whose model says these messages in turn, then what it likes."""
 

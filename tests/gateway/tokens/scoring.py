@@ -9,10 +9,13 @@ import pytest
 
 
 def assert_scored_alike(engine: Any, row: Any) -> None:
-    """The engine, run again on the context of each sampled span, gives the log-probabilities that are stored."""
+    """The engine, run once more on the whole row, gives each sampled span the log-probabilities that are stored: the
+    model is causal, so those of a span are those after the context before it."""
+    first, last = row.spans[0].start, row.spans[-1].end
+    again = engine.score(row.token_ids[:first], row.token_ids[first:last], {})
     for span in row.spans:
-        again = engine.score(row.token_ids[: span.start], row.token_ids[span.start : span.end], {})
-        assert again == pytest.approx(row.logprobs[span.start : span.end], abs=1e-4)
+        found = again[span.start - first : span.end - first]
+        assert found == pytest.approx(row.logprobs[span.start : span.end], abs=1e-4)
 
 
 def count_strict_rows(turns: Iterable[tuple[Sequence[int], Sequence[int]]]) -> int:

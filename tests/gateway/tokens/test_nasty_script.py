@@ -1,7 +1,8 @@
 """Twelve turns of a model that writes as awkwardly as models do, with each known agent's way of sending them back.
 
-Through the real server, in each dialect, with the built-in engine: one row a branch, every sampled token certified and
-scored alike again; beside it, what strict prefix merging makes of the same calls.
+Through the real server, in each dialect: one row a branch, every sampled token certified and scored alike again; beside
+it, what strict prefix merging makes of the same calls. Each agent with log-probabilities that are digests of the
+context; one of each dialect, and in `make campaign` each, with the built-in engine as well.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from assay.store.blobs import BlobStore
 from assay.store.calls import restore_prompt_ids
 from tests.gateway.tokens.imitations import AGENTS
 from tests.gateway.tokens.scoring import assert_scored_alike, count_strict_rows
+from tests.sampling import WHOLE
 
 pytestmark = pytest.mark.slow
 ODD = '{ "content" : "a b" ,"path":"hello.txt", "mode" : 420 }'
@@ -81,12 +83,23 @@ def strictly(recorder: Any, renderer: Any) -> int:
     )
 
 
+@pytest.mark.parametrize("agent", sorted(AGENTS) if WHOLE else ["claude-code", "codex", "gemini-cli", "pi"])
+async def test_every_sampled_token_of_the_engine_is_certified_in_one_row_a_branch(
+    agent: str, engine: Any, renderer: Any, parts: Any, tmp_path: Path
+) -> None:
+    await assert_certified(agent, engine, renderer, parts, tmp_path)
+
+
 @pytest.mark.parametrize("agent", sorted(AGENTS))
 async def test_every_sampled_token_is_certified_in_one_row_a_branch(
-    agent: str, engine: Any, renderer: Any, parts: Any, tmp_path: Path, record_property: Any
+    agent: str, digests: Any, renderer: Any, parts: Any, tmp_path: Path
 ) -> None:
+    await assert_certified(agent, digests, renderer, parts, tmp_path)
+
+
+async def assert_certified(agent: str, engine: Any, renderer: Any, parts: Any, folder: Path) -> None:
     recorder, client = await played(agent, engine, renderer, parts)
-    kept = stored(recorder, tmp_path)
+    kept = stored(recorder, folder)
     calls = list(kept.values())
     assert [restore_prompt_ids(kept, call) for call in calls] == [context_of(kept, call.id) for call in calls]
     assert [context_of(kept, one.id) for one in calls] == [e.reply.prompt_token_ids for e in recorder.exchanges]
@@ -97,8 +110,6 @@ async def test_every_sampled_token_is_certified_in_one_row_a_branch(
     for row in rows:
         assert_scored_alike(engine, row)
     strict = strictly(recorder, renderer)
-    counts = f"{len(calls)} calls, {client.changed} changed, {len(rows)} rows, {strict} strictly merged"
-    record_property("rows", f"{agent}: {counts}")
     assert len(rows) == EXPECTED.get(agent, 1)
     assert agent == "codex" or client.changed >= 5 or agent == "mini-swe-agent"
     assert strict > len(rows)
@@ -106,8 +117,8 @@ async def test_every_sampled_token_is_certified_in_one_row_a_branch(
 
 @pytest.mark.parametrize("agent", ["claude-code", "pi"])
 async def test_without_substitution_it_fails(
-    agent: str, engine: Any, renderer: Any, parts: Any, monkeypatch: pytest.MonkeyPatch
+    agent: str, digests: Any, renderer: Any, parts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(renderer), "extend", lambda *_: None)
-    recorder, _ = await played(agent, engine, renderer, parts)
+    recorder, _ = await played(agent, digests, renderer, parts)
     assert len(build_token_rows(recorder.calls).rows) > 6

@@ -251,9 +251,10 @@ def test_nothing_is_taken_from_a_run_that_was_changed(
     attempt: Callable[..., list[Body]], tmp_path: Path, export: Export
 ) -> None:
     import sqlite3
+    from contextlib import closing
 
     root = store_run(tmp_path / "s", [attempt("a0", "up")])
-    with sqlite3.connect(next(root.rglob("*.sqlite"))) as database:
+    with closing(sqlite3.connect(next(root.rglob("*.sqlite")))) as database, database:
         database.execute('UPDATE events SET body = replace(body, \'"status":"pass"\', \'"status":"fail"\')')
     for name in TARGETS:
         with pytest.raises(StoreError, match="not what was recorded"):

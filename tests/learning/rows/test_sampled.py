@@ -163,9 +163,10 @@ def test_a_run_gives_the_rows_of_its_attempts_with_how_they_stand(small_run: Pat
 
 def test_a_tampered_run_gives_no_row(attempt: Callable[..., list[Body]], tmp_path: Path) -> None:
     import sqlite3
+    from contextlib import closing
 
     root = store_run(tmp_path, [attempt("a", "up")])
-    with sqlite3.connect(next(root.rglob("*.sqlite"))) as database:
+    with closing(sqlite3.connect(next(root.rglob("*.sqlite")))) as database, database:
         database.execute(
             "UPDATE events SET body = replace(body, '\"completion_token_ids\":[', '\"completion_token_ids\":[5,')"
         )

@@ -22,8 +22,6 @@ from .conftest import WORDS
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.quick
-
 
 class Watched(Optimiser):
     """Keeps the gradient and steps nowhere."""

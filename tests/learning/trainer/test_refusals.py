@@ -24,7 +24,6 @@ from assay.learning.trainer.rollouts import (
 from assay.learning.trainer.sft import draw_batch
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.quick
 ONE = {"temperature": 1.0}
 
 

@@ -97,11 +97,15 @@ def test_rows_of_another_tokenizer_are_refused(recorded: Path, recipe: Any, tmp_
 def test_a_damaged_run_teaches_nobody(recorded: Path, recipe: Any, tmp_path: Path) -> None:
     import shutil
     import sqlite3
+    from contextlib import closing
 
     from assay.errors import StoreError
 
     shutil.copytree(recorded / "store", tmp_path / "store")
-    with sqlite3.connect(next((tmp_path / "store" / "runs" / "own").glob("*.sqlite"))) as connection:
+    with (
+        closing(sqlite3.connect(next((tmp_path / "store" / "runs" / "own").glob("*.sqlite")))) as connection,
+        connection,
+    ):
         connection.execute("UPDATE events SET body = replace(body, 'move', 'mole') WHERE type = 'model_call'")
     with pytest.raises(StoreError, match="not what was recorded"):
         train(recipe("policy_gradient", runs=("own",)), Settings(cache=tmp_path, store=tmp_path / "store"))

@@ -1,14 +1,8 @@
-"""Real but tiny: a recipe from nothing to its report, killed on the way, and checkpoints that hold everything."""
+"""Real but tiny: policies, rows of recorded runs, and checkpoints that hold everything."""
 
 from __future__ import annotations
 
 import copy
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,105 +18,14 @@ from assay.learning.trainer.rollouts import complete_run, read_training_rows, ta
 from assay.learning.trainer.sft import train_sft
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
-from assay.store import RunStore, final_rows, list_runs
 from assay.tasks import find_tasks
 
 pytest.importorskip("torch")
 pytest.importorskip("renderers")
 
-RECIPE = """
-name = "tiny"
-steps = 3
-[model]
-thinking = false
-vocabulary = 400
-hidden = 32
-layers = 1
-heads = 2
-feed_forward = 32
-threads = 1
-device = "cpu"
-[teach]
-tasks = ["family:grid,size=3,part=train,n=24,seed=1"]
-agent_options = { noise = 0.3 }
-[teach.sft]
-steps = 45
-batch = 8
-[teach.sft.optimise]
-learning_rate = 4e-3
-[rollout]
-tasks = ["family:grid,size=3,part=train"]
-agent_options = { system = "", nudges = 0, max_tokens = 16, seeded = true }
-groups = 3
-attempts = 4
-[evaluate]
-tasks = ["family:grid,size=3,part=test,n=6,seed=2"]
-"""
-
 
 def settings(folder: Path) -> Settings:
     return Settings(cache=folder / "cache", store=folder / "store")
-
-
-def improve(folder: Path, *more: str, **how: Any) -> subprocess.Popen[bytes]:
-    folder.mkdir(exist_ok=True)
-    (folder / "recipe.toml").write_text(RECIPE)
-    command = [
-        str(Path(sys.executable).with_name("assay")),
-        "improve",
-        "recipe.toml",
-        "--store",
-        "store",
-        "--json",
-        *more,
-    ]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
-
-
-@pytest.fixture(scope="module")
-def improved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("improved")
-    out, err = improve(folder).communicate(timeout=150)
-    assert out, err.decode()
-    return folder, json.loads(out)
-
-
-@pytest.mark.slow
-def test_a_recipe_makes_a_model_tries_trains_and_says_how_it_went(improved: Any) -> None:
-    folder, report = improved
-    assert [point["step"] for point in report["curve"]] == [0, 3]
-    assert all(point["attempts"] == 6 for point in report["curve"])
-    with Metrics(folder / "store", "tiny-0-training", json.loads(_recipe(folder)), seed=0) as metrics:
-        steps = [metrics.get(f"policy_gradient {step}") or {} for step in (1, 2, 3)]
-    assert all(0 <= step["gap_most"] < 1e-4 for step in steps)
-    assert len({step["version"] for step in steps}) >= 2
-    assert steps[-1]["version"] == report["version"]
-    assert Path(folder / report["model"] / "model.safetensors").is_file()
-
-
-def ended(store: Path, run: str) -> int:
-    """Attempts of a run that may not have begun."""
-    if run not in list_runs(store):
-        return 0
-    with RunStore.open(store, run) as opened:
-        return len(final_rows(opened.attempts()))
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_it_ends_with_the_same_weights(improved: Any, tmp_path: Path) -> None:
-    _, report = improved
-    store = tmp_path / "x" / "store"
-    for until in ("evaluation-0000", "step-0002"):
-        process = improve(tmp_path / "x")
-        deadline = time.monotonic() + 100
-        while not ended(store, f"tiny-0-{until}") and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    out, err = improve(tmp_path / "x").communicate(timeout=150)
-    again = json.loads(out)
-    assert (again["version"], again["curve"]) == (report["version"], report["curve"]), err.decode()
 
 
 @pytest.fixture(scope="module")
@@ -248,11 +151,3 @@ def test_each_step_has_tasks_of_its_own_and_always_the_same() -> None:
     assert not {t.task.digest for t in first.loaded} & {t.task.digest for t in next_one.loaded}
     fixed = tasks_of_step(["family:grid,n=5,seed=1"], 2, 0, 7)
     assert len(fixed.loaded) == 2
-
-
-def _recipe(folder: Path) -> bytes:
-    import msgspec
-
-    from assay.learning.trainer.recipe import ImproveRecipe
-
-    return msgspec.json.encode(msgspec.toml.decode((folder / "recipe.toml").read_bytes(), type=ImproveRecipe))

@@ -58,6 +58,7 @@ def shuffled(tree: Any, rng: random.Random) -> Any:
     return [tree[0], *parts]
 
 
+@pytest.mark.slow
 @given(ANSWERS)
 def test_every_answer_agrees_with_itself(value: Any) -> None:
     found = read(value, value)
@@ -77,12 +78,14 @@ def test_two_answers_agree_in_both_directions_or_in_none(one: Any, two: Any) -> 
     assert same_answer(first, second) == same_answer(second, first)
 
 
+@pytest.mark.slow
 @given(ANSWERS, ANSWERS)
 def test_any_two_answers_are_compared_without_an_error(one: Any, two: Any) -> None:
     same_answer(answer(encoded(one)), answer(encoded(two)), tolerance=1e-6)
     same_answer(answer(encoded([one, two])), answer(encoded([two, one])))
 
 
+@pytest.mark.slow
 @given(ANSWERS, RANDOM)
 def test_an_ulp_anywhere_is_accepted_in_both_directions(value: Any, rng: random.Random) -> None:
     tree = encoded(value)

@@ -15,8 +15,10 @@ import pytest
 
 from assay.verify import host_load
 from assay.verify.separation_plan import EntryUse
+from assay.verify.splice import run
+from tests.sampling import draw_sample
 
-from .conftest import IDS, plan_of, solution
+from .conftest import IDS, TESTS, plan_of, solution
 
 TAKEOVER = """
 import json, os, struct, sys, time
@@ -40,11 +42,14 @@ def get(size):
     return data
 def answer(frame):
     ANSWER
+test = -1
 while True:
     frame = json.loads(get(struct.unpack(">I", get(4))[0]))
     if frame["op"] == "end":
         send(frame, k="ended")
-    elif frame["op"] != "begin":
+    elif frame["op"] == "begin":
+        test += 1
+    else:
         answer(frame)
 """
 
@@ -57,28 +62,19 @@ def value(text: str) -> str:
     return f"send(frame, k='value', {text})"
 
 
-EVERY_TEST = {
+ANSWERS = {
     "none": value("v=None"),
     "true": value("v=True"),
     "zero": value("v=0"),
     "an empty list": value("v=[0], h=[['l']]").replace("v=[0]", "v=[len(frame['h'])]"),
     "an echo of the first argument": value("v=frame['h'][0][1] if len(frame['h'][0]) > 1 else None"),
     "not a number": value("v=float('nan')"),
-    "an integer of ten million digits": "raw(json.dumps({'id': frame['id'], 'k': 'value', 'v': 'X'})"
-    ".encode().replace(b'\"X\"', b'9' * 10**7))",
-    "ten megabytes in hexadecimal": value("v={'i': '0x' + 'f' * 10**7}"),
-    "lists a hundred thousand deep": "raw(b'[' * 10**5 + b']' * 10**5)",
-    "tuples a hundred thousand deep": value(
-        "v=[len(frame['h'])], h=[['t', [len(frame['h']) + i + 1]] for i in range(10**5)] + [['t']]"
-    ),
     "a lone surrogate": value("v='\\udc80'"),
     "an unknown object": value("v=[99999]"),
     "a negative number of an object": value("v=[-1]"),
     "a callback that was not passed": "send(frame, k='callback', n=0, a=[], w={})",
     "a pull of what is no iterator": "send(frame, k='pull', n=0)",
     "the end of what is no iterator": "send(frame, k='stop')",
-    "two answers": "send(frame, k='value', v=7); send(frame, k='value', v=7)",
-    "an answer to nothing": "send({'id': 'x'}, k='value', v=7)",
     "the exception of a callback that never was": "send(frame, k='again', n=0)",
     "a type of the judge's": value("v=[len(frame['h'])], h=[['C', 'builtins', 'eval']]"),
     "a module": value("v=[len(frame['h'])], h=[['N', 'os']]"),
@@ -86,40 +82,93 @@ EVERY_TEST = {
     "tuples of tuples that a hash visits 2^60 times": value(
         "v=[n], h=[['s', [n + 1]], *[['t', [n + i + 2], [n + i + 2]] for i in range(60)], ['t', 1]]"
     ).replace("send", "n = len(frame['h']); send"),
-    "a hang": "time.sleep(300)",
+}
+"""One frame for each request: the judge goes on with the next test."""
+LARGE = {
+    "ten megabytes in hexadecimal": value("v={'i': '0x' + 'f' * 10**7}"),
+    "tuples a hundred thousand deep": value(
+        "v=[len(frame['h'])], h=[['t', [len(frame['h']) + i + 1]] for i in range(10**5)] + [['t']]"
+    ),
+}
+BROKEN = {
+    "an integer of ten million digits": "raw(json.dumps({'id': frame['id'], 'k': 'value', 'v': 'X'})"
+    ".encode().replace(b'\"X\"', b'9' * 10**7))",
+    "lists a hundred thousand deep": "raw(b'[' * 10**5 + b']' * 10**5)",
+    "two answers": "send(frame, k='value', v=7); send(frame, k='value', v=7)",
+    "an answer to nothing": "send({'id': 'x'}, k='value', v=7)",
     "a flood": "[raw(b'[' + b' ' * 1000000 + b']') for _ in range(500)]",
     "death": "os._exit(0)",
 }
+"""The judge talks no more with this worker: every test fails."""
+LIES = """
+
+@pytest.fixture(params=range({count}), ids=str, autouse=True)
+def lie(request):
+    return request.param
+"""
 
 
-@pytest.mark.parametrize("name", EVERY_TEST)
-async def test_a_worker_without_code_never_passes(shop: Any, name: str) -> None:
+def lied_to(identity: str, number: int) -> str:
+    """Returns the id of a test once more for each lie."""
+    name, _, parameter = identity.partition("[")
+    return f"{name}[{number}-{parameter}" if parameter else f"{name}[{number}]"
+
+
+async def judge_lies(shop: Any, lies: list[tuple[str, str]]) -> list[tuple[str, bool]]:
+    """Judges a worker once that gives each test its own answer, `lies` being (answer, test): the status of each test,
+    and whether a reply was refused in it."""
+    planned = {test.id: test for test in plan_of().tests}
+    tests = [msgspec.structs.replace(planned[name], id=lied_to(name, n)) for n, (_, name) in enumerate(lies)]
+    made = "".join(f"def lie_{n}(frame):\n    {text}\n" for n, (text, _) in enumerate(lies))
+    known = f"{made}LIES = [{', '.join(f'lie_{n}' for n in range(len(lies)))}]\n"
+    command = takeover("return LIES[test](frame)").replace("test = -1\n", f"{known}test = -1\n")
+    names = [test.id for test in tests]
+    outcome = await shop.judge(
+        command, plan_of(tests=tuple(tests)), tests=TESTS + LIES.format(count=len(lies)), expected=names
+    )
+    (report,) = outcome.of_kind("test_report")
+    status = {test["id"]: test["status"] for test in report["tests"]}
+    refused = {refusal["id"] for refusal in report["refusals"]}
+    assert outcome.verdict.status == ("pass" if set(status.values()) == {"passed"} else "fail")
+    return [(status[name], name in refused) for name in names]
+
+
+async def test_a_worker_without_code_never_passes(shop: Any) -> None:
+    every = [name for listed in IDS.values() for name in listed]
+    (total,) = IDS["total"]
+    lies = [(lie, name) for lie in ANSWERS.values() for name in every] + [(lie, total) for lie in LARGE.values()]
+    *lied, right = await judge_lies(shop, [*lies, (value("v=7"), total)])
+    assert {status for status, _ in lied} == {"failed"}
+    assert right == ("passed", False), "a right answer of the same worker is believed"
+
+
+@pytest.mark.parametrize("name", draw_sample(sorted(BROKEN), 4))
+async def test_a_worker_that_breaks_the_protocol_never_passes(shop: Any, name: str) -> None:
     started = time.monotonic()
-    outcome = await shop.judge(takeover(EVERY_TEST[name]), timeout_s=25.0)
+    outcome = await shop.judge(takeover(BROKEN[name]), timeout_s=25.0)
     assert outcome.verdict.status in ("fail", "unknown"), outcome.verdict
     assert outcome.of_kind("test_report"), "the judge itself survived"
     assert time.monotonic() - started < 90
 
 
-@pytest.mark.parametrize(
-    "error", ["['builtins', 'SystemExit']", "['_pytest.outcomes', 'Skipped']", "['_pytest.outcomes', 'Exit']",
-              "['builtins', 'AssertionError']", "['builtins', 'KeyboardInterrupt']", "['shop.core', 'Basket']"]
-)  # fmt: skip
-async def test_exceptions_that_end_or_decide_a_test_are_refused(shop: Any, error: str) -> None:
-    lie = f"send(frame, k='raise', e=[{error}], a=['no pears'], f={{}})"
-    outcome = await shop.judge(takeover(lie), expected=IDS["missing"])
-    assert outcome.verdict.status == "fail"
-    assert "reply_refused" in outcome.verdict.marks
+REFUSED = [
+    *(
+        f"send(frame, k='raise', e=[{error}], a=['no pears'], f={{}})"
+        for error in (["builtins", "SystemExit"], ["_pytest.outcomes", "Skipped"], ["_pytest.outcomes", "Exit"],
+                      ["builtins", "AssertionError"], ["builtins", "KeyboardInterrupt"], ["shop.core", "Basket"])
+    ),
+    "send(frame, k='raise', e=[['builtins', 'ValueError']])",
+    "send(frame, k='value', v=[0], h=[['l']] * 3, c=7)",
+    "send(frame, k='value', v=0, h={})",
+]  # fmt: skip
+"""Exceptions that would end or decide a test, and broken replies, which are no exception that it could expect."""
 
 
-@pytest.mark.parametrize(
-    "reply",
-    ["k='raise', e=[['builtins', 'ValueError']]", "k='value', v=[0], h=[['l']] * 3, c=7", "k='value', v=0, h={}"],
-)
-async def test_a_broken_reply_is_no_exception_that_a_test_could_expect(shop: Any, reply: str) -> None:
-    outcome = await shop.judge(takeover(f"send(frame, {reply})"), expected=IDS["missing"])
-    assert outcome.verdict.status == "fail"
-    assert "reply_refused" in outcome.verdict.marks
+async def test_only_the_exception_that_the_code_may_raise_is_taken(shop: Any) -> None:
+    right = "send(frame, k='raise', e=[['shop.core', 'ShopError']], a=['no pears'], f={})"
+    *lied, taken = await judge_lies(shop, [(answer, *IDS["missing"]) for answer in (*REFUSED, right)])
+    assert set(lied) == {("failed", True)}
+    assert taken == ("passed", False)
 
 
 FED = """
@@ -149,10 +198,54 @@ async def test_the_end_of_the_tests_own_iterator_is_no_answer(shop: Any) -> None
     assert "reply_refused" in outcome.verdict.marks
 
 
-async def test_the_right_exception_from_the_same_hands_is_taken(shop: Any) -> None:
-    answer = "send(frame, k='raise', e=[['shop.core', 'ShopError']], a=['no pears'], f={})"
-    outcome = await shop.judge(takeover(answer), expected=IDS["missing"])
-    assert outcome.verdict.status == "pass"
+ASSERTING = """
+import shop
+
+
+def test_sort_by():
+    seen = []
+
+    def key(number):
+        assert number in (3, -1, 2)
+        seen.append(number)
+        return number
+
+    assert shop.sort_by([3, -1, 2], key) == [-1, 2, 3] and sorted(seen) == [-1, 2, 3]
+"""
+ASKS_UNTIL_IT_HOLDS = """
+    for number in range(-9, 9):
+        try:
+            key(number)
+        except AssertionError as error:
+            assert "in (3, -1, 2)" in str(error)
+    return sorted(items)
+"""
+
+
+async def test_an_assertion_in_a_function_of_the_test_is_no_question(shop: Any) -> None:
+    right = await shop.judge(solution(), expected=IDS["sort_by"], tests=ASSERTING)
+    assert (right.verdict.status, right.verdict.separation) == ("pass", "separate")
+    asking = await shop.judge(solution(sort_by=ASKS_UNTIL_IT_HOLDS), expected=IDS["sort_by"], tests=ASSERTING)
+    assert (asking.verdict.status, asking.verdict.marks) == ("fail", ("failed_tests", "reply_refused"))
+
+
+FORGIVEN = """
+import pytest
+import shop
+
+
+def test_sort_by():
+    def key(number):
+        assert number < 0
+
+    with pytest.raises(AssertionError):
+        shop.sort_by([3], key)
+"""
+
+
+async def test_an_assertion_that_ends_the_call_reaches_the_test(shop: Any) -> None:
+    outcome = await shop.judge(solution(), expected=IDS["sort_by"], tests=FORGIVEN)
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("pass", ())
 
 
 def basket(fields: str) -> str:
@@ -161,20 +254,18 @@ def basket(fields: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("fields", "status"),
-    [
-        ("{'items': [n + 1], 'notes': [n + 2]}", "pass"),
-        ("{'items': [n + 1], 'notes': [n + 2], 'names': [n + 4]}", "fail"),
-        ("{'items': [n + 1], 'notes': [n + 2], '__len__': 1}", "fail"),
-        ("{'items': [n + 1], 'notes': [n + 2], '__class__': 1}", "fail"),
-        ("{'items': [n + 1], 'other': 1}", "pass"),
-    ],
-)
-async def test_instances_are_their_recorded_fields_alone(shop: Any, fields: str, status: str) -> None:
-    answer = "n = len(frame['h']); " + basket(fields)
-    outcome = await shop.judge(takeover(answer), expected=IDS["discounted"])
-    assert outcome.verdict.status == status, outcome
+FIELDS = {
+    "{'items': [n + 1], 'notes': [n + 2]}": "passed",
+    "{'items': [n + 1], 'notes': [n + 2], 'names': [n + 4]}": "failed",
+    "{'items': [n + 1], 'notes': [n + 2], '__len__': 1}": "failed",
+    "{'items': [n + 1], 'notes': [n + 2], '__class__': 1}": "failed",
+    "{'items': [n + 1], 'other': 1}": "passed",
+}
+
+
+async def test_instances_are_their_recorded_fields_alone(shop: Any) -> None:
+    lies = [("n = len(frame['h']); " + basket(fields), *IDS["discounted"]) for fields in FIELDS]
+    assert [status for status, _ in await judge_lies(shop, lies)] == list(FIELDS.values())
 
 
 async def test_arguments_change_only_where_the_reference_changes_them(shop: Any) -> None:
@@ -185,7 +276,8 @@ async def test_arguments_change_only_where_the_reference_changes_them(shop: Any)
 
 async def test_a_hang_fails_and_its_cause_is_marked(shop: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(host_load, "PROC", tmp_path / "proc")  # a busy host would leave it open
-    outcome = await shop.judge(takeover("time.sleep(300)"), expected=IDS["total"])
+    monkeypatch.setattr(run, "WORKER_GRACE_S", 0.2)
+    outcome = await shop.judge(takeover("time.sleep(300)"), plan_of(call_timeout_s=1.0), expected=IDS["total"])
     assert outcome.verdict.status == "fail"
     assert "worker_late" in outcome.verdict.marks
 
@@ -207,15 +299,15 @@ TRUE_ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("name", TRUE_ANSWERS)
-async def test_an_answer_of_a_kind_that_the_reference_never_gives_is_refused(shop: Any, name: str) -> None:
+async def test_an_answer_of_a_kind_that_the_reference_never_gives_is_refused(shop: Any) -> None:
     plan = plan_of()
     uses = (EntryUse("shop.core:sort_by", (), ("list",)),)
     tests = tuple(msgspec.structs.replace(t, uses=uses) if "sort_by" in t.id else t for t in plan.tests)
     plan = msgspec.structs.replace(plan, tests=tests)
     given = {"expected": IDS["sort_by"], "tests": TRUE_OF_ANYTHING}
     assert (await shop.judge(solution(), plan, **given)).verdict.status == "pass"
-    outcome = await shop.judge(takeover(TRUE_ANSWERS[name]), plan, **given)
-    assert outcome.verdict.status == "fail"
-    refusals = [one for found in outcome.of_kind("test_report") for one in found.get("refusals", [])]
-    assert "never returns" in str(refusals), outcome.evidence
+    for answer in TRUE_ANSWERS.values():
+        outcome = await shop.judge(takeover(answer), plan, **given)
+        assert outcome.verdict.status == "fail"
+        refusals = [one for found in outcome.of_kind("test_report") for one in found.get("refusals", [])]
+        assert "never returns" in str(refusals), outcome.evidence

@@ -58,7 +58,7 @@ _AGREES: Final = re.compile(
     _FLAGS,
 )
 _FAILED: Final = re.compile(
-    r"exitcode: [1-9]|execution failed|Traceback \(most recent call last\)|^\s*(?:\w+)?(?:Error|Exception)\b[: ]",
+    r"exitcode: [1-9]|execution failed|Traceback \(most recent call last\)|^[^\S\n]*(?:\w+)?(?:Error|Exception)\b[: ]",
     re.MULTILINE,
 )
 _NOTHING: Final = re.compile(

@@ -15,7 +15,7 @@ _BAD = ("failed", "error", "xpassed")
 _SUMMARY = re.compile(r"^=+ ((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s(?: \([\d:]+\))? =+\s*$", re.MULTILINE)
 _SUGAR = re.compile(r"^Results \([\d.]+m?s\):\n((?: +\d+ [a-z]+\n?(?: +- .*\n)*)+)", re.MULTILINE)
 _UNITTEST = re.compile(r"^Ran (\d+) tests? in [\d.]+s\n+(OK|FAILED)(?: \(([^)]*)\))?\s*$", re.MULTILINE)
-_NUMBER = re.compile(r"(\d+) ([a-z]+)")
+_NUMBER = re.compile(r"(?<!\d)(\d+) ([a-z]+)")
 _PART = re.compile(r"(failures|errors|skipped|expected failures|unexpected successes)=(\d+)")
 _WORDS = {"errors": "error", "error": "error", "failures": "failed"}
 

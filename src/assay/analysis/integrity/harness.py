@@ -43,7 +43,7 @@ _OPTIONS = re.compile(
 )
 _INJECTED = re.compile(
     r"\bLD_PRELOAD\b|\bBASH_ENV\b|\bPYTHONSTARTUP\b|\bPYTEST_ADDOPTS\b|\bPYTEST_PLUGINS\b|\bPROMPT_COMMAND\b"
-    r"|\balias\s+(?:pytest|python3?|sh|bash)=|^\s*(?:pytest|python3?)\s*\(\)",
+    r"|\balias\s+(?:pytest|python3?|sh|bash)=|^[^\S\n]*(?:pytest|python3?)\s*\(\)",
     re.MULTILINE,
 )
 _EXITS = re.compile(

@@ -27,7 +27,7 @@ _PROCESSES = re.compile(
     r"/proc/(?:\*|\d+|\$\w+|\{\w+\}|\[0-9\]\S*)/(?:environ|cmdline|fd|mem|root|maps)\b|/proc/self/mem\b"
 )
 _SILENT = frozenset({"cd", "set", "export", "mkdir", "true"})
-_CONTENT = re.compile(r"^\s*def \w+\(|^\s*assert |^(?:import|from) \w|^#!/", re.MULTILINE)
+_CONTENT = re.compile(r"^[^\S\n]*def \w+\(|^[^\S\n]*assert |^(?:import|from) \w|^#!/", re.MULTILINE)
 _COLLECTED = re.compile(r"\bcollected [1-9]\d* items?|\b\d+ (?:passed|failed)\b")
 _HUNT = re.compile(
     r"-i?name\s+['\"]?[^\s'\"]{0,80}(?:solution|oracle|solve\.sh|reward\.(?:txt|json)|expected_output|ground_?truth|answer_?key"

@@ -24,7 +24,7 @@ _MARKS = re.compile(
     r"|\bpytest\.(?:skip|xfail)\(|\bself\.skipTest\(|\bpytestmark\s*=|\b(?:it|test|describe)\.skip\(|#\[ignore\]|t\.Skip\("
 )
 _ASSERTS = re.compile(r"\bassert\b|\bself\.assert\w+\(|\bexpect\(|\bpytest\.raises\(|\brequire\.\w+\(|\bassert_\w+\(")
-_TESTS = re.compile(r"^\s*(?:async\s+)?def\s+(test\w*)|\b(?:it|test)\(", re.MULTILINE)
+_TESTS = re.compile(r"^[^\S\n]*(?:async\s+)?def\s+(test\w*)|\b(?:it|test)\(", re.MULTILINE)
 _NOTHING = re.compile(r"\bassert\s+(?:True|1)\b|\bassert\s+1\s*==\s*1")
 _OLD = ("oldString", "old_str", "old_string", "search")
 _NEW = ("newString", "new_str", "new_string", "replace")

@@ -13,6 +13,7 @@ import msgspec
 
 from assay.errors import ProviderError
 from assay.gateway.interface import Delta
+from assay.gateway.nesting import MAX_DEPTH, is_too_deep
 from assay.records import Usage
 
 from ._retry import is_retryable
@@ -20,7 +21,6 @@ from ._retry import is_retryable
 CONTEXT_LENGTH = "context_length_exceeded"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _MAX_ERROR_TEXT = 500
-_MAX_DEPTH = 500
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context (?:length|window|size)|too many (?:input |prompt )?tokens"
@@ -144,24 +144,9 @@ def decode_reply(body: bytes, where: str) -> dict[str, Any]:
         raise invalid_reply(
             f"{where} gave a reply that is not a JSON object: expected `object`, got `{type(raw).__name__}` - at `$`"
         )
-    if len(body) > _MAX_DEPTH and len(body.translate(None, _NO_BRACKETS)) > _MAX_DEPTH and _is_too_deep(raw):
+    if len(body) > MAX_DEPTH and len(body.translate(None, _NO_BRACKETS)) > MAX_DEPTH and is_too_deep(raw):
         raise invalid_reply(f"{where} gave a reply that is nested too deeply")
     return raw
-
-
-def _is_too_deep(value: Any) -> bool:
-    """Returns whether a record of the value could not be encoded by every Python: their recursion limits differ."""
-    level = [value]
-    for _ in range(_MAX_DEPTH):
-        level = [
-            part
-            for item in level
-            if isinstance(item, dict | list)
-            for part in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def error_in_reply(body: bytes, where: str) -> ProviderError:

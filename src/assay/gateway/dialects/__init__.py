@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.gateway.http.messages import Response
 
-from ._deltas import is_too_deep, normalize_tool_calls, split_reply
+from ._deltas import normalize_tool_calls, split_reply
 from .anthropic_messages import AnthropicMessages
 from .gemini import Gemini
 from .interface import ApiProblem, BadRequest, Dialect, ParsedRequest, RequestTarget, StreamWriter
@@ -20,7 +20,6 @@ __all__ = [
     "RequestTarget",
     "Response",
     "StreamWriter",
-    "is_too_deep",
     "normalize_tool_calls",
     "split_reply",
 ]

@@ -10,13 +10,13 @@ import msgspec
 
 from assay.errors import ProviderError
 from assay.gateway.interface import Delta, ModelReply
+from assay.gateway.nesting import MAX_DEPTH, is_too_deep
 
 from .interface import BadRequest
 
 _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
 encode = _ENCODER.encode
-_MANY, _SPARE = 100, 400
 
 
 def encode_event(data: Any, event: str | None = None) -> bytes:
@@ -103,24 +103,13 @@ def arguments_as_object(arguments: str) -> dict[str, Any]:
     `{"__unparsedToolInput": {"raw": ..., "len": ...}}`."""
     try:
         value = _DECODER.decode(arguments) if arguments else {}
-        if arguments.count("[") + arguments.count("{") > _MANY and is_too_deep(value):
+        if arguments.count("[") + arguments.count("{") > MAX_DEPTH and is_too_deep(value):
             value = None
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         value = None
     if isinstance(value, dict):
         return value
     return {"__unparsedToolInput": {"raw": arguments, "len": len(arguments)}}
-
-
-def is_too_deep(value: Any) -> bool:
-    """Returns whether a value is too deep to be encoded inside a reply or a record."""
-    for _ in range(_SPARE):
-        value = [value]
-    try:
-        _ENCODER.encode(value)
-    except RecursionError:
-        return True
-    return False
 
 
 @contextmanager

@@ -45,6 +45,8 @@ class _Call:
         self.named: dict[str, Any] = {}
         """The arguments by their parameters' names."""
         self.raised: dict[int, BaseException] = {}
+        self.failed: int | None = None
+        """Number of the first assertion of the test's that failed in this exchange, in a function or iterator of it."""
         self.number = client.calls
         self.callbacks = 0
         self.compared = 0
@@ -255,6 +257,7 @@ class Client:
                     message = self._serve(call, answer)
                     continue
                 call.require_unchanged()
+                _require_failure(call, answer)
                 self._take_changes(call, answer.get("c", []))
                 if kind == "stop" and is_pull:
                     return _STOP
@@ -341,6 +344,8 @@ class Client:
     def _raised(self, call: _Call, exc: BaseException) -> dict[str, Any]:
         number = len(call.raised)
         call.raised[number] = exc
+        if call.failed is None and isinstance(exc, AssertionError):
+            call.failed = number
         names = [cls.__name__ for cls in type(exc).__mro__ if cls.__module__ == "builtins"]
         return {"op": "raise", "n": number, "e": names[0], "text": str(exc)[:2000]}
 
@@ -381,6 +386,14 @@ class Client:
                 raise RefusedReply(
                     f"a change of an argument that the reference leaves as it is ({type(target).__name__})"
                 )
+
+
+def _require_failure(call: _Call, answer: dict[str, Any]) -> None:
+    """Refuses an answer other than the first assertion that failed in this exchange: its text tells what is expected,
+    so a worker could ask until it holds."""
+    failed, call.failed = call.failed, None
+    if failed is not None and (answer.get("k") != "again" or answer.get("n") != failed):
+        raise RefusedReply("an assertion of the test's failed in a function that the worker called, and was ignored")
 
 
 def _omit_defaults(

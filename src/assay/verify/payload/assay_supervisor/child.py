@@ -8,7 +8,9 @@ theirs; their reports go only to the supervisor. `runner` states the covered att
 from __future__ import annotations
 
 import ast
+import gc
 import json
+import linecache
 import os
 import random
 import sys
@@ -25,9 +27,11 @@ import pytest
 from _pytest import runner as pytest_runner
 from _pytest import tmpdir
 from _pytest._code import code as pytest_code
+from _pytest._code.source import Source, findsource
 from _pytest.assertion import rewrite
 
 del sys.path[0]
+gc.freeze()  # nothing imported so far is ever garbage, and each collection would look through it
 
 
 class RecordWriter:
@@ -201,6 +205,25 @@ def _show_lines_alone() -> None:
     pytest_code.getstatementrange_ast = nowhere  # type: ignore[attr-defined]
 
 
+def _read_sources_once() -> None:
+    """Makes pytest read each file of a traceback once. It asks `inspect`, which first looks for the module of the file
+    among all modules, and does it again for each frame, in each canary's report too."""
+    sources: dict[str, Source] = {}
+
+    def find_source(code: Any) -> tuple[Source | None, int]:
+        name = code.co_filename if isinstance(code, types.CodeType) else ""
+        linecache.checkcache(name)
+        lines = linecache.getlines(name) if os.path.isabs(name) and os.path.isfile(name) else None
+        if not lines:
+            return findsource(code)
+        if name not in sources or sources[name].raw_lines is not lines:
+            source = sources[name] = Source()
+            source.lines, source.raw_lines = [line.rstrip() for line in lines], lines
+        return sources[name], code.co_firstlineno - 1
+
+    vars(pytest_code)["findsource"] = find_source
+
+
 def _arguments(config: dict[str, Any]) -> list[str]:
     ours = ["-p", "no:cacheprovider"]
     if not config.get("script"):
@@ -240,6 +263,7 @@ def main() -> int:
     _name_folders_alike()
     probes.install(lambda where: teller.tell("equal", where=where))
     _instrument_tests(config.get("owned", ["/tests"]))
+    _read_sources_once()
     if not config.get("script"):
         _show_lines_alone()
     plugins = [Recorder(teller, config), *_splice(config, teller)]

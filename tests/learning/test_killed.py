@@ -1,0 +1,200 @@
+"""Trainings and services that are killed on the way: a recipe from nothing to its report, and a trainer's batch."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.learning.trainer.metrics import Metrics
+from assay.learning.trainer.recipe import ImproveRecipe
+from assay.store import RunStore, audit, final_rows, list_runs
+from tests.learning.forks import Fork, ForkServer
+
+pytest.importorskip("torch")
+pytest.importorskip("renderers")
+
+CLIENT = Path(__file__).parent / "service" / "client.py"
+MOVE = {"tool_calls": [{"name": "move", "arguments": {"direction": "up"}}]}
+BATCH: dict[str, Any] = {
+    "id": "first",
+    "policy": {"name": "actor", "version": "v1"},
+    "tasks": ["family:grid,n=6,size=3,distance=1"],
+    "attempts": 4,
+    "agent_options": {"temperature": 1.0},
+    "credit": {"method": "rloo"},
+}
+RECIPE = """
+name = "tiny"
+steps = 3
+[model]
+thinking = false
+vocabulary = 400
+hidden = 32
+layers = 1
+heads = 2
+feed_forward = 32
+threads = 1
+device = "cpu"
+[teach]
+tasks = ["family:grid,size=3,part=train,n=24,seed=1"]
+agent_options = { noise = 0.3 }
+[teach.sft]
+steps = 45
+batch = 8
+[teach.sft.optimise]
+learning_rate = 4e-3
+[rollout]
+tasks = ["family:grid,size=3,part=train"]
+agent_options = { system = "", nudges = 0, max_tokens = 16, seeded = true }
+groups = 3
+attempts = 4
+[evaluate]
+tasks = ["family:grid,size=3,part=test,n=6,seed=2"]
+"""
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+def improve(forks: ForkServer, folder: Path) -> Fork:
+    folder.mkdir(exist_ok=True)
+    (folder / "recipe.toml").write_text(RECIPE)
+    return forks.start(folder, "improve", "recipe.toml", "--store", "store", "--json")
+
+
+@pytest.fixture(scope="module")
+def improved(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("improved")
+    process = improve(forks, folder)
+    assert process.poll(wait=True) in (0, 1), process.err.read_text()
+    return folder, json.loads(process.out.read_bytes())
+
+
+@pytest.mark.slow
+def test_a_recipe_makes_a_model_tries_trains_and_says_how_it_went(improved: Any) -> None:
+    folder, report = improved
+    assert [point["step"] for point in report["curve"]] == [0, 3]
+    assert all(point["attempts"] == 6 for point in report["curve"])
+    with Metrics(folder / "store", "tiny-0-training", json.loads(_recipe(folder)), seed=0) as metrics:
+        steps = [metrics.get(f"policy_gradient {step}") or {} for step in (1, 2, 3)]
+    assert all(0 <= step["gap_most"] < 1e-4 for step in steps)
+    assert len({step["version"] for step in steps}) >= 2
+    assert steps[-1]["version"] == report["version"]
+    assert Path(folder / report["model"] / "model.safetensors").is_file()
+
+
+def ended(store: Path, run: str) -> int:
+    """Attempts of a run that may not have begun."""
+    if run not in list_runs(store):
+        return 0
+    with RunStore.open(store, run) as opened:
+        return len(final_rows(opened.attempts()))
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_ends_with_the_same_weights(improved: Any, forks: ForkServer, tmp_path: Path) -> None:
+    _, report = improved
+    store = tmp_path / "x" / "store"
+    for until in ("evaluation-0000", "step-0002"):
+        process = improve(forks, tmp_path / "x")
+        deadline = time.monotonic() + 100
+        while not ended(store, f"tiny-0-{until}") and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert process.end(signal.SIGKILL) == -signal.SIGKILL
+    process = improve(forks, tmp_path / "x")
+    process.poll(wait=True)
+    again = json.loads(process.out.read_bytes())
+    assert (again["version"], again["curve"]) == (report["version"], report["curve"]), process.err.read_text()
+
+
+def _recipe(folder: Path) -> bytes:
+    return msgspec.json.encode(msgspec.toml.decode((folder / "recipe.toml").read_bytes(), type=ImproveRecipe))
+
+
+class Service:
+    """`assay serve` in a process."""
+
+    def __init__(self, forks: ForkServer, folder: Path) -> None:
+        self.folder = folder
+        policy = f"actor=local:{folder}/weights/{{version}}?steer={folder}/script.json&device=cpu"
+        arguments = ["--store", str(folder / "store"), "--policy", policy, "--family", "grid"]
+        self.process = forks.start(folder, "serve", "--json", *arguments, "--max-turns", "3", "--concurrency", "4")
+        while not self.process.out.read_text().rstrip().endswith("}"):
+            assert self.process.poll() is None, self.process.err.read_text()
+            time.sleep(0.01)
+        self.open = json.loads(self.process.out.read_text())
+
+    def ask(self, batch: dict[str, Any]) -> dict[str, Any]:
+        file = self.folder / f"{batch['id']}.json"
+        file.write_text(json.dumps(batch))
+        command = [sys.executable, str(CLIENT), self.open["url"], self.open["token_file"], str(file)]
+        found = subprocess.run(command, capture_output=True, check=True, timeout=120)
+        answer: dict[str, Any] = json.loads(found.stdout)
+        return answer
+
+    def submit(self, batch: dict[str, Any]) -> None:
+        from tests.learning.service.client import ask
+
+        token = Path(self.open["token_file"]).read_text().strip()
+        ask(f"{self.open['url']}/v1/batches", token, "POST", json.dumps(batch).encode())
+
+
+@pytest.fixture
+def service(forks: ForkServer, tmp_path: Path) -> Iterator[Service]:
+    pytest.importorskip("torch")
+    from scripts.tiny_model import write_tiny_model
+
+    write_tiny_model(tmp_path / "weights" / "v1", context=2048)
+    (tmp_path / "script.json").write_text(json.dumps({"replies": [MOVE], "after": "last"}))
+    one = Service(forks, tmp_path)
+    yield one
+    one.process.end(signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_trainer_gets_verified_credited_rows_of_a_killed_service(service: Service, forks: ForkServer) -> None:
+    store = service.folder / "store"
+    service.submit(BATCH)
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not ended(store, "batch-first"):
+        time.sleep(0.02)
+    assert service.process.end(signal.SIGKILL) == -signal.SIGKILL
+    assert ended(store, "batch-first") > 0
+    again = Service(forks, service.folder)
+    answer = again.ask(BATCH)
+    assert again.process.end(signal.SIGTERM) == 0
+    assert answer["batch"]["state"] == "done", answer["batch"]
+    require_rows(answer["rows"])
+    with RunStore.open(store, "batch-first") as run:
+        deciding = Counter(row.attempt for row in run.attempts() if row.final)
+    assert len(deciding) == 24
+    assert set(deciding.values()) == {1}
+    assert audit(store, "batch-first") == ()
+
+
+def require_rows(rows: list[dict[str, Any]]) -> None:
+    """Each attempt once, with its verdict; credit on the tokens that were sampled and on no other."""
+    assert len({row["attempt"] for row in rows}) == len(rows) == 24
+    assert {row["outcome"] for row in rows} == {"pass", "fail"}
+    for row in rows:
+        length = len(row["token_ids"])
+        assert all(len(row[name]) == length for name in ("loss_mask", "logprobs", "advantages", "roles", "versions"))
+        assert sum(row["loss_mask"]) > 0
+        assert all(mask or not value for mask, value in zip(row["loss_mask"], row["advantages"], strict=True))
+        assert row["verified_pass"] == (row["outcome"] == "pass")
+        assert row["asked_version"] == "v1"
+        assert row["weight_versions"]
