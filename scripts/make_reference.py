@@ -52,6 +52,7 @@ from assay.environments.interface import ResourceLimits
 from assay.environments.workspace.choose import BackendReport
 from assay.environments.workspace.toolchain import ToolLayer
 from assay.formats.interface import ReadProblem
+from assay.formats.mapped.mapping import Mapping
 from assay.formats.registry import load_formats
 from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
@@ -108,9 +109,9 @@ from assay.rollout.rejudge.replay import ReplayResult
 from assay.rollout.rejudge.reverify import ReverificationResult
 from assay.rollout.schedule.policies import ALLOCATIONS
 from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
-from assay.store import AttemptRow, GcReport, SealReport, StoreProblem
+from assay.store import AttemptRow, Erasure, ErasureReport, GcReport, SealReport, StoreProblem
 from assay.store.receipt import Signature, Statement
-from assay.store.tables import IN_QUERIES, TABLES, VIEWS
+from assay.store.tables import IN_QUERIES, TABLES, TIMES, VIEWS
 from assay.synthesis import SynthesisCost
 from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksConfig
 from assay.synthesis.config import SynthesisConfig
@@ -121,7 +122,17 @@ from assay.tasks import assay_config, harbor_config
 from assay.tasks.findings import TaskFinding
 from assay.verdicts import CurrentVerdicts
 from assay.verify.calls import ProgramLanguage
+from assay.viewer.runs import RunLine
 
+_RUN_RESULT = {
+    "run": "its name; of a grid the first",
+    "runs": "names of all runs: more than one for several agents or models",
+    "store": "the store's folder",
+    "groups": "list of GroupSummary",
+    "all_broke": "why every attempt broke, or null",
+    "warnings": "list of sentences",
+    "shortfall": "which agent is below `--fail-under`, or null",
+}
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 NOTICE = "<!-- Written by scripts/make_reference.py: change the program, then run `make docs`. -->\n"
@@ -223,10 +234,10 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "admit --against": ({"(the whole)": "a ComparisonReport"}, (ComparisonReport, Divergence)),
     "run": (
-        {"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"},
+        _RUN_RESULT,
         (GroupSummary, Estimate, OutcomeBounds, AtK),
     ),
-    "resume": ({"run": "its name", "store": "the store's folder", "groups": "list of GroupSummary"}, ()),
+    "resume": (_RUN_RESULT, ()),
     "gateway": (
         {"run": "its name", "sessions": "list of {url, key, model}; printed when they are open"},
         (),
@@ -263,7 +274,10 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         (AuditReport, Card, Mark, RuleFinding, Quote, TaskCard),
     ),
     "contract check": ({"file": "its path", "contracts": "list of {name, digest, rules}"}, ()),
-    "ls --runs": ({"runs": "names, the oldest first"}, ()),
+    "ls --runs": (
+        {"runs": "names, the oldest first", "summaries": "list of RunLine with `state`; with `error` if unreadable"},
+        (RunLine,),
+    ),
     "show": (
         {
             "(the whole)": "a Trajectory, see [records](records.md)",
@@ -289,12 +303,13 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "run": "its name",
             "verified": "the verified parts: `chain`, `blobs`",
             "problems": "list of Problem; empty if everything matches",
+            "erased": "list of Erasure",
         },
-        (StoreProblem,),
+        (StoreProblem, Erasure),
     ),
     "verify --again": (
         {
-            "run, verified, problems": "as without",
+            "run, verified, problems, erased": "as without",
             "again": "{run, results: list of Reverified, unjudged: attempts without a verdict, counts: by mark}",
         },
         (ReverificationResult,),
@@ -326,6 +341,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "keys new": ({"file": "of the private key", "public": "ed25519:HEX"}, ()),
     "keys show": ({"public": "ed25519:HEX"}, ()),
+    "store erase": ({"(the whole)": "an ErasureReport"}, (ErasureReport,)),
     "gc": ({"(the whole)": "a GcReport"}, (GcReport,)),
     "plugins": ({"plugins": "list of {kind, name, from, package}"}, ()),
     "agents": (
@@ -497,6 +513,7 @@ def configuration_page() -> str:
     made += "\n" + struct_section(BatchRequest, "A batch: the body of `POST /v1/batches`", "###")
     made += "\n" + struct_section(PolicyRequest, "Its policy", "###")
     made += "\n" + struct_section(ImportConfig, "Runs of other tools: `assay import`")
+    made += "\n" + struct_section(Mapping, "Mapping of an unknown format")
     made += "\n" + struct_section(ExportConfig, "Writing a run in another format: `assay export`")
     made += "\n" + struct_section(SynthesisConfig, "Making tasks: `assay synth repository`")
     made += "\n" + struct_section(ProgramTasksConfig, "Functions in another language: `assay synth programs`")
@@ -538,6 +555,9 @@ def tables_page() -> str:
         added = IN_QUERIES.get(name, {}).items()
         rows += "".join(f"| `{column}` | {kind}, in queries only |\n" for column, kind in added)
         made += f"\n## {name}\n\n| column | type |\n|---|---|\n{rows}"
+        if name in TIMES:
+            times = " and ".join(f"`{column}`" for column in TIMES[name])
+            made += f"\nSeconds since 1970 in the files, timestamps in UTC in queries: {times}.\n"
     made += (
         "\n# Views of admissions\n\nViews over `evidence`, for queries: results of `assay admit` for each task, in a "
         "chain of its own.\n"

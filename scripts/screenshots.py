@@ -1,30 +1,34 @@
-"""Makes docs/images/*.png: the main pages of the viewer, on runs that are made here, in Debian's Chromium.
+"""Makes docs/images/viewer-*.png: the pages of the viewer on the seeded store of `scripts/showcase.py`, in Chromium.
 
-    python scripts/screenshots.py [--store FOLDER --run RUN] [--figures RUN]
+    python -m scripts.screenshots [NAME ...] [--widths FOLDER]
 
-Without a store it makes the demo (`assay demo --count 6`), which takes a minute. The pictures are small on purpose;
-they are made again whenever a page looks different.
+Takes less than a minute and needs no sandbox and no model. `--widths` writes every page at 1280 and 390 pixels, light
+and dark, into another folder, and fails where a page is wider than its window.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.store import RunStore, list_runs
 from assay.viewer.interface import view_name
 from assay.viewer.server import open_viewer
 from benchmarks.viewer import chromium
+from scripts.showcase import GRID, MODELS, TRAINING, make_showcase
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 WIDE, HIGH = 1200, 760
 READY = "html[data-state=ready]"
+SMALL, LARGE = (f"{GRID}-{place}-loop-{model}" for place, model in enumerate(MODELS))
+TASK = "showcase/parse-duration"
+ATTEMPT = f"#/{view_name('run', SMALL, 'attempt', f'{TASK}@1.0')}"
+COMPARED = [f"{TASK}@{number}.0" for number in range(4)]
 
 
 class Picture(NamedTuple):
@@ -33,80 +37,100 @@ class Picture(NamedTuple):
     name: str
     route: str
     there: str
-    """What is on the page once it is whole."""
+    """A selector of what is on the page once it is whole."""
     theme: str = "light"
-    wide: int = WIDE
     high: int = HIGH
 
 
-def pictures(root: Path, run: str, figures: str) -> list[Picture]:
-    """The pages of a run, of its first failed and passed attempts at one task; figures of perhaps another run."""
-    with RunStore.open(root, run) as store:
-        rows = [row for row in store.attempts() if row.final]
-    failed = next(row for row in rows if row.outcome == "fail")
-    same = [row.chain for row in rows if row.task == failed.task][:4]
-    mixed = {row.task for row in rows if row.outcome == "pass"} & {row.task for row in rows if row.outcome == "fail"}
-    if mixed:
-        same = [row.chain for row in rows if row.task == min(mixed)][:4]
-    return [
-        Picture("viewer-run", f"#/{view_name('run', run)}", ".interval-words"),
-        Picture("viewer-attempt", f"#/{view_name('run', run, 'attempt', failed.chain)}", "article .line-body pre"),
-        Picture("viewer-compare", f"#/{view_name('run', run, 'compare', same)}", "main svg", "dark"),
-        Picture("viewer-figures", f"#/{view_name('run', figures, 'figures')}", "svg.drawing", high=900),
-    ]
+PICTURES = (
+    Picture("runs", "#/", ".group-row"),
+    Picture("run", f"#/{view_name('run', LARGE)}", ".interval-words"),
+    Picture("attempt", ATTEMPT, "article .line-body pre", high=900),
+    Picture("transcript", f"{ATTEMPT}?view=transcript", ".said-tool"),
+    Picture("changes", f"{ATTEMPT}?view=changes", ".diff-added"),
+    Picture("time", f"{ATTEMPT}?view=time", ".span-verify"),
+    Picture("forged", f"#/{view_name('run', 'forger', 'attempt', f'{TASK}@0.0')}", ".warning"),
+    Picture("compare", f"#/{view_name('run', SMALL, 'compare', COMPARED)}", "main svg", "dark"),
+    Picture("tasks", f"#/{view_name('run', LARGE, 'tasks')}", "[role=table] a"),
+    Picture("figures", f"#/{view_name('run', LARGE, 'figures')}", "svg.drawing", high=900),
+    Picture("failures", f"#/{view_name('run', SMALL, 'failures')}", ".cluster"),
+    Picture("overlay", f"#/{view_name('overlay', (SMALL, LARGE))}", "svg.drawing", high=900),
+    Picture("task", f"#/{view_name('task', TASK)}", ".task-run", "dark", high=900),
+    Picture("training", f"#/{view_name('run', f'{TRAINING}-0-training', 'training')}", ".curve", high=900),
+    Picture("search", "#/search?q=3600", "mark"),
+)
+OVERFLOW = (
+    "[document.documentElement, document.getElementById('main')].some((box) => box.scrollWidth > box.clientWidth)"
+)
 
 
-def taken(address: str, shown: list[Picture], program: str) -> None:
-    """Takes them."""
+def take_pictures(
+    address: str, pictures: list[Picture], program: str, folder: Path, widths: tuple[int, ...]
+) -> list[str]:
+    """Takes pictures; returns the names of those whose page is wider than its window.
+
+    With several widths each page is taken at each of them in both themes.
+    """
     from playwright.sync_api import sync_playwright
 
-    IMAGES.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True, parents=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        for picture in shown:
-            size: Any = {"width": picture.wide, "height": picture.high}
-            page = browser.new_page(viewport=size, color_scheme=picture.theme, reduced_motion="reduce")  # type: ignore[arg-type]
-            page.goto(address + picture.route)
-            page.wait_for_selector(READY, state="attached")
-            page.wait_for_selector(picture.there)
-            path = IMAGES / f"{picture.name}.png"
-            page.screenshot(path=path, scale="css")
-            page.close()
-            sys.stdout.write(f"{path.name}: {path.stat().st_size // 1024} KiB\n")
+        wide = [shot for picture in pictures for shot in _shots(browser, address, picture, folder, widths)]
         browser.close()
+    return wide
 
 
-def served(root: Path, shown: list[Picture], program: str) -> None:
-    """Serves the store while pictures are taken."""
+def _shots(browser: Any, address: str, picture: Picture, folder: Path, widths: tuple[int, ...]) -> Iterator[str]:
+    """Takes a page at each width; yields the names of pictures of pages that overflow."""
+    several = len(widths) > 1
+    for width, theme in [(w, t) for w in widths for t in (("light", "dark") if several else (picture.theme,))]:
+        size = {"width": width, "height": picture.high}
+        page = browser.new_page(viewport=size, color_scheme=theme, reduced_motion="reduce")
+        page.goto(address + picture.route)
+        page.wait_for_selector(READY, state="attached")
+        page.wait_for_selector(picture.there)
+        page.wait_for_timeout(300)
+        path = folder / (f"{picture.name}-{width}-{theme}.png" if several else f"viewer-{picture.name}.png")
+        page.screenshot(path=path, scale="css")
+        sys.stdout.write(f"{path.name}: {path.stat().st_size // 1024} KiB\n")
+        if page.evaluate(OVERFLOW):
+            yield path.name
+        page.close()
+
+
+def serve_while(root: Path, work: Any) -> Any:
+    """Serves the store and returns what `work(address)` returns; it runs in a thread of its own."""
+    found: list[Any] = []
 
     async def serve() -> None:
         async with open_viewer(root) as viewer:
-            await asyncio.to_thread(taken, viewer.url, shown, program)
+            found.append(await asyncio.to_thread(work, viewer.url))
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     thread.join()
+    return found[0]
 
 
 def main() -> int:
-    """See the module."""
+    """Makes the pictures; 1 without Chromium, or where a page overflows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path)
-    parser.add_argument("--run")
-    parser.add_argument("--figures", help="the run whose figures are shown; default: the same")
+    parser.add_argument("names", nargs="*", help="names of pictures; default: all")
+    parser.add_argument("--widths", type=Path, metavar="FOLDER", help="write all widths and themes into this folder")
     given = parser.parse_args()
     program = chromium()
     if program is None:
         sys.stderr.write("no Chromium here: `sh scripts/system-packages.sh` installs Debian's\n")
         return 1
+    chosen = [picture for picture in PICTURES if not given.names or picture.name in given.names]
+    folder, widths = (given.widths, (1280, 390)) if given.widths else (IMAGES, (WIDE,))
     with tempfile.TemporaryDirectory() as scratch:
-        root = given.store or Path(scratch) / "store"
-        if given.store is None:
-            assay = Path(sys.executable).parent / "assay"
-            subprocess.run([assay, "demo", "--count", "6", "--store", root], check=True, stdout=subprocess.DEVNULL)
-        run = given.run or next(name for name in list_runs(root) if name.endswith("-repair"))
-        served(root, pictures(root, run, given.figures or run), program)
-    return 0
+        root = make_showcase(Path(scratch) / "store")
+        wide = serve_while(root, lambda url: take_pictures(url, chosen, program, folder, widths))
+    for name in wide:
+        sys.stderr.write(f"{name}: the page is wider than its window\n")
+    return 1 if wide else 0
 
 
 if __name__ == "__main__":

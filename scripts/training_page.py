@@ -18,7 +18,8 @@ _HEAD = """# Training rows and export targets
 
 A training row is one path of an attempt's model calls as flat columns over its tokens: prompt tokens and sampled
 tokens, in the order of the context. Text is never tokenized again. An attempt has one row, and one
-more for each branch of a conversation (a repeated request, a compaction, a sub-agent).
+more for each branch of a conversation (a repeated request, a compaction, a sub-agent). A client that sends an answer
+back without its empty fields begins no branch: where no token differs, the conversation goes on.
 
 - **Certified.** A row consists of spans whose context is proved to be the context they were sampled under
   ([how](../explanation/tokens.md)). A span without a certificate is rejected, or kept as context and named

@@ -3,6 +3,11 @@
     AssayError
       + UserError             bad input or configuration: one paragraph, exit code 2, no traceback
       |   - PluginLoadError   a plugin was found but is broken, or nothing has that name
+      |   - AgentDefinitionError, CheckDefinitionError, TaskSourceError, OptionError
+      |                       a Python object or an option given to `assay.run` cannot be used (a `TypeError` too)
+      |   - MissingModelError   an agent asks a model and the run names none (a `ValueError` too)
+      |   - StoreNotFoundError, RunNotFoundError   nothing has that name (a `LookupError` too)
+      |   - MissingLibraryError   an optional library is not installed (an `ImportError` too)
       + BoundaryError         something outside our own code failed; the leaf names the boundary
           - ProviderError     a model server (status, retry_after_s and retryable say what to do)
           - TaskError         a task folder, its image or its set-up
@@ -13,6 +18,7 @@
           - VerifierError     a check could not judge (never the same as a failed check)
           - StoreError        the record could not be written or is damaged
       + LimitReached          a limit of the attempt was met: a stop, not a failure
+      + BudgetExceededError   the budget of the whole run is used up; the attempt is interrupted, not stopped
 
 `boundary()` is the one place that attributes a foreign exception to a boundary. Plugins raise plain exceptions.
 """
@@ -23,20 +29,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 __all__ = [
+    "AgentDefinitionError",
     "AgentError",
     "AssayError",
     "BoundaryError",
+    "BudgetExceededError",
+    "CheckDefinitionError",
     "EnvironmentFailure",
     "HostFailure",
     "LimitReached",
+    "MissingLibraryError",
+    "MissingModelError",
+    "OptionError",
     "PluginLoadError",
     "ProviderError",
+    "RunNotFoundError",
     "StateLimitError",
     "StoreError",
+    "StoreNotFoundError",
     "TaskError",
+    "TaskSourceError",
     "UserError",
     "VerifierError",
     "boundary",
+    "innermost_exception",
 ]
 
 
@@ -50,6 +66,38 @@ class UserError(AssayError):
 
 class PluginLoadError(UserError):
     """A named plugin does not exist, or exists and fails to import."""
+
+
+class AgentDefinitionError(UserError, TypeError):
+    """An object given as an agent cannot act."""
+
+
+class CheckDefinitionError(UserError, TypeError):
+    """An object given as a check cannot judge."""
+
+
+class TaskSourceError(UserError, TypeError):
+    """An object given as tasks is neither a path, a family nor a task."""
+
+
+class OptionError(UserError, TypeError):
+    """An option does not exist."""
+
+
+class MissingModelError(UserError, ValueError):
+    """An agent asks a model, and the run names none."""
+
+
+class StoreNotFoundError(UserError, LookupError):
+    """A folder is not a store."""
+
+
+class RunNotFoundError(UserError, LookupError):
+    """A store has no run of that name."""
+
+
+class MissingLibraryError(UserError, ImportError):
+    """An optional library is not installed."""
 
 
 class BoundaryError(AssayError):
@@ -132,6 +180,10 @@ class LimitReached(AssayError):
         self.allowed = allowed
 
 
+class BudgetExceededError(AssayError):
+    """The budget of a run is used up: its open attempts are left interrupted, and `resume` completes them."""
+
+
 @contextmanager
 def boundary(error: type[BoundaryError], what: str) -> Iterator[None]:
     """Attributes any foreign exception inside the block to one boundary.
@@ -143,4 +195,12 @@ def boundary(error: type[BoundaryError], what: str) -> Iterator[None]:
     except AssayError:
         raise
     except Exception as exc:
-        raise error(f"{what}: {type(exc).__name__}: {exc}") from exc
+        inner = innermost_exception(exc)
+        raise error(f"{what}: {type(inner).__name__}: {inner}") from exc
+
+
+def innermost_exception(exc: BaseException) -> BaseException:
+    """Returns the first exception in nested exception groups; any other exception as it is."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc

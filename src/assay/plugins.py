@@ -1,5 +1,7 @@
 """Finds plugins by entry point name, as `module:Class`, or as `path/to/file.py` (optionally `:Class`).
 
+A function that `@assay.agent` or `@assay.check` made a plugin is found like a class.
+
 Loading never guesses: an unknown name lists the nearest ones, a broken plugin shows its own error. Listing executes
 nothing.
 """
@@ -10,13 +12,17 @@ import difflib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
-from .errors import PluginLoadError
+from .crash import describe_error
+from .errors import AssayError, PluginLoadError, UserError
+
+T = TypeVar("T")
 
 
 def names(kind: str) -> dict[str, EntryPoint]:
@@ -39,7 +45,7 @@ def _installed(group: str, _: tuple[str, ...]) -> EntryPoints:
 
 
 def load(kind: str, name: str) -> Any:
-    """Loads a plugin's class.
+    """Loads a plugin's class or function.
 
     Args:
         kind: The group without its prefix: `agents`, `environments`, `checks`, ...
@@ -61,13 +67,42 @@ def load(kind: str, name: str) -> Any:
     raise PluginLoadError(f"no {kind.rstrip('s')} is called {name!r}; {hint} (module:Class and path/file.py work too)")
 
 
+def build(kind: str, name: str) -> Any:
+    """Returns a plugin's object: what its class makes without options, or the decorated function itself.
+
+    Raises:
+        PluginLoadError: As `load`.
+    """
+    found = load(kind, name)
+    return found() if isinstance(found, type) else found
+
+
+def construct(shown: str, factory: Callable[..., T], options: Mapping[str, Any]) -> T:
+    """Constructs a plugin's object; `shown` is what messages call it, such as `agent 'loop'`.
+
+    Raises:
+        UserError: The constructor does not take these options.
+        PluginLoadError: The constructor failed; the message has its error and the line.
+    """
+    try:
+        return factory(**options)
+    except AssayError:
+        raise
+    except Exception as exc:
+        entered = exc.__traceback__ is not None and exc.__traceback__.tb_next is not None
+        if isinstance(exc, TypeError) and not entered:
+            listed = ", ".join(sorted(options)) or "none"
+            raise UserError(f"{shown} does not take these options ({listed}): {exc}") from exc
+        raise PluginLoadError(f"{shown} cannot be constructed: {describe_error(exc)}") from exc
+
+
 def _import(kind: str, name: str, target: str) -> Any:
     module_name, _, attribute = target.partition(":")
     try:
         module = importlib.import_module(module_name)
     except Exception as exc:
         raise PluginLoadError(
-            f"{kind.rstrip('s')} {name!r} was found at {target} but does not import: {type(exc).__name__}: {exc}"
+            f"{kind.rstrip('s')} {name!r} was found at {target} but does not import: {describe_error(exc)}"
         ) from exc
     return _attribute(kind, name, module, attribute)
 
@@ -82,14 +117,16 @@ def _from_file(kind: str, path: Path, attribute: str | None) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as exc:
-        raise PluginLoadError(f"{path} does not import: {type(exc).__name__}: {exc}") from exc
+        raise PluginLoadError(f"{path} does not import: {describe_error(exc)}") from exc
     if attribute is not None:
         return _attribute(kind, str(path), module, attribute)
-    classes = [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__]
-    if len(classes) != 1:
-        found = ", ".join(sorted(c.__name__ for c in classes)) or "none"
-        raise PluginLoadError(f"{path} defines {len(classes)} classes ({found}): name one with {path}:Class")
-    return classes[0]
+    defined = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == spec.name}
+    decorated = {name: value for name, value in defined.items() if getattr(value, "plugin_kind", None) == kind}
+    chosen = decorated or {name: value for name, value in defined.items() if isinstance(value, type)}
+    if len(chosen) != 1:
+        found = ", ".join(sorted(chosen)) or "none"
+        raise PluginLoadError(f"{path} defines {len(chosen)} {kind} ({found}): name one with {path}:Class")
+    return next(iter(chosen.values()))
 
 
 def _attribute(kind: str, name: str, module: ModuleType, attribute: str) -> Any:

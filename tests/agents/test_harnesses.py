@@ -202,6 +202,11 @@ def test_limits_are_raised_and_never_lowered(cache: Path) -> None:
     assert sandbox_spec(spec, load("agents", "null")()) is spec
 
 
+async def test_the_commands_true_and_false_are_commands() -> None:
+    _, workspace = await run(CommandAgent(command=True), "do it")
+    assert workspace.commands[-1] == "true"
+
+
 async def test_a_command_finds_the_model_in_its_environment_and_the_task_in_a_file() -> None:
     _, workspace = await run(CommandAgent(command='["my-agent", "{instruction}"]'), HOSTILE)
     assert workspace.commands == [("my-agent", HOSTILE)]

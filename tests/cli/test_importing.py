@@ -46,7 +46,7 @@ def log(tmp_path: Path) -> Path:
 def test_an_import_says_in_one_line_what_it_did(say: Say, log: Path) -> None:
     code, out, err = say("import", str(log), "--run", "theirs")
     assert code == 0
-    assert out == "run theirs: 1 trajectories read, 0 there already, 0 unreadable; 1 files (1 chat)\n"
+    assert out == "run theirs: 1 trajectory read, 0 there already, 0 unreadable; 1 file (1 chat)\n"
     assert "assay audit theirs" in err
     assert say("import", str(log), "--run", "theirs")[1].startswith("run theirs: 0 trajectories read, 1 there already")
 
@@ -83,7 +83,7 @@ def test_an_export_names_what_was_lost_and_where_it_is_listed(say: Say, log: Pat
     log.write_text(json.dumps({"messages": [{"role": "assistant", "content": "x", "tool_calls": [call]}]}) + "\n")
     say("import", str(log), "--run", "theirs")
     code, out, err = say("export", "theirs", "--to", "sharegpt", "--out", str(tmp_path / "out.jsonl"))
-    assert (code, out) == (0, f"1 trajectories of theirs as sharegpt: {tmp_path / 'out.jsonl'}\n")
+    assert (code, out) == (0, f"1 trajectory of theirs as sharegpt: {tmp_path / 'out.jsonl'}\n")
     assert "lost: " in err
     assert "steps.tool_calls.id (1)" in err
     assert (tmp_path / "out.jsonl.losses.json").is_file()
@@ -118,3 +118,29 @@ def test_an_import_that_was_cut_goes_on(how: signal.Signals, say: Say, tmp_path:
     with RunStore.open(store, "r") as opened:
         assert len(opened.attempts()) == rows
     assert not audit(store, "r")
+
+
+def test_the_exit_code_says_whether_anything_was_imported(say: Say, log: Path, tmp_path: Path) -> None:
+    assert say("import", str(log))[0] == 0
+    log.write_text(ROW + "\n{broken\n")
+    assert say("import", str(log))[0] == 1
+    (tmp_path / "t.json").write_text('{"schema_version": "ATIF-v9.0", "agent": {}, "steps": []}')
+    code, out, err = say("import", str(tmp_path / "t.json"))
+    assert (code, "no run was made" in out, "ATIF-v9.0" in err) == (2, True, True)
+
+
+def test_a_remark_is_no_failure(say: Say, log: Path) -> None:
+    log.write_text(ROW + "\n" + ROW + "\n")
+    code, out, err = say("import", str(log))
+    assert (code, "2 trajectories read" in out) == (0, True)
+    assert "note: log.jsonl, line 2: it has the same content as log.jsonl, line 1" in err
+
+
+def test_a_file_of_no_known_format_is_answered_with_a_mapping_that_reads_it(say: Say, tmp_path: Path) -> None:
+    talk = tmp_path / "talk.jsonl"
+    talk.write_text('{"turns": [{"who": "user", "text": "hi"}, {"who": "bot", "text": "hello"}]}\n' * 2)
+    code, _, err = say("import", str(talk))
+    assert code == 2
+    (tmp_path / "map.toml").write_text(err.split("\n\n")[1])
+    code, out, _ = say("import", str(talk), "--map", str(tmp_path / "map.toml"))
+    assert (code, "2 trajectories read" in out, "(2 mapped)" in out) == (0, True, True)

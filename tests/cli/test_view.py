@@ -45,7 +45,7 @@ def test_a_missing_run_is_refused_with_those_that_there_are(tmp_path: Path) -> N
     small_run(tmp_path / "store")
     result = said("q", "--store", str(tmp_path / "store"))
     assert result.exit_code == 2
-    assert "the nearest are r" in result.stderr
+    assert "the newest are r" in result.stderr
 
 
 def test_an_empty_store_is_refused(tmp_path: Path) -> None:

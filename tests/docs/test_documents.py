@@ -53,7 +53,7 @@ def test_document_can_be_reached_from_the_readme(path: Path) -> None:
 def test_readme_holds_the_first_example_word_for_word() -> None:
     example = (ROOT / "docs_src" / "first_run.py").read_text()
     assert f"```python\n{example}```" in (ROOT / "README.md").read_text()
-    assert len([line for line in example.splitlines() if line]) <= 13
+    assert len([line for line in example.splitlines() if line]) <= 6
 
 
 def test_contributing_is_short() -> None:

@@ -12,7 +12,7 @@ from scripts.make_reference import ROOT
 
 PROGRAMS = {"openai_agents_program.py", "smolagents_program.py", "check_receipt.py"}
 """Run by tests/harnesses with the libraries that they need, and by tests/store."""
-IN_A_SANDBOX = {"first_run.py", "tasks_from_calls.py"}
+IN_A_SANDBOX = {"first_run.py", "python_agents.py", "tasks_from_calls.py"}
 SAYS = {
     "check_again.py": "decisive: step 1",
     "compare_attempts.py": "then rm test_cart.py: 0 passed, 2 failed",
@@ -21,12 +21,15 @@ SAYS = {
     "import_runs.py": "0 read, 1 there already, 1 unreadable",
     "counter_world.py": "count-from-5 pass all 1 facts hold",
     "export_for_trainers.py": "openai: 5 examples",
-    "first_run.py": "pass reward 1",
+    "first_run.py": "pass reward 1; the test script ended with exit code 0",
     "jugs_world.py": "jugs-1-2 pass in 4 acts",
     "judge_a_run.py": "standing: fail",
     "own_credit.py": "brevity aware   +0.50 +0.17",
     "prove_a_record.py": "its first 8 events differ from the receipt's",
     "read_a_run.py": "problems: ()",
+    "python_agents.py": "adds pass {'tests': 'pass', 'is_a_number': 'pass', 'few_steps': 'pass'",
+    "python_misuse.py": "OptionError - assay.run has no option 'atempts'; did you mean attempts?",
+    "python_results.py": "3 attempts",
     "record_a_command.py": "exit code 0",
     "scripted_model.py": "The sum is 5.",
     "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",

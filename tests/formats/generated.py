@@ -304,8 +304,8 @@ def read_all(format: Format, path: Path, blobs: Blobs) -> tuple[list[ImportedTra
 
 def read_whole(format: Format, path: Path) -> list[Trajectory]:
     """Everything in a file, of which nothing may be unreadable."""
-    found, unreadable = read_all(format, path, Blobs())
-    assert not unreadable
+    found, problems = read_all(format, path, Blobs())
+    assert all(problem.is_remark for problem in problems), problems
     return [assembled(one) for one in found]
 
 

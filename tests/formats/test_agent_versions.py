@@ -10,7 +10,7 @@ import msgspec
 from assay.formats.interface import ImportedTrajectory
 from assay.formats.shared.losses import THROWAWAY
 from assay.records import AttemptEnded, ModelCalled, Noted
-from tests.formats.agents import ALL, comes_back, facts_of, steps_of, verdict_of
+from tests.formats.agents import ALL, comes_back, facts_of, imported, steps_of, verdict_of
 
 
 def _document(path: Path, value: Any) -> Path:
@@ -206,6 +206,46 @@ def test_tau2_with_a_user_who_has_tools(tmp_path: Path) -> None:
     assert (verdict_of(one).status, one.started.number, one.started.seed) == ("fail", 2, 5)
     assert facts_of(one, "expectation")[0].data["db_check"] == {"db_match": False}
     assert one.started.config["imported"]["fields"]["task"]["id"] == "t-1"
+
+
+def test_tau2_results_in_a_folder(tmp_path: Path) -> None:
+    """As `Results.save(format="dir")` lays them out, with a file for each simulation."""
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello", "cost": 0.1}]
+    runs = [{"id": name, "task_id": "t", "trial": n, "messages": messages} for n, name in enumerate("ab")]
+    (tmp_path / "simulations").mkdir()
+    for run in runs:
+        _document(tmp_path / "simulations" / f"{run['id']}.json", run)
+    info = {"agent_info": {"implementation": "llm_agent", "llm": "m"}, "user_info": {}, "num_trials": 2}
+    index = [{"id": name} for name in "abc"]
+    _document(tmp_path / "results.json", {"info": info, "tasks": [{"id": "t"}], "simulation_index": index})
+    found, problems = imported(ALL["tau2"], tmp_path)
+    assert [(one.key, one.started.number, len(steps_of(one))) for one in found] == [
+        ("simulation a: task t trial 0", 0, 2),
+        ("simulation b: task t trial 1", 1, 2),
+    ]
+    assert [problem.problem for problem in problems] == ["1 simulations have no file: c"]
+    assert [one.key for one in imported(ALL["tau2"], tmp_path / "results.json")[0]] == [one.key for one in found]
+
+
+def test_tau2_conversation_by_voice(tmp_path: Path) -> None:
+    asked = {"id": "c", "name": "look", "arguments": {"a": 1}, "requestor": "assistant"}
+    answered = {"id": "c", "role": "tool", "content": "ok", "error": False}
+    ticks = [
+        {"tick_id": 0, "user_chunk": {"content": "My"}, "agent_chunk": {"content": None}},
+        {"tick_id": 1, "user_chunk": {"content": "order?"}},
+        {"tick_id": 2, "agent_chunk": {"content": "One moment."}, "agent_tool_calls": [asked]},
+        {"tick_id": 3, "agent_tool_results": [answered], "agent_chunk": {"content": "Found."}},
+    ]
+    run = {"id": "1", "task_id": "t", "trial": 0, "messages": None, "ticks": ticks, "mode": "full_duplex"}
+    info = {"agent_info": {}, "user_info": {}, "num_trials": 1}
+    path = _document(tmp_path / "results.json", {"info": info, "tasks": [], "simulations": [run]})
+    (one,) = comes_back(ALL["tau2"], path, tmp_path)
+    assert [(step.actor, step.message) for step in steps_of(one)] == [
+        ("user", "My order?"),
+        ("agent", "One moment."),
+        ("agent", "Found."),
+    ]
+    assert [seen.content for seen in steps_of(one)[1].observations] == ["ok"]
 
 
 def test_a_report_keyed_by_its_instance(tmp_path: Path) -> None:

@@ -138,3 +138,11 @@ def test_a_failed_call_is_asked_again_as_a_sibling() -> None:
     ask(forest, "c1", [SYSTEM, TASK])
     placement = ask(forest, "c2", [SYSTEM, TASK], calling("t1"))
     assert (placement.parent, placement.cause) == (None, "resample")
+
+
+def test_messages_in_a_tuple_are_those_of_a_list() -> None:
+    tree = CallTree()
+    first = ModelRequest([{"role": "user", "content": "hi"}])
+    tree.add("c1", tree.locate(first), first, {"role": "assistant", "content": "ho"})
+    again = ModelRequest(tuple(first.messages))  # type: ignore[arg-type]
+    assert tree.locate(again).cause == "resample"

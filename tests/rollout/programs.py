@@ -21,6 +21,7 @@ from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
 from assay.rollout.attempt.site import AttemptSite, WorldSite
 from assay.rollout.attempt.trial import Services
 from assay.rollout.limits.contract_guards import ActiveContracts
+from assay.rollout.limits.run_budget import RunBudget
 from assay.rollout.plan import plan
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.schedule.runner import run_plan
@@ -96,6 +97,7 @@ async def run_program(
     secrets: Mapping[str, str] | None = None,
     workspace: Workspace | None = None,
     held: ActiveContracts | None = None,
+    budget: RunBudget | None = None,
 ) -> list[Trajectory]:
     """Runs one attempt at one task; every try of it."""
     gateway_handle, desk = GatewayHandle(), workspace or FakeWorkspace()
@@ -107,7 +109,7 @@ async def run_program(
 
     with RunStore.create(folder, "r", {}) as store:
         config = RunConfig(tasks=("-",), retries=1)
-        services = Services(config, "r", store, store.blobs, agent, access, place, secrets or {}, held)
+        services = Services(config, "r", store, store.blobs, agent, access, place, secrets or {}, held, budget)
         try:
             await run_plan(services, planned, Tally())
         finally:

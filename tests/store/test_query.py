@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -186,3 +188,19 @@ def test_search_ignores_case_when_told_and_bounds_its_answer(two: Path) -> None:
     assert len(search(two, "to stderr", runs=["old"])) == 2
     with pytest.raises(UserError, match="search text is empty"):
         search(two, "")
+
+
+KERNEL = """
+import sys, types
+from pathlib import Path
+ipython = types.ModuleType("IPython")
+ipython.get_ipython = lambda: types.SimpleNamespace(config={"IPKernelApp": {}})
+sys.modules["IPython"] = ipython
+from assay.store import query
+print(query(Path(sys.argv[1]), "SELECT count(*) FROM trajectories").rows)
+"""
+
+
+def test_query_works_in_a_notebook_kernel_without_widgets(two: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KERNEL, str(two)], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("((7,),)\n", "")

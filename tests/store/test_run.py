@@ -132,7 +132,7 @@ def test_names_that_leave_the_folder_are_refused(tmp_path: Path, name: str) -> N
 def test_an_existing_run_and_a_missing_one_say_what_to_do(live: RunStore, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="assay resume r"):
         RunStore.create(tmp_path, "r", {})
-    with pytest.raises(StoreError, match=r"no run is called 'q' .*newest: r"):
+    with pytest.raises(StoreError, match=r"no run is called 'q' .*newest are r"):
         RunStore.open(tmp_path, "q")
 
 

@@ -128,3 +128,13 @@ def test_lint_of_a_broken_task_says_why_it_does_not_load(make: Make) -> None:
 def test_lint_of_nothing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist; a task is a folder"):
         lint_task(tmp_path / "none")
+
+
+@pytest.mark.parametrize(("deciding", "leaks"), [("pkg/test_a.py::test_one", True), ("pkg/test_b.py::test_two", False)])
+def test_a_visible_test_file_leaks_only_where_it_holds_a_deciding_test(deciding: str, leaks: bool, make: Make) -> None:
+    check = (
+        f"[[metadata.assay.checks]]\nname = 'tests'\nkind = 'pytest'\nparameters = {{ expected = ['{deciding}'] }}\n"
+    )
+    copies = {"tests/files/pkg/test_a.py": LONG, "environment/changed/pkg/test_a.py": LONG}
+    found = [finding.rule for finding in lint_task(make(TIMED + check, {**SOLVED, **copies}))]
+    assert ("leak" in found) is leaks

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from assay.viewer.server import open_viewer
+from scripts.showcase import make_showcase
 from tests.viewer import made
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made.ordinary(root)
     made.hostile(root)
     made.admission(root)
+    make_showcase(root)
     return root
 
 
@@ -69,7 +71,7 @@ class Served:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
     async def _serve(self) -> None:
-        async with open_viewer(self._root) as viewer:
+        async with open_viewer(self._root, notes=True) as viewer:
             self._loop, self._stop, self._url = asyncio.get_running_loop(), asyncio.Event(), viewer.url
             self._ready.set()
             await self._stop.wait()

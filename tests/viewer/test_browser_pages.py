@@ -77,6 +77,7 @@ def test_colours_differences_pictures_tokens_and_certificates_are_shown(look: Lo
     edited.get_by_role("button", name="Tokens").click()
     sampled = edited.get_by_role("group", name="sampled tokens")
     expect(sampled.get_by_title(re.compile("log-probability -2.500, probability 8.21%"))).to_be_visible()
+    page.get_by_role("checkbox", name="Evidence").check()
     page.get_by_role("article", name="screenshot").get_by_role("button", name="open evidence").click()
     picture = page.get_by_role("article", name="screenshot").locator("img[src^='blob:'], img[src^='data:image/png']")
     expect(picture).to_be_visible()
@@ -116,7 +117,12 @@ def test_attempts_are_compared_side_by_side(look: Look) -> None:
 
 
 def test_a_task_leads_to_its_attempts(look: Look) -> None:
-    page = look.go("#/run/demo/tasks")
+    page = look.go("#/run/demo/tasks?q=TASK&sort=-share")
+    expect(
+        page.get_by_role("table", name="Tasks").get_by_role("rowgroup").last.get_by_role("row").first
+    ).to_contain_text("task-0")
+    page.get_by_role("searchbox", name="Search tasks").fill("task-3")
+    expect(page).to_have_url(re.compile(r"#/run/demo/tasks\?q=task-3&sort=-share$"))
     look.follow(page.get_by_role("link", name=re.compile("task-3")).first)
     expect(told(page)).to_have_text("8 of 48 attempts")
 

@@ -27,6 +27,14 @@ ROUTES = {
     "figures": "#/run/demo/figures",
     "soundness": "#/run/sound/soundness",
     "soundness of a task": "#/run/sound/soundness/made%2Fbad%40certificate.0",
+    "transcript": "#/run/forger/attempt/showcase%2Fparse-duration%400.0?view=transcript",
+    "changes": "#/run/forger/attempt/showcase%2Fparse-duration%400.0?view=changes",
+    "time": "#/run/nightly-0-loop-qwen3-4b/attempt/showcase%2Fparse-duration%400.0?view=time",
+    "overlay": "#/overlay/nightly-0-loop-qwen3-4b+nightly-1-loop-qwen3-14b",
+    "task": "#/task/showcase%2Fparse-duration",
+    "search": "#/search?q=3600",
+    "failures": "#/run/nightly-0-loop-qwen3-4b/failures",
+    "training": "#/run/duration-rl-0-training/training",
     "hostile attempt": "#/run/hostile/attempt/h%400.0",
 }
 ACTIVE = """() => {
@@ -56,7 +64,9 @@ def inert(page: Page) -> None:
     assert not [c for c in "\x1b\u202e\u2066\u200b\x00\x07" if c in shown]
 
 
-@pytest.mark.parametrize("part", ["", "/tasks", "/figures", "/soundness", "/compare/h%400.0+h%401.0"])
+@pytest.mark.parametrize(
+    "part", ["", "/tasks", "/figures", "/soundness", "/failures", "/training", "/compare/h%400.0+h%401.0"]
+)
 def test_a_hostile_record_is_inert(look: Look, part: str) -> None:
     page = look.go(f"#/run/hostile{part}")
     inert(page)

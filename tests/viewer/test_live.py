@@ -40,7 +40,7 @@ async def test_rows_that_change_are_told(tmp_path: Path, quickly: None) -> None:
     small_run(tmp_path)
     with ThreadPoolExecutor(1) as makers, RunStore.open(tmp_path, "r", write=True) as store:
         messages = watch(tmp_path, "r", store.live.last_seq(), makers)
-        assert (await told(messages, "state"))["writing"] is True
+        assert (await told(messages, "state"))["state"] == "running"
         store.append("pkg/t@4.0", [given("outcome", "pass", "tests"), AttemptEnded("done", at=9.0)])
         rows = await told(messages, "rows")
         assert rows["columns"]["chain"] == ["pkg/t@4.0"]

@@ -21,9 +21,7 @@ from assay.agents.oracle import OracleAgent
 from assay.errors import AssayError, EnvironmentFailure, UserError
 from assay.rollout.admitted import BATTERY
 from assay.rollout.attempt.models import resolve_model_name
-from assay.rollout.attempt.trial import TrialResult
-from assay.rollout.plan import PlannedAttempt
-from assay.rollout.progress import Progress
+from assay.rollout.progress import ForwardedProgress, Progress
 from assay.rollout.runs import RunResources, open_resources, require_same_tasks, run_attempts
 from assay.settings import Settings
 from assay.store import ADMISSION, RunStore
@@ -214,21 +212,12 @@ class _Battery:
             subject.more.append(AdmissionFinding("not-compared", subject.task, None, "note", text))
 
 
-class _OffsetProgress(Progress):
+class _OffsetProgress(ForwardedProgress):
     """Adds the attempts of earlier waves to the counts."""
 
-    def __init__(self, inner: Progress, completed: int) -> None:
-        self._inner = inner
+    def __init__(self, whole: Progress, completed: int) -> None:
+        super().__init__(whole)
         self._completed = completed
 
     def begin(self, *, total: int, done: int) -> None:
-        self._inner.begin(total=total + self._completed, done=done + self._completed)
-
-    def started(self, attempt: PlannedAttempt) -> None:
-        self._inner.started(attempt)
-
-    def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
-        self._inner.retrying(attempt, result)
-
-    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
-        self._inner.finished(attempt, result)
+        self.whole.begin(total=total + self._completed, done=done + self._completed)

@@ -52,6 +52,11 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Names of host variables that templates in tasks (`${NAME}`) may read. Recorded by name, never by value."""
     limits: Limits = Limits()
     """Limits of each attempt; if a task has its own, the stricter ones apply."""
+    budget_usd: float | None = None
+    """Budget of the whole run in US dollars, over all attempts and resumptions. A call beyond it is refused; the run
+    can be resumed with a larger one."""
+    budget_calls: int | None = None
+    """Budget of the whole run in model calls."""
     retries: int = 2
     """Number of retries of an attempt after an infrastructure failure. Every trial is stored."""
     run: str | None = None
@@ -90,5 +95,8 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     def as_run(self) -> RunConfig:
         names = ("seed", "concurrency", "backend", "allow_network", "accept_whole_network", "base", "pass_env")
-        shared = {name: getattr(self, name) for name in (*names, "limits", "retries", "model", "run")}
+        shared = {
+            name: getattr(self, name)
+            for name in (*names, "limits", "budget_usd", "budget_calls", "retries", "model", "run")
+        }
         return RunConfig(agent="oracle", tasks=self.tasks or ("given",), **shared)

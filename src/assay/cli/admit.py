@@ -15,7 +15,7 @@ from assay.admission.config import AdmitConfig
 from assay.errors import UserError
 
 from .options import takes_config
-from .output import console, emit_json, plain, say
+from .output import console, emit_json, plain, quantity, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
@@ -124,7 +124,7 @@ def _run_with_display(
 def _print_task_line(report: TaskReport) -> None:
     if not sys.stderr.isatty():
         holes = sum(f.severity == "hole" for f in report.findings)
-        say(f"{report.task}: {report.conclusion}{f', {holes} holes' if holes else ''}")
+        say(f"{report.task}: {report.conclusion}" + (f", {quantity(holes, 'hole')}" if holes else ""))
 
 
 def _build_report(result: Admission, output: Path | None) -> SetReport:

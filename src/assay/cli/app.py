@@ -18,7 +18,7 @@ from .output import exit_on_errors
 _HELP = """Turns any agent run into an environment-verified trajectory.
 
 Start here: assay demo. Then: assay synth repository, assay run, assay stats, assay show.
-Results go to stdout, everything else to stderr; most verbs take --json.
+Results go to stdout, everything else to stderr; most verbs take --json and --out FILE.
 Exit codes: 0 done, 1 findings of lint, verify or audit, 2 bad input, 3 a failure outside Assay,
 130 interrupted."""
 
@@ -49,7 +49,7 @@ VERBS = (
     Verb("compare", "compare:compare", "Compares configurations task by task, with significance."),
     Verb("gate", "gate:gate", "Decides whether a candidate may replace the released version."),
     Verb("power", "power:power", "Computes the statistical power of an experiment plan."),
-    Verb("ls", "inspect_run:ls", "Lists the attempts of a run, or the runs of a store."),
+    Verb("ls", "listing:ls", "Lists the attempts of a run, or the runs of a store."),
     Verb("view", "view:view", "Shows runs as web pages, or exports the pages to a folder."),
     Verb("show", "inspect_run:show", "Shows one attempt: steps, changes, verdict, evidence."),
     Verb("audit", "audit:audit", "Judges stored attempts on integrity, process and safety."),
@@ -65,6 +65,7 @@ VERBS = (
     Verb("keys", "receipt:keys", "Creates and shows the keys that sign receipts."),
     Verb("replay", "replay:replay", "Executes recorded actions again and reports divergences."),
     Verb("gc", "store:gc", "Deletes unreferenced blobs."),
+    Verb("store", "erase:app", "Erases stored secrets and personal data."),
     Verb("agents", "agents:app", "Lists and installs command-line agents: Claude Code, Codex, ..."),
     Verb("plugins", "plugins:plugins", "Lists installed plugins and their origin."),
     Verb("check", "check:app", "Tests whether an environment meets its contract."),
@@ -109,13 +110,18 @@ class _Group(TyperGroup):
 def _make_command(verb: Verb) -> Any:
     from importlib import import_module
 
+    from .out_file import takes_out
+
     module, _, attribute = verb.target.partition(":")
     found = getattr(import_module(f"{__package__}.{module}"), attribute)
     if isinstance(found, typer.Typer):
+        for registered in found.registered_commands:
+            if registered.callback is not None:
+                registered.callback = takes_out(registered.callback)
         command = typer.main.get_command(found)
     else:
         single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        single.command(verb.name)(found)
+        single.command(verb.name)(takes_out(found))
         command = typer.main.get_command(single)
     command.name = verb.name
     return command

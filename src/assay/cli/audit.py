@@ -12,7 +12,7 @@ from assay.errors import UserError
 from assay.rollout.auditing import AuditConfig, AuditReport, audit_run
 
 from .options import takes_config
-from .output import emit_json, say, sparse_lines
+from .output import emit_json, quantity, say, sparse_lines
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
@@ -94,5 +94,5 @@ def _print(report: AuditReport, config: AuditConfig, shape: Literal["text", "mar
             print_tasks(report.tasks)
     kept = "nothing was kept (--dry-run)" if config.dry_run else f"{report.added} new verdicts were kept"
     if report.discarded:
-        say(f"{report.discarded} findings of the model were discarded: their quotes are not in the record")
-    say(f"run {report.run}: {len(report.cards)} attempts judged in {report.seconds:.1f} s; {kept}")
+        say(f"discarded: {quantity(report.discarded, 'finding')} of the model, whose quotes are not in the record")
+    say(f"run {report.run}: {quantity(len(report.cards), 'attempt')} judged in {report.seconds:.1f} s; {kept}")

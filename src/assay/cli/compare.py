@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from assay.api.summaries import interval_text
 from assay.errors import UserError
 
-from .output import emit_json, say
+from .output import emit_json, quantity, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .table_formats import FormOption
-from .tables import interval_text, load_outcomes, print_rows
+from .tables import load_outcomes, print_rows
 
 if TYPE_CHECKING:
     from assay.statistics import PairedComparison, Robustness, TaskCount
@@ -74,13 +75,13 @@ def compare(
         flips = flip_rows(pair)
         shown = flips if everything else flips[:SHOWN]
         if shown and form == "text":
-            say(f"\n{other.name} against {base.name}: {len(flips)} tasks changed")
+            say(f"\n{other.name} against {base.name}: {quantity(len(flips), 'task')} changed")
             print_rows(shown)
         if len(shown) < len(flips):
             say(f"{len(flips) - len(shown)} more: --all lists them")
         missing = len(pair.only_before) + len(pair.only_after)
         if missing:
-            say(f"{missing} tasks were judged in only one of the two and are ignored")
+            say(f"ignored, because judged in only one of the two: {quantity(missing, 'task')}")
 
 
 class ComparedConfiguration(NamedTuple):
@@ -135,6 +136,8 @@ def _retention_text(one: Robustness) -> str:
 def _row(
     base: ComparedConfiguration, other: ComparedConfiguration, pair: PairedComparison, corrected: float
 ) -> dict[str, str]:
+    from assay.statistics import format_p_value
+
     cells: dict[str, Any] = {
         "candidate": other.name,
         "base": base.name,
@@ -144,7 +147,7 @@ def _row(
         "difference [95%]": interval_text(pair.difference),
         "gained": len(pair.gained),
         "lost": len(pair.lost),
-        "p (McNemar)": f"{pair.p_value:.4f}",
-        "p (Holm)": f"{corrected:.4f}",
+        "p (McNemar)": format_p_value(pair.p_value, digits=4),
+        "p (Holm)": format_p_value(corrected, digits=4),
     }
     return {name: str(value) for name, value in cells.items()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from assay.learning.curation.config import CurateConfig
 
 from .options import takes_config
-from .output import emit_json, plain, say
+from .output import emit_json, plain, quantity, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
@@ -52,7 +52,11 @@ def _print(report: CurateReport) -> None:
     for name, saw, kept in report.stages:
         rows.append({"stage": name, "saw": f"{saw:,}", "kept": f"{kept:,}", "left out": f"{saw - kept:,}"})
     print_rows(rows, empty="no stage was given: all is kept")
-    typer.echo(plain(f"{report.kept:,} of {report.attempts:,} attempts kept: {report.out} (decisions.jsonl says why)"))
+    typer.echo(
+        plain(
+            f"{report.kept:,} of {quantity(report.attempts, 'attempt')} kept: {report.out} (decisions.jsonl says why)"
+        )
+    )
     if report.lessons:
         said = ", ".join(f"{count:,} {kind}" for kind, count in report.lessons.items())
         typer.echo(plain(f"of failed attempts: {said} (recovered.jsonl says what came of each)"))

@@ -13,7 +13,7 @@ import typer
 from assay.errors import UserError
 from assay.records import digest_record
 
-from .output import console, emit_json, say
+from .output import console, emit_json, quantity, say
 from .shared import JsonOption, StoreOption, settings_with
 from .tables import print_summaries, summarise_runs
 
@@ -60,7 +60,10 @@ def demo(
     options = _Demo(settings, settings.store / f"demo-tasks-{seed}-{count}", count, seed, concurrency)
     out = console()
     report = asyncio.run(_make(options))
-    say(f"made {len(report.tasks)} tasks from {report.source} ({report.tests} tests, {report.functions} functions)")
+    say(
+        f"made {quantity(len(report.tasks), 'task')} from {report.source} "
+        f"({report.tests} tests, {report.functions} functions)"
+    )
     runs = [_run(options, "oracle", 1), _run(options, "null", 1), _run(options, "repair", 4)]
     forged = _run(options, "late-writer", 1)
     groups = summarise_runs(settings.store, runs)
@@ -87,7 +90,7 @@ async def _make(options: _Demo) -> SynthesisReport:
         raise UserError(
             f"the demo makes its tasks from {DEMO_SOURCE}, which is not installed: pip install 'assay[demo]'"
         )
-    say(f"making {options.task_count} tasks from {DEMO_SOURCE} in {options.tasks}")
+    say(f"making {quantity(options.task_count, 'task')} from {DEMO_SOURCE} in {options.tasks}")
     config = SynthesisConfig(
         source=DEMO_SOURCE,
         out=str(options.tasks),
@@ -123,7 +126,7 @@ def _run(options: _Demo, agent: str, attempts: int) -> str:
 
         scripted = msgspec.structs.replace(first.task, checks=(first.steps[0].check,))
         tasks = (first._replace(task=scripted),)
-    say(f"{agent}: {len(tasks)} tasks x {attempts}")
+    say(f"{agent}: {quantity(len(tasks), 'task')} x {attempts}")
     with display() as progress:
         return asyncio.run(start_run(config, options.settings, progress, tasks=tasks)).run
 

@@ -47,7 +47,11 @@ async def _serve(config: ServeConfig, settings: Settings, *, as_json: bool) -> R
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    return await serve_gateway(config, settings, lambda run, open_: _show(run, open_, as_json=as_json), ended.wait())
+    waiting = ended.wait()
+    try:
+        return await serve_gateway(config, settings, lambda run, open_: _show(run, open_, as_json=as_json), waiting)
+    finally:
+        waiting.close()  # Python warns of a coroutine that was never awaited, as after a failed start
 
 
 def _show(run: str, sessions: tuple[Endpoint, ...], *, as_json: bool) -> None:

@@ -10,14 +10,14 @@ from assay.learning.export.config import TARGETS, WriteConfig
 from assay.rollout.exchange.importing import ImportConfig
 
 from .options import takes_config
-from .output import emit_json, plain, say
+from .output import emit_json, plain, quantity, say
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
     from assay.rollout.exchange.exporting import ExportReport
     from assay.rollout.exchange.importing import ImportReport
 
-SHOWN = 50
+SHOWN, SHOWN_REMARKS = 50, 10
 
 
 @takes_config(ImportConfig, arguments=("paths",))
@@ -25,8 +25,9 @@ def import_(config: ImportConfig, store: StoreOption = None, as_json: JsonOption
     """Imports runs from other tools' formats; importing the same again adds nothing.
 
     Detects formats by content, walks folders and opens archives. Unreadable entries are listed by file and place, the
-    rest is imported, and the exit code is 1. A verdict of the source is stored as its claim, marked `imported`. After
-    an interruption, repeat the command.
+    rest is imported, and the exit code is 1, or 2 where nothing was imported. A verdict of the source is stored as its
+    claim, marked `imported`. A file of no known format is read by a mapping, which the error message drafts. After an
+    interruption, repeat the command.
 
     Examples:
 
@@ -35,6 +36,8 @@ def import_(config: ImportConfig, store: StoreOption = None, as_json: JsonOption
       assay import jobs/ --run terminal-bench
 
       assay import session.jsonl --format codex
+
+      assay import talks.json --map map.toml
     """
     from assay.rollout.exchange.importing import import_paths
 
@@ -50,24 +53,31 @@ def import_(config: ImportConfig, store: StoreOption = None, as_json: JsonOption
         say(f"unreadable: {what.file}{', ' + what.place if what.place else ''}: {what.problem}")
     if report.unreadable_total > SHOWN:
         say(f"... and {report.unreadable_total - SHOWN:,} more (--json names the first thousand)")
+    for what in report.remarks[:SHOWN_REMARKS]:
+        say(f"note: {what.file}{', ' + what.place if what.place else ''}: {what.problem}")
+    if report.remarks_total > SHOWN_REMARKS:
+        say(f"... and {report.remarks_total - SHOWN_REMARKS:,} more notes (--json names the first thousand)")
     if as_json:
         emit_json(report)
     else:
         _sum_up(report)
-    raise typer.Exit(1 if report.unreadable_total else 0)
+    nothing = not report.read and not report.known
+    raise typer.Exit(0 if not report.unreadable_total else 2 if nothing else 1)
 
 
 def _sum_up(report: ImportReport) -> None:
     by_format = ", ".join(f"{count:,} {name}" for name, count in sorted(report.formats.items())) or "no trajectory"
     run = f"run {report.run}" if report.read or report.known else "no run was made"
-    typer.echo(plain(f"{run}: {report.read:,} trajectories read, {report.known:,} there already, "
-                     f"{report.unreadable_total:,} unreadable; {report.files:,} files ({by_format})"))  # fmt: skip
+    typer.echo(plain(f"{run}: {quantity(report.read, 'trajectory')} read, {report.known:,} there already, "
+                     f"{report.unreadable_total:,} unreadable; "
+                     f"{quantity(report.files, 'file')} ({by_format})"))  # fmt: skip
     if report.unrecognised_total:
         more = ", ..." * (report.unrecognised_total > 3)
         first = ", ".join(report.unrecognised[:3]) + more
-        say(f"skipped, unknown format: {report.unrecognised_total:,} files ({first})")
+        say(f"skipped, unknown format: {quantity(report.unrecognised_total, 'file')} ({first})")
+        say("name one of them alone to get a mapping by which --map reads it")
     if report.links:
-        say(f"{report.links:,} links were not followed: name their targets")
+        say(f"not followed: {quantity(report.links, 'link')}; name their targets")
     if report.redacted:
         say(f"redacted before storage: {', '.join(report.redacted)}")
     if report.read:
@@ -111,15 +121,22 @@ def export(
 
 
 def _print_export(report: ExportReport) -> None:
-    what = "examples" if report.format in TARGETS else "trajectories"
-    typer.echo(plain(f"{report.written:,} {what} of {report.run} as {report.format}: {report.out}"))
+    what = "example" if report.format in TARGETS else "trajectory"
+    typer.echo(plain(f"{quantity(report.written, what)} of {report.run} as {report.format}: {report.out}"))
     lost = ", ".join(f"{field} ({count:,})" for field, count in sorted(report.losses.items()))
     say(f"lost: {lost}; listed in {report.sidecar}" if lost else f"nothing was lost ({report.sidecar})")
+    if report.additions:
+        say(f"added beyond the records: {', '.join(report.additions)}")
     if report.doubted:
         marked = "marked so in the list, and in the target where it has a field"
-        say(f"{len(report.doubted):,} passes are doubted, {marked}: {', '.join(report.doubted[:5])}")
+        say(f"doubted: {quantity(len(report.doubted), 'pass')}, {marked}: {', '.join(report.doubted[:5])}")
+    if report.secret:
+        say(
+            f"left out, because a secret is in it: {quantity(len(report.secret), 'attempt')} "
+            f"({', '.join(report.secret[:5])}); the list names it, --with-secrets writes them"
+        )
     if report.unaudited:
-        say(f"{report.unaudited:,} passes were never audited: assay audit {report.run}")
+        say(f"never audited: {quantity(report.unaudited, 'pass')}; assay audit {report.run}")
 
 
 def formats(as_json: JsonOption = False) -> None:

@@ -1,108 +1,38 @@
-"""`assay ls` and `assay show`: lists attempts and shows one attempt."""
+"""`assay show`: shows one attempt."""
 
 from __future__ import annotations
 
+import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from assay.errors import StoreError, UserError
-from assay.records import VerdictAdded
+from assay.errors import StoreError
+from assay.records import Noted, VerdictAdded
 from assay.verdicts import assess
 
-from .output import console, emit_json, plain, say
-from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
-from .tables import print_rows
+from .output import console, emit_json, plain, quantity, say
+from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from assay.records import Evidence, Step, Trajectory, Verdict
-    from assay.store import AttemptRow, RunStore
-    from assay.verdicts import Trust
+    from assay.store import RunStore
 
 SHOWN = 1200
 """Characters of an output that `show` prints without --full."""
+LAST_LINES = 20
+"""Lines of a traceback, or of a failed program's stderr, that `show` prints without --full."""
+MOST_STDERR = 16 << 20
 
 
 class _Change(msgspec.Struct, frozen=True):
     kind: str
     path: str
     type: str = "file"
-
-
-def ls(
-    run: RunArgument = None,
-    every: Annotated[bool, typer.Option("--all", help="List every trial, not only the deciding ones.")] = False,
-    runs: Annotated[bool, typer.Option("--runs", help="List the runs of the store instead.")] = False,
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Lists the attempts of a run, or the runs of a store.
-
-    Examples:
-
-      assay ls
-
-      assay ls --runs
-
-      assay ls my-run --all --json
-    """
-    from assay.store import RunStore, check_rows, current_verdicts_of, list_runs
-
-    settings = settings_with(store)
-    if runs and (run is not None or every):
-        raise UserError("--runs lists the runs of the store: omit the run's name and --all")
-    if runs:
-        names = list_runs(settings.store)
-        if as_json:
-            emit_json({"runs": names})
-        else:
-            print_rows([{"run": name} for name in names], empty=f"no runs in {settings.store}: `assay run` makes one")
-        return
-    with RunStore.open(settings.store, pick_run(run, settings)) as opened:
-        checked = check_rows(opened)
-        stands = current_verdicts_of(opened, checked.rows, checked.verdicts)
-    rows = [r for r in checked.rows if every or r.final or r.finished is None]
-    trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
-    if as_json:
-        shown = {r.chain: stands[r.chain] for r in rows}
-        emit_json(
-            {
-                "run": opened.run,
-                "attempts": [{**msgspec.to_builtins(r), "separation": trusts[r.chain].separation} for r in rows],
-                "headlines": {chain: trust.headline for chain, trust in trusts.items()},
-                "outcome_classes": {chain: trust.outcome_class for chain, trust in trusts.items()},
-                "standing": shown,
-                "differing": checked.differing,
-            }
-        )
-    else:
-        named = all(r.attempt.startswith(r.task) for r in rows)
-        print_rows(
-            [_row(r, trusts[r.chain], checked.differing.get(r.chain, ()), named=named) for r in rows],
-            empty=f"no attempt of run {opened.run} has begun: `assay resume` goes on",
-        )
-    if warning := checked.warning():
-        say(f"warning: {warning}")
-
-
-def _row(row: AttemptRow, trust: Trust, differing: tuple[str, ...], *, named: bool) -> dict[str, str]:
-    how = row.broke or row.stopped or ("ended" if row.finished is not None else "cut")
-    return {
-        "attempt": row.attempt,
-        **({} if named else {"task": row.called}),
-        "agent": row.agent,
-        "outcome": trust.headline + (f" (summary row differs: {', '.join(differing)})" if differing else ""),
-        "separation": trust.separation if row.outcome == "pass" else "-",
-        "score": "-" if row.score is None else f"{row.score:g}",
-        "how": how,
-        "steps": str(row.steps),
-        "seconds": f"{row.metrics.get('wall_s', 0):.1f}",
-        "try": str(row.retry),
-        "isolation": row.isolation or "-",
-    }
 
 
 def show(
@@ -169,22 +99,70 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
         _show_verdict(verdict)
     for number, verdict in _addendum_verdicts(trajectory, opened):
         _show_verdict(verdict, f" (addendum {number})")
+    for erasure in _erasures(trajectory, opened):
+        out.print(_block(f"erased: {erasure.data.get('blob')}: {erasure.data.get('reason')}"), style="yellow")
     end = trajectory.finished
     if end is None:
         recorded = {call.id for call in trajectory.calls}
         begun = [str(note.data.get("call")) for note in trajectory.notes if note.name == "call begun"]
         for call in (one for one in begun if one not in recorded):
             out.print(_block(f"model call {call[:40]} was in progress when the record ended"), style="yellow")
+    for found in trajectory.evidence:
+        if _is_failed_program(found):
+            out.print(_failed_program(found, opened, output_chars), style="red")
     how = "still open" if end is None else (end.broke or end.stopped or end.ended or "ended without a reason")
     if end is not None and end.error:
         out.print(_block(f"{end.broke} failed: {end.error}"), style="red")
-    out.print(_block(f"how it ended: {how}; {trajectory.length} events, head {trajectory.head[:19]}"))
+        if end.traceback is not None:
+            out.print(_block(f"    {_last_lines(end.traceback, output_chars)}"), style="red")
+    out.print(_block(f"how it ended: {how}; {quantity(trajectory.length, 'event')}, head {trajectory.head[:19]}"))
+
+
+def _is_failed_program(found: Evidence) -> bool:
+    """Returns whether this is a program of the agent's own, outside its steps, that failed or was cut."""
+    if not found.data.get("beside") or found.kind not in ("execution", "execution_cut"):
+        return False
+    return found.kind == "execution_cut" or found.data.get("exit_code") != 0
+
+
+def _failed_program(found: Evidence, opened: RunStore, output_chars: int) -> str:
+    """Returns command, exit code and the end of stderr; all of stderr where nothing is cut."""
+    data, argv = found.data, found.data.get("argv")
+    command = argv if isinstance(argv, str) else shlex.join(str(word) for word in argv or ())
+    ended = data.get("killed_by") or data.get("cause") or f"exit code {data.get('exit_code')}"
+    error = str(data.get("stderr") or "")
+    if output_chars > SHOWN:
+        error = _whole_stderr(found, opened) or error
+    lines = _last_lines(error, output_chars) or "(nothing on stderr)"
+    return _block(f"program failed with {ended}: {_cut(command, output_chars)}\n{lines}")
+
+
+def _whole_stderr(found: Evidence, opened: RunStore) -> str | None:
+    """Returns the stored stderr where the record has a part of it; None if it has all, or the blob is gone."""
+    size, recorded = found.data.get("stderr_bytes"), str(found.data.get("stderr") or "")
+    if not isinstance(size, int) or size <= len(recorded.encode()):
+        return None
+    for digest in reversed(found.blobs):  # stdin, stdout and stderr, each where it was stored
+        with suppress(StoreError):
+            stored = opened.blobs.get(digest, limit=MOST_STDERR)
+            if len(stored) == min(size, MOST_STDERR):
+                return stored.decode(errors="replace")
+    return None
+
+
+def _last_lines(text: str, output_chars: int) -> str:
+    """Returns the last lines, or all of them where nothing is cut."""
+    lines = text.rstrip().split("\n")
+    if output_chars > SHOWN or len(lines) <= LAST_LINES:
+        return "\n".join(lines)
+    return "\n".join([f"... {len(lines) - LAST_LINES} lines not shown (--full shows them) ...", *lines[-LAST_LINES:]])
 
 
 def _show_verdict(verdict: Verdict, when: str = "") -> None:
     marks = f"  marks: {', '.join(verdict.marks)}" if verdict.marks else ""
     style = {"pass": "green", "fail": "yellow"}.get(verdict.status, "red")
-    line = f"verdict {verdict.check}{when}: {verdict.status} (score {verdict.score}) - {verdict.reason}{marks}"
+    score = "" if verdict.score is None else f" (score {verdict.score})"
+    line = f"verdict {verdict.check}{when}: {verdict.status}{score} - {verdict.reason}{marks}"
     cited = f"  evidence {', '.join(verdict.evidence) or 'none'}; verifier {(verdict.verifier or '-')[:19]}"
     if verdict.kind == "outcome":
         cited += f"; separation {verdict.separation}"
@@ -200,6 +178,16 @@ def _addendum_verdicts(trajectory: Trajectory, opened: RunStore) -> Iterator[tup
             for about, event in found.parts():
                 if about == trajectory.chain and isinstance(event.body, VerdictAdded):
                     yield found.number, event.body.verdict
+
+
+def _erasures(trajectory: Trajectory, opened: RunStore) -> Iterator[Noted]:
+    from assay.store import ERASED, addenda
+
+    yield from (note for note in trajectory.notes if note.name == ERASED)
+    for found in addenda(opened.layout.root, opened.run) if opened.is_sealed else ():
+        for about, event in found.parts():
+            if about == trajectory.chain and isinstance(event.body, Noted) and event.body.name == ERASED:
+                yield event.body
 
 
 def _block(text: str) -> str:

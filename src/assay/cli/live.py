@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import typer
+
+from assay.errors import BudgetExceededError
 from assay.rollout import PlannedAttempt, Tally, TrialResult
 from assay.settings import Settings
 
-from .output import console, plain, say
+from .output import console, plain, quantity, say
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -46,6 +49,13 @@ class Display(Tally):
         """Prints a permanent line."""
         say(text)
 
+    def warn(self, text: str) -> None:
+        super().warn(text)
+        self.tell(f"warning: {text}")
+
+    def inform(self, text: str) -> None:
+        self.tell(text)
+
     def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().retrying(attempt, result)
         self.tell(f"{attempt.id}: {result.broke} failed, trying again: {result.error}")
@@ -65,7 +75,7 @@ class LineDisplay(Display):
 
     def begin(self, *, total: int, done: int) -> None:
         super().begin(total=total, done=done)
-        self.tell(f"{total} attempt{'s' * (total != 1)}" + (f", {done} of them done before" if done else ""))
+        self.tell(quantity(total, "attempt") + (f", {done} of them done before" if done else ""))
 
     def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         super().finished(attempt, result)
@@ -103,6 +113,29 @@ class TableDisplay(Display):
 
 
 @contextmanager
+def resumable(progress: Display) -> Iterator[None]:
+    """Ends with 130 and the command that goes on where an interruption meets an open run."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if progress.run is None:
+            raise
+        progress.tell(
+            f"interrupted: {progress.done} of {quantity(progress.total, 'attempt')} of run {progress.run} have ended "
+            f"and are kept; finish it with `assay resume {progress.run}`"
+        )
+        raise typer.Exit(130) from None
+    except BudgetExceededError as exc:
+        if progress.run is None:
+            raise
+        progress.tell(
+            f"assay: {exc}; {progress.done} of {quantity(progress.total, 'attempt')} of run {progress.run} have ended; "
+            f"go on with `assay resume {progress.run}` and a larger --budget-usd or --budget-calls"
+        )
+        raise typer.Exit(3) from None
+
+
+@contextmanager
 def display() -> Iterator[Display]:
     """Yields a display that fits stderr: a table, lines, or a CI log."""
     if not sys.stderr.isatty() or _is_log():
@@ -127,17 +160,24 @@ def _is_log() -> bool:
 def progress_line(tally: Tally) -> str:
     """Returns the progress as one line."""
     counts = ", ".join(f"{n} {name}" for name, n in tally.outcomes.items() if n)
-    spent = [f"{tally.tokens:,} tokens"] * bool(tally.tokens) + [_cost(tally)] * bool(tally.cost_usd or tally.tokens)
+    bounded = tally.budget.cost_usd is not None
+    spent = [f"{tally.tokens:,} tokens"] * bool(tally.tokens)
+    spent += [_cost(tally)] * bool(tally.cost_usd or tally.tokens or bounded)
+    if tally.budget.calls is not None:
+        spent.append(f"{tally.calls} of {tally.budget.calls} calls")
     left = tally.seconds_left()
     rest = [f"about {_span(left)} left"] if left and tally.done < tally.total else []
     return "; ".join([f"{tally.done}/{tally.total} done: {counts}", *spent, *rest])
 
 
 def _cost(tally: Tally) -> str:
-    """Returns the known cost; a lower bound where some trials have no price."""
+    """Returns the known cost; a lower bound where some trials have no price, nothing before a trial has ended."""
+    if not tally.priced and not tally.unpriced:
+        return "-"
     if tally.unpriced and not tally.cost_usd:
         return "cost unknown"
-    return f"{'at least ' if tally.unpriced else ''}${tally.cost_usd:.4f}"
+    whole = "" if tally.budget.cost_usd is None else f" of ${tally.budget.cost_usd:g}"
+    return f"{'at least ' if tally.unpriced else ''}${tally.cost_usd:.4f}{whole}"
 
 
 def _span(seconds: float) -> str:
@@ -161,7 +201,7 @@ def render_progress(tally: Tally) -> Group:
 def _table(tally: Tally) -> Table:
     from rich.table import Table as RichTable
 
-    title = f"{tally.done} of {tally.total} attempts, {_span(time.monotonic() - tally.began)}"
+    title = f"{tally.done} of {quantity(tally.total, 'attempt')}, {_span(time.monotonic() - tally.began)}"
     table = RichTable(title=title, title_justify="left", show_edge=False)
     left = tally.seconds_left()
     cells = {name: str(n) for name, n in tally.outcomes.items()}

@@ -43,22 +43,28 @@ _SINGULAR = {
 
 
 def takes_config(
-    struct: type[Config], *, arguments: tuple[str, ...]
+    struct: type[Config], *, arguments: tuple[str, ...], several: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the options of `struct` and `--config`, before its own parameters.
 
     Args:
         struct: The configuration; the command's first parameter receives it, resolved.
         arguments: Fields that are positional.
+        several: Fields of one text that may be given more than once, on the command line or as a list in the file. The
+            configuration holds the first value, and the command's second parameter all of them, by field.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        generated = {p.name: p for p in _parameters(struct, arguments)}
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[2 if several else 1 :]
+        generated = {p.name: p for p in _parameters(struct, arguments, several)}
 
         def command(**values: Any) -> None:
             fields = {name: values.pop(name) for name in list(values) if name in generated}
-            function(resolve(struct, fields), **values)
+            if not several:
+                function(resolve(struct, fields), **values)
+                return
+            config, chosen = resolve_several(struct, fields, several)
+            function(config, chosen, **values)
 
         parameters = [*generated.values(), *own]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -71,6 +77,13 @@ def takes_config(
 
 def resolve(struct: type[Config], values: dict[str, Any]) -> Config:
     """Merges command line, file and defaults, in that precedence. Raises `UserError` that names the field."""
+    return resolve_several(struct, values, ())[0]
+
+
+def resolve_several(
+    struct: type[Config], values: dict[str, Any], several: tuple[str, ...]
+) -> tuple[Config, dict[str, tuple[str, ...]]]:
+    """Merges as `resolve`; also returns all values of the fields that may be given more than once."""
     path = values.pop("config_file", None)
     data: dict[str, Any] = read_toml(Path(path), struct) if path else {}
     limits = _table(data, "limits", path)
@@ -89,7 +102,14 @@ def resolve(struct: type[Config], values: dict[str, Any]) -> Config:
     needed = [f.name for f in msgspec.structs.fields(struct) if f.required and f.name not in data]
     if needed:
         raise UserError(f"{needed[0]} is missing: set it on the command line (see --help for examples) or in --config")
-    return convert_config(data, struct, path)
+    chosen = {name: _values(data, name) for name in several}
+    data |= {name: found[0] for name, found in chosen.items() if found}
+    return convert_config(data, struct, path), {name: tuple(map(str, found)) for name, found in chosen.items()}
+
+
+def _values(data: dict[str, Any], name: str) -> list[Any]:
+    found = data.get(name, [])
+    return list(dict.fromkeys(found)) if isinstance(found, list) else [found]
 
 
 def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Config:
@@ -168,17 +188,20 @@ def _flag(name: str) -> str:
     return _SINGULAR.get(name, "--" + name.replace("_", "-"))
 
 
-def _parameters(struct: type[msgspec.Struct], arguments: tuple[str, ...]) -> list[inspect.Parameter]:
+def _parameters(
+    struct: type[msgspec.Struct], arguments: tuple[str, ...], several: tuple[str, ...]
+) -> list[inspect.Parameter]:
     docs, hints, parameters = field_docs(struct), get_type_hints(struct), []
     for field in msgspec.structs.fields(struct):
         hint, help_text = hints[field.name], docs[field.name]
         if field.name in arguments:
             argument = typer.Argument(help=help_text, show_default=False)
-            several, one = Annotated[list[str] | None, argument], Annotated[str | None, argument]
-            parameters.append(_parameter(field.name, several if get_origin(hint) is tuple else one))
+            kind = list[str] if get_origin(hint) is tuple else str
+            parameters.append(_parameter(field.name, Annotated[kind | None, argument]))
         elif hint is Limits:
             parameters.extend(_limit_parameters())
         else:
+            hint = tuple[str, ...] if field.name in several else hint
             parameters.append(_parameter(field.name, _option(field, hint, help_text)))
     file_help = "TOML file with any of these fields; the command line overrides it."
     option = typer.Option("--config", help=file_help, show_default=False)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from assay.errors import BoundaryError, UserError
+from assay.api.tables import plain as plain
+from assay.errors import BoundaryError, BudgetExceededError, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,6 +36,15 @@ def say(text: str) -> None:
     sys.stderr.write(plain(text) + "\n")
 
 
+_LONG_WORD = re.compile(r"\S{300,}")
+_PLURALS = {"addendum": "addenda", "pass": "passes", "process": "processes", "trajectory": "trajectories"}
+
+
+def quantity(number: int, noun: str) -> str:
+    """Returns a number with its noun, in the singular for 1."""
+    return f"{number:,} {noun if number == 1 else _PLURALS.get(noun, f'{noun}s')}"
+
+
 def sparse_lines(what: str, *, every_s: float) -> Callable[[int, int], None]:
     """Returns a progress callback `(done, total)` that prints to stderr at most once per interval."""
     last = time.monotonic()
@@ -44,11 +56,6 @@ def sparse_lines(what: str, *, every_s: float) -> Callable[[int, int], None]:
             say(f"{done}/{total} {what}")
 
     return report_progress
-
-
-def plain(text: str) -> str:
-    """Escapes control characters in hostile text."""
-    return "".join(c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -68,6 +75,8 @@ def exit_on_errors() -> Iterator[None]:
         _leave(str(exc), 2)
     except BoundaryError as exc:
         _leave(f"{exc.name} failed: {exc}", 3)
+    except BudgetExceededError as exc:
+        _leave(f"{exc}; what was recorded is kept", 3)
     except KeyboardInterrupt:
         _leave(
             "interrupted. What was recorded is kept: `assay ls --runs` names the runs and `assay resume RUN` finishes "
@@ -82,11 +91,18 @@ def exit_on_errors() -> Iterator[None]:
         if exc.errno is None or exc.strerror is None:
             raise
         place = f"{exc.filename}: " if exc.filename else ""
+        if exc.errno == errno.ENAMETOOLONG:
+            _leave(f"{place}{exc.strerror}", 2)
         _leave(f"{place}{exc.strerror} (check that it exists, its permissions, and the space on its disk)", 3)
 
 
 def _leave(message: str, code: int) -> NoReturn:
     with suppress(OSError):  # closed pipe or full disk: the message matters more
         sys.stdout.flush()
-    say(f"assay: {message}")
+    say(f"assay: {_LONG_WORD.sub(_shorten_word, message)}")
     sys.exit(code)
+
+
+def _shorten_word(found: re.Match[str]) -> str:
+    word = found[0]
+    return f"{word[:60]}...({len(word):,} characters)...{word[-20:]}"

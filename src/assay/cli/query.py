@@ -8,6 +8,7 @@ import typer
 
 from .output import emit_json, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .table_formats import FormOption
 from .tables import print_rows
 
 
@@ -21,6 +22,8 @@ def query(
     run: Annotated[list[str] | None, typer.Option("--run", help="Only these runs; repeatable.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows.")] = 1000,
     store: StoreOption = None,
+    form: FormOption = "text",
+    *,
     as_json: JsonOption = False,
 ) -> None:
     """Queries all runs of the store with SQL (DuckDB), read-only and without access to anything else.
@@ -32,6 +35,8 @@ def query(
       assay query "select task, arguments, exit_codes from steps where failed" --run my-run --limit 20
 
       assay query "select reason, count(*) from verdicts where status = 'unknown' group by 1" --json
+
+      assay query "select task, outcome, started from trajectories where final" --out attempts.csv
     """
     from assay.store import query as ask
     from assay.store.query import QueryLimits
@@ -40,10 +45,10 @@ def query(
     runs = [pick_run(name, settings) for name in run] if run else None
     found = ask(settings.store, sql, runs=runs, bounds=QueryLimits(rows=limit))
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
-    if as_json:
+    if as_json or form == "json":
         emit_json({"columns": found.columns, "rows": rows, "cut": found.cut})
         return
     shown = [{name: "-" if value is None else str(value) for name, value in row.items()} for row in rows]
-    print_rows(shown, empty="no rows")
+    print_rows(shown, empty="no rows", form=form)
     if found.cut:
         say(f"there are more rows than these {limit}: raise --limit, or narrow the query")

@@ -11,7 +11,7 @@ import typer
 from assay.errors import UserError
 
 from .options import takes_config
-from .output import console, emit_json, say
+from .output import console, emit_json, quantity, say
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 _HELP = """Makes and shows the keys that sign receipts.
@@ -77,7 +77,8 @@ def receipt(
     given = made.statement
     whose = f"signed by {made.signature.key}" if made.signature else "not signed"
     console().print(
-        f"{out}: run {name}, {given.state}, {given.chains} chains, {given.events} events, {given.addenda} addenda, "
+        f"{out}: run {name}, {given.state}, {quantity(given.chains, 'chain')}, {quantity(given.events, 'event')}, "
+        f"{quantity(given.addenda, 'addendum')}, "
         f"{whose}\nroot {given.root}"
     )
     say("store it where no writer of the store can change it")

@@ -4,29 +4,58 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from assay.api.summaries import required_separation
+from assay.errors import UserError
 from assay.rollout.config import RunConfig, to_toml
 
 from .options import takes_config
 from .output import emit_json, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
-from .tables import print_summaries, required_by, summarise_runs
+from .tables import print_summaries, summarise_runs
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
+    from assay.records import Separation
     from assay.rollout import RunSummary
     from assay.settings import Settings
 
 
-@takes_config(RunConfig, arguments=("tasks",))
+FailUnderOption = Annotated[
+    float | None,
+    typer.Option(
+        "--fail-under",
+        min=0,
+        max=1,
+        help="Exit with 1 if pass@1 of an agent is below this share; an attempt without a judgement counts as failed.",
+    ),
+]
+JUnitOption = Annotated[
+    Path | None, typer.Option("--junit", help="Write the attempts to this file as a JUnit report.", show_default=False)
+]
+
+
+class ResultOptions(NamedTuple):
+    """What to do with the result of a run, for continuous integration."""
+
+    fail_under: float | None
+    junit: Path | None
+
+
+@takes_config(RunConfig, arguments=("tasks",), several=("agent", "model"))
 def run(
     config: RunConfig,
+    several: dict[str, tuple[str, ...]],
     store: StoreOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved configuration and exit.")] = False,
+    fail_under: FailUnderOption = None,
+    junit: JUnitOption = None,
+    *,
     as_json: JsonOption = False,
 ) -> None:
     """Runs an agent on tasks, each attempt in a fresh sandbox, judged in a fresh fork of its final state.
@@ -45,25 +74,40 @@ def run(
 
       assay run tasks/ --agent loop --model openai:NAME --attempts 8 --allocate uncertainty --early-stop 0.05
 
+      assay run tasks/ --agent loop --agent my_agent.py --model openai:NAME --model anthropic:NAME --run grid
+
       assay run tasks/ --agent my_agent.py --agent-option depth=3 --config run.toml --dry-run
+
+      assay run tasks/ --agent my_agent.py --fail-under 0.8 --junit report.xml
     """
     if dry_run:
-        sys.stdout.write(to_toml(config))
+        sys.stdout.write(to_toml(config, several))
         return
 
-    from assay.rollout import start_run
+    from assay.rollout import plan_grid, run_grid
 
-    from .live import build_confirmation, display
+    from .live import build_confirmation, display, resumable
 
     settings = settings_with(store)
-    with display() as progress:
-        summary = asyncio.run(start_run(config, settings, progress, ask=build_confirmation(progress)))
-    _report(summary, settings, as_json=as_json)
+    _require_writable(junit)
+    cells = plan_grid(config, several["agent"] or (config.agent,), several["model"])
+    with display() as progress, resumable(progress):
+        summaries = asyncio.run(run_grid(cells, settings, progress, ask=build_confirmation(progress)))
+    _report(summaries, settings, ResultOptions(fail_under, junit), as_json=as_json)
 
 
 def resume(
-    run: Annotated[str, typer.Argument(help="Name of the run.")],
+    run: Annotated[str, typer.Argument(help="Name of the run, or of a grid of runs.")],
     store: StoreOption = None,
+    fail_under: FailUnderOption = None,
+    junit: JUnitOption = None,
+    *,
+    budget_usd: Annotated[
+        float | None, typer.Option("--budget-usd", help="Replace the run's budget in US dollars.", show_default=False)
+    ] = None,
+    budget_calls: Annotated[
+        int | None, typer.Option("--budget-calls", help="Replace the run's budget in model calls.", show_default=False)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Completes the missing attempts of an interrupted run: nothing is lost, nothing runs twice.
@@ -73,27 +117,102 @@ def resume(
       assay resume 20261121-0800-oracle
 
       assay resume my-run --store /data/assay
-    """
-    from assay.rollout import resume_run
 
-    from .live import build_confirmation, display
+      assay resume my-run --budget-usd 20
+    """
+    from assay.rollout import read_grid, resume_run, run_grid
+    from assay.rollout.limits.run_budget import BudgetLimits
+    from assay.store import list_runs
+
+    from .live import build_confirmation, display, resumable
 
     settings = settings_with(store)
-    with display() as progress:
-        summary = asyncio.run(resume_run(pick_run(run, settings), settings, progress, ask=build_confirmation(progress)))
-    _report(summary, settings, as_json=as_json)
+    _require_writable(junit)
+    given = budget_usd is not None or budget_calls is not None
+    budget = BudgetLimits(budget_usd, budget_calls) if given else None
+    cells = () if run in list_runs(settings.store) else read_grid(settings.store, run)
+    with display() as progress, resumable(progress):
+        ask = build_confirmation(progress)
+        if cells:
+            summaries = asyncio.run(run_grid(cells, settings, progress, ask=ask, resume=True, budget=budget))
+        else:
+            name = pick_run(run, settings)
+            summaries = (asyncio.run(resume_run(name, settings, progress, ask=ask, budget=budget)),)
+    _report(summaries, settings, ResultOptions(fail_under, junit), as_json=as_json)
 
 
-def _report(summary: RunSummary, settings: Settings, *, as_json: bool) -> None:
-    found = summarise_runs(settings.store, [summary.run], require=required_by(settings.store, summary.run))
+def _report(summaries: Sequence[RunSummary], settings: Settings, options: ResultOptions, *, as_json: bool) -> None:
+    """Prints the result. Exits with 3 if every attempt broke, and with 1 if an agent passes too rarely."""
+    from assay.rollout.diagnosis import describe_shortfall, diagnose_run
+    from assay.store import RunStore
+
+    runs = [summary.run for summary in summaries]
+    require = required_separation(settings.store, runs[0])
+    found = summarise_runs(settings.store, runs, require=require)
+    diagnoses = []
+    for run in runs:
+        with RunStore.open(settings.store, run) as opened:
+            diagnoses.append(diagnose_run(opened.attempts()))
+    if options.junit is not None:
+        _write_junit(settings.store, runs, require, options.junit)
+    all_broke = diagnoses[0].all_broke if all(one.all_broke is not None for one in diagnoses) else None
+    warnings = [warning for one in diagnoses for warning in one.warnings]
+    if all_broke is None:
+        warnings += [one.all_broke for one in diagnoses if one.all_broke is not None]
+    shortfall = None if options.fail_under is None else describe_shortfall(found, options.fail_under)
     if as_json:
-        emit_json({"run": summary.run, "store": str(summary.store), "groups": found})
+        told = {"all_broke": all_broke, "warnings": warnings, "shortfall": shortfall}
+        emit_json({"run": runs[0], "runs": runs, "store": str(settings.store), "groups": found, **told})
+    else:
+        print_summaries(found)
+        for stopping in filter(None, (_describe_early_stops(settings.store, run) for run in runs)):
+            say(stopping)
+    for warning in warnings:
+        say(f"warning: {warning}")
+    if not as_json:
+        say(_next_steps(runs))
+    _exit_on_findings(all_broke, shortfall)
+
+
+def _next_steps(runs: Sequence[str]) -> str:
+    if len(runs) == 1:
+        return f"run {runs[0]}; next: assay ls {runs[0]}, assay show ATTEMPT --run {runs[0]}"
+    compared = f"assay compare {runs[0]} {runs[1]}, assay stats {' '.join(runs)} --table grid"
+    return f"runs {', '.join(runs)}; next: {compared}"
+
+
+def _exit_on_findings(all_broke: str | None, shortfall: str | None) -> None:
+    for text, code in ((all_broke, 3), (shortfall, 1)):
+        if text is not None:
+            say(f"assay: {text}")
+            raise typer.Exit(code)
+
+
+def _require_writable(junit: Path | None) -> None:
+    """Creates the report's folder before the run. Raises `UserError` where the report cannot be written."""
+    if junit is None:
         return
-    print_summaries(found)
-    stopping = _describe_early_stops(settings.store, summary.run)
-    if stopping is not None:
-        say(stopping)
-    say(f"run {summary.run}; next: assay ls {summary.run}, assay show ATTEMPT --run {summary.run}")
+    try:
+        junit.parent.mkdir(parents=True, exist_ok=True)
+        with junit.open("ab"):
+            pass
+    except OSError as exc:
+        raise UserError(f"--junit {junit} cannot be written: {exc.strerror}") from exc
+
+
+def _write_junit(store: Path, runs: Sequence[str], require: Separation, path: Path) -> None:
+    from assay.rollout.exchange.junit import read_cases, render_junit
+    from assay.store import RunStore
+
+    cases = []
+    for run in runs:
+        with RunStore.open(store, run) as opened:
+            cases += read_cases(opened, require)
+    document = render_junit(runs[0], cases)
+    try:
+        path.write_bytes(document)
+    except OSError as exc:
+        raise UserError(f"--junit {path} cannot be written: {exc.strerror}; the run {runs[0]} is stored") from exc
 
 
 def _describe_early_stops(store: Path, run: str) -> str | None:

@@ -40,7 +40,11 @@ def serve(config: RolloutServiceConfig, store: StoreOption = None, as_json: Json
         ended = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
-        await serve_rollouts(config, settings, lambda served: _show(served, as_json=as_json), ended.wait())
+        waiting = ended.wait()
+        try:
+            await serve_rollouts(config, settings, lambda served: _show(served, as_json=as_json), waiting)
+        finally:
+            waiting.close()  # Python warns of a coroutine that was never awaited, as after a failed start
 
     asyncio.run(serve_until_signalled())
 

@@ -49,6 +49,7 @@ def settings_with(store: Path | None) -> Settings:
 def pick_run(run: str | None, settings: Settings) -> str:
     """Returns the named run, or the newest. Raises `UserError` for an unknown name or an empty store."""
     from assay.store import list_runs, newest_run
+    from assay.store.layout import unknown_run
 
     names = list_runs(settings.store)
     if not names:
@@ -56,10 +57,5 @@ def pick_run(run: str | None, settings: Settings) -> str:
     if run is None:
         return newest_run(settings.store)
     if run not in names:
-        import difflib
-
-        near = difflib.get_close_matches(run, names, n=3) or names[-3:]
-        raise UserError(
-            f"no run is called {run!r} in {settings.store}; the nearest are {', '.join(near)} (`assay ls --runs`)"
-        )
+        raise UserError(unknown_run(settings.store, run))
     return run

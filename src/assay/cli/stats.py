@@ -8,7 +8,7 @@ import typer
 
 from assay.errors import UserError
 
-from .output import console, emit_json, say
+from .output import console, emit_json, quantity, say
 from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_run, settings_with
 from .table_formats import FormOption
 from .tables import load_measures, print_rows, print_summaries
@@ -113,14 +113,14 @@ def _say_more(groups: list[GroupSummary], k: list[int] | None) -> None:
                 say(f"{who}: no pass@{found.k}: {found.pass_at_k.method}; run more with --attempts {found.k}")
         if group.unknown or group.error:
             say(
-                f"{who}: {group.unknown + group.error} attempts could not be judged; "
+                f"{who}: {quantity(group.unknown + group.error, 'attempt')} could not be judged; "
                 f"with them pass@1 lies between {bounds.worst or 0:.3f} and {bounds.best or 0:.3f}"
             )
         claimed = group.pass_at_1_claimed
         if group.doubtful and claimed is not None and claimed.value is not None:
             say(
-                f"{who}: {group.doubtful} passes lack integrity, failed re-verification, or are below the "
-                f"required separation, and do not count; with them pass@1 would be {claimed.value:.3f} "
+                f"{who}: not counted, for lack of integrity, failed re-verification or too weak separation: "
+                f"{quantity(group.doubtful, 'pass')}; with them pass@1 would be {claimed.value:.3f} "
                 "(`assay audit`, `assay ls`)"
             )
         if group.icc is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.analysis.columns import MEASURES
+from assay.api.summaries import interval_text
 from assay.statistics import (
     blind_replay_line,
     build_grid,
@@ -20,8 +21,6 @@ from assay.statistics import (
     summarise_spending,
 )
 from assay.store import RunStore
-
-from .tables import interval_text
 
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .output import console, emit_json, say
+from .output import console, emit_json, quantity, say
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 
@@ -42,9 +42,9 @@ def seal(
         emit_json(report)
         return
     done = "was sealed before" if report.already else "is sealed"
-    cut = f"; {len(report.unfinished)} chains never ended" if report.unfinished else ""
+    cut = f"; never ended: {quantity(len(report.unfinished), 'chain')}" if report.unfinished else ""
     console().print(
-        f"run {report.run} {done}: {report.chains} chains, {report.events} events{cut}\n"
+        f"run {report.run} {done}: {quantity(report.chains, 'chain')}, {quantity(report.events, 'event')}{cut}\n"
         f"head {report.head}\nkeep it elsewhere, or a receipt (`assay receipt {report.run} --out FILE`): nothing else "
         "shows a complete rewrite"
     )
@@ -78,8 +78,9 @@ def gc(
         what = "would drop" if dry_run else "dropped"
         freed = report.bytes_freed / 2**20
         console().print(
-            f"{what} {len(report.blobs)} blobs that no run refers to ({freed:.1f} MiB) and {len(report.temporary)} "
-            f"left-over temporary files; kept {report.kept} blobs that runs refer to"
+            f"{what} {quantity(len(report.blobs), 'blob')} that no run refers to ({freed:.1f} MiB) and "
+            f"{quantity(len(report.temporary), 'left-over temporary file')}; "
+            f"kept {quantity(report.kept, 'blob')} that runs refer to"
         )
         if report.young:
             say(f"{report.young} more are younger than an hour or than an active run: repeat this later")

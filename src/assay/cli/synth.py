@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,8 +12,12 @@ from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksC
 from assay.synthesis.config import SynthesisConfig
 
 from .options import takes_config
-from .output import console, emit_json
+from .output import console, emit_json, quantity
 from .shared import JsonOption
+from .tables import print_rows
+
+if TYPE_CHECKING:
+    from assay.synthesis.report import GateRow
 
 _HELP = """Makes tasks.
 
@@ -66,15 +70,26 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
     if as_json:
         emit_json({**msgspec.to_builtins(report), "cost": msgspec.to_builtins(cost)})
     else:
-        console().print(report.table)
+        print_rows(_gate_rows(report.table))
         if report.separation:
             counted = ", ".join(f"{count} {method}" for method, count in report.separation.items())
             console().print(
-                f"deciding tests of the {len(report.tasks)} tasks, by the method that judges them: {counted}"
+                f"deciding tests of the {quantity(len(report.tasks), 'task')}, by the method that judges them: "
+                f"{counted}"
             )
         for sentence in report.release_sentences():
             console().print(sentence)
         console().print(cost.sentence())
+
+
+def _gate_rows(table: tuple[GateRow, ...]) -> list[dict[str, str]]:
+    """Returns the gates with the number of candidates that ended at each, by kind."""
+    kinds = sorted({kind for row in table for kind in row.ended})
+    return [
+        {"gate": row.gate, "demand": row.demand, "ended here": str(row.total)}
+        | {kind: str(row.ended.get(kind, 0)) for kind in kinds}
+        for row in table
+    ]
 
 
 @app.command()
@@ -108,7 +123,7 @@ def programs(config: ProgramTasksConfig, as_json: JsonOption = False) -> None:
 
     report = _make(config, synthesise_programs, as_json=as_json)
     if not as_json:
-        console().print([f"{gate}: {count}" for gate, count in report.ended.items()])
+        print_rows([{"gate": gate, "ended here": str(count)} for gate, count in report.ended.items()])
         for reason in sorted({task.solution for task in report.tasks}):
             console().print(_SOLUTIONS[reason])
 
@@ -138,7 +153,7 @@ def questions(config: QuestionTasksConfig, as_json: JsonOption = False) -> None:
 
     report = _make(config, synthesise_questions, as_json=as_json)
     if not as_json:
-        console().print([f"{kind}: {count}" for kind, count in report.asked.items()])
+        print_rows([{"kind": kind, "questions": str(count)} for kind, count in report.asked.items()])
 
 
 def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bool) -> Any:
@@ -155,5 +170,8 @@ def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bo
     if as_json:
         emit_json({**msgspec.to_builtins(report), "cost": msgspec.to_builtins(cost)})
     else:
-        console().print(f"{report.kept} tasks of {report.candidates} candidates; {cost.cpu_s:.0f} CPU seconds")
+        console().print(
+            f"{quantity(report.kept, 'task')} of {quantity(report.candidates, 'candidate')}; "
+            f"{cost.cpu_s:.0f} CPU seconds"
+        )
     return report

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import read_recipe
-from .output import emit_json, plain, say
+from .output import emit_json, plain, quantity, say
 from .shared import JsonOption, StoreOption, settings_with
 from .tables import print_rows
 
@@ -87,7 +87,10 @@ def _print_trained(report: TrainReport) -> None:
     first, last = report.first.get("loss"), report.last.get("loss")
     fell = "" if first is None or last is None else f", loss {first:.4f} to {last:.4f}"
     typer.echo(
-        plain(f"{report.method}: {report.steps} steps on {report.rows:,} rows of {report.attempts:,} attempts{fell}")
+        plain(
+            f"{report.method}: {quantity(report.steps, 'step')} on {quantity(report.rows, 'row')} of "
+            f"{quantity(report.attempts, 'attempt')}{fell}"
+        )
     )
     typer.echo(plain(f"model: local:{report.model} ({report.version})"))
 

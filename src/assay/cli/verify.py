@@ -13,7 +13,7 @@ from assay.errors import UserError
 from assay.rollout.rejudge.reverify import ReverifyConfig
 
 from .options import takes_config
-from .output import console, emit_json, plain, say, sparse_lines
+from .output import console, emit_json, plain, quantity, say, sparse_lines
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
@@ -73,7 +73,7 @@ def verify(
 
       assay verify my-run --again 1 --check-version today --tasks tasks/ --attempt hello@0
     """
-    from assay.store import audit, check_receipt
+    from assay.store import audit, check_receipt, list_erasures
 
     reverify_config = ReverifyConfig(**{name: getattr(config, name) for name in ReverifyConfig.__struct_fields__})
     if config.again == 0 and reverify_config != ReverifyConfig():
@@ -89,14 +89,17 @@ def verify(
     problems = audit(settings.store, name, chains=chain, blobs=blobs) if done else ()
     coverage = None if expected is None else check_receipt(settings.store, name, expected.receipt, key=expected.key)
     problems += coverage.problems if coverage is not None else ()
+    erased = list_erasures(settings.store, name) if blobs else ()
     report = None if problems or config.again == 0 else _reverify(name, reverify_config, settings)
     if as_json:
         receipt_fields = (
             {} if coverage is None else {"receipt": {k: v for k, v in coverage._asdict().items() if k != "problems"}}
         )
-        _emit({"run": name, "verified": done, "problems": problems, **receipt_fields}, report)
+        _emit({"run": name, "verified": done, "problems": problems, "erased": erased, **receipt_fields}, report)
     else:
         _print(name, done, problems)
+        for one in {one.blob: one for one in erased}.values():
+            say(f"erased on purpose: {one.blob[:19]}: {one.reason}")
         if coverage is not None:
             _print_coverage(coverage, key_given=config.key is not None)
         if report is not None:
@@ -117,10 +120,11 @@ def _read_receipt(receipt: str, key: str | None) -> _ReceiptCheck:
 
 
 def _print_coverage(coverage: ReceiptCoverage, *, key_given: bool) -> None:
-    covered = f"{coverage.chains} chains, {coverage.events} events and {coverage.addenda} addenda"
+    covered = f"{quantity(coverage.chains, 'chain')}, {quantity(coverage.events, 'event')}"
+    covered += f" and {quantity(coverage.addenda, 'addendum')}"
     what = "the receipt does not hold" if coverage.problems else "the receipt holds"
-    later = (coverage.later_chains, "chains"), (coverage.later_events, "events"), (coverage.later_addenda, "addenda")
-    since = ", ".join(f"{count} {name}" for count, name in later if count)
+    later = (coverage.later_chains, "chain"), (coverage.later_events, "event"), (coverage.later_addenda, "addendum")
+    since = ", ".join(quantity(count, name) for count, name in later if count)
     console().print(f"{what}: it covers {covered}" + (f"; not covered: {since}" if since else ""))
     if coverage.signed_by is None:
         say("the receipt is unsigned: it is as trustworthy as its storage")
@@ -168,5 +172,5 @@ def _print_report(report: ReverifyReport) -> None:
     told = ", ".join(f"{count} {mark}" for mark, count in report.counts.items())
     before = sum(one.before for one in report.results)
     more = f"; {before} of them judged again before" if before else ""
-    unjudged = f"; {len(report.unjudged)} attempts were never judged" if report.unjudged else ""
+    unjudged = f"; never judged: {quantity(len(report.unjudged), 'attempt')}" if report.unjudged else ""
     console().print(f"run {report.run}, judged again: {told}{more}{unjudged}")

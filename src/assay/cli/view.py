@@ -39,7 +39,15 @@ def view(
         typer.Option("--limit-mib", min=1, help="Maximum MiB of --export; the rest is omitted and listed."),
     ] = 512,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on loopback; 0 takes a free one.")] = 0,
+    *,
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Export even if an attempt holds a credential or key-shaped text.")
+    ] = False,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+    notes: Annotated[
+        bool,
+        typer.Option("--notes", help="Let the pages add people's notes and tags to attempts, as events of the chain."),
+    ] = False,
     store: StoreOption = None,
 ) -> None:
     """Shows runs as web pages: attempts, steps, verdicts with evidence, figures, live runs.
@@ -59,9 +67,9 @@ def view(
     settings = settings_with(store)
     chosen = _parse_target(target, settings)
     if export is not None:
-        _export(chosen, export, limit_mib * _MIB, settings)
+        _export(chosen, export, limit_mib * _MIB, settings, with_secrets=with_secrets)
     else:
-        _serve(chosen, port, no_open=no_open)
+        _serve(chosen, port, no_open=no_open, notes=notes)
 
 
 def _parse_target(target: str | None, settings: Settings) -> _Target:
@@ -87,12 +95,14 @@ def _parse_target(target: str | None, settings: Settings) -> _Target:
     return _Target(settings.store, pick_run(target, settings))  # says what there is
 
 
-def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings) -> None:
+def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings, *, with_secrets: bool) -> None:
     import msgspec
 
     from assay.viewer.export import export_run
 
     run = chosen.run or pick_run(None, msgspec.structs.replace(settings, store=chosen.root))
+    if not with_secrets:
+        _refuse_secrets(chosen.root, run, settings)
     lines = sparse_lines("views written", every_s=10)
     report = export_run(chosen.root, run, folder, limit_bytes, lambda views, _: lines(views, views))
     console().print(plain(str(report.folder / "index.html")))
@@ -102,41 +112,45 @@ def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings)
         say(f"left out: {kind}, {number} (too large, see --limit-mib, or unreadable)")
 
 
-def _serve(chosen: _Target, port: int, *, no_open: bool) -> None:
+def _refuse_secrets(root: Path, run: str, settings: Settings) -> None:
+    from assay.rollout.exchange.secret_check import find_secrets
+
+    found = find_secrets(root, run, settings)
+    if found:
+        attempt, names = next(iter(found.items()))
+        raise UserError(
+            f"run {run} is not exported: {len(found)} of its attempts hold a secret, first {attempt} "
+            f"({', '.join(names)}); --with-secrets exports it all the same"
+        )
+
+
+def _serve(chosen: _Target, port: int, *, no_open: bool, notes: bool) -> None:
     from assay.store import list_runs
 
     if not list_runs(chosen.root):
         raise UserError(f"no runs in {chosen.root}: make one with `assay run`, or name the folder with --store")
     try:
-        asyncio.run(_serve_pages(chosen, port, no_open=no_open))
+        asyncio.run(_serve_pages(chosen, port, no_open=no_open, notes=notes))
     except KeyboardInterrupt:
         raise typer.Exit from None
 
 
-async def _serve_pages(chosen: _Target, port: int, *, no_open: bool) -> None:
+async def _serve_pages(chosen: _Target, port: int, *, no_open: bool, notes: bool) -> None:
     import signal
+    import sys
 
+    from assay.api.viewing import open_page
     from assay.viewer.interface import view_name
     from assay.viewer.server import open_viewer
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_viewer(chosen.root, port) as viewer:
+    async with open_viewer(chosen.root, port, notes=notes) as viewer:
         url = viewer.url + (f"#/run/{chosen.run}" if chosen.run else "")
         console().print(url)
         say("only this address is served, on this machine alone; Ctrl-C stops it")
-        if not no_open:
-            _open(url)
+        if not no_open and sys.stdout.isatty():
+            open_page(url)
         await viewer.warm(view_name("run", chosen.run, "rows") if chosen.run else "runs")
         await stop.wait()
-
-
-def _open(url: str) -> None:
-    """Opens a graphical browser; a text browser would take over the terminal."""
-    import sys
-    import webbrowser
-
-    screen = sys.platform == "darwin" or Settings.named(("DISPLAY", "WAYLAND_DISPLAY"))
-    if screen and sys.stdout.isatty():
-        webbrowser.open(url)

@@ -19,9 +19,19 @@ from assay.formats.shared.json_stream import (
 from assay.formats.shared.output_files import new_file, new_folder
 from assay.formats.shared.sniffing import SniffResult, sniff
 
-from .interface import ExportContext, Format, ImportContext, ImportedTrajectory, Loss, Provenance, ReadProblem
+from .interface import (
+    Addition,
+    ExportContext,
+    Format,
+    ImportContext,
+    ImportedTrajectory,
+    Loss,
+    Provenance,
+    ReadProblem,
+)
 
 __all__ = [
+    "Addition",
     "ExportContext",
     "Format",
     "ImportContext",

@@ -20,13 +20,15 @@ description."""
 
 
 class ReadProblem(msgspec.Struct, frozen=True):
-    """A part of a file that could not be read and was left out."""
+    """A part of a file that could not be read and was left out, or a remark about one that was read."""
 
     file: str
     """File name; for a member of an archive `archive!member`."""
     place: str
     """A line (`line 12`), a field (`steps[3].arguments`), or both; empty where it is the whole file."""
     problem: str
+    is_remark: bool = False
+    """Nothing was left out: the text says how an unusual part was read."""
 
 
 class ImportedTrajectory(msgspec.Struct, frozen=True):
@@ -49,7 +51,7 @@ class ImportContext(NamedTuple):
     store_blob: Callable[[bytes], str]
     """Stores large or binary content and returns its digest."""
     report_problem: Callable[[ReadProblem], None]
-    """Reports a part that was left out; the importer continues."""
+    """Reports a part that was left out, or a remark; the importer continues."""
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -61,6 +63,19 @@ class Loss(msgspec.Struct, frozen=True):
     count: int = 1
 
 
+class Addition(msgspec.Struct, frozen=True):
+    """A field of an export that no record holds: the format requires it, or it summarises the records."""
+
+    attempt: str
+    field: str
+    """Its place in the written file."""
+    why: str
+
+
+def _ignore_addition(_addition: Addition) -> None:
+    pass
+
+
 class ExportContext(NamedTuple):
     """The callbacks of an exporter."""
 
@@ -68,6 +83,8 @@ class ExportContext(NamedTuple):
     """Returns the bytes of a recorded digest. Raises `StoreError` where they are missing."""
     report_loss: Callable[[Loss], None]
     """Reports what the format cannot hold; the caller writes all losses into a sidecar."""
+    report_addition: Callable[[Addition], None] = _ignore_addition
+    """Reports what is written beyond the records; the caller counts it in the sidecar."""
 
 
 @runtime_checkable

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
 from assay import plugins
 from assay.errors import UserError
+from assay.formats.mapped.draft import draft_mapping
 from assay.formats.shared.sniffing import sniff
 
 from .interface import Format, Provenance
@@ -62,9 +64,22 @@ def find_format(path: Path, among: tuple[Format, ...] | None = None) -> Format:
     if found:
         names = " and ".join(f.name for f in found)
         raise UserError(f"{path.name} could be {names}: choose one with --format")
-    raise UserError(
-        f"{path.name} is of no known format ({_describe_content(path)}); tried: {', '.join(f.name for f in tried)}; "
-        "if it is one of these, name it with --format"
+    raise UserError(describe_unknown(path, str(path), tried))
+
+
+def describe_unknown(path: Path, name: str, tried: tuple[Format, ...]) -> str:
+    """Returns why a file is of no known format, and how to import it with a mapping drafted from its content; `name` is
+    the path that the user gives.
+    """
+    known = ", ".join(f.name for f in tried)
+    said = f"{Path(name).name} is of no known format ({_describe_content(path)}); tried: {known}; "
+    said += "if it is one of these, name it with --format"
+    draft = draft_mapping(path)
+    if draft is None:
+        return f"{said}; a mapping file (--map) reads JSON with an array of turns, a format of your own reads the rest"
+    return (
+        f"{said}. Otherwise write where its turns are into a file map.toml, check the lines below, and run "
+        f"`assay import --map map.toml {shlex.quote(name)}`\n\n{draft}\n"
     )
 
 
@@ -74,4 +89,5 @@ def _describe_content(path: Path) -> str:
         return "neither JSON, nor lines of JSON, nor an archive"
     keys = sorted(place for place in seen.paths if "." not in place.removeprefix("[]."))[:8]
     what = {"lines": "lines of JSON", "zip": "a zip archive", "tar": "a tar archive", "folder": "a folder"}
+    what |= {"compressed": "a compressed file", "parquet": "a Parquet file"}
     return what.get(seen.shape, f"a JSON {seen.shape}") + (f" with {', '.join(keys)}" if keys else "")

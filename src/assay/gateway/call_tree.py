@@ -212,7 +212,8 @@ def content_text(content: Any) -> str:
 def _common_prefix_length(one: Sequence[Message], other: Sequence[Message]) -> int:
     if one == other[: len(one)]:
         return len(one)
-    return next(n for n, message in enumerate(one) if n >= len(other) or message != other[n])
+    differing = (n for n, message in enumerate(one) if n >= len(other) or message != other[n])
+    return next(differing, len(one))  # a tuple of the same messages is not equal to their list
 
 
 def _prefix_keys(messages: Sequence[Message], leading: tuple[int, ...] = ()) -> tuple[int, ...]:

@@ -15,8 +15,10 @@ from assay.environments.schemas import tool_definitions
 from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
 from assay.formats.shared.messages import plan_chat_messages, render_chat_message
+from assay.formats.shared.tools import recorded_tools
+from assay.gateway.tokens.echoes import find_changes
 from assay.records import ModelCall, Task, Trajectory
-from assay.store import assistant_message, restore_messages, restore_request
+from assay.store import assistant_message, restore_messages, restore_prompt_ids, restore_request
 
 Message = dict[str, Any]
 
@@ -96,22 +98,23 @@ def conversations(trajectory: Trajectory, opening: Opening | None = None) -> Ite
 
 
 def _lines_of_calls(calls: Mapping[str, ModelCall], answered: list[ModelCall]) -> Iterator[Transcript]:
-    parents = {call.id: _continued_call(calls, call) for call in answered}
-    continued = {parent for parent in parents.values() if parent is not None}
+    parents = {call.id: continued_call(calls, call) for call in answered}
+    continued = {parent.id for parent in parents.values() if parent is not None}
     seen_calls: set[str] = set()
     for leaf in answered:
         if leaf.id in continued:
             continue
-        line: dict[int, str] = {}
-        at: str | None = leaf.id
-        while at is not None:
-            line[len(restore_messages(calls, calls[at]))] = at
-            at = parents.get(at)
         request = restore_request(calls, leaf)
-        messages = [*request["messages"], {**(assistant_message(leaf) or {}), "role": "assistant"}]
-        calls_by_message = [line.get(place) for place in range(len(messages))]
+        messages: list[Message] = [*request["messages"], {}]
+        calls_by_message: list[str | None] = [None] * len(messages)
+        at: ModelCall | None = leaf
+        while at is not None:
+            place = len(restore_messages(calls, at))
+            messages[place] = {**(assistant_message(at) or {}), "role": "assistant"}
+            calls_by_message[place] = at.id
+            at = parents.get(at.id)
         own = [call is not None and call not in seen_calls for call in calls_by_message]
-        seen_calls.update(line.values())
+        seen_calls.update(call for call in calls_by_message if call is not None)
         yield Transcript(
             leaf.branch or leaf.id,
             messages,
@@ -122,12 +125,31 @@ def _lines_of_calls(calls: Mapping[str, ModelCall], answered: list[ModelCall]) -
         )
 
 
-def _continued_call(calls: Mapping[str, ModelCall], call: ModelCall) -> str | None:
-    """Returns the parent call if its request and answer are a prefix of this request."""
+def continued_call(calls: Mapping[str, ModelCall], call: ModelCall) -> ModelCall | None:
+    """Returns the parent call if the model saw this request as that conversation and its answer, continued.
+
+    Clients send an answer back without its empty fields, or with others that no model sees. Such an echo continues the
+    conversation where no token differs: where both calls know their tokens, the prompt begins with the parent's prompt
+    and answer; else text, reasoning and tool calls are the same.
+    """
     parent = calls.get(call.parent or "")
-    if parent is None or assistant_message(parent) is None:
+    answer = assistant_message(parent) if parent is not None else None
+    if parent is None or answer is None:
         return None
-    return parent.id if call.shared_messages == len(restore_messages(calls, parent)) + 1 else None
+    place = len(restore_messages(calls, parent))
+    if call.shared_messages != place + 1:
+        echo = restore_messages(calls, call)[place : place + 1] if call.shared_messages == place else []
+        if not echo or echo[0].get("role") != "assistant" or not _keeps_tokens(calls, call, parent, echo[0]):
+            return None
+    return parent
+
+
+def _keeps_tokens(calls: Mapping[str, ModelCall], call: ModelCall, parent: ModelCall, echo: Message) -> bool:
+    context = restore_prompt_ids(calls, parent)
+    if context is not None and parent.completion_token_ids is not None and call.prompt_token_ids is not None:
+        return call.shared_tokens == len(context) + len(parent.completion_token_ids)
+    answer = assistant_message(parent) or {}
+    return not find_changes(answer, echo) and not find_changes(echo, answer)
 
 
 def _line_of_steps(trajectory: Trajectory, opening: Opening) -> Transcript:
@@ -139,4 +161,5 @@ def _line_of_steps(trajectory: Trajectory, opening: Opening) -> Transcript:
             messages.append({key: value for key, value in message.items() if value is not None or key == "content"})
             own.append(message["role"] == "assistant")
             steps.append(step.index)
-    return Transcript(trajectory.chain, messages, opening.tools, own, [None] * len(messages), steps)
+    tools = opening.tools or recorded_tools(trajectory)
+    return Transcript(trajectory.chain, messages, tools, own, [None] * len(messages), steps)

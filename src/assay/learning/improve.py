@@ -35,6 +35,7 @@ from .trainer.policy import TrainedPolicy, make_model, require_torch
 from .trainer.policy_gradient import drop_stale, update_policy
 from .trainer.recipe import ImproveRecipe, model_folder
 from .trainer.rollouts import (
+    RecipeBudget,
     TaskSelection,
     TrainingStoppedError,
     complete_run,
@@ -340,7 +341,8 @@ class _ImprovementRun:
             seed=self.recipe.seed * 1_000_003 + step + 1,
             run=run,
         )
-        return await complete_run(config, self.settings, backend, tasks.loaded)
+        budget = RecipeBudget(self.name, self.recipe.budget_calls)
+        return await complete_run(config, self.settings, backend, tasks.loaded, budget=budget)
 
     def report(self, policy: TrainedPolicy, seconds: float) -> ImproveReport:
         """Returns the report with the gate's decision."""

@@ -24,6 +24,7 @@ from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.reverification import CannotRebuildError
 
 from .conversation import Opening, asked_model, build_opening, has_agent_output
+from .held_out import find_held_out
 from .rendered import rendered_rows
 from .rows import TrainingRow
 from .sampled import sampled_rows
@@ -51,6 +52,8 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Attempts to include, by id or prefix; default: all."""
     require: Separation = "unknown"
     """Weakest grade of separation of an undoubted pass (`separate` accepts `no-agent-code` too)."""
+    held_out: tuple[str, ...] = ()
+    """Held-out tasks, as folders or families: an attempt at one of them is an error, and nothing is written."""
 
     def __post_init__(self) -> None:
         """Rejects invalid combinations."""
@@ -95,9 +98,11 @@ class RunReader:
         self._store = store
         self._config = config
         self.on_left_out = on_left_out
+        self.manifest = store.manifest()
         self._tasks = recorded_tasks
         self._later_events = later_events(store.layout.root, store.run)
-        self._imported_run = store.manifest().get("kind") == "import"
+        self._held_out = find_held_out(config.held_out)
+        self._imported_run = self.manifest.get("kind") == "import"
         self.renderer: AttributingRenderer | None = None
         self.tokenizer: str | None = None
         if config.model is not None:
@@ -124,6 +129,7 @@ class RunReader:
             attempt_names = f" {' or '.join(self._config.attempts)}" if self._config.attempts else ""
             raise UserError(f"run {self._store.run!r} has no attempt{attempt_names}")
         decided = {row.chain for row in final_rows(wanted)}
+        self._held_out.require_apart(row for row in wanted if row.chain in decided)
         for row in wanted:
             if row.chain in decided:
                 yield self._load(row)

@@ -21,6 +21,7 @@ from assay.gateway.tokens.messages import tool_call_names
 from assay.records import ModelCall, Trajectory
 from assay.store import restore_messages, restore_request
 
+from .conversation import continued_call
 from .rows import ACTION, OBSERVATION, PROMPT, TEMPLATE, UNKNOWN, WARNING
 
 Roles = NDArray[np.uint8]
@@ -95,13 +96,12 @@ def _attribute_extension(
     calls: Mapping[str, ModelCall], call: ModelCall, renderer: AttributingRenderer
 ) -> TokenAttribution | None:
     """Attributes the new tokens of a call that extends its parent."""
-    parent = calls.get(call.parent or "")
+    parent = continued_call(calls, call)
     if parent is None or parent.completion_token_ids is None:
         return None
     context = context_of(calls, parent.id)
-    messages = restore_messages(calls, call)
-    whole = call.shared_tokens == len(context) + len(parent.completion_token_ids)
-    if not whole or call.shared_messages != len(restore_messages(calls, parent)) + 1:
+    if call.shared_tokens != len(context) + len(parent.completion_token_ids):
         return None
-    before, more = messages[: call.shared_messages], messages[call.shared_messages :]
+    messages, end = restore_messages(calls, call), len(restore_messages(calls, parent)) + 1
+    before, more = messages[:end], messages[end:]
     return renderer.attribute_extension(context, parent.completion_token_ids, more, tool_call_names(before))

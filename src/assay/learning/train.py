@@ -12,6 +12,7 @@ import msgspec
 
 from assay.errors import UserError
 from assay.learning.credit.batch import assign_credit
+from assay.learning.held_out import find_held_out
 from assay.learning.reading import RowsConfig, rows_of_run
 from assay.learning.row_files import read_rows
 from assay.learning.rows import TrainingRow
@@ -107,9 +108,12 @@ class _Training:
             thinking=options.thinking,
             rendered=rendered,
             system=recipe.system,
+            held_out=recipe.held_out,
         )
         found = [row for run in recipe.runs for row in rows_of_run(self.settings.store, run, config)]
-        found += [row for path in recipe.rows for row in read_rows(Path(path))]
+        in_files = [row for path in recipe.rows for row in read_rows(Path(path))]
+        find_held_out(recipe.held_out).require_rows_apart(in_files)
+        found += in_files
         self._require_its_tokens(found)
         found = [row for row in found if meets_requirement(row, recipe.require)]
         return found if recipe.method == "dpo" else filter_rows(found, recipe.keep)

@@ -94,6 +94,8 @@ class AttemptEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
     artifacts: dict[str, str] = {}
     """Path to digest."""
     at: float | None = None
+    traceback: str | None = None
+    """Last frames of the exception that broke it, outermost first, where foreign Python code raised one."""
 
 
 Body = AttemptStarted | StepAdded | ModelCalled | EvidenceAdded | VerdictAdded | Noted | AttemptEnded

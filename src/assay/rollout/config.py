@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -17,6 +18,7 @@ import tomli_w
 
 from assay.errors import UserError
 from assay.records import Limits, Separation
+from assay.rollout.limits.run_budget import BudgetLimits
 from assay.rollout.schedule.policies import policy_named
 
 
@@ -26,12 +28,13 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     tasks: tuple[str, ...]
     """Task folders, folders of task folders, or generated ones: `family:NAME,n=20,seed=3,option=value`."""
     agent: str = "oracle"
-    """Agent: a short name (`assay plugins` lists them), `module:Class`, or `path/to/file.py`."""
+    """Agent: a short name (`assay plugins` lists them), `module:Class`, or `path/to/file.py`. Repeatable: several
+    agents and models make a grid, one run for each agent with each model."""
     agent_options: dict[str, Any] = {}
     """Options of the agent, as `key=value`; an unknown one is an error that lists the known ones."""
     model: str | None = None
     """Model for agents that need one: `openai:NAME`, `http://host/v1#NAME`, `scripted:PATH`, `replay:ATTEMPT` (the
-    replies of a recorded attempt; `replay:RUN:ATTEMPT` if it is not of the newest run), ..."""
+    replies of a recorded attempt; `replay:RUN:ATTEMPT` if it is not of the newest run), ... Repeatable, as agents."""
     attempts: int = 1
     """Attempts per task, each with its own seed."""
     allocate: str = "uniform"
@@ -65,6 +68,11 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Names of host variables that templates in tasks (`${NAME}`) may read. Recorded by name, never by value."""
     limits: Limits = Limits()
     """Limits of each attempt; the stricter of these and the task's own applies."""
+    budget_usd: float | None = None
+    """Budget of the whole run in US dollars, over all attempts and resumptions. A call beyond it is refused; the run
+    can be resumed with a larger one."""
+    budget_calls: int | None = None
+    """Budget of the whole run in model calls."""
     retries: int = 2
     """Retries of an attempt after an infrastructure failure. Every trial is kept."""
     repetitions: int = 1
@@ -87,6 +95,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         policy_named(self.allocate, self.allocate_options)
         if self.budget is not None and self.budget < 1:
             raise UserError(f"budget is {self.budget}: it must be at least 1")
+        BudgetLimits(self.budget_usd, self.budget_calls)
         if self.early_stop is not None and not 0 < self.early_stop < 1:
             raise UserError(f"early_stop is {self.early_stop}: it must be between 0 and 1, for example 0.05")
         if self.retries < 0:
@@ -110,10 +119,14 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return self.attempts * tasks if self.budget is None else self.budget
 
 
-def to_toml(config: RunConfig) -> str:
-    """Returns the resolved configuration as a TOML file that reproduces it; unset options are absent. Raises
-    `UserError` if an option has no TOML form, such as a list with a null."""
+def to_toml(config: RunConfig, several: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Returns the resolved configuration as a TOML file that reproduces it; unset options are absent.
+
+    `several` holds the fields that were given more than once. Raises `UserError` if an option has no TOML form, such as
+    a list with a null.
+    """
     plain = msgspec.to_builtins(config)
+    plain |= {name: list(values) for name, values in (several or {}).items() if len(values) > 1}
     try:
         return tomli_w.dumps({k: _without_none(v) for k, v in plain.items() if v is not None})
     except TypeError as exc:

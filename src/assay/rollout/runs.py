@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -13,19 +13,27 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay import __version__
+from assay.agents.building import AgentSource, build_agent
 from assay.agents.interface import Agent, takes_solution
 from assay.analysis.contracts import Contract
 from assay.environments.interface import Backend, World
 from assay.environments.solution import SOLUTION
 from assay.environments.worlds.opening import open_world, world_kind
-from assay.errors import TaskError, UserError, boundary
+from assay.errors import CheckDefinitionError, TaskError, UserError, boundary
 from assay.gateway.interface import ModelBackend
 from assay.plugins import load
 from assay.rollout.attempt.endpoint import GatewayHandle
 from assay.rollout.attempt.models import open_model, resolve_model_name
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.attempt.recorded_attempt import ModelAccess
-from assay.rollout.attempt.site import AttemptSite, SiteOptions, WorkspaceSite, WorldCheckpoint, WorldSite
+from assay.rollout.attempt.site import (
+    NO_CHECKS,
+    AttemptSite,
+    SiteOptions,
+    WorkspaceSite,
+    WorldCheckpoint,
+    WorldSite,
+)
 from assay.rollout.attempt.trial import Services
 from assay.rollout.limits.contract_guards import (
     ActiveContracts,
@@ -34,6 +42,7 @@ from assay.rollout.limits.contract_guards import (
     load_contracts,
     unique_contracts,
 )
+from assay.rollout.limits.run_budget import BudgetLimits, RunBudget, estimate_use, use_of
 from assay.rollout.recording.redaction import Redactor
 from assay.rollout.recording.task_archive import TaskArchive
 from assay.rollout.schedule.rounds import RoundResources, levels_of, run_rounds
@@ -41,11 +50,27 @@ from assay.rollout.schedule.runner import run_plan
 from assay.settings import Settings
 from assay.store import ADMISSION, RunStore
 from assay.tasks import LoadedTask, find_tasks
+from assay.verify import RunChecks
 
 from .admitted import require_admitted
 from .config import RunConfig
+from .diagnosis import lint_warnings
 from .plan import PlannedAttempt, plan
 from .progress import Progress
+
+
+class RunParts(NamedTuple):
+    """Python objects of a run, beside its configuration, and what its manifest says of them."""
+
+    agent: AgentSource | None = None
+    """The agent; None: the one that the configuration names."""
+    checks: RunChecks = NO_CHECKS
+    """Checks beside those of the tasks."""
+    objects: tuple[str, ...] = ()
+    """Names of what the configuration cannot name, so that `resume` needs it again: `agent`, `tasks`, `model`,
+    `checks`."""
+    labels: Mapping[str, Any] = {}
+    """Further keys of the manifest."""
 
 
 class RunSummary(NamedTuple):
@@ -63,6 +88,7 @@ async def start_run(
     tasks: Sequence[LoadedTask] | None = None,
     ask: Ask | None = None,
     backend: ModelBackend | None = None,
+    parts: RunParts | None = None,
 ) -> RunSummary:
     """Runs a configuration to its end.
 
@@ -73,17 +99,22 @@ async def start_run(
         tasks: Generated tasks; default: those in the folders that `config` names.
         ask: Confirms calls for contracts; None refuses such calls.
         backend: An open model, closed by its opener; default: the one that `config.model` names.
+        parts: Python objects of the run.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
         StoreError: The record cannot be written; committed events stay, and `resume_run` continues.
     """
+    parts = parts or RunParts()
     config = msgspec.structs.replace(config, model=resolve_model_name(config.model, settings))
     found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
     certificates = require_admitted(settings.store, found) if config.admitted else {}
     contracts = _contracts(config, found)
     levels_of(config, found)  # a curriculum without levels ends the run before it begins
-    agent = _make_agent(config)
+    require_other_names(parts.checks, found)
+    agent = _make_agent(config, parts)
+    for warning in (*lint_warnings(found), *_unused_model(config, agent)):
+        progress.warn(warning)
     name = config.run or new_run_name(agent.name)
     manifest = {
         "config": msgspec.to_builtins(config),
@@ -91,11 +122,16 @@ async def start_run(
         "agent": agent.name,
         "assay_version": __version__,
         **({"contracts": {c.name: c.digest for c in contracts}} if contracts else {}),
+        **({"checks": parts.checks.digests()} if parts.checks.checks else {}),
+        **({"objects": list(parts.objects)} if parts.objects else {}),
+        **parts.labels,
         **({"certificates": {t: [c.run, c.chain, c.head] for t, c in certificates.items()}} if certificates else {}),
     }
+    if config.model is not None and agent.needs_model:
+        progress.inform(estimate_use(settings.store, agent.name, config.model, config.total(len(found))))
     async with open_resources(config, settings, found, agent, backend) as resources:
         with RunStore.create(settings.store, name, manifest) as store:
-            await _run(store, resources, found, progress, ActiveContracts(contracts, ask))
+            await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts.checks)
     return RunSummary(name, settings.store)
 
 
@@ -115,23 +151,44 @@ async def resume_run(
     tasks: Sequence[LoadedTask] | None = None,
     ask: Ask | None = None,
     backend: ModelBackend | None = None,
+    parts: RunParts | None = None,
+    budget: BudgetLimits | None = None,
 ) -> RunSummary:
-    """Completes an interrupted run.
+    """Completes an interrupted run; `budget` replaces that of its configuration.
+
+    A run that was given Python objects needs the same again as `parts`.
 
     Raises:
-        UserError: A task has changed or gone since the run began, or the manifest is incomplete.
+        UserError: A task, a contract or a check has changed or gone since the run began, or the manifest is incomplete.
         StoreError: The run does not exist, is sealed, or another process is writing it.
     """
     with RunStore.open(settings.store, run, write=True) as store:
         config, recorded = _read_manifest(store)
+        parts = parts or RunParts()
+        _require_same_parts(store, parts)
+        if budget is not None:
+            config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
         found = tuple(tasks) if tasks is not None else _find_recorded_tasks(config)
         require_same_tasks(recorded, found)
         contracts = _contracts(config, found)
         if {c.name: c.digest for c in contracts} != store.manifest().get("contracts", {}):
             raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
-        async with open_resources(config, settings, found, _make_agent(config), backend) as resources:
-            await _run(store, resources, found, progress, ActiveContracts(contracts, ask))
+        async with open_resources(config, settings, found, _make_agent(config, parts), backend) as resources:
+            await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts.checks)
     return RunSummary(run, settings.store)
+
+
+def _require_same_parts(store: RunStore, parts: RunParts) -> None:
+    """Raises `UserError` unless a run that was started from Python is given the same objects again."""
+    manifest = store.manifest()
+    missing = [name for name in manifest.get("objects", ()) if name not in parts.objects]
+    if missing:
+        raise UserError(
+            f"run {store.run!r} was started from Python with objects ({', '.join(missing)}), which no file names: "
+            f"finish it with assay.run(..., run={store.run!r}, resume=True) and the same arguments"
+        )
+    if parts.checks.digests() != manifest.get("checks", {}):
+        raise UserError("the checks of the run have changed since it began: put them back, or start a new run")
 
 
 def require_finished(root: Path, run: str) -> None:
@@ -183,6 +240,11 @@ def _read_manifest(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
             f"run {store.run!r} does not say how it was made ({exc}): it was not made by `assay run`, or by another "
             "version; start a new run"
         ) from exc
+
+
+def read_config(store: RunStore) -> RunConfig:
+    """Returns a run's configuration. Raises `UserError` if `assay run` did not make the run."""
+    return _read_manifest(store)[0]
 
 
 def _find_recorded_tasks(config: RunConfig) -> tuple[LoadedTask, ...]:
@@ -238,9 +300,12 @@ async def _run(
     tasks: Sequence[LoadedTask],
     progress: Progress,
     contracts: ActiveContracts,
+    checks: RunChecks,
 ) -> None:
     config = resources.config
-    services = _services(store, resources, contracts)
+    progress.opened(store.run, store.attempts())
+    progress.bound(BudgetLimits(config.budget_usd, config.budget_calls))
+    services = _services(store, resources, contracts)._replace(checks=checks)
     if config.in_rounds:
         rounds = RoundResources(config, resources.agent, store, resources.preparer, partial(run_plan, services))
         await run_rounds(rounds, tasks, progress)
@@ -263,8 +328,18 @@ async def run_attempts(
 def _services(store: RunStore, resources: RunResources, contracts: ActiveContracts | None) -> Services:
     config, agent = resources.config, resources.agent
     make_site = _SiteFactory(resources, store, TaskArchive(store.blobs, Redactor(resources.secrets)))
+    limits = BudgetLimits(config.budget_usd, config.budget_calls)
     return Services(
-        config, store.run, store, store.blobs, agent, resources.model, make_site, resources.secrets, contracts
+        config,
+        store.run,
+        store,
+        store.blobs,
+        agent,
+        resources.model,
+        make_site,
+        resources.secrets,
+        contracts,
+        None if limits.is_unlimited else RunBudget(limits, use_of(store)),
     )
 
 
@@ -306,16 +381,26 @@ class _SiteFactory:
             return open_world(spec, self._worlds[spec.kind])
 
 
-def _make_agent(config: RunConfig) -> Agent:
-    kind = load("agents", config.agent)
-    try:
-        agent: Agent = kind(**config.agent_options)
-    except TypeError as exc:
-        given = ", ".join(sorted(config.agent_options)) or "none"
-        raise UserError(f"agent {config.agent!r} does not take these options ({given}): {exc}") from exc
-    if agent.needs_model and config.model is None:
-        raise UserError(f"agent {config.agent!r} asks a model: add --model (for example openai:NAME, or scripted:FILE)")
-    return agent
+def _unused_model(config: RunConfig, agent: Agent) -> list[str]:
+    if config.model is None or agent.needs_model:
+        return []
+    return [f"the agent {agent.name} asks no model: {config.model} is not used"]
+
+
+def _make_agent(config: RunConfig, parts: RunParts) -> Agent:
+    source = config.agent if parts.agent is None else parts.agent
+    return build_agent(source, config.agent_options, model=config.model)
+
+
+def require_other_names(checks: RunChecks, tasks: Sequence[LoadedTask]) -> None:
+    """Raises `CheckDefinitionError` where a check of the run has the name of a task's own."""
+    for loaded in tasks:
+        for check in (*loaded.task.checks, *(step.check for step in loaded.steps)):
+            if check.name in checks.digests():
+                raise CheckDefinitionError(
+                    f"task {loaded.task.id!r} has a check {check.name!r} of its own: name yours with "
+                    "@assay.check(name=...)"
+                )
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from ._effects import VarianceComponent, variance_components
 from ._gate import GateDecision, GateRule, decide_gate
 from ._grid import GridCell, RateGrid, build_grid
 from ._items import DifficultyBand, Flake, TaskProfile, find_flakes, profile_tasks
-from ._paired import Flip, PairedComparison, compare_paired, difference_interval, holm, sign_test
+from ._paired import Flip, PairedComparison, compare_paired, difference_interval, format_p_value, holm, sign_test
 from ._power import StudyDesign, attempts_needed, detectable_difference, standard_error, tasks_needed
 from ._prediction import (
     CalibrationBin,
@@ -84,6 +84,7 @@ __all__ = [
     "estimate_clustering",
     "estimate_pass_rate",
     "find_flakes",
+    "format_p_value",
     "hierarchical_bootstrap",
     "holm",
     "mean_interval",

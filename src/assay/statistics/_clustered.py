@@ -141,7 +141,8 @@ def percentiles(samples: Floats | Sequence[float], confidence: float) -> Interva
 def estimate_clustering(columns: Sequence[Sequence[float]]) -> Clustering:
     """Returns intra-task correlation, design effect and effective number of attempts, from each task's values.
 
-    The correlation is the one-way analysis-of-variance estimator, for unequal numbers of attempts too; the design
+    The correlation is the one-way analysis-of-variance estimator, for unequal numbers of attempts too, clipped to the
+    range of a correlation within at most m attempts a task, -1 / (m - 1) to 1 (unequal numbers leave it); the design
     effect is `1 + (m - 1) * icc` with `m` the attempt-weighted number of attempts a task, and is not taken below 1.
     """
     lengths = np.array([len(column) for column in columns], dtype=np.float64)
@@ -158,6 +159,6 @@ def estimate_clustering(columns: Sequence[Sequence[float]]) -> Clustering:
     total = between_square + (typical - 1) * within_square
     if total <= 0:
         return Clustering(None, None, None)
-    icc = (between_square - within_square) / total
+    icc = max((between_square - within_square) / total, -1 / (float(lengths.max()) - 1))
     effect = 1 + (weighted - 1) * max(0.0, icc)
     return Clustering(icc, effect, attempts / effect)

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from ._paired import Flip, PairedComparison, sign_test
+from ._paired import Flip, PairedComparison, format_p_value, sign_test
 
 
 class GateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,14 +59,16 @@ def decide_gate(paired: PairedComparison, protected: Collection[str], rule: Gate
     p_value = sign_test(gained, lost, side)
     reasons = [f"protected task {f.task} fell from {f.before:.2f} to {f.after:.2f}" for f in broken]
     reasons += [f"protected task {task} was not judged in both" for task in unseen]
+    known = format_p_value(p_value, digits=3)
+    shown = f"p {known}" if known.startswith("<") else f"p = {known}"
     if rule.want == "better" and p_value > rule.alpha:
         why = "chance explains that" if gained > lost else "that is not a gain"
-        reasons.append(f"{gained} gained and {lost} lost: {why} (p = {p_value:.3f})")
+        reasons.append(f"{gained} gained and {lost} lost: {why} ({shown})")
     if rule.want == "not worse" and p_value <= rule.alpha:
-        reasons.append(f"{lost} lost and {gained} gained: more than chance explains (p = {p_value:.3f})")
+        reasons.append(f"{lost} lost and {gained} gained: more than chance explains ({shown})")
     if not paired.n_tasks:
         reasons.append("no task was judged in both")
     accepted = not reasons
     if accepted:
-        reasons = [f"{gained} gained, {lost} lost, no protected task lost (p = {p_value:.3f})"]
+        reasons = [f"{gained} gained, {lost} lost, no protected task lost ({shown})"]
     return GateDecision(accepted, tuple(reasons), broken, unseen, gained, lost, p_value, rule)

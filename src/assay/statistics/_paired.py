@@ -60,6 +60,11 @@ class PairedComparison(msgspec.Struct, frozen=True):
     only_after: tuple[str, ...] = ()
 
 
+def format_p_value(p_value: float, *, digits: int) -> str:
+    """Returns a p-value with this many decimals; one that would round to 0 as a bound, such as `< 0.001`."""
+    return f"< {10.0**-digits:.{digits}f}" if p_value < 10.0**-digits / 2 else f"{p_value:.{digits}f}"
+
+
 def sign_test(gained: int, lost: int, side: Literal["both", "gain", "loss"] = "both") -> float:
     """Returns the p-value of the exact binomial test that gains and losses are equally likely; 1 without changes.
 

@@ -14,6 +14,7 @@ from .calls import (
     restore_request,
 )
 from .chain import BrokenLink, Link, StoreProblem, heads_digest, make_event, verify_chain, verify_links
+from .erase import ERASED, Erasure, ErasureReport, erase_blob, erasures, list_erasures
 from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
 from .query import QueryLimits, QueryResult, query
@@ -29,6 +30,7 @@ from .trees import LISTING, StoredTree, TreeFile, TreeTooLarge, listed_addresses
 __all__ = [
     "ADMISSION",
     "AUDITED",
+    "ERASED",
     "LISTING",
     "Addendum",
     "AttemptRow",
@@ -36,6 +38,8 @@ __all__ = [
     "BodyDeltaEncoder",
     "BrokenLink",
     "CheckedRows",
+    "Erasure",
+    "ErasureReport",
     "GcReport",
     "Hit",
     "Layout",
@@ -60,10 +64,13 @@ __all__ = [
     "check_receipt",
     "check_rows",
     "current_verdicts_of",
+    "erase_blob",
+    "erasures",
     "final_rows",
     "gc",
     "heads_digest",
     "later_events",
+    "list_erasures",
     "list_runs",
     "listed_addresses",
     "load_current_verdicts",

@@ -27,6 +27,7 @@ from .addenda import addendum_links
 from .blobs import BlobStore
 from .byte_check import LiveContent, check_addenda_bytes, check_manifest, check_sealed_bytes
 from .chain import Link, StoreProblem, decode_event, heads_digest, verify_links
+from .erase import erasures
 from .layout import Layout
 from .live_tables import check_live_tables
 from .parquet import is_same_row
@@ -161,6 +162,7 @@ def _check_types(store: RunStore) -> Iterator[StoreProblem]:
 def _check_blobs(store: RunStore) -> Iterator[StoreProblem]:
     """Checks every blob that an event requires, and every other stored blob that its bytes name."""
     checked: dict[str, str | None] = {}
+    erased = {one.blob for one in erasures(store)}
     addenda = addendum_links(store.layout)
     for stored in chained(store.links(), *(segment.links for segment in addenda)):
         if b"blake3:" not in stored.body:
@@ -171,6 +173,8 @@ def _check_blobs(store: RunStore) -> Iterator[StoreProblem]:
             if address not in checked:
                 checked[address] = _blob_problem(store, address)
             what = checked[address]
+            if what == MISSING and address in erased:
+                continue
             if what is not None and (address in needed or what != MISSING):
                 yield StoreProblem(store.run, stored.chain, stored.index, f"blob {address} {what}")
 

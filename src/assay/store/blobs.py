@@ -99,7 +99,8 @@ class BlobStore:
             return self.path(digest).open("rb")
         except FileNotFoundError as exc:
             raise StoreError(
-                f"blob {digest} is missing from {self.root} (was it removed by `assay gc`?): restore it from a copy"
+                f"blob {digest} is missing from {self.root} "
+                f"(erased by `assay store erase`, or removed by `assay gc`): restore it from a copy"
             ) from exc
         except OSError as exc:
             raise StoreError(f"blob {digest} cannot be read: {exc.strerror or exc}") from exc

@@ -63,8 +63,17 @@ class Layout:
                     f"{self.folder} holds parts of a run and neither run.sqlite nor sealed/seal.json: one of them was "
                     "removed; restore it from a copy"
                 )
-            known = ", ".join(list_runs(self.root)[-5:]) or "none"
-            raise StoreError(f"no run is called {self.run!r} in {self.root} (newest: {known})")
+            raise StoreError(unknown_run(self.root, self.run))
+
+
+def unknown_run(root: Path, run: str) -> str:
+    """Returns the message about a name that no run of a store has: it lists the nearest ones, or the newest."""
+    import difflib
+
+    names = list_runs(root)
+    near = difflib.get_close_matches(run, names, n=3)
+    listed = f"the nearest are {', '.join(near)}" if near else f"the newest are {', '.join(names[-3:]) or 'none'}"
+    return f"no run is called {run!r} in {root}; {listed} (`assay ls --runs`)"
 
 
 def list_runs(root: Path) -> list[str]:

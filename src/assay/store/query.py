@@ -25,13 +25,15 @@ from assay.errors import StoreError, UserError
 
 from .addendum_tables import addendum_tables
 from .database import store_errors
+from .frames import make_frame, make_table
 from .layout import Layout, list_runs
 from .live_tables import live_tables
 from .run import RunStore
-from .tables import ADDED, IN_QUERIES, TABLES, VIEWS, view_statement
+from .tables import ADDED, IN_QUERIES, TABLES, TIMES, VIEWS, timestamp_of, view_statement
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 _WORD = re.compile(r"[a-z_]+")
 _LISTS = {"show", "describe", "information_schema", "duckdb_tables", "duckdb_views", "duckdb_columns"}
@@ -66,6 +68,20 @@ class QueryResult(msgspec.Struct, frozen=True):
     rows: tuple[tuple[Any, ...], ...]
     cut: bool = False
     """There were more rows than the limit allows."""
+    types: tuple[str, ...] = ()
+    """DuckDB's type of each column."""
+
+    def arrow(self) -> pa.Table:
+        """Returns the rows as an Arrow table; timestamps are UTC."""
+        return make_table(self.columns, self.types, self.rows)
+
+    def df(self, library: str | None = None) -> Any:
+        """Returns the rows as a data frame of pandas, else of polars; `library` names one of them.
+
+        Raises:
+            MissingLibraryError: The library is not installed.
+        """
+        return make_frame(self.arrow(), library)
 
 
 def query(
@@ -86,6 +102,8 @@ def query(
             is not a run.
         StoreError: A run is missing or damaged.
     """
+    if not isinstance(sql, str):
+        raise UserError(f"the query must be a text, {_READS}; this is a {type(sql).__name__}")
     bounds = bounds or QueryLimits()
     if limit is not None:
         bounds = msgspec.structs.replace(bounds, rows=limit)
@@ -154,8 +172,9 @@ def _execute(
     with _duckdb_errors():
         done = connection.execute(sql, named) if named else connection.execute(sql)
         columns = _distinct_names([c[0] for c in done.description or ()])
+        types = tuple(str(c[1]) for c in done.description or ())
         rows = _fetch_rows(done, bounds)
-    return QueryResult(columns, tuple(rows[: bounds.rows]), len(rows) > bounds.rows)
+    return QueryResult(columns, tuple(rows[: bounds.rows]), len(rows) > bounds.rows, types)
 
 
 def _fetch_rows(done: duckdb.DuckDBPyConnection, bounds: QueryLimits) -> list[tuple[Any, ...]]:
@@ -252,7 +271,9 @@ def _connect_locked(
     try:
         connection.execute(f"SET allowed_paths = {_sql_list(chain.from_iterable((*files.values(), *added.values())))}")
         connection.execute("SET enable_external_access = false")
-        connection.execute("SET enable_progress_bar = false")  # it would be written among the results
+        # It would be written among the results. In a notebook without ipywidgets it is off, and cannot be set.
+        if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() != (False,):
+            connection.execute("SET enable_progress_bar = false")
         connection.execute("SET lock_configuration = true")
         for name, paths in files.items():
             connection.execute(f"CREATE VIEW {name} AS {_view_sql(name, paths, added[name])}")
@@ -269,7 +290,15 @@ def _view_sql(name: str, paths: Sequence[Path], added: Sequence[Path]) -> str:
     whole = f"SELECT *{extra} FROM read_parquet({_sql_list(paths)}, union_by_name = {name in ADDED})"
     if added:
         whole = f"{whole} UNION ALL BY NAME SELECT * FROM read_parquet({_sql_list(added)})"
-    return _fill_added_columns(whole, ADDED.get(name, {}))
+    return _with_timestamps(_fill_added_columns(whole, ADDED.get(name, {})), TIMES.get(name, ()))
+
+
+def _with_timestamps(statement: str, columns: Sequence[str]) -> str:
+    """Converts columns from seconds to timestamps."""
+    if not columns:
+        return statement
+    converted = ", ".join(f'{timestamp_of(column)} AS "{column}"' for column in columns)
+    return f"SELECT * REPLACE ({converted}) FROM ({statement})"
 
 
 def _fill_added_columns(statement: str, defaults: Mapping[str, str]) -> str:

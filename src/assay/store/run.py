@@ -194,9 +194,10 @@ class RunStore:
         """Returns the row of one chain without reading the others; or None."""
         return self._stored.row(chain)
 
-    def attempts_at(self, task: str, task_digest: str) -> list[AttemptRow]:
-        """Returns the rows of one version of a task, in the order in which the chains began."""
-        return [row for row in self._stored.of_task(task) if row.task == task and row.task_digest == task_digest]
+    def attempts_at(self, task: str, task_digest: str | None = None) -> list[AttemptRow]:
+        """Returns the rows of a task, by default of all its versions, in the order in which the chains began."""
+        rows = (row for row in self._stored.of_task(task) if row.task == task)
+        return [row for row in rows if task_digest is None or row.task_digest == task_digest]
 
     def events(self, chain: str) -> Iterator[Event]:
         return map(decode_event, self.links(chain))

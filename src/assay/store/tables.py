@@ -129,6 +129,15 @@ ADDED: dict[str, dict[str, str]] = {
 IN_QUERIES: dict[str, dict[str, str]] = {"verdicts": {"addendum": "int64"}, "evidence": {"addendum": "int64"}}
 """Columns that a query sees beside those of the files: the number of the addendum that a row stands in, else null."""
 
+TIMES: dict[str, tuple[str, ...]] = {
+    "trajectories": ("started", "finished"),
+    "steps": ("started", "ended"),
+    "calls": ("started", "ended"),
+    "evidence": ("at",),
+}
+"""Columns that hold seconds since 1970 in the files, and that a query sees as timestamps in UTC."""
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""Years 1 to 9999, as Python's `datetime` has them; a time beyond is null."""
 
 _TEXT = ("kind", "severity", "probe", "verification", "text")
 VIEWS: dict[str, dict[str, tuple[str, str]]] = {
@@ -146,7 +155,7 @@ VIEWS: dict[str, dict[str, tuple[str, str]]] = {
         "accepted_wrongly": ("int64", "(data ->> 'accepted_wrongly')::BIGINT"),
         "separation": ("string", "data ->> 'separation'"),
         "rests_on": ("string", "data ->> 'rests_on'"),
-        "made": ("double", '"at"'),
+        "made": ("timestamp", '"at"'),
     },
     "findings": {
         **{name: ("string", name) for name in ("run", "chain", "task")},
@@ -158,6 +167,12 @@ VIEWS: dict[str, dict[str, tuple[str, str]]] = {
 }
 """Views of queries over `evidence` of admissions: column to type and expression."""
 VIEW_KINDS = {"certificates": "certificate", "findings": "finding"}
+
+
+def timestamp_of(column: str) -> str:
+    """Returns an SQL expression that converts a column of seconds to a timestamp."""
+    within = f'"{column}" BETWEEN {_FIRST_SECOND} AND {_LAST_SECOND}'
+    return f'CASE WHEN {within} THEN make_timestamp(CAST(round("{column}" * 1e6) AS BIGINT)) END'
 
 
 def view_statement(name: str) -> str:

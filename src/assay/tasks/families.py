@@ -59,7 +59,11 @@ def family_tasks(name: str, n: int, seed: int, options: Mapping[str, Any] | None
         UserError: As `load_family`; also where the family gives no tasks, too many, or one id twice.
         TaskError: The family itself failed.
     """
-    family = load_family(name, options)
+    return tasks_of_family(load_family(name, options), name, n, seed)
+
+
+def tasks_of_family(family: TaskFamily, name: str, n: int, seed: int) -> tuple[LoadedTask, ...]:
+    """Generates tasks of a family object, called `name` in errors. Raises as `family_tasks`."""
     with boundary(TaskError, f"task family {name!r}"):
         tasks: tuple[Any, ...] = tuple(islice(family.tasks(n, seed), n + 1))
     for task in tasks:

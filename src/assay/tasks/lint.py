@@ -26,6 +26,7 @@ _DOWNLOAD = re.compile(r"\b(?:curl|wget)\b.*https?://|\bgit\s+clone\b")
 _PIP = re.compile(r"\b(?:pip3?|uv\s+pip)\s+install\s+([^;&|\n]*)")
 _REWARD = re.compile(r"reward\.(?:txt|json)")
 _JUDGE = re.compile(r"\bassay-judge (?:run|read)\b")
+_COPIES = "tests/files/"
 _LOGS = (PurePosixPath("/logs/verifier"), PurePosixPath("/logs/agent"))
 Found = Iterator[TaskFinding]
 
@@ -175,7 +176,11 @@ def _packages(line: str) -> list[str]:
 
 
 def _leaks(parts: TaskParts, _: HarborTask) -> Found:
-    """Reports files of the solution or the tests that the agent can read too."""
+    """Reports files of the solution or the tests that the agent can read too.
+
+    A check `pytest` names its deciding tests: a file that holds none of them is a visible test, not a leak.
+    """
+    visible = _visible_tests(parts)
     files = [e for e in parts.tree.entries if e.kind == "file" and e.size > 64 and "/" in e.path]
     given = [e for e in files if _is_agent_file(e.path)]
     sizes = {e.size for e in given}
@@ -185,9 +190,19 @@ def _leaks(parts: TaskParts, _: HarborTask) -> Found:
     shared = {e.size for e in files if not _is_agent_file(e.path)}
     for entry in given:
         other = hidden.get(file_digest(parts.tree.root / entry.path)) if entry.size in shared else None
-        if other:
+        if other and other not in visible:
             message = f"is the same file as {other}, which the agent must not see"
             yield TaskFinding("leak", "warning", entry.path, message, "remove it from what the agent is given")
+
+
+def _visible_tests(parts: TaskParts) -> set[str]:
+    """Returns the copied test files without a deciding test; empty where something else than `pytest` judges too."""
+    checks = parts.assay.checks
+    if not checks or any(check.kind != "pytest" for check in checks):
+        return set()
+    expected = [name for check in checks for name in check.parameters.get("expected") or () if isinstance(name, str)]
+    deciding = {f"{_COPIES}{name.partition('::')[0]}" for name in expected}
+    return {entry.path for entry in parts.tree.entries if entry.path.startswith(_COPIES)} - deciding
 
 
 def _is_agent_file(path: str) -> bool:

@@ -1,7 +1,21 @@
 """Checks that turn facts into verdicts."""
 
 from .facts import judge_facts
-from .interface import CheckInput, CheckResult, OutcomeCheck
-from .outcome import JudgeRequest, verify_outcome
+from .interface import CheckInput, CheckResult, OutcomeCheck, WorldInput
+from .outcome import JudgeRequest, WorldRequest, verify_outcome, verify_world
+from .run_checks import CheckSource, RunChecks, build_checks
 
-__all__ = ["CheckInput", "CheckResult", "JudgeRequest", "OutcomeCheck", "judge_facts", "verify_outcome"]
+__all__ = [
+    "CheckInput",
+    "CheckResult",
+    "CheckSource",
+    "JudgeRequest",
+    "OutcomeCheck",
+    "RunChecks",
+    "WorldInput",
+    "WorldRequest",
+    "build_checks",
+    "judge_facts",
+    "verify_outcome",
+    "verify_world",
+]

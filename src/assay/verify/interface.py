@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from assay.environments.interface import Backend, Change, Snapshot, SpillTarget, WorkspaceSpec
-from assay.records import Check, Evidence, Task, Verdict
+from assay.records import Check, Evidence, Task, Trajectory, Verdict
+
+ReadTranscript = Callable[[], Trajectory]
 
 
 class CheckInput(NamedTuple):
@@ -33,6 +36,8 @@ class CheckInput(NamedTuple):
     """Recorded seed of drawn inputs, when a verdict is repeated; None: the check draws its own."""
     patience: float = 1.0
     """Factor of all time limits: above 1 if an earlier run met a limit on a busy host."""
+    transcript: ReadTranscript | None = None
+    """Reads the attempt's record so far; None where a state without its attempt is judged."""
 
 
 class CheckResult(NamedTuple):
@@ -44,6 +49,19 @@ class CheckResult(NamedTuple):
     """The check itself mounted the task's tests, so no others with their names can have run."""
 
 
+class WorldInput(NamedTuple):
+    """Input of a check of an in-process world: its final facts."""
+
+    task: Task
+    check: Check
+    facts: dict[str, Any]
+    digest: str | None
+    prefix: str = "e"
+    """Prefix of the ids of this check's evidence."""
+    transcript: ReadTranscript | None = None
+    """As in `CheckInput`."""
+
+
 @runtime_checkable
 class OutcomeCheck(Protocol):
     """Kind of check, found by the entry point group `assay.checks`."""
@@ -52,3 +70,11 @@ class OutcomeCheck(Protocol):
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """Judges the state. An exception becomes a verdict `error`; missing observations give `unknown`."""
+
+
+@runtime_checkable
+class WorldCheck(OutcomeCheck, Protocol):
+    """Kind of check that also judges in-process worlds."""
+
+    async def judge_world(self, given: WorldInput) -> CheckResult:
+        """Judges final facts, as `judge`."""

@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from random import SystemRandom
+from typing import Any, NamedTuple
 
 import msgspec
 
 from assay import plugins
 from assay.environments.interface import Backend, Snapshot, SpillTarget, WorkspaceSpec
-from assay.errors import AssayError, BoundaryError, EnvironmentFailure, HostFailure, StoreError, VerifierError, boundary
+from assay.errors import (
+    AssayError,
+    BoundaryError,
+    EnvironmentFailure,
+    HostFailure,
+    PluginLoadError,
+    StoreError,
+    VerifierError,
+    boundary,
+)
 from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT, weakest, worst_outcome
 from assay.verify.altered import (
@@ -37,8 +47,9 @@ from assay.verify.altered import (
     rule_altered_programs,
     stops_early,
 )
+from assay.verify.facts import judge_facts
 from assay.verify.host_load import measure_load
-from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck
+from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck, ReadTranscript, WorldCheck, WorldInput
 from assay.verify.sanitise import NotIsolated
 from assay.verify.unjudgeable import (
     JudgedRun,
@@ -75,6 +86,21 @@ class JudgeRequest(msgspec.Struct, frozen=True):
     """Prefix of the evidence's ids."""
     seeds: dict[str, bytes] = {}
     """Check to the seed of its drawn inputs, when recorded verdicts are repeated; other checks draw their own."""
+    kinds: Mapping[str, OutcomeCheck] = {}
+    """Objects that judge, by the kind of their check; other kinds are found by name."""
+    transcript: ReadTranscript | None = None
+    """As in `CheckInput`."""
+
+
+class WorldRequest(NamedTuple):
+    """Final facts of an in-process world to be judged, with the task's checks."""
+
+    task: Task
+    facts: dict[str, Any]
+    digest: str | None
+    kinds: Mapping[str, OutcomeCheck] = {}
+    """As in `JudgeRequest`."""
+    transcript: ReadTranscript | None = None
 
 
 async def verify_outcome(request: JudgeRequest) -> tuple[CheckResult, ...]:
@@ -225,7 +251,7 @@ async def _judge(
 ) -> JudgedRun:
     """Judges once, and cites the host's load; with `is_control`, the state is the initial one."""
     async with measure_load(is_control=is_control) as meter:
-        result = await _judge_once(_input(request, check, prefix, patience))
+        result = await _judge_once(_input(request, check, prefix, patience), request.kinds.get(check.kind))
         load = await meter.read()
     data = {"patience": round(patience, 2), **msgspec.structs.asdict(load)}
     cited = Evidence(f"{prefix}host", "audit", "host_load", data)
@@ -248,14 +274,45 @@ def _input(request: JudgeRequest, check: Check, prefix: str, patience: float) ->
         prefix=prefix,
         seed=request.seeds.get(check.name),
         patience=patience,
+        transcript=request.transcript,
     )
 
 
-async def _judge_once(given: CheckInput) -> CheckResult:
+async def _judge_once(given: CheckInput, kind: OutcomeCheck | None) -> CheckResult:
     try:
         with boundary(VerifierError, f"check {given.check.name!r}"):
-            kind: OutcomeCheck = plugins.load("checks", given.check.kind)()
-            return await kind.judge(given)
+            judging: OutcomeCheck = kind or plugins.build("checks", given.check.kind)
+            return await judging.judge(given)
+    except AssayError as exc:
+        return _unjudged(given.check, exc)
+
+
+async def verify_world(request: WorldRequest) -> tuple[CheckResult, ...]:
+    """Returns one result per check of an in-process world, in the task's order: by its facts, or by a `WorldCheck`."""
+    results = list(judge_facts(request.task, request.facts))
+    for index, check in enumerate(request.task.checks):
+        kind = request.kinds.get(check.kind) or _find_world_check(check)
+        if isinstance(kind, WorldCheck):
+            given = WorldInput(request.task, check, request.facts, request.digest, f"w{index}.", request.transcript)
+            results[index] = await _judge_world_once(given, kind)
+    return tuple(results)
+
+
+def _find_world_check(check: Check) -> OutcomeCheck | None:
+    """Returns the object that a check's kind names; None for `facts`, and where nothing has that name."""
+    if check.kind == "facts":
+        return None
+    try:
+        found: OutcomeCheck = plugins.build("checks", check.kind)
+    except PluginLoadError:
+        return None
+    return found
+
+
+async def _judge_world_once(given: WorldInput, kind: WorldCheck) -> CheckResult:
+    try:
+        with boundary(VerifierError, f"check {given.check.name!r}"):
+            return await kind.judge_world(given)
     except AssayError as exc:
         return _unjudged(given.check, exc)
 

@@ -97,6 +97,7 @@ class LightData(msgspec.Struct):
     rule: Any = None
     step: Any = None
     beside: Any = None
+    duration_s: Any = None
 
 
 class LightEvidence(msgspec.Struct):

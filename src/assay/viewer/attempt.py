@@ -17,16 +17,20 @@ from assay.verdicts import assess
 
 from . import attempt_names as names
 from .chains import Chain, find_chain, open_chain
+from .changes import make_changes
 from .cited import list_findings, list_verdicts
 from .exchanges import describe_exchange, require_call, tokens_part
 from .interface import Fields, View, json_bytes
 from .outline import FLAGS, Outline, outline_of
 from .pictures import picture_of_blob, picture_of_text
 from .steps import AT_ONCE, call_summary, render_lines
+from .task_text import describe_task
 from .texts import blob_part, json_tree, resolve_pointer, text_part
 
 _HERE = "run/{run}/attempt/{chain}"
 MOST_STEPS = 100_000
+_HEADER = frozenset({"verdicts", "audited", "models", "task_event", "timeline", "annotations"})
+"""Fields of an outline that are not columns."""
 MOST_SIBLINGS = 100
 
 
@@ -51,7 +55,9 @@ def _header(chain: Chain, outline: Outline) -> dict[str, Any]:
     row = chain.row
     trust = assess(current_verdicts_of(chain.store, [row])[row.chain], row)
     return {
-        "row": msgspec.to_builtins(row),
+        "row": {**msgspec.to_builtins(row), "seed": str(row.seed)},
+        "task": describe_task(chain, outline),
+        "timeline": outline.timeline._asdict(),
         "outcome": trust.outcome_class,
         "headline": trust.headline,
         "separation": trust.separation,
@@ -63,6 +69,7 @@ def _header(chain: Chain, outline: Outline) -> dict[str, Any]:
         "verdicts": list_verdicts(chain, outline),
         "findings": list_findings(chain, outline),
         "models": outline.models[:20],
+        "annotated": len(outline.annotations),
     }
 
 
@@ -76,7 +83,7 @@ def _artifacts(ended: AttemptEnded | None) -> list[list[str]]:
 
 def _columns(outline: Outline) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(outline)
-    plain = {key: value for key, value in plain.items() if key not in ("verdicts", "audited", "models")}
+    plain = {key: value for key, value in plain.items() if key not in _HEADER}
     return plain | {"steps": _pairs(outline.steps), "at_once": AT_ONCE, "flag_bits": FLAGS}
 
 
@@ -164,6 +171,7 @@ VIEWS = (
     View(_HERE + "/outline", _outline, names.outlines),
     View(_HERE + "/siblings", _siblings, names.siblings),
     View(_HERE + "/lines/{start}", _steps, names.lines),
+    View(_HERE + "/changes", make_changes, names.changes),
     View(_HERE + "/call/{event}", _call, names.calls),
     View(_HERE + "/tokens/{event}/{part}", _tokens, names.tokens),
     View(_HERE + "/text/{event}/{at}/{part}", _text, names.texts),

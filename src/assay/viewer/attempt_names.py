@@ -12,6 +12,7 @@ from assay.errors import StoreError
 from assay.store import RunStore
 
 from .chains import Chain, find_chain
+from .changes import changed_blobs, list_changes
 from .interface import view_name
 from .outline import FLAGS, Outline, outline_of
 from .steps import AT_ONCE, render_lines
@@ -52,6 +53,11 @@ def lines(root: Path, run: str) -> Iterator[str]:
     for chain, outline in _outlines(root, run):
         for start in _starts(outline):
             yield view_name("run", run, "attempt", chain.row.chain, "lines", str(start))
+
+
+def changes(root: Path, run: str) -> Iterator[str]:
+    for chain in _chains(root, run):
+        yield view_name("run", run, "attempt", chain, "changes")
 
 
 def _starts(outline: Outline) -> range:
@@ -118,7 +124,16 @@ def _value_names(each: _LongValue, run: str, chain: str, event: int) -> Iterable
             return (view_name("run", run, "shown", each.at),)
 
 
+def blobs(root: Path, run: str) -> Iterator[str]:
+    """Yields the pieces of blobs that lines, and the changes of final states, lead to."""
+    named = dict.fromkeys(_long_value_names("blob", root, run))
+    for chain, outline in _outlines(root, run):
+        for digest, size in changed_blobs(list_changes(chain, outline)):
+            parts = range(min(-(-size // PART), PARTS) or 1)
+            named |= dict.fromkeys(view_name("run", run, "blob", digest, str(part)) for part in parts)
+    yield from named
+
+
 texts = partial(_long_value_names, "text")
 pictures = partial(_long_value_names, "picture")
-blobs = partial(_long_value_names, "blob")
 blob_pictures = partial(_long_value_names, "shown")

@@ -18,7 +18,7 @@ from assay.verdicts import CurrentVerdicts
 
 from .interface import Fields, View, json_bytes, run_view_name
 from .rows import shorten_name
-from .runs import created_at
+from .runs import RunState, created_at, current_state
 
 MOST_GROUPS = 60
 LONGEST_MANIFEST = 40_000
@@ -52,14 +52,14 @@ def summarize_run(root: Path, run: str) -> dict[str, Any]:
         rows = store.attempts()
         decided = final_rows(rows)
         stands = current_verdicts_of(store, decided)
-        manifest, sealed = store.manifest(), store.is_sealed
+        manifest = store.manifest()
     lines, problem = _groups(decided, stands)
     text = msgspec.json.format(canonical_bytes(manifest), indent=2).decode()
     if len(text) > LONGEST_MANIFEST:
         text = f"{text[:LONGEST_MANIFEST]}\n... {len(text) - LONGEST_MANIFEST} characters more are in manifest.json"
     more = max(0, len(lines) - MOST_GROUPS)
     found = {"groups": lines[:MOST_GROUPS], "more": more, "problem": problem, "manifest": text}
-    return {"facts": _facts(rows, manifest, sealed=sealed)} | found
+    return {"facts": _facts(rows, manifest, current_state(root, run))} | found
 
 
 def _groups(rows: Sequence[AttemptRow], stands: Mapping[str, CurrentVerdicts]) -> tuple[list[GroupLine], str | None]:
@@ -93,8 +93,8 @@ def _line(agent: str, model: str | None, counts: Sequence[TaskCount]) -> GroupLi
     )
 
 
-def _facts(rows: Sequence[AttemptRow], manifest: dict[str, Any], *, sealed: bool) -> list[tuple[str, str]]:
-    facts = [("state", "sealed" if sealed else "live")]
+def _facts(rows: Sequence[AttemptRow], manifest: dict[str, Any], state: RunState) -> list[tuple[str, str]]:
+    facts = [("state", str(state))]
     created = created_at(manifest)
     if created is not None:
         facts.append(("created", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(created))))

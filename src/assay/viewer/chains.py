@@ -88,7 +88,7 @@ def _addendum_links(store: RunStore, chain: str) -> Iterator[Link]:
     with store_errors(layout.addenda):
         stamp = tuple((n, (layout.addenda / f"{n}.json").stat().st_mtime_ns) for n in addendum_numbers(layout))
     for number in _segments_about(layout.root, layout.run, stamp).get(chain, ()):
-        yield from (link for about, link in _links_by_subject(segment_links(layout, number)) if about == chain)
+        yield from (link for about, link in links_by_subject(segment_links(layout, number)) if about == chain)
 
 
 @lru_cache(maxsize=2)
@@ -96,12 +96,12 @@ def _segments_about(root: Path, run: str, stamp: tuple[tuple[int, int], ...]) ->
     """Returns the segments with events of each chain."""
     found: dict[object, dict[int, None]] = {}
     for number, _ in stamp:
-        for about, _link in _links_by_subject(segment_links(Layout(root, run), number)):
+        for about, _link in links_by_subject(segment_links(Layout(root, run), number)):
             found.setdefault(about, {})[number] = None
     return {about: tuple(numbers) for about, numbers in found.items()}
 
 
-def _links_by_subject(segment: SegmentLinks) -> Iterator[tuple[object, Link]]:
+def links_by_subject(segment: SegmentLinks) -> Iterator[tuple[object, Link]]:
     """Yields each event with the chain that it concerns. Only notes that name a chain are decoded."""
     about: object = None
     for link in segment.links:

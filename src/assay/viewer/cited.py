@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.analysis.interface import Finding, Quote
+from assay.analysis.judge import RULES
 from assay.records import Body, Evidence, EvidenceAdded, Noted, Observation, Step, StepAdded, Verdict
 from assay.records import VerdictAdded as Given
 from assay.store.chain import decode_event
+from assay.verdicts import MARKS
 
 from .chains import Chain
 from .outline import Outline
@@ -27,6 +29,7 @@ _SHOWN = 200
 _ERROR = re.compile(r"\b(?:FAILED|FAIL|Traceback|[A-Z]\w*(?:Error|Exception)\b|error:|fatal:|assert)|^E ", re.MULTILINE)
 _FAILED = ("failed", "error")
 _TEST = re.compile(r"[\w/.]{1,300}::[\w:\[\].-]+|\btest_\w+")
+_RULES = {rule.name: rule.means for rule in RULES}
 _REASON = 2000
 """Characters of a reason that are shown and searched."""
 
@@ -76,7 +79,7 @@ def _verdict(line: int, verdict: Verdict, evidence: Mapping[str, tuple[int, Evid
         "status": verdict.status,
         "score": verdict.score,
         "reason": verdict.reason[:_REASON],
-        "marks": list(verdict.marks[:30]),
+        "marks": [[mark[:200], mark_meaning(mark)] for mark in verdict.marks[:30]],
         "separation": verdict.separation,
         "separations": dict(verdict.separations),
         "rewards": dict(list(verdict.rewards.items())[:20]),
@@ -85,6 +88,11 @@ def _verdict(line: int, verdict: Verdict, evidence: Mapping[str, tuple[int, Evid
         "cited": cited,
         "left_out": max(len(verdict.evidence) - MOST_CITED, 0),
     }
+
+
+def mark_meaning(mark: str) -> str | None:
+    """Returns the meaning of a verdict's mark, or of the audit rule of that name; None for others."""
+    return MARKS.get(mark) or _RULES.get(mark)
 
 
 def _best_citation(line: int, evidence: Evidence, reason: str) -> Citation:
@@ -170,6 +178,7 @@ def _finding(
         "rule": finding.rule,
         "family": finding.family,
         "severity": finding.severity,
+        "means": mark_meaning(finding.rule),
         "reach": finding.reach,
         "summary": finding.summary[:2000],
         "steps": [[step, outline.steps.get(step, -1)] for step in finding.steps[:50]],

@@ -3,7 +3,7 @@
 Actions are equivalent by `assay.analysis.quotient`. Rows are a common supersequence, built attempt by attempt, so that
 each attempt's order is preserved; the tree preserves the whole order.
 
-Invariant: texts are truncated on reading, so that memory grows with the number of actions, which is bounded.
+Invariant: what is read of an attempt is bounded (`acts`).
 """
 
 from __future__ import annotations
@@ -12,48 +12,32 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
 
-from assay.analysis.actions import actions_of_step
 from assay.analysis.alignment import MOST_CELLS, align
 from assay.analysis.interface import Action
 from assay.analysis.prefix_tree import PrefixTree, prefix_tree
 from assay.analysis.quotient import Quotient, QuotientNode, bifurcations, quotient_graph
 from assay.analysis.states import State, states_of
 from assay.errors import UserError
-from assay.records import Observation, Step, StepAdded, ToolCall
 from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_of
-from assay.store.chain import decode_event
 from assay.verdicts import CurrentVerdicts, Trust, assess
 
 from ._light import one_line
+from .acts import list_actions, read_steps
 from .chains import Chain, find_chain
 from .files import Ends, compare_end_files, read_ends
 from .interface import Fields, View, json_bytes, split_field, view_name
 from .outline import outline_of
 
 MOST_ATTEMPTS: Final = 12
-MOST_ACTS: Final = 2000
 MOST_ROWS: Final = 8000
 MOST_FORKS: Final = 12
-LONGEST_TEXT = 6000
-MOST_CHARACTERS: Final = 16 << 20
-"""Characters of an attempt's steps in memory."""
-MOST_OBSERVATIONS: Final = 40
-"""Outputs of a step that are read, unless it made more calls."""
 _METRICS = ("wall_s", "prompt_tokens", "completion_tokens", "cost_usd")
 _PASSED: Final = {"pass": True, "fail": False}
 """A doubtful pass is neither."""
 EXPORTED: Final = 8
 """Attempts at a task that an export compares."""
-
-
-class _Type(msgspec.Struct):
-    type: str = ""
-
-
-_TYPE = msgspec.json.Decoder(_Type)
 
 
 class _AttemptPath(NamedTuple):
@@ -113,67 +97,12 @@ def compare_attempts(root: Path, run: str, chains: Sequence[str]) -> dict[str, A
 
 
 def _read_path(chain: Chain, stand: CurrentVerdicts) -> _AttemptPath:
-    steps, left_out = _steps(chain)
+    steps, left_out = read_steps(chain)
     outline = outline_of(chain)
-    actions = tuple(_actions(steps))
+    actions = tuple(list_actions(steps))
     digests = {step.index: step.state for step in steps if step.state is not None}
     ends = read_ends(chain, outline)
     return _AttemptPath(chain.row, stand, actions, states_of(actions), digests, outline.steps, ends, left_out)
-
-
-def _steps(chain: Chain) -> tuple[list[Step], int]:
-    """Returns the steps of an attempt's agents with truncated texts, and the number of further ones."""
-    found: list[Step] = []
-    acts = left_out = size = 0
-    for link in chain.links(0, chain.length):
-        if _TYPE.decode(link.body).type != "step":
-            continue
-        if acts >= MOST_ACTS or size >= MOST_CHARACTERS:
-            left_out += 1
-            continue
-        body = decode_event(link).body
-        if isinstance(body, StepAdded) and body.step.actor in ("agent", "other_agent"):
-            short = _shorten_step(body.step)
-            found.append(short)
-            acts += max(len(short.tool_calls), 1)
-            size += sum(len(seen.content) + len(seen.stderr) for seen in short.observations)
-            size += sum(len(call.arguments) for call in short.tool_calls)
-    return found, left_out
-
-
-def _shorten_step(step: Step) -> Step:
-    seen = tuple(
-        Observation(_cut_text(s.content), s.call_id, s.exit_code, s.error, _cut_text(s.stderr), None, None, s.timed_out)
-        for s in step.observations[: max(MOST_OBSERVATIONS, 2 * len(step.tool_calls))]
-    )
-    calls = tuple(
-        call if _is_small(call) else msgspec.structs.replace(call, arguments="", parsed=None)
-        for call in step.tool_calls[:MOST_ACTS]
-    )
-    message = _cut_text(step.message or "") or None
-    return msgspec.structs.replace(step, message=message, reasoning=None, tool_calls=calls, observations=seen, extra={})
-
-
-def _is_small(call: ToolCall) -> bool:
-    """Returns whether its arguments, raw and parsed, fit into memory."""
-    most = 8 * LONGEST_TEXT
-    return len(call.arguments) <= most and (call.parsed is None or len(json_bytes(call.parsed)) <= most)
-
-
-def _cut_text(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT // 2] + "\n" + text[-LONGEST_TEXT // 2 :]
-
-
-def _actions(steps: Sequence[Step]) -> Iterator[Action]:
-    """Yields the actions of steps, as `actions_of` does for a trajectory."""
-    opened_file: str | None = None
-    index = 0
-    for step in steps:
-        for action in actions_of_step(step, opened_file):
-            if action.kind in ("read", "edit") and action.paths:
-                opened_file = action.paths[-1]
-            yield msgspec.structs.replace(action, index=index)
-            index += 1
 
 
 def _align_walks(walks: Sequence[Sequence[int]]) -> list[list[int]]:

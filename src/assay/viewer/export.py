@@ -23,7 +23,7 @@ from assay.store import Layout
 
 from .assets import asset_names, read_asset, render_index
 from .interface import View, json_bytes, match_name
-from .runs import run_line
+from .runs import describe_line, run_line, run_state
 from .views import VIEWS
 
 MOST_BYTES = 512 << 20
@@ -128,7 +128,9 @@ def _write_pages(root: Path, run: str, folder: Path, left_out: Mapping[str, int]
         f" Left out, for lack of room or unreadable: {missing}." if missing else ""
     )
     unbounded = _Writer(folder, 1 << 62)
-    unbounded.put("runs", json_bytes({"store": run, "runs": [run_line(root, run)], "more": 0, "note": note}))
+    line = run_line(root, run)
+    listed = [describe_line(line, run_state(root, line))]
+    unbounded.put("runs", json_bytes({"store": run, "runs": listed, "more": 0, "note": note}))
     unbounded.put("export", json_bytes({"note": note, "left_out": left_out}))
     for name in asset_names():
         (folder / name).write_bytes(read_asset(name))

@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.store import ADMISSION, Layout, RunStore, current_verdicts_of, list_runs
-from assay.store.database import has_writer
+from assay.store import ADMISSION, RunStore, current_verdicts_of, list_runs
 
 from .interface import json_bytes
 from .rows import attempt_columns
+from .runs import current_state
 
 EVERY_S = 0.7
 QUIET_S = 15.0
@@ -69,8 +69,7 @@ def _run_changes(root: Path, run: str, after: int) -> _Change:
         rows = store.live.changed(after, until) if until > after else []
         shown = [row for row in rows if row.agent != ADMISSION][:MOST_ROWS]
         stands = current_verdicts_of(store, shown) if shown else {}
-    writing = has_writer(Layout(root, run).lock)
-    messages = [_message("state", {"writing": writing})]
+    messages = [_message("state", {"state": current_state(root, run)})]
     if len(rows) > MOST_ROWS:
         messages.append(_message("rows", {"seq": until, "reload": True}))
     elif until > after:

@@ -6,7 +6,7 @@ head is the same. Lines are columns, so that thousands of them are little JSON.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
@@ -15,12 +15,24 @@ import msgspec
 from . import _headline as headline
 from ._light import LightCall, LightEvent, LightEvidence, LightStep, decode_light, has_value, one_line
 from .chains import Chain
+from .timeline import Timeline, TimelineBuilder
 
 MOST_LINES: Final = 100_000
 """Largest number of listed events."""
-FLAGS: Final = {"error": 1, "cut": 2, "tokens": 4, "uncertified": 8, "late": 16, "thought": 32, "beside": 64}
+FLAGS: Final = {
+    "error": 1,
+    "cut": 2,
+    "tokens": 4,
+    "uncertified": 8,
+    "late": 16,
+    "thought": 32,
+    "beside": 64,
+    "clock": 128,
+}
 """Marks of a line: it failed, is truncated in the record, has tokens, has tokens without a certificate, timed out,
-holds reasoning, was executed beside the steps."""
+holds reasoning, was executed beside the steps, has a time that is earlier than that of a line before it."""
+JITTER_S: Final = 2.0
+"""Lines that were written side by side may be out of order by this much; their shown times run forward."""
 KINDS: Final = {
     "attempt_started": "a",
     "step": "s",
@@ -30,6 +42,8 @@ KINDS: Final = {
     "note": "n",
     "attempt_ended": "z",
 }
+ANNOTATION: Final = "annotation"
+"""Name of a note that a person added (`notes`)."""
 _QUIET_NOTES = frozenset({"call begun"})
 _MOST_LANES = 2_000
 _K = TypeVar("_K", int, str)
@@ -64,7 +78,7 @@ class Outline(msgspec.Struct, frozen=True):
     states_of: list[int]
     """Position in `states`; -1 where unobserved."""
     at: list[float | None]
-    """Seconds since the attempt began."""
+    """Seconds from the attempt's beginning to the moment when the line was complete."""
     calls_of: list[int]
     """The event of the model call that a step came from; -1 without one."""
     steps: dict[int, int]
@@ -84,6 +98,11 @@ class Outline(msgspec.Struct, frozen=True):
     left_out: int
     """Events beyond the most that are listed."""
     models: list[str]
+    task_event: int
+    """Event of the evidence that names the archived task; -1 without one."""
+    timeline: Timeline
+    annotations: list[int]
+    """Events of people's notes."""
 
 
 def outline_of(chain: Chain) -> Outline:
@@ -142,9 +161,12 @@ class _OutlineBuilder:
         self._call_lanes: dict[str, int] = {}
         self.verdicts: list[int] = []
         self.models: dict[str, None] = {}
-        self.audited = -1
+        self.audited = self.task_event = -1
+        self.annotations: list[int] = []
+        self._timeline = TimelineBuilder(chain.row.started)
 
     def add(self, number: int, event: LightEvent) -> None:
+        self._timeline.add(number, event)
         if event.step is not None:
             self._step(number, event.step)
         elif event.call is not None:
@@ -170,14 +192,15 @@ class _OutlineBuilder:
         order = sorted(range(len(self.events)), key=self.events.__getitem__)
         position = {line: at for at, line in enumerate(order)}
         lanes = [_move_lane(lane, position) for lane in self.lanes]
+        at, back = run_forward([self.at[n] for n in order])
         return Outline(
             events=[self.events[n] for n in order],
             kinds="".join(self.kinds[n] for n in order),
             heads=[self.heads[n] for n in order],
-            flags=[self.flags[n] for n in order],
+            flags=[self.flags[n] | FLAGS["clock"] * (line in back) for line, n in enumerate(order)],
             lanes_of=[self.lanes_of[n] for n in order],
             states_of=[self.states_of[n] for n in order],
-            at=[self.at[n] for n in order],
+            at=at,
             calls_of=[self.calls_of[n] for n in order],
             steps=_move_lines(self.steps, position),
             evidence=_move_lines(self.evidence, position),
@@ -189,6 +212,9 @@ class _OutlineBuilder:
             audited=self.audited,
             left_out=left_out,
             models=list(self.models),
+            task_event=self.task_event,
+            timeline=self._timeline.build(),
+            annotations=self.annotations,
         )
 
     def _line(self, number: int, kind: str, head: str, flags: int = 0, lane: int = 0, **more: Any) -> int:
@@ -218,7 +244,7 @@ class _OutlineBuilder:
         flags |= FLAGS["error"] * any(builder.error is not None for builder in step.tool_calls)
         flags |= _call_flags(call[1]) if call is not None else 0
         event = call[0] if call is not None else -1
-        at = step.started if step.started is not None else step.ended
+        at = step.ended if step.ended is not None else step.started
         line = self._line(number, "s", headline.step_headline(step), flags, lane, state=step.state, at=at, call=event)
         self.steps.setdefault(step.index, line)
         if step.call is not None and call is not None:
@@ -269,6 +295,8 @@ class _OutlineBuilder:
         return self._branches[branch]
 
     def _fact(self, number: int, evidence: LightEvidence) -> None:
+        if evidence.kind == "task" and self.task_event < 0:
+            self.task_event = number
         flags = FLAGS["beside"] * bool(evidence.data.beside)
         flags |= FLAGS["error"] * bool(evidence.data.exit_code)
         line = self._line(number, "e", headline.evidence_headline(evidence), flags, at=evidence.at)
@@ -277,16 +305,36 @@ class _OutlineBuilder:
     def _note(self, number: int, event: LightEvent) -> None:
         if event.name == "audited":
             self.audited = number
+        if event.name == ANNOTATION:
+            self.annotations.append(number)
         if event.name not in _QUIET_NOTES:
             self._line(number, "n", one_line(event.name), at=event.at)
 
     def _claim_rest(self) -> None:
         for call_id, (number, call, lane) in self._waiting.items():
             names = call.error or f"{call.model}: request"
-            line = self._line(number, "c", one_line(names), _call_flags(call), lane, state=call.state, at=call.started)
+            at = call.ended if call.ended is not None else call.started
+            line = self._line(number, "c", one_line(names), _call_flags(call), lane, state=call.state, at=at)
             self.call_lines[call_id] = line
             if self.lanes[lane].first < 0 or self.events[self.lanes[lane].first] > number:
                 self.lanes[lane].first = line
+
+
+def run_forward(times: Sequence[float | None]) -> tuple[list[float | None], set[int]]:
+    """Returns times without steps back of less than `JITTER_S`, and the lines with a longer step back."""
+    shown: list[float | None] = []
+    back: set[int] = set()
+    latest = float("-inf")
+    for line, at in enumerate(times):
+        if at is not None and latest - JITTER_S <= at < latest:
+            shown.append(latest)
+            continue
+        if at is not None and at < latest:
+            back.add(line)
+        elif at is not None:
+            latest = at
+        shown.append(at)
+    return shown, back
 
 
 def _agent(lineage: Mapping[str, str]) -> str | None:

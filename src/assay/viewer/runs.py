@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from assay.errors import AssayError
 from assay.store import ADMISSION, Layout, RunStore, current_verdicts_of, final_rows, list_runs
+from assay.store.database import has_writer
 from assay.verdicts import assess
 
 from .interface import Fields, View, json_bytes
@@ -23,6 +25,9 @@ MOST_RUNS = 2000
 SUMMED = 300
 """Newest runs whose attempts are counted."""
 LONGEST = 300
+TRAINING = "-training"
+"""End of the name of a training's run; the runs of its steps begin with what is before it."""
+_RECIPE_PART = re.compile(r"-(?:training|demonstrations|step-\d+|evaluation-\d+)$")
 
 
 class RunLine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,6 +47,28 @@ class RunLine(msgspec.Struct, frozen=True, omit_defaults=True):
     agents: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     error: str | None = None
+    planned: int | None = None
+    """Attempts that the configuration asks for; None where the manifest does not say."""
+    grid: str | None = None
+    """Name of the grid that it is a cell of."""
+    is_training: bool = False
+    """True for the run with the metrics of `assay train` or `assay improve`."""
+
+
+RunState = Literal["running", "interrupted", "finished", "sealed"]
+
+
+def run_state(root: Path, line: RunLine) -> RunState:
+    """Returns whether a process writes the run, whether it can be resumed, or whether it is complete.
+
+    A run without a known plan is complete when no attempt of it is open.
+    """
+    if line.sealed:
+        return "sealed"
+    if has_writer(Layout(root, line.run).lock):
+        return "running"
+    missing = line.planned is not None and (line.attempts or 0) < line.planned
+    return "interrupted" if missing or line.open else "finished"
 
 
 def run_line(root: Path, run: str) -> RunLine:
@@ -64,7 +91,48 @@ def run_line(root: Path, run: str) -> RunLine:
         tasks=len({row.task_digest or row.task for row in rows}),
         agents=_most_common(row.agent for row in rows),
         models=_most_common(row.model for row in rows if row.model),
+        planned=_planned_attempts(manifest),
+        grid=_grid_name(manifest),
+        is_training=isinstance(manifest.get("training"), dict),
     )
+
+
+def _planned_attempts(manifest: Mapping[str, Any]) -> int | None:
+    """Returns the size of the plan of `assay run`; None for runs made by other means."""
+    config, tasks = manifest.get("config"), manifest.get("tasks")
+    if not isinstance(config, dict) or not isinstance(tasks, dict) or ADMISSION in manifest:
+        return None
+    attempts, budget = config.get("attempts"), config.get("budget")
+    if isinstance(budget, int):
+        return budget
+    return attempts * len(tasks) if isinstance(attempts, int) else None
+
+
+def _grid_name(manifest: Mapping[str, Any]) -> str | None:
+    label = manifest.get("grid")
+    name = label.get("name") if isinstance(label, dict) else None
+    return name[:LONGEST] if isinstance(name, str) and name else None
+
+
+class RunGroup(NamedTuple):
+    """The runs that one command made."""
+
+    kind: Literal["grid", "recipe"]
+    name: str
+
+
+def group_runs(lines: Iterable[RunLine]) -> dict[str, RunGroup]:
+    """Returns the group of each run that has one: cells of a grid, and all runs of a recipe's training."""
+    listed = list(lines)
+    recipes = {line.run.removesuffix(TRAINING) for line in listed if line.is_training and line.run.endswith(TRAINING)}
+    found: dict[str, RunGroup] = {}
+    for line in listed:
+        part = _RECIPE_PART.search(line.run)
+        if part is not None and line.run[: part.start()] in recipes:
+            found[line.run] = RunGroup("recipe", line.run[: part.start()])
+        elif line.grid is not None:
+            found[line.run] = RunGroup("grid", line.grid)
+    return found
 
 
 def created_at(manifest: Mapping[str, Any]) -> float | None:
@@ -79,10 +147,25 @@ def _most_common(names: Iterable[str]) -> tuple[str, ...]:
 
 def _runs(root: Path, _: Fields) -> bytes:
     names = list_runs(root)[::-1]
-    lines = [_line(root, name) if number < SUMMED else RunLine(name) for number, name in enumerate(names[:MOST_RUNS])]
+    summed = [_line(root, name) for name in names[:SUMMED]]
+    groups = group_runs(summed)
+    lines = [describe_line(line, run_state(root, line), groups.get(line.run)) for line in summed]
+    lines += [{"run": name} for name in names[SUMMED:MOST_RUNS]]
     more = max(0, len(names) - MOST_RUNS)
-    found: dict[str, Any] = {"store": root.absolute().name, "runs": lines, "more": more, "at": time.time()}
-    return json_bytes(found)
+    return json_bytes({"store": root.absolute().name, "runs": lines, "more": more, "at": time.time()})
+
+
+def describe_line(line: RunLine, state: RunState, group: RunGroup | None = None) -> dict[str, Any]:
+    """Returns a run's line with its state and group, as the page lists it."""
+    found: dict[str, Any] = msgspec.to_builtins(line) | {"state": state}
+    return found if group is None else found | {"group": group._asdict()}
+
+
+def current_state(root: Path, run: str) -> RunState:
+    """Returns a run's state. Raises `AssayError` where it is unreadable."""
+    if has_writer(Layout(root, run).lock):
+        return "running"
+    return run_state(root, _cached_line(root, run, run_stamp(root, run)))
 
 
 def _line(root: Path, name: str) -> RunLine:

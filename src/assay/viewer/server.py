@@ -2,7 +2,8 @@
 
 Covered: every address begins with a secret token, which excludes other users and programs of this machine; the Host
 header must be ours, which excludes sites rebound to 127.0.0.1 (DNS rebinding); a content security policy restricts a
-page to its own files; only GET and HEAD; names of views are looked up, never joined to a path. Not covered: anyone who
+page to its own files; only GET and HEAD, and POST for people's notes, which a viewer opened with `notes` takes from its
+own pages alone (JSON, `Origin`); names of views are looked up, never joined to a path. Not covered: anyone who
 reads the token from the terminal, the browser's history, the process's memory or, while a browser is being opened, the
 list of processes.
 
@@ -28,6 +29,7 @@ from .assets import POLICY, TYPES, asset_names, read_asset, render_index
 from .cache import CachedView, ViewCache
 from .interface import json_bytes
 from .live import watch
+from .notes import MOST_NOTE, add_annotation
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -35,8 +37,9 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 AT_ONCE = 2
 """Threads that make views; more would share one processor and use more memory."""
-_SLOW = ("card", "figures", "soundness")
-"""Views computed over a whole run, made one at a time in a thread of their own."""
+_SLOW = ("card", "figures", "soundness", "/failures", "/annotations")
+_OVER_RUNS = ("find/", "overlay/", "task/")
+"""Views computed over a whole run, or several, made one at a time in a thread of their own."""
 CACHE_BYTES = 48 << 20
 MOST_STREAMS = 32
 LONGEST_LINE = 64 << 10
@@ -56,8 +59,9 @@ _HEADERS = {
 class Viewer:
     """Answers requests for one store."""
 
-    def __init__(self, root: Path, token: str) -> None:
+    def __init__(self, root: Path, token: str, *, notes: bool = False) -> None:
         self.root = root
+        self._takes_notes = notes
         self.token = token
         self.port = 0
         self._cache = ViewCache(root, CACHE_BYTES)
@@ -72,7 +76,7 @@ class Viewer:
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request."""
-        if request.method not in ("GET", "HEAD"):
+        if request.method not in ("GET", "HEAD") and not (self._takes_notes and request.method == "POST"):
             return _plain(405, "only GET and HEAD are supported", {"Allow": "GET, HEAD"})
         if request.headers.getall("Host", []) not in ([f"{HOST}:{self.port}"], [f"localhost:{self.port}"]):
             return _plain(421, "the Host header does not name this server")
@@ -80,9 +84,13 @@ class Viewer:
         token, _, rest = path.removeprefix("/").partition("/")
         if not hmac.compare_digest(token.encode(), self.token.encode()):
             return _plain(404, "the address lacks the token that `assay view` printed")
+        if request.method == "POST":
+            return await self._note(request, rest)
         if path == f"/{self.token}":
             return _plain(308, "", {"Location": f"/{self.token}/"})
         if rest.startswith("data/"):
+            if rest == "data/viewer":
+                return _json(200, {"notes": self._takes_notes})
             return await self._view(request, rest.removeprefix("data/"))
         if rest == "events" or rest.startswith("events/"):
             return await self._events(request, rest.removeprefix("events").removeprefix("/"), query)
@@ -99,7 +107,8 @@ class Viewer:
             await self._cached(name)
 
     async def _cached(self, name: str) -> CachedView | None:
-        makers = self._slow if name.endswith(_SLOW) or "/find/" in name else self._makers
+        slow = name.endswith(_SLOW) or "/find/" in name or name.startswith(_OVER_RUNS)
+        makers = self._slow if slow else self._makers
         return await asyncio.get_running_loop().run_in_executor(makers, self._cache.get, name)
 
     async def _view(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
@@ -117,6 +126,24 @@ class Viewer:
         if request.headers.get("If-None-Match") == found.tag:
             return web.Response(status=304, headers=headers)
         return web.Response(body=found.body, headers={**headers, "Content-Type": "application/json; charset=utf-8"})
+
+    async def _note(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
+        """Adds a person's note to an attempt: `POST data/run/RUN/attempt/CHAIN/annotations`."""
+        own = (f"http://{HOST}:{self.port}", f"http://localhost:{self.port}")
+        if request.headers.get("Origin") not in own or request.content_type != "application/json":
+            return _json(403, {"error": "notes are taken as JSON from the viewer's own pages alone"})
+        if request.content_length is None or request.content_length > MOST_NOTE:
+            return _json(413, {"error": f"a note has at most {MOST_NOTE} bytes"})
+        body = await request.read()
+        try:
+            await asyncio.get_running_loop().run_in_executor(
+                self._slow, add_annotation, self.root, name.removeprefix("data/"), body
+            )
+        except UserError as exc:
+            return _json(400, {"error": str(exc)})
+        except StoreError as exc:
+            return _json(409, {"error": str(exc)})
+        return _json(200, {})
 
     async def _events(self, request: web.BaseRequest, run: str, query: str) -> web.StreamResponse:
         """Sends server-sent events of a run, or of the list of runs."""
@@ -142,9 +169,11 @@ class Viewer:
 
 
 @contextlib.asynccontextmanager
-async def open_viewer(root: Path, port: int = 0, token: str | None = None) -> AsyncIterator[Viewer]:
+async def open_viewer(
+    root: Path, port: int = 0, token: str | None = None, *, notes: bool = False
+) -> AsyncIterator[Viewer]:
     """Runs a viewer of a store on loopback while the context is open, on a free port if it is 0, with a new token if
-    None.
+    None. With `notes` its pages add people's notes to attempts.
 
     Raises:
         UserError: The port is in use, or not permitted.
@@ -154,7 +183,7 @@ async def open_viewer(root: Path, port: int = 0, token: str | None = None) -> As
 
     pa.set_memory_pool(pa.system_memory_pool())  # the others keep more of what was given back
     with raised_thresholds(100_000, 50, 100):  # views are many small objects without cycles
-        viewer = Viewer(root, token or secrets.token_urlsafe(24))
+        viewer = Viewer(root, token or secrets.token_urlsafe(24), notes=notes)
         log = logging.getLogger(f"{__name__}.requests")
         log.addFilter(_is_viewer_error)
         server = web.Server(viewer.answer, access_log=None, logger=log, max_line_size=LONGEST_LINE)

@@ -78,6 +78,11 @@ def _certificate(store: RunStore, chain: str) -> Mapping[str, Any]:
     return found.evidence.data if found is not None and isinstance(found.evidence.data, dict) else {}
 
 
+def certificate_line(store: RunStore, row: AttemptRow) -> dict[str, Any]:
+    """Returns what a certificate says of its task, in short."""
+    return _line(row, _certificate(store, row.chain))
+
+
 def _evidence(store: RunStore, chain: str) -> EvidenceAdded | None:
     bodies = (event.body for event in store.events(chain))
     return next((b for b in bodies if isinstance(b, EvidenceAdded) and b.evidence.kind == "certificate"), None)

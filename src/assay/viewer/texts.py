@@ -19,6 +19,8 @@ HEAD, TAIL = 4000, 2000
 MOST_LINES: Final = 120
 """Lines of a text shown at first."""
 MOST_NODES, MOST_DEEP, MOST_ENTRIES = 600, 12, 120
+MOST_EXACT: Final = (1 << 53) - 1
+"""Largest integer that JavaScript represents exactly."""
 MOST_COUNTED: Final = 1 << 26
 """Line ends are counted in at most this many bytes of a blob before a piece."""
 
@@ -90,7 +92,8 @@ def json_tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0)
     """Returns a JSON value to show, as tagged nodes.
 
     Returns:
-        `["s", cut]` for a text, `["v", value]` for null, numbers and booleans, `["o", [[key, node], ...], left out]`,
+        `["s", cut]` for a text, `["v", value]` for null, numbers and booleans (an integer that JavaScript would round
+        is text), `["o", [[key, node], ...], left out]`,
         `["a", [node, ...], left out]`, and `["x", pointer]` for a value that is too deep or too large.
     """
     budget = budget or _Budget()
@@ -98,7 +101,7 @@ def json_tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0)
     if isinstance(value, str):
         return ["s", cut_text(value, at)]
     if value is None or isinstance(value, bool | int | float):
-        return ["v", value]
+        return ["v", str(value) if _is_rounded(value) else value]
     if deep >= MOST_DEEP or budget.left <= 0:
         return ["x", at]
     if isinstance(value, dict):
@@ -114,6 +117,11 @@ def json_tree(value: Any, at: str, budget: _Budget | None = None, deep: int = 0)
             break
         nodes.append(json_tree(each, at + pointer(position), budget, deep + 1))
     return ["a", nodes, len(value) - len(nodes)]
+
+
+def _is_rounded(value: object) -> bool:
+    """Returns whether JavaScript would round an integer."""
+    return isinstance(value, int) and abs(value) > MOST_EXACT
 
 
 def text_part(value: Any, part: int) -> dict[str, Any]:

@@ -5,18 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import attempt, card, compare, figures, find, rows, runs, soundness
+from . import (
+    attempt,
+    card,
+    compare,
+    failures,
+    figures,
+    find,
+    notes,
+    overlay,
+    rows,
+    runs,
+    soundness,
+    task_page,
+    training,
+)
 from .interface import View, match_name
 
 VIEWS: tuple[View, ...] = (
     *runs.VIEWS,
     *rows.VIEWS,
     *card.VIEWS,
+    *notes.VIEWS,
     *find.VIEWS,
     *figures.VIEWS,
+    *failures.VIEWS,
+    *training.VIEWS,
     *soundness.VIEWS,
     *attempt.VIEWS,
     *compare.VIEWS,
+    *overlay.VIEWS,
+    *task_page.VIEWS,
 )
 """Each module of views has a tuple `VIEWS`; a new one is added here. The order is that of an export."""
 

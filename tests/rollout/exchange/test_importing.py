@@ -296,3 +296,33 @@ def test_a_file_cannot_take_its_attempt_out_of_what_is_counted(tmp_path: Path) -
     report = imported(tmp_path / "s", forged(tmp_path / "forged.json", note))
     with RunStore.open(tmp_path / "s", report.run) as store:
         assert [found.final for found in store.attempts()] == [True]
+
+
+def test_tokens_and_cost_of_calls_reach_the_trajectory(tmp_path: Path) -> None:
+    export = Path(__file__).parents[2] / "formats" / "sessions" / "opencode" / "export.json"
+    report = imported(tmp_path, export)
+    with RunStore.open(tmp_path, report.run) as store:
+        (found,) = store.attempts()
+    assert found.metrics == {"prompt_tokens": 450, "completion_tokens": 63, "cost_usd": pytest.approx(0.000456)}
+    assert imported(tmp_path, export).known == 1
+    assert not audit(tmp_path, report.run)
+
+
+def test_a_total_that_lacks_a_call_is_not_told(tmp_path: Path) -> None:
+    export = Path(__file__).parents[2] / "formats" / "sessions" / "opencode" / "export.json"
+    document = json.loads(export.read_text())
+    first, second, *_ = [message["info"] for message in document["messages"] if message["info"]["role"] == "assistant"]
+    del first["tokens"]["output"]
+    second["cost"] = 0
+    report = imported(tmp_path / "s", rows(tmp_path / "export.json", json.dumps(document)))
+    with RunStore.open(tmp_path / "s", report.run) as store:
+        (found,) = store.attempts()
+    assert found.metrics == {"prompt_tokens": 450}
+
+
+def test_a_cost_of_nothing_is_an_unknown_price(tmp_path: Path) -> None:
+    report = imported(tmp_path, Path(__file__).parents[2] / "formats" / "sessions" / "pi")
+    with RunStore.open(tmp_path, report.run) as store:
+        (found,) = store.attempts()
+    assert found.metrics["prompt_tokens"] > 0
+    assert "cost_usd" not in found.metrics

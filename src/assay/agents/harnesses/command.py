@@ -114,7 +114,11 @@ def environment_of(endpoint: Endpoint) -> dict[str, str]:
 
 
 def _words(given: Any) -> Any:
-    """A list of words given as JSON text, as on a command line; anything else as it is."""
+    """A list of words given as JSON text, as on a command line; anything else as it is.
+
+    Option parsing takes `true` and `false` for booleans, which are commands too."""
+    if isinstance(given, bool):
+        return str(given).lower()
     if isinstance(given, str) and given.lstrip().startswith("["):
         try:
             return msgspec.json.decode(given, type=tuple[str, ...])

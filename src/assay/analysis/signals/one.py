@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import msgspec
 
-from assay.records import Trajectory
+from assay.records import Step, Trajectory
 
 from .columns import signals
 from .names import CATEGORIES, SIGNALS
@@ -65,7 +65,16 @@ class TriageSignals:
         return signals(steps).select(["chain", *self.signals])
 
 
-def steps_table(trajectories: Iterable[Trajectory]) -> Any:
+class StepsOfChain(Protocol):
+    """The part of a trajectory that signals are counted from."""
+
+    @property
+    def chain(self) -> str: ...
+    @property
+    def steps(self) -> Sequence[Step]: ...
+
+
+def steps_table(trajectories: Iterable[StepsOfChain]) -> Any:
     """Returns steps as in the store's table `steps`, with the columns that signals need."""
     import pyarrow as pa
 

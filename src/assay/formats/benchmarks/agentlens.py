@@ -46,7 +46,7 @@ class AgentLensFormat(ReadOnlyFormat):
         if read_head(path, len(_HEADER)) == _HEADER:
             bad("", "the file holds labels of trajectories: import the folder `trajectories`")
             return
-        found = load_document(path)
+        found = load_document(path, bad)
         metadata = found.get("metadata") if isinstance(found, dict) else None
         if not isinstance(metadata, dict) or not isinstance(found.get("states"), dict):
             bad("", "not a run: it has no states" if isinstance(found, dict) else "expected an object")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from assay.formats.benchmarks.tau_bench import finish_run, read_run
 from assay.formats.interface import ImportContext, ImportedTrajectory
-from assay.formats.shared.base import ReadOnlyFormat
+from assay.formats.shared.base import ReadOnlyFormat, skip_unreadable
 from assay.formats.shared.builder import Origin, TrajectoryBuilder
 from assay.formats.shared.json_stream import WarnFunction, json_items, warn_in
 from assay.formats.shared.messages import render_chat_message
@@ -48,11 +48,12 @@ class AgentRxFormat(ReadOnlyFormat):
         for position, run in json_items(path, (), bad):
             builder = RoundTripBuilder(origin, reading, render_chat_message)
             where = f"[{position}]"
-            if not isinstance(run, dict):
-                bad(where, f"expected a run, found {type(run).__name__}")
-            elif read_run(builder, run, bad, where):
-                _add_labels(builder, truth.get(task) if isinstance(task := run.get("task_id"), int | str) else None)
-                yield finish_run(builder, run, f"run {position}")
+            with skip_unreadable(bad, where):
+                if not isinstance(run, dict):
+                    bad(where, f"expected a run, found {type(run).__name__}")
+                elif read_run(builder, run, bad, where):
+                    _add_labels(builder, truth.get(task) if isinstance(task := run.get("task_id"), int | str) else None)
+                    yield finish_run(builder, run, f"run {position}")
 
 
 def _read_unmatched_labels(

@@ -137,7 +137,7 @@ def _parse_ctrf(report: Any) -> dict[str, Any] | None:
 
 
 def _judge(builder: TrajectoryBuilder, line: dict[str, Any], evidence: tuple[str, ...]) -> None:
-    reward, said = number(line.get("reward")), text_or_none(line.get("status"))
+    reward, said = builder.read_reward(line.get("reward")), text_or_none(line.get("status"))
     status = _STATUS.get(said or "")
     if status is None:
         # `ERROR` is of the attempt, not of its verifier: where tests were counted, or a reward earned, it was judged.

@@ -1,41 +1,58 @@
-"""Results of tau2-bench: one document with the run's `info`, its `tasks` and its `simulations`.
+"""Results of tau2-bench: one document with the run's `info`, its `tasks` and its `simulations`, or a folder whose
+`results.json` has the former two and whose `simulations/` has a file for each.
 
 A simulated user may call tools of its own there: its turns then have tool calls as the agent's have. Rewards and the
 checks behind them (database, environment assertions, actions, communicated facts) are kept as recorded. Reads and
-writes; the simulations of a large document are read one at a time, beside `info` and the tasks.
+writes; the simulations of a large document are read one at a time, beside `info` and the tasks. Where a conversation by
+voice is recorded in ticks, the pieces that one side says without a break are a turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
 
+from assay.errors import UserError
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin, tool_call
-from assay.formats.shared.json_stream import WarnFunction, json_fields, json_items, parse_time, warn_in
+from assay.formats.shared.json_stream import (
+    WarnFunction,
+    json_fields,
+    json_items,
+    load_document,
+    parse_time,
+    warn_in,
+)
 from assay.formats.shared.losses import THROWAWAY, report_losses
 from assay.formats.shared.messages import actor_of, plan_chat_messages, role_of
 from assay.formats.shared.output_files import new_file
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import (
+    WHOLE,
     RoundTripBuilder,
     count_or_none,
     file_origin,
+    find_file,
     get_path,
     is_imported_from,
     is_object,
     named_rewards,
     number,
+    objects_in,
     source_fields,
+    text_or_empty,
     text_or_none,
 )
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory, Usage, VerdictStatus
 
 _STOPS = {"max_steps": "turns", "timeout": "wall_s", "too_many_errors": "errors"}
+_META, _SIMULATIONS = "results.json", "simulations"
 _BROKE = {"agent_error": "agent", "user_error": "environment", "infrastructure_error": "environment"}
 
 
@@ -47,6 +64,10 @@ class Tau2Format:
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
+        if seen.shape == "folder":
+            return (
+                (path / _SIMULATIONS).is_dir() and find_file(path / _META) is not None and self.recognises(path / _META)
+            )
         return is_object(seen) and (
             seen.has("info.agent_info", "info.user_info")
             or seen.has("simulations[].task_id", "simulations[].messages")
@@ -54,23 +75,28 @@ class Tau2Format:
         )
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
+        path = path / _META if path.is_dir() else path
         bad = warn_in(reading, path.name)
         top = json_fields(path, ("tasks", "simulations"), bad)
         info = top.get("info")
         tasks = {str(t.get("id")): t for _, t in json_items(path, ("tasks",), bad) if isinstance(t, dict)}
         origin = file_origin(self.name, path, text_or_none(get_path(info, "git_commit")) or "")
-        for position, run in json_items(path, ("simulations",), bad):
-            where = f"simulations[{position}]"
-            if not isinstance(run, dict) or not isinstance(run.get("messages"), list):
-                bad(where, "a simulation is an object with a list of messages")
+        for where, key, run in _simulations(path, top.get("simulation_index"), bad):
+            messages = _messages_of(run)
+            if messages is None:
+                bad(where, "expected a simulation, an object with a list of messages or of ticks")
                 continue
             builder = RoundTripBuilder(origin, reading, _render_item)
-            _read_messages(builder, run["messages"], bad, where)
-            builder.fields = {"info": info} if isinstance(info, dict) else {}
-            builder.fields |= {"task": task} if (task := tasks.get(str(run.get("task_id")))) is not None else {}
-            builder.fields["simulation"] = {key: value for key, value in run.items() if key != "messages"}
-            _judge(builder, run)
-            yield _finish(builder, run, info, f"simulation {position}")
+            builder.place = where
+            with skip_unreadable(bad, where):
+                _read_messages(builder, messages, bad, where)
+                builder.fields = {"info": info} if isinstance(info, dict) else {}
+                builder.fields |= {"task": task} if (task := tasks.get(str(run.get("task_id")))) is not None else {}
+                builder.fields["simulation"] = {k: value for k, value in run.items() if k not in ("messages", "ticks")}
+                if run.get("ticks"):
+                    builder.fields["ticks"] = builder.keep_text(msgspec.json.encode(run["ticks"]).decode())
+                _judge(builder, run)
+                yield _finish(builder, run, info, key)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes one document, with the `info` of the first trajectory."""
@@ -103,8 +129,63 @@ class Tau2Format:
         messages = restore_items(trajectory, _render_item, plan_chat_messages, writing, own=mine)
         fields = source_fields(trajectory).get("simulation") if mine else None
         run = {**(fields if isinstance(fields, dict) else _fresh_run(trajectory)), "messages": list(messages)}
-        report_losses(trajectory, None if mine else _read_back(run, _fresh_info(trajectory)), writing, self.name)
+        ticks = source_fields(trajectory).get("ticks") if mine else None
+        if isinstance(ticks, str):  # the messages were made of them
+            run |= {"messages": None, "ticks": msgspec.json.decode(writing.read_blob(ticks))}
+        back = None if mine else _read_back(run, _fresh_info(trajectory))
+        report_losses(trajectory, back, writing, self.name, added=_ADDED)
         return run
+
+
+def _simulations(path: Path, index: Any, bad: WarnFunction) -> Iterator[tuple[str, str, Any]]:
+    """Yields the place, the key and the value of each simulation, of the document or of the folder beside it."""
+    for position, run in json_items(path, ("simulations",), bad):
+        yield f"simulations[{position}]", f"simulation {position}", run
+    folder = path.parent / _SIMULATIONS
+    files = sorted(folder.glob("*.json")) if folder.is_dir() and not folder.is_symlink() else []
+    for file in files:
+        where = f"{_SIMULATIONS}/{file.name}"
+        try:
+            yield where, f"simulation {file.stem}", load_document(file, largest=WHOLE)
+        except (UserError, OSError) as exc:
+            bad(where, str(exc))
+    listed = {text_or_empty(entry.get("id")) for entry in objects_in(index)}
+    if missing := sorted(listed - {file.stem for file in files}):
+        bad("simulation_index", f"{len(missing)} simulations have no file: {', '.join(missing[:5])}")
+
+
+def _messages_of(run: Any) -> list[Any] | None:
+    """Returns a simulation's messages, or those that its ticks make; None where it has neither."""
+    messages, ticks = get_path(run, "messages"), get_path(run, "ticks")
+    if isinstance(messages, list):
+        return messages
+    if not isinstance(ticks, list):
+        return None
+    made: list[Any] = []
+    for tick in objects_in(ticks):
+        for side, role in (("agent", "assistant"), ("user", "user")):
+            _add_chunk(made, tick, side, role)
+            made += objects_in(tick.get(f"{side}_tool_results"))
+    return made
+
+
+def _add_chunk(made: list[Any], tick: dict[str, Any], side: str, role: str) -> None:
+    """Adds a tick's words and calls of one side to its turn, or begins one."""
+    text, calls = text_or_none(get_path(tick, f"{side}_chunk", "content")), objects_in(tick.get(f"{side}_tool_calls"))
+    last = made[-1] if made else {}
+    if text and last.get("role") == role and not last.get("tool_calls") and not calls:
+        last["content"] = f"{last['content']} {text}" if last["content"] else text
+    elif text or calls:
+        made.append({"role": role, "content": text, "tool_calls": calls or None, "timestamp": tick.get("timestamp")})
+
+
+_ADDED = MappingProxyType(
+    {
+        "info.num_trials": "required: written as 1",
+        "info.user_info.implementation": "required: written as `unknown`",
+        "simulations[].termination_reason": "required: `agent_stop` where the attempt ended, else `max_steps`",
+    }
+)
 
 
 def _read_back(run: dict[str, Any], info: dict[str, Any]) -> ImportedTrajectory:
@@ -204,7 +285,7 @@ def _render_item(step: Step, part: str, call: ModelCall | None) -> dict[str, Any
 
 def _judge(builder: RoundTripBuilder, run: dict[str, Any]) -> None:
     recorded = run.get("reward_info")
-    reward = number(get_path(recorded, "reward"))
+    reward = builder.read_reward(get_path(recorded, "reward"))
     if reward is None or not isinstance(recorded, dict):
         builder.add_verdict("unknown", None, "no reward was recorded by tau2-bench")
         return

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin
 from assay.formats.shared.json_stream import WarnFunction, json_items, warn_in
 from assay.formats.shared.losses import THROWAWAY, report_losses
@@ -46,10 +47,11 @@ class TauBenchFormat:
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for position, run in json_items(path, (), bad):
             builder = RoundTripBuilder(origin, reading, render_chat_message)
-            if isinstance(run, dict) and read_run(builder, run, bad, f"[{position}]"):
-                yield finish_run(builder, run, f"run {position}")
-            elif not isinstance(run, dict):
-                bad(f"[{position}]", f"expected a run, found {type(run).__name__}")
+            with skip_unreadable(bad, f"[{position}]"):
+                if isinstance(run, dict) and read_run(builder, run, bad, f"[{position}]"):
+                    yield finish_run(builder, run, f"run {position}")
+                elif not isinstance(run, dict):
+                    bad(f"[{position}]", f"expected a run, found {type(run).__name__}")
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         write_array(trajectories, target, lambda trajectory: self._run(trajectory, writing))
@@ -59,7 +61,8 @@ class TauBenchFormat:
         messages = restore_items(trajectory, render_chat_message, plan_chat_messages, writing, own=mine)
         fields = source_fields(trajectory) if mine else _fresh_fields(trajectory)
         run = {**fields, "traj": list(messages)}
-        report_losses(trajectory, None if mine else _read_back(run), writing, self.name)
+        added = {"info.task.instruction": "the first message of the user"}
+        report_losses(trajectory, None if mine else _read_back(run), writing, self.name, added=added)
         return run
 
 
@@ -89,17 +92,16 @@ def read_run(builder: RoundTripBuilder, run: dict[str, Any], bad: WarnFunction, 
     for position, message in enumerate(messages):
         read_message(builder, message, bad, f"{where}.traj[{position}]")
     builder.fields = {key: value for key, value in run.items() if key != "traj"}
-    _judge(builder, run, bad, where)
+    builder.place = where
+    _judge(builder, run)
     return True
 
 
-def _judge(builder: RoundTripBuilder, run: dict[str, Any], bad: WarnFunction, where: str) -> None:
-    reward = number(run.get("reward"))
+def _judge(builder: RoundTripBuilder, run: dict[str, Any]) -> None:
+    reward = builder.read_reward(run.get("reward"))
     info = run.get("info")
     reward_info = info.get("reward_info") if isinstance(info, dict) else None
     if reward is None:
-        if run.get("reward") is not None:
-            bad(f"{where}.reward", f"expected a number, found {run['reward']!r}")
         builder.add_verdict("unknown", None, "no reward was recorded by tau-bench")
         return
     evidence = [builder.add_evidence("reward", {"values": {"reward": reward}})]

@@ -36,7 +36,7 @@ class WhoAndWhenFormat(ReadOnlyFormat):
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         bad = warn_in(reading, path.name)
-        document = load_document(path)
+        document = load_document(path, bad)
         history = document.get("history") if isinstance(document, dict) else None
         if not isinstance(history, list):
             bad("history", "expected a list of messages")

@@ -1,22 +1,35 @@
-"""Plain chat: conversations of OpenAI messages with tools, one a line (or an array of them), as trainers take them.
+"""Plain chat: conversations of OpenAI or Anthropic messages, one a line (or an array, or one document), as trainers and
+logs of model calls have them.
 
-Reads and writes `{messages, tools, ...}`; other columns are kept and written again. What a run of ours says beside its
-messages (task, agent, model, outcome, integrity) is written into the column `metadata`, and read from there as a claim.
+Reads and writes `{messages, tools, ...}`; other columns are kept and written again. An answer beside the messages
+(`response` of LiteLLM, `outputs` of DSPy) is read as the last turn. Also reads bare lists of messages. The facts of a
+run of ours (task, agent, model, outcome, integrity) are written into the column `metadata`, and read from there as a
+claim.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
 
+from assay.formats.chat.answers import answer_of, call_of, end_of
+from assay.formats.chat.rows import has_turns, is_message_list, iter_conversations
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin
-from assay.formats.shared.json_stream import WarnFunction, json_items, json_lines, warn_in
+from assay.formats.shared.json_stream import WarnFunction, warn_in
 from assay.formats.shared.losses import THROWAWAY, report_losses
-from assay.formats.shared.messages import plan_chat_messages, read_message, render_chat_message
+from assay.formats.shared.messages import (
+    KNOWN_ROLES,
+    content_text,
+    plan_chat_messages,
+    read_message,
+    render_chat_message,
+)
 from assay.formats.shared.output_files import new_file, outcome_verdict
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import (
@@ -28,61 +41,36 @@ from assay.formats.shared.round_trip_builder import (
     source_fields,
     text_or_none,
 )
-from assay.formats.shared.sniffing import SniffResult, sniff
+from assay.formats.shared.sniffing import sniff
+from assay.formats.shared.tools import recorded_tools
 from assay.records import Trajectory
 from assay.verdicts import current_verdicts_of, trust_of
 
 _WRITTEN = Origin("chat", "", "")
+ADDED = MappingProxyType({"metadata": "facts of the attempt: task, agent, model, outcome, integrity"})
 _STATUSES = ("pass", "fail", "unknown", "error")
 
 
 class ChatFormat:
     name: ClassVar[str] = "chat"
-    title: ClassVar[str] = "Chat JSONL, conversations of OpenAI messages with tools"
+    title: ClassVar[str] = "Chat JSONL, conversations of OpenAI or Anthropic messages"
     provenance: ClassVar[Provenance] = "recorded"
     writes: ClassVar[bool] = True
     generic: ClassVar[bool] = True
     """Other formats have messages too; a more specific one is preferred."""
 
     def recognises(self, path: Path) -> bool:
-        return has_turns(sniff(path), "messages", "role")
+        seen = sniff(path)
+        return has_turns(seen, "messages", "role") or is_message_list(seen)
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for where, row, messages in iter_conversations(path, "messages", bad):
-            yield _conversation(row, messages, where, origin, reading)
+            with skip_unreadable(bad, where):
+                yield _conversation(row, messages, where, origin, reading)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         write_rows(trajectories, target, lambda trajectory: _row(trajectory, writing))
-
-
-def has_turns(sniffed: SniffResult, name: str, *fields: str) -> bool:
-    """Returns whether a file's objects have an array of objects with these fields, or an empty array."""
-    start = {"array": f"[].{name}", "lines": name, "object": name}.get(sniffed.shape)
-    if start is None or start not in sniffed.paths or start in sniffed.values:
-        return False
-    inside = any(path.startswith((f"{start}[", f"{start}.")) for path in sniffed.paths)
-    return sniffed.has(*(f"{start}[].{field}" for field in fields)) or not inside
-
-
-def iter_conversations(path: Path, name: str, bad: WarnFunction) -> Iterator[tuple[str, dict[str, Any], list[Any]]]:
-    """Yields the place of each row, the row, and its array of that name; warns of rows without one."""
-    for where, row in _rows(path, bad):
-        turns = row.get(name) if isinstance(row, dict) else None
-        if isinstance(turns, list):
-            yield where, row, turns
-        else:
-            bad(where, f"expected an object with an array of {name}")
-
-
-def _rows(path: Path, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
-    """Yields the rows of a file of lines, or of one array."""
-    if sniff(path).shape == "array":
-        for position, row in json_items(path, (), bad):
-            yield f"[{position}]", row
-        return
-    for number_, row in json_lines(path, bad):
-        yield f"line {number_}", row
 
 
 def write_rows(trajectories: Iterable[Trajectory], target: Path, row: Any) -> None:
@@ -97,12 +85,29 @@ def _conversation(
 ) -> ImportedTrajectory:
     builder = RoundTripBuilder(origin, reading, render_chat_message)
     bad = warn_in(reading, origin.file)
+    if (prompt := content_text(row.get("system"))) is not None:
+        builder.add_step("environment", prompt, extra={"role": "system"})
     for position, message in enumerate(messages):
-        read_message(builder, message, bad, f"{where}.messages[{position}]")
+        at = f"{where}.messages[{position}]"
+        read_message(builder, message, bad, at)
         if not isinstance(message, dict):
             builder.keep_item(message)
+        elif isinstance(role := message.get("role"), str) and role not in KNOWN_ROLES:
+            builder.remark(at, f"the role {role[:50]!r} is unknown: read as a message of the environment")
+    _read_answer(builder, row, messages, bad, where)
     builder.fields = {key: value for key, value in row.items() if key != "messages"}
-    return builder.finish(where, **read_metadata(row, builder))
+    return builder.finish(where or "conversation", ended=end_of(row), **read_metadata(row, builder))
+
+
+def _read_answer(
+    builder: RoundTripBuilder, row: dict[str, Any], messages: list[Any], bad: WarnFunction, where: str
+) -> None:
+    """Adds the answer that stands beside the messages, and the row's model call."""
+    call, answer = call_of(row), answer_of(row, messages)
+    if call is not None:
+        builder.add_call(call)
+    if answer is not None:
+        read_message(builder, answer, bad, f"{where}.response", "response", call=call.id if call else None)
 
 
 def read_metadata(row: dict[str, Any], builder: RoundTripBuilder) -> dict[str, Any]:
@@ -137,7 +142,8 @@ def _row(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
     if mine:
         report_losses(trajectory, None, writing, ChatFormat.name)
         return {"messages": messages, **source_fields(trajectory)}
-    tools = next((t for call in trajectory.calls if isinstance(t := call.request.get("tools"), list)), None)
+    tools = recorded_tools(trajectory)
     row = {"messages": messages, **({"tools": tools} if tools else {}), "metadata": row_metadata(trajectory)}
-    report_losses(trajectory, _conversation(row, messages, "", _WRITTEN, THROWAWAY), writing, ChatFormat.name)
+    back = _conversation(row, messages, "", _WRITTEN, THROWAWAY)
+    report_losses(trajectory, back, writing, ChatFormat.name, added=ADDED)
     return row

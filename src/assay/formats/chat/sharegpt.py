@@ -12,8 +12,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from assay.formats.chat.format import has_turns, iter_conversations, read_metadata, row_metadata, write_rows
+from assay.formats.chat.format import ADDED, read_metadata, row_metadata, write_rows
+from assay.formats.chat.rows import has_turns, iter_conversations
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin, tool_call
 from assay.formats.shared.json_stream import loads, warn_in
 from assay.formats.shared.losses import THROWAWAY, report_losses
@@ -45,7 +47,8 @@ class ShareGptFormat:
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for where, row, turns in iter_conversations(path, "conversations", bad):
-            yield _conversation(row, turns, where, origin, reading)
+            with skip_unreadable(bad, where):
+                yield _conversation(row, turns, where, origin, reading)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         write_rows(trajectories, target, lambda trajectory: _row(trajectory, writing))
@@ -141,5 +144,6 @@ def _row(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
         report_losses(trajectory, None, writing, ShareGptFormat.name)
         return {"conversations": turns, **source_fields(trajectory)}
     row = {"conversations": turns, "metadata": row_metadata(trajectory)}
-    report_losses(trajectory, _conversation(row, turns, "", _WRITTEN, THROWAWAY), writing, ShareGptFormat.name)
+    back = _conversation(row, turns, "", _WRITTEN, THROWAWAY)
+    report_losses(trajectory, back, writing, ShareGptFormat.name, added=ADDED)
     return row

@@ -1,4 +1,6 @@
-"""Claude Code sessions: JSONL whose lines form a tree by `uuid` and `parentUuid`.
+"""Claude Code sessions: JSONL whose lines form a tree by `uuid` and `parentUuid`; and the messages of its headless mode
+and Agent SDK (`claude -p --output-format stream-json`, or an array of them), which name their parent in
+`parent_tool_use_id`.
 
 Lines with the same `message.id` are one answer of the model, and one step; a tool's result goes to the call that it
 names. Lines of a side chain that stand in the main session are another agent's turns; a sub-agent's session in a file
@@ -8,16 +10,18 @@ of its own is a trajectory of its own. What was said on a branch that was left (
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import msgspec
 
+from assay.formats.claude_code.sdk_messages import as_stream_line, is_sdk_stream
 from assay.formats.claude_code.sessions import SessionReader, find_main_branch, plan_lines, render_line
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
-from assay.formats.shared.base import SingleFileFormat
-from assay.formats.shared.json_stream import json_lines, json_objects, warn_in
+from assay.formats.shared.base import SingleFileFormat, skip_unreadable
+from assay.formats.shared.json_stream import WarnFunction, json_items, json_lines, json_values, warn_in
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, file_origin
 from assay.formats.shared.sniffing import sniff
@@ -26,11 +30,20 @@ from assay.records import Trajectory
 
 class ClaudeCodeFormat(SingleFileFormat):
     name: ClassVar[str] = "claude-code"
-    title: ClassVar[str] = "Claude Code session (.jsonl)"
+    title: ClassVar[str] = "Claude Code session (.jsonl), and messages of claude -p and the Agent SDK"
     provenance: ClassVar[Provenance] = "peer"
+    added: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "uuid, parentUuid, sessionId": "made of the attempt's id and the line's number",
+            "the first line": "a session begins with its mode",
+        }
+    )
 
     def recognises(self, path: Path) -> bool:
-        first = sniff(path).first
+        seen = sniff(path)
+        if is_sdk_stream(seen):
+            return True
+        first = seen.first
         if not isinstance(first, dict) or "payload" in first:
             return False
         summary = first.get("type") == "summary" and "leafUuid" in first
@@ -39,10 +52,14 @@ class ClaudeCodeFormat(SingleFileFormat):
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         """Reads the file twice: abandoned branches are known only at its end."""
         bad = warn_in(reading, path.name)
-        tree = find_main_branch(line for _, line in json_lines(path, lambda *_: None))
+        tree = find_main_branch(line for _, line in _iter_lines(path, lambda *_: None))
         session = SessionReader(RoundTripBuilder(file_origin(self.name, path), reading, render_line), tree)
-        for line in json_objects(path, bad):
-            session.line(line)
+        for where, line in _iter_lines(path, bad):
+            if isinstance(line, dict):
+                with skip_unreadable(bad, where):
+                    session.line(line)
+            else:
+                bad(where, f"expected an object, found {type(line).__name__}")
         yield session.finish(path.stem)
 
     def write_file(self, trajectory: Trajectory, path: Path, writing: ExportContext, *, own: bool) -> None:
@@ -56,3 +73,12 @@ class ClaudeCodeFormat(SingleFileFormat):
                     known = {"sessionId": session, "uuid": f"{session}-{position}", "parentUuid": before}
                     item, before = {**item, **known}, known["uuid"]
                 stream.write(msgspec.json.encode(item) + b"\n")
+
+
+def _iter_lines(path: Path, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
+    shape = sniff(path).shape
+    if shape == "array":
+        yield from ((f"[{position}]", as_stream_line(item)) for position, item in json_items(path, (), bad))
+        return
+    found = json_values(path, bad) if shape == "object" else json_lines(path, bad)
+    yield from ((f"line {number}", as_stream_line(line)) for number, line in found)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from assay.formats.interface import ImportedTrajectory
 from assay.formats.shared.builder import tool_call
+from assay.formats.shared.content_parts import read_parts
 from assay.formats.shared.json_stream import parse_time
 from assay.formats.shared.messages import content_text, iso_time
 from assay.formats.shared.round_trip_builder import (
@@ -24,6 +25,8 @@ _EXIT = re.compile(r"(?:<[a-z_]+>)?(?:Error: )?Exit code (-?[0-9]{1,9})(?:\n|$)"
 _BROKEN = "__unparsedToolInput"
 """The key of arguments that are not valid JSON."""
 _TEXTS = {"text": "text", "thinking": "thinking"}
+_STOPPED = {"error_max_turns": "turns", "error_max_budget_usd": "cost_usd"}
+"""Limits by the result's subtype."""
 
 
 class MainBranch(NamedTuple):
@@ -35,13 +38,14 @@ class MainBranch(NamedTuple):
 
 
 def find_main_branch(lines: Iterable[Any]) -> MainBranch:
-    """Follows the last line to the root."""
+    """Follows the last line to the root; lines that name no parents (`claude -p`) are no tree, and all stay."""
     parents: dict[str, str | None] = {}
     names: dict[str, tuple[str, ...]] = {}
-    last, is_side_chain = None, []
+    last, is_side_chain, is_tree = None, [], False
     for line in lines:
         if not isinstance(line, dict) or not isinstance(uuid := line.get("uuid"), str):
             continue
+        is_tree = is_tree or "parentUuid" in line
         parent = line.get("parentUuid") or line.get("logicalParentUuid")
         parents[uuid] = parent if isinstance(parent, str) else None
         message = line.get("message")
@@ -51,7 +55,7 @@ def find_main_branch(lines: Iterable[Any]) -> MainBranch:
             is_side_chain.append(line.get("isSidechain") is True)
             last = last if line.get("isSidechain") is True and not all(is_side_chain) else uuid
     line_ids: set[str] = set()
-    while last is not None and last in names and last not in line_ids:
+    while is_tree and last is not None and last in names and last not in line_ids:
         line_ids.update(names[last])
         last = parents[last]
     return MainBranch(frozenset(line_ids), bool(is_side_chain) and all(is_side_chain))
@@ -72,23 +76,37 @@ class SessionReader:
         self._last: float | None = None
         self._cost: float | None = None
         self._stop: str | None = None
+        self._result_line: dict[str, Any] = {}
+        """The last message of `claude -p`."""
 
     def line(self, line: dict[str, Any]) -> None:
         at = parse_time(line.get("timestamp"))
         self._first = at if self._first is None else self._first
         self._last = at if at is not None else self._last
-        for key in ("sessionId", "version", "cwd", "gitBranch", "agentId"):
+        for key in ("sessionId", "session_id", "version", "claude_code_version", "cwd", "gitBranch", "agentId"):
             if isinstance(value := line.get(key), str):
-                self._session_fields.setdefault(key, value)
+                self._session_fields.setdefault("sessionId" if key == "session_id" else key, value)
         message, kind = line.get("message"), line.get("type")
         if kind == "assistant" and isinstance(message, dict):
             self._answer(line, message, at)
         elif kind == "user" and isinstance(message, dict):
             self._user_line(line, message, at)
         else:
-            if kind == "cost-state":
-                self._cost = number(line.get("totalCostUSD"))
+            self._other_line(line, text_or_empty(kind))
             self._builder.keep_item(line)
+
+    def _other_line(self, line: dict[str, Any], kind: str) -> None:
+        """Reads the facts of a line that is no turn: the start, the cost, the result."""
+        if kind == "cost-state":
+            self._cost = number(line.get("totalCostUSD"))
+        elif kind == "system" and line.get("subtype") == "init":
+            self._model = text_or_none(line.get("model")) or self._model
+            self._session_fields |= {key: line[key] for key in ("tools", "permissionMode") if key in line}
+        elif kind == "result":
+            self._result_line = line
+            self._cost = number(line.get("total_cost_usd"))
+            if not self._builder.steps and isinstance(line.get("result"), str):  # --output-format json: nothing else
+                self._builder.add_step("agent", line["result"])
 
     def _answer(self, line: dict[str, Any], message: dict[str, Any], at: float | None) -> None:
         """Reads a part of an answer of the model."""
@@ -117,7 +135,7 @@ class SessionReader:
 
     def _block(self, step: Step, block: Any) -> tuple[Step, str]:
         kind = block.get("type") if isinstance(block, dict) else None
-        if kind == "tool_use":
+        if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
             arguments = block.get("input")
             if isinstance(arguments, dict) and isinstance(broken := arguments.get(_BROKEN), dict):
                 arguments = text_or_none(broken.get("raw")) or arguments
@@ -125,6 +143,8 @@ class SessionReader:
             return self._builder.extend_step(step, tool_calls=(*step.tool_calls, call)), f"call {len(step.tool_calls)}"
         text = text_or_none(block.get(_TEXTS.get(str(kind), ""))) if isinstance(block, dict) else None
         if text is None:
+            for unknown in read_parts([block]).unknown:
+                self._builder.remark(f"step {step.index}", f"a block of kind {unknown[:50]!r} is kept and not read")
             return step, "other"
         if kind == "thinking":
             joined = text if step.reasoning is None else f"{step.reasoning}\n\n{text}"
@@ -174,7 +194,7 @@ class SessionReader:
         text = content_text(block.get("content")) or ""
         error = block.get("is_error") is True
         code = _EXIT.match(text) if error else None
-        known = line.get("toolUseResult")
+        known = line.get("toolUseResult", line.get("tool_use_result"))
         known = known if isinstance(known, dict) else {}
         obs = Observation(
             text,
@@ -188,7 +208,8 @@ class SessionReader:
         return step, f"result {len(step.observations) - 1}"
 
     def _aside(self, line: dict[str, Any]) -> bool:
-        return line.get("isSidechain") is True and not self._tree.is_side_chain
+        side_chain = line.get("isSidechain") is True and not self._tree.is_side_chain
+        return side_chain or isinstance(line.get("parent_tool_use_id"), str)
 
     def _branch(self, line: dict[str, Any]) -> dict[str, Any]:
         if self._aside(line):
@@ -200,15 +221,36 @@ class SessionReader:
 
     def finish(self, name: str) -> ImportedTrajectory:
         self._builder.fields = {"session": self._session_fields} if self._session_fields else {}
-        ended = {"end_turn": "the model ended its turn", "stop_sequence": "the model ended its turn"}
-        metrics = {} if self._cost is None else {"cost_usd": self._cost}
+        session = self._session_fields.get("agentId") or self._session_fields.get("sessionId") or name
+        unnamed = bool(self._result_line) and not any(step.actor == "user" for step in self._builder.steps)
+        if unnamed:
+            self._builder.remark("", "the messages do not hold the prompt: the session's id names the task")
         return self._builder.finish(
-            f"session {self._session_fields.get('agentId') or self._session_fields.get('sessionId') or name}",
-            ended=AttemptEnded(ended=ended.get(self._stop or ""), metrics=metrics, at=self._last),
+            f"session {session}",
+            ended=self._end(),
+            task=f"session-{session}" if unnamed else None,
             agent="claude-code",
             model=self._model,
             at=self._first,
         )
+
+    def _end(self) -> AttemptEnded:
+        """Returns the end as the result says, else as the last answer does."""
+        ended = {"end_turn": "the model ended its turn", "stop_sequence": "the model ended its turn"}
+        last = self._result_line
+        millis = number(last.get("duration_ms"))
+        counts = {"cost_usd": self._cost, "wall_s": None if millis is None else millis / 1000}
+        counts["turns"] = number(last.get("num_turns"))
+        metrics = {name: value for name, value in counts.items() if value is not None}
+        kind = text_or_empty(last.get("subtype"))
+        if kind.startswith("error") or last.get("is_error") is True:
+            errors = last.get("errors") if isinstance(last.get("errors"), list) else []
+            said = [text for text in (last.get("result"), *(errors or ())) if isinstance(text, str)]
+            error = "; ".join(said)[:4000] or kind
+            stopped = _STOPPED.get(kind)
+            return AttemptEnded(None, stopped, None if stopped else "agent", error, metrics, at=self._last)
+        stop = text_or_none(last.get("stop_reason")) or self._stop or ("end_turn" if kind == "success" else "")
+        return AttemptEnded(ended=ended.get(stop), metrics=metrics, at=self._last)
 
 
 def plan_lines(step: Step) -> Iterator[str]:

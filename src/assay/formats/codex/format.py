@@ -9,8 +9,9 @@ wrote itself, the first one on its description alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -45,6 +46,11 @@ class CodexFormat(SingleFileFormat):
     name: ClassVar[str] = "codex"
     title: ClassVar[str] = "Codex session (rollout-*.jsonl)"
     provenance: ClassVar[Provenance] = "peer"
+    added: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "the first line": "a session begins with its metadata",
+        }
+    )
 
     def recognises(self, path: Path) -> bool:
         first = sniff(path).first

@@ -7,6 +7,7 @@ parent. Fields that ATIF lacks (exit codes, verdicts, evidence, malformed argume
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -16,6 +17,7 @@ import msgspec
 from assay.errors import UserError
 from assay.formats.harbor.atif_writer import UNKNOWN, write_trajectories
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin, TrajectoryBuilder, tool_call
 from assay.formats.shared.embedded_records import ASSAY, read_call, read_started, restore_calls, restore_records
 from assay.formats.shared.json_stream import (
@@ -35,6 +37,7 @@ _ACTORS = {"agent": "agent", "user": "user", "system": "environment"}
 _PASSED_ON = ("reasoning_effort", "is_copied_context", "llm_call_count")
 _STEP = {"step_id", "timestamp", "source", "model_name", "message", "reasoning_content", "tool_calls", "observation",
          "metrics", "extra", *_PASSED_ON}  # fmt: skip
+_VERSION, _NEWEST = re.compile(r"ATIF-v1\.([0-9]{1,4})"), 8
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
 
@@ -66,11 +69,28 @@ def read_document(source: ByteSource, origin: Origin, reading: ImportContext) ->
     fields = json_fields(source, ("steps", "subagent_trajectories"), bad)
     if not isinstance(fields.get("agent"), dict) and "schema_version" not in fields:
         raise UserError("not an ATIF document: it has neither schema_version nor agent")
+    check_version(fields.get("schema_version"), bad)
     steps = json_items(source, ("steps",), bad)
     yield _read_trajectory("trajectory", fields, steps, DocumentPath(origin, reading, bad, ""))
     for index, raw in json_items(source, ("subagent_trajectories",), bad):
         where = f"subagent_trajectories[{index}]"
-        yield from _read_embedded(raw, fields.get("trajectory_id"), DocumentPath(origin, reading, bad, where))
+        with skip_unreadable(bad, where):
+            yield from _read_embedded(raw, fields.get("trajectory_id"), DocumentPath(origin, reading, bad, where))
+
+
+def check_version(version: Any, bad: WarnFunction) -> None:
+    """Reports a version that is newer than those read here.
+
+    Raises:
+        UserError: The version is no minor version of ATIF 1, so that its fields may mean anything.
+    """
+    if version is None:
+        return
+    found = _VERSION.fullmatch(str(version))
+    if found is None:
+        raise UserError(f"its schema_version is {str(version)[:50]!r}: ATIF-v1.0 to ATIF-v1.{_NEWEST} are read")
+    if int(found[1]) > _NEWEST:
+        bad("schema_version", f"{version} is newer than ATIF-v1.{_NEWEST}: what it adds is kept unread")
 
 
 class DocumentPath:

@@ -13,6 +13,7 @@ from assay.errors import StoreError, UserError
 from assay.formats.interface import ExportContext, Loss
 from assay.formats.shared.embedded_records import ASSAY, EmbeddedCalls, embed_records, slim_call
 from assay.formats.shared.json_stream import INLINE_BYTES, parse_time
+from assay.formats.shared.losses import report_additions
 from assay.formats.shared.output_files import FileNames, new_file, new_folder
 from assay.records import ModelCall, Observation, Step, ToolCall, Trajectory, canonical_bytes
 from assay.verdicts import IMPORTED, trust_of
@@ -65,6 +66,7 @@ def render_document(trajectory: Trajectory, writing: ExportContext, format_name:
         steps = [{"step_id": 1, "source": "system", "message": ""}]
     extra = fields.pop("extra", None)
     agent = _agent(trajectory, fields.pop("agent", None), words)
+    report_additions(trajectory, writing, _additions(agent, words, own_before=own_before))
     strange = {k: v for k, v in fields.items() if not _is_root(k, v)}
     strange |= {"extra": extra} if extra is not None and not isinstance(extra, dict) else {}
     words |= {"fields": strange} if strange else {}
@@ -75,6 +77,16 @@ def render_document(trajectory: Trajectory, writing: ExportContext, format_name:
         document["final_metrics"] = _final_metrics(trajectory, fields, len(steps))
     document["extra"] = {**(extra if isinstance(extra, dict) else {}), ASSAY: words}
     return _note_doubt(document, trust_of(trajectory).doubt)
+
+
+def _additions(agent: dict[str, Any], words: dict[str, Any], *, own_before: bool) -> dict[str, str]:
+    """Returns what a document holds beyond the records."""
+    added = {} if own_before else {"final_metrics": "sums over the model calls"}
+    if agent["version"] == UNKNOWN:
+        added["agent.version"] = f"required: written as `{UNKNOWN}`"
+    if words.get("placeholder"):
+        added["steps"] = "required: an empty step stands for none"
+    return added
 
 
 def _is_root(name: str, value: Any) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.harbor.atif import DocumentPath, DocumentSummary, build_from_document, drop_end
+from assay.formats.harbor.atif import DocumentPath, DocumentSummary, build_from_document, check_version, drop_end
 from assay.formats.harbor.verifier import read_artifacts, read_verifier
 from assay.formats.harbor.writer import write_job
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
@@ -108,7 +108,7 @@ def _trial(folder: Path, file: str, reading: ImportContext) -> ImportedTrajector
 
 def _result(folder: Path, bad: WarnFunction) -> dict[str, Any]:
     try:
-        found = load_document(folder / "result.json")
+        found = load_document(folder / "result.json", lambda _at, problem: bad("result.json", problem))
     except UserError as exc:
         bad("result.json", str(exc))
         return {}
@@ -147,6 +147,11 @@ def _read_steps(
 
 def _document(path: Path, builder: TrajectoryBuilder, where: DocumentPath) -> DocumentSummary:
     fields = json_fields(path, ("steps", "subagent_trajectories"), where.bad)
+    try:
+        check_version(fields.get("schema_version"), where.bad)
+    except UserError as exc:
+        where.bad("", str(exc))
+        return DocumentSummary({}, None, unfinished=False)
     filled = build_from_document(builder, fields, json_items(path, ("steps",), where.bad), where)
     embedded = [known_start for _, known_start in json_items(path, ("subagent_trajectories",), where.bad)]
     if embedded:

@@ -22,7 +22,9 @@ def read_verifier(
 ) -> list[str]:
     """Adds evidence and the claimed verdict; returns the ids of that evidence."""
     told = result.get("verifier_result")
-    rewards = _numeric_values(told.get("rewards")) if isinstance(told, dict) else {}
+    recorded = told.get("rewards") if isinstance(told, dict) else None
+    read = {str(k): builder.read_reward(v) for k, v in recorded.items()} if isinstance(recorded, dict) else {}
+    rewards = {name: value for name, value in read.items() if value is not None}
     ids: list[str] = []
     for where in ("verifier", *_step_folders(folder)):
         ids += _read_folder(folder / where, where, builder, reading, bad)
@@ -86,7 +88,7 @@ def _read_reward(path: Path, where: str, bad: WarnFunction) -> dict[str, float]:
         return {}
     if path.suffix == ".json":
         try:
-            found = load_document(path)
+            found = load_document(path, lambda _at, problem: bad(where, problem))
         except UserError as exc:
             bad(where, str(exc))
             return {}
@@ -108,7 +110,7 @@ def _read_reward(path: Path, where: str, bad: WarnFunction) -> dict[str, float]:
 def ctrf_report(path: Path, where: str, bad: WarnFunction) -> dict[str, Any] | None:
     """Returns a CTRF report as evidence of kind `test_report`; None, with a warning, where it is invalid."""
     try:
-        found = load_document(path)
+        found = load_document(path, lambda _at, problem: bad(where, problem))
     except UserError as exc:
         bad(where, str(exc))
         return None

@@ -17,6 +17,7 @@ from assay.errors import StoreError
 from assay.formats.harbor.atif_writer import iso_or_none, render_document
 from assay.formats.harbor.verifier import REASON
 from assay.formats.interface import ExportContext, Loss
+from assay.formats.shared.losses import report_additions
 from assay.formats.shared.output_files import FileNames, new_folder, outcome_verdict
 from assay.records import Evidence, Trajectory
 from assay.verdicts import IMPORTED, trust_of
@@ -104,6 +105,8 @@ def _without_result(trajectory: Trajectory) -> dict[str, Any]:
 def _fresh_result(trajectory: Trajectory, writing: ExportContext) -> dict[str, Any]:
     finished, verdict = trajectory.finished, outcome_verdict(trajectory)
     name = trajectory.attempt or trajectory.task
+    required = {"result.json: id, trial_uri, task_id, config": "required: made of the names of attempt and task"}
+    report_additions(trajectory, writing, required | {"result.json: agent_info.version": "required: `unknown`"})
     result: dict[str, Any] = {
         "id": str(uuid5(NAMESPACE_URL, f"assay-attempt:{name}")),
         "task_name": trajectory.task,

@@ -14,7 +14,8 @@ from assay.records import ModelCall, Observation, Step, ToolCall, canonical_byte
 
 REST = "inspect"
 """Key of the Inspect fields that a record keeps."""
-_ACTORS = {"agent": "assistant", "user": "user", "environment": "user", "other_agent": "user"}
+_ROLES = {"system": "system", "developer": "system"}
+"""Roles of the environment that Inspect has."""
 
 
 def index_tool_calls(message: Any) -> Any:
@@ -70,13 +71,20 @@ def render_message(step: Step, part: str, _call: ModelCall | None = None) -> Any
         fresh |= {"function": name} if name else {}
         kind = "timeout" if seen.timed_out else "unknown"
         return fresh | ({"error": {"type": kind, "message": seen.content}} if seen.error else {})
-    fresh = {"content": step.message or "", "role": _ACTORS[step.actor]}
+    fresh = {"content": step.message or "", "role": _role(step)}
     if step.reasoning:
         said = [{"type": "text", "text": step.message}] if step.message else []
         fresh["content"] = [{"type": "reasoning", "reasoning": step.reasoning}, *said]
     if step.tool_calls:
         fresh["tool_calls"] = {str(number): _fresh_call(call) for number, call in enumerate(step.tool_calls)}
     return fresh
+
+
+def _role(step: Step) -> str:
+    """Returns a step's role among those of Inspect, where only an assistant calls tools."""
+    if step.actor == "agent" or (step.actor == "other_agent" and (step.tool_calls or step.reasoning)):
+        return "assistant"
+    return _ROLES.get(str(step.extra.get("role")), "user") if step.actor == "environment" else "user"
 
 
 def _fresh_call(call: ToolCall) -> dict[str, Any]:

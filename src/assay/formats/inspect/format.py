@@ -19,8 +19,10 @@ import msgspec
 from assay.errors import AssayError
 from assay.formats.inspect.reader import LogFacts, read_sample
 from assay.formats.inspect.samples import is_inspect_log, open_log
+from assay.formats.inspect.scores import ScoreTotals
 from assay.formats.inspect.writer import FORMAT, iso, render_sample, render_summary
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Loss, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin
 from assay.formats.shared.json_stream import digest_file, loads, warn_in
 from assay.formats.shared.output_files import new_file
@@ -50,7 +52,8 @@ class InspectFormat:
                 file = f"{path.name}!{sample.place}" if archived else path.name
                 evaluation = warn_in(reading, file)
                 bad = evaluation if archived else _prefix_place(sample.place, evaluation)
-                yield read_sample(sample, facts, reading, bad)
+                with skip_unreadable(bad, ""):
+                    yield read_sample(sample, facts, reading, bad)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes an archive, or a JSON log where the target's name ends in `.json`."""
@@ -76,6 +79,7 @@ class _Log:
         self._used: set[tuple[str, int]] = set()
         self._invalidated = False
         self._writing = writing
+        self._scores = ScoreTotals()
 
     def samples(self, trajectories: Iterable[Trajectory]) -> Iterator[dict[str, Any]]:
         """Yields the samples, each with a unique id and epoch."""
@@ -83,6 +87,7 @@ class _Log:
             self._head(trajectory)
             sample = render_sample(trajectory, self._writing)
             self._assign_epoch(sample, trajectory)
+            self._scores.add(sample)
             self._invalidated = self._invalidated or bool(sample.get("invalidation"))
             yield sample
 
@@ -128,6 +133,7 @@ class _Log:
         if self._digest is None:
             dataset = {"samples": len(self._ids), "sample_ids": list(self._ids.values()), "shuffled": False}
             header["eval"] = {**header["eval"], "dataset": dataset}
+            header["results"] = self._scores.results()
         return header | ({"invalidated": True} if self._invalidated else {})
 
 

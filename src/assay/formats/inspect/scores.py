@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections import Counter
 from typing import Any
 
 from msgspec import structs
@@ -48,6 +50,9 @@ def judge_scores(builder: RoundTripBuilder, scores: Any) -> None:
         else:
             unclear.append(structs.replace(base, reason=f"score `{name}` is on no scale from 0 to 1"))
     nothing = [Verdict(IMPORTED, "outcome", "unknown", None, "Inspect recorded no score")]
+    for verdict in [] if is_judged else unclear:
+        if verdict.rewards:
+            builder.remark("scores", verdict.reason)
     for verdict in [] if is_judged else unclear or nothing:
         _add_verdict(builder, verdict, marks=(IMPORTED, UNSCORED))
 
@@ -79,6 +84,40 @@ def judge_invalidation(builder: RoundTripBuilder, invalidation: Any) -> None:
         who, why = invalidation.get("author"), invalidation.get("reason")
         reason = f"invalidated by {who}" + (f": {why}" if why else "")
         builder.add(VerdictAdded(Verdict(IMPORTED, "integrity", "fail", None, reason, marks=(IMPORTED, INVALIDATED))))
+
+
+class ScoreTotals:
+    """Accuracy and its standard error for each scorer, over the samples of a log that Inspect did not write."""
+
+    def __init__(self) -> None:
+        self._samples = 0
+        self._values: dict[str, list[float]] = {}
+        self._unscored: Counter[str] = Counter()
+
+    def add(self, sample: dict[str, Any]) -> None:
+        """Adds a sample's scores; those of an invalidated sample and of an unknown outcome count as unscored."""
+        self._samples += 1
+        scores = sample.get("scores")
+        for name, score in scores.items() if isinstance(scores, dict) else ():
+            value = as_number(score.get("value")) if isinstance(score, dict) else None
+            values = self._values.setdefault(str(name), [])
+            if value is None or sample.get("invalidation"):
+                self._unscored[str(name)] += 1
+            else:
+                values.append(value)
+
+    def results(self) -> dict[str, Any]:
+        """Returns the log's `results`."""
+        scores = [self._score(name, values) for name, values in self._values.items()]
+        return {"total_samples": self._samples, "completed_samples": self._samples, "scores": scores}
+
+    def _score(self, name: str, values: list[float]) -> dict[str, Any]:
+        mean = sum(values) / len(values) if values else None
+        error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+        known = {} if mean is None else {"accuracy": mean, "stderr": error}
+        metrics = {metric: {"name": metric, "value": value, "params": {}} for metric, value in known.items()}
+        counts = {"scored_samples": len(values), "unscored_samples": self._unscored[name]}
+        return {"name": name, "scorer": name, "params": {}, "metrics": metrics, **counts}
 
 
 def is_own_verdict(trajectory: Trajectory, verdict: Verdict) -> bool:

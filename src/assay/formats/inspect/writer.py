@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from assay.formats.inspect.samples import ranges
 from assay.formats.inspect.scores import is_own_verdict, visible_value
 from assay.formats.interface import ExportContext, Loss
 from assay.formats.shared.conversations import message_numbers
+from assay.formats.shared.losses import report_additions
 from assay.formats.shared.round_trip import ITEMS, patch_json, restore_observations
 from assay.formats.shared.round_trip_builder import is_imported_from, source_fields
 from assay.records import Evidence, ModelCall, Step, Trajectory, Verdict, canonical_bytes
@@ -50,6 +52,8 @@ def render_sample(trajectory: Trajectory, writing: ExportContext) -> dict[str, A
     ours = is_imported_from(trajectory, FORMAT)
     held = source_fields(trajectory).get("sample") if ours else None
     fields = dict(held) if isinstance(held, dict) else _new_sample_fields(trajectory)
+    if held is None:
+        report_additions(trajectory, writing, _ADDED)
     pool = _Pool()
     messages = _messages(trajectory, writing)
     events, requests = _events(trajectory, pool, writing)
@@ -61,6 +65,17 @@ def render_sample(trajectory: Trajectory, writing: ExportContext) -> dict[str, A
         fields["invalidation"] = {"timestamp": at, "author": ASSAY, "reason": doubt.reason, "metadata": {}}
     data = {"messages": pool.messages, "calls": requests}
     return {**fields, "messages": messages, "events": events, "attachments": {}, "events_data": data}
+
+
+_ADDED = MappingProxyType(
+    {
+        "eval": "required: run, task, model and agent of the first attempt",
+        "results": "accuracy and standard error of each scorer over the samples",
+        "samples[].limit.limit": "required where a limit stopped the attempt: -1",
+        "samples[].output.choices[].stop_reason": "required: `unknown`",
+        "samples[].target": "required: empty",
+    }
+)
 
 
 def _denies(trajectory: Trajectory, verdict: Verdict) -> bool:

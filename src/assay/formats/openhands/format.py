@@ -17,6 +17,7 @@ import msgspec
 from assay.errors import UserError
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
 from assay.formats.openhands.events import EventReader, plan_events, render_event
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin
 from assay.formats.shared.json_stream import WarnFunction, digest_file, json_items, json_lines, load_document, warn_in
 from assay.formats.shared.losses import THROWAWAY, report_losses
@@ -74,7 +75,8 @@ class OpenHandsFormat:
             where = f"line {number_}"
             if isinstance(line, dict) and isinstance(line.get("history"), list):
                 key = text_or_none(line.get("instance_id")) or where
-                yield self._one(origin, reading, _prefix_place(bad, where), line, key)
+                with skip_unreadable(bad, where):
+                    yield self._one(origin, reading, _prefix_place(bad, where), line, key)
             else:
                 bad(where, "expected an object with a list `history`")
 
@@ -128,7 +130,11 @@ class OpenHandsFormat:
         fields = source_fields(trajectory) if mine else _fresh_fields(trajectory)
         line = {**fields, "history": events}
         read_back = None if mine else self._one(Origin(self.name, "", ""), THROWAWAY, lambda *_: None, line, "")
-        report_losses(trajectory, read_back, writing, self.name)
+        added = {
+            "format": "names the format",
+            "metrics.accumulated_cost": "the sum over the model calls",
+        }
+        report_losses(trajectory, read_back, writing, self.name, added=added)
         return line
 
 
@@ -150,7 +156,7 @@ def _document(path: Path, bad: WarnFunction) -> Any:
             bad(path.name, "it is not a regular file, or too large to read")
         return None
     try:
-        return load_document(path)
+        return load_document(path, lambda _at, problem: bad(path.name, problem))
     except (UserError, OSError) as exc:
         bad(path.name, str(exc))
         return None
@@ -205,7 +211,7 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
         "instance_id": trajectory.task,
         "attempt": attempt_name(trajectory),
         "metadata": {"agent_class": trajectory.agent, "llm_config": {"model": trajectory.model}},
-        "metrics": {"accumulated_cost": sum(costs), "token_usages": usages},
+        "metrics": {"accumulated_cost": sum(costs) if costs else None, "token_usages": usages},
     }
     rewards = named_rewards(trajectory)
     return made | ({"test_result": {"rewards": rewards}} if rewards else {})

@@ -1,53 +1,26 @@
 """OpenTelemetry traces with the conventions for generative AI (`gen_ai.*`), read and written.
 
-A trace is a trajectory: model spans are calls, the messages that each adds are turns, tool spans are executions,
-`gen_ai.evaluation.result` events are verdicts. Spans hold content only where the program was configured to record it;
-else the turns have no text. Not covered: older conventions that put messages into events.
+A trace is a trajectory. Spans hold content only where the program was configured to record it; else the turns have no
+text. Not covered: older conventions that put messages into events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
-from assay.formats.otel.messages import REST, parse_objects, text_of, to_chat
-from assay.formats.otel.spans import Form, TraceSpan, encode_lines, is_genai_trace, otlp_span, traces, with_attributes
-from assay.formats.otel.writer import INPUT, OUTPUT, render_spans, restore_spans
-from assay.formats.shared.builder import Origin, tool_call
-from assay.formats.shared.conversations import MessageTree
-from assay.formats.shared.json_stream import WarnFunction, warn_in
+from assay.formats.otel.spans import Form, encode_lines, is_genai_trace, otlp_span, traces
+from assay.formats.otel.trace import TraceReader
+from assay.formats.otel.writer import render_spans, restore_spans
+from assay.formats.shared.base import skip_unreadable
+from assay.formats.shared.builder import Origin
+from assay.formats.shared.json_stream import warn_in
 from assay.formats.shared.losses import THROWAWAY, report_losses
-from assay.formats.shared.messages import actor_of, chat_calls, content_text, render_chat_message
 from assay.formats.shared.output_files import new_file
-from assay.formats.shared.round_trip_builder import (
-    RoundTripBuilder,
-    count_or_none,
-    file_origin,
-    is_imported_from,
-    number,
-    text_or_none,
-)
-from assay.records import (
-    AttemptEnded,
-    Evidence,
-    EvidenceAdded,
-    ModelCall,
-    Noted,
-    Observation,
-    ToolCall,
-    Trajectory,
-    Usage,
-    VerdictStatus,
-    canonical_bytes,
-)
-
-_ASKED, _MODEL = "gen_ai.request.", "gen_ai.request.model"
-_MODELS = ("chat", "generate_content", "text_completion")
-_SYSTEM, _TOOLS = "gen_ai.system_instructions", "gen_ai.tool.definitions"
-_PASS, _FAIL = ("pass", "passed", "correct", "true", "yes"), ("fail", "failed", "incorrect", "false", "no")
+from assay.formats.shared.round_trip_builder import file_origin, is_imported_from
+from assay.records import Trajectory
 
 
 class OtelGenAiFormat:
@@ -55,6 +28,8 @@ class OtelGenAiFormat:
     title: ClassVar[str] = "OpenTelemetry GenAI spans (OTLP JSON, flat JSON)"
     provenance: ClassVar[Provenance] = "peer"
     writes: ClassVar[bool] = True
+    generic: ClassVar[bool] = True
+    """Tools add conventions of their own to these attributes; a format that reads those too is preferred."""
 
     def recognises(self, path: Path) -> bool:
         return is_genai_trace(path)
@@ -64,7 +39,8 @@ class OtelGenAiFormat:
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for spans in traces(path, bad):
             if any(str(key).startswith("gen_ai.") for span in spans for key in span.attributes):
-                yield _Trace(spans, origin, reading, bad).read()
+                with skip_unreadable(bad, f"trace {spans[0].trace}"):
+                    yield TraceReader(spans, origin, reading).read()
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes a line of OTLP JSON for each batch; spans that were read flat are written flat."""
@@ -75,226 +51,11 @@ class OtelGenAiFormat:
                     spans = list(restore_spans(trajectory))
                 else:
                     spans = list(render_spans(trajectory, writing))
-                    report_losses(trajectory, _read_back(spans), writing, self.name)
+                    added = {"traceId, spanId": "made of the attempt's id and the record's position"}
+                    report_losses(trajectory, _read_back(spans), writing, self.name, added=added)
                 out.writelines(encode_lines(spans))
 
 
 def _read_back(spans: list[tuple[dict[str, Any], dict[str, Any], Form]]) -> ImportedTrajectory:
-
     found = [span for raw, about, _ in spans if (span := otlp_span(raw, about)) is not None]
-    return _Trace(found, Origin(OtelGenAiFormat.name, "", ""), THROWAWAY, lambda *_: None).read()
-
-
-class _Trace:
-    """Reads one trace."""
-
-    def __init__(self, spans: list[TraceSpan], origin: Origin, reading: ImportContext, bad: WarnFunction) -> None:
-        self._builder = RoundTripBuilder(origin, reading, render_chat_message)
-        self._spans, self._bad = spans, bad
-        self._lines = MessageTree()
-        self._numbers: dict[bytes, int] = {}
-        self._about: list[dict[str, Any]] = []
-        self._known: set[str] = set()
-        self._broke = 0
-
-    def read(self) -> ImportedTrajectory:
-        order = sorted(range(len(self._spans)), key=lambda n: (self._spans[n].start or 0.0, n))
-        for at in order:
-            span = self._spans[at]
-            operation = span.attributes.get("gen_ai.operation.name")
-            if operation in _MODELS:
-                self._model(at, span)
-            elif operation == "execute_tool":
-                self._tool(at, span)
-            else:
-                self._builder.add(Noted("otel.span", self._source_span(at, span), span.start))
-            self._judge(span)
-        return self._finish()
-
-    def _source_span(self, at: int, span: TraceSpan, *without: str) -> dict[str, Any]:
-        """Returns a span without attributes that a record holds, with its position in the trace."""
-        if span.about not in self._about:
-            self._about.append(span.about)
-        raw = with_attributes(span.raw, span.form, dict.fromkeys(without)) if without else span.raw
-        return {"at": at, "span": raw, "form": span.form, "about": self._about.index(span.about)}
-
-    def _number(self, chat: dict[str, Any]) -> int:
-        key = blake2b(canonical_bytes(chat), digest_size=16).digest()
-        return self._numbers.setdefault(key, len(self._numbers))
-
-    def _model(self, at: int, span: TraceSpan) -> None:
-        attributes = span.attributes
-        prompt = [chat for message in parse_objects(attributes.get(INPUT)) for chat in to_chat(message)]
-        system = parse_objects(attributes.get(_SYSTEM))
-        if system and not any(c.get("role") == "system" for c in prompt):
-            text = "\n".join(str(part.get("content") or "") for part in system)
-            prompt.insert(0, {"role": "system", "content": text, REST: {"with_previous": True}})
-        outputs = parse_objects(attributes.get(OUTPUT))
-        answer = _answer(outputs[0]) if outputs else None
-        call = self._call(at, span, prompt, answer, outputs)
-        self._builder.add_call(call)
-        fresh = [c for c in prompt[call.shared_messages :] if c.get("role") != "assistant" or not call.parent]
-        for chat in fresh:
-            self._add_message(chat)
-        made = chat_calls(answer) if answer is not None else ()
-        self._known |= {c.id for c in made}
-        self._builder.add_step(
-            "agent",
-            content_text(answer.get("content")) if answer is not None else None,
-            reasoning=text_or_none(answer.get("reasoning_content")) if answer is not None else None,
-            tool_calls=made,
-            call=call.id,
-            started=span.start,
-            ended=span.end,
-            extra={"name": attributes.get("gen_ai.agent.name")},
-        )
-
-    def _call(
-        self, at: int, span: TraceSpan, prompt: list[dict[str, Any]], answer: dict[str, Any] | None, outputs: list[Any]
-    ) -> ModelCall:
-        attributes, id_ = span.attributes, f"s{at}"
-        said = None if answer is None else self._number(answer)
-        shared = self._lines.add(id_, [self._number(c) for c in prompt], said)
-        held = [name for name in (INPUT, OUTPUT) if isinstance(attributes.get(name), str)]
-        request: dict[str, Any] = {"messages": prompt[shared.messages :], REST: self._source_span(at, span, *held)}
-        request[REST]["text"] = held
-        tools = parse_objects(attributes.get(_TOOLS))
-        request |= {"tools": tools} if tools else {}
-        choices: list[dict[str, Any]] = [{"index": n, "message": _answer(m)} for n, m in enumerate(outputs)]
-        for choice, message in zip(choices, outputs, strict=True):
-            choice |= {"finish_reason": message["finish_reason"]} if "finish_reason" in message else {}
-        error = attributes.get("error.type") or _status(span)
-        return ModelCall(
-            id=id_,
-            dialect=text_or_none(attributes.get("gen_ai.provider.name", attributes.get("gen_ai.system"))) or "unknown",
-            model=text_or_none(attributes.get("gen_ai.response.model", attributes.get("gen_ai.request.model"))) or "",
-            request=request,
-            response={"model": attributes.get("gen_ai.response.model"), "choices": choices}
-            if outputs or not error
-            else None,
-            usage=Usage(
-                count_or_none(
-                    attributes.get("gen_ai.usage.input_tokens", attributes.get("gen_ai.usage.prompt_tokens"))
-                ),
-                count_or_none(
-                    attributes.get("gen_ai.usage.output_tokens", attributes.get("gen_ai.usage.completion_tokens"))
-                ),
-                count_or_none(attributes.get("gen_ai.usage.cache_read.input_tokens")),
-                count_or_none(attributes.get("gen_ai.usage.reasoning.output_tokens")),
-            ),
-            sampling={k.removeprefix(_ASKED): v for k, v in attributes.items() if k.startswith(_ASKED) and k != _MODEL},
-            error=None if not error else str(error),
-            started=span.start,
-            ended=span.end,
-            **shared.fields(),
-        )
-
-    def _add_message(self, chat: dict[str, Any]) -> None:
-        role = str(chat.get("role"))
-        if role == "tool":
-            text = content_text(chat.get("content")) or ""
-            self._builder.add_result(Observation(text, text_or_none(chat.get("tool_call_id"))))
-            return
-        self._builder.add_step(
-            actor_of(role),
-            content_text(chat.get("content")),
-            tool_calls=chat_calls(chat),
-            extra={} if role in ("user", "assistant") else {"role": role},
-        )
-
-    def _tool(self, at: int, span: TraceSpan) -> None:
-        attributes = span.attributes
-        id_ = text_or_none(attributes.get("gen_ai.tool.call.id"))
-        name = str(attributes.get("gen_ai.tool.name") or "")
-        call = tool_call(id_ or f"span-{span.id}", name, attributes.get("gen_ai.tool.call.arguments"))
-        error = attributes.get("error.type") or _status(span)
-        result = attributes.get("gen_ai.tool.call.result")
-        data: dict[str, Any] = {"tool": name, "call_id": call.id, "arguments": call.parsed or call.arguments}
-        data |= {"stdout": text_of(result)} if result is not None else {}
-        data |= {"error": str(error)} if error else {}
-        took = span.end - span.start if span.start is not None and span.end is not None else None
-        data |= (
-            {"duration_s": took, REST: self._source_span(at, span)}
-            if took is not None
-            else {REST: self._source_span(at, span)}
-        )
-        self._builder.add(EvidenceAdded(Evidence(f"t{at}", "audit", "execution", data, at=span.start)))
-        if call.id not in self._known:  # the model's own words were not recorded: that it called is known from here
-            seen = Observation(text_of(result), call.id, error=bool(error), duration_s=took)
-            self._attach_unrecorded(call, () if result is None and not error else (seen,))
-
-    def _attach_unrecorded(self, call: ToolCall, results: tuple[Observation, ...]) -> None:
-        step = next((s for s in reversed(self._builder.steps) if s.actor == "agent"), None)
-        if step is None:
-            self._builder.add_step("agent", None, tool_calls=(call,), observations=results)
-        else:
-            calls, observations = (*step.tool_calls, call), (*step.observations, *results)
-            self._builder.change_step(step, tool_calls=calls, observations=observations)
-
-    def _judge(self, span: TraceSpan) -> None:
-        for attributes in _evaluations(span):
-            value, label = (
-                number(attributes.get("gen_ai.evaluation.score.value")),
-                attributes.get("gen_ai.evaluation.score.label"),
-            )
-            name = str(attributes.get("gen_ai.evaluation.name") or "score")
-            word = str(label).lower()
-            inside = value is not None and 0 <= value <= 1
-            status: VerdictStatus = "unknown"
-            if word in _PASS or (word not in _FAIL and inside and value == 1):
-                status = "pass"
-            elif word in _FAIL or inside:
-                status = "fail"
-            values = {name: value} if value is not None else {}
-            fact = self._builder.add_evidence("reward", {"values": values, "evaluation": attributes})
-            why = text_or_none(attributes.get("gen_ai.evaluation.explanation"))
-            reason = why or f"`{name}` is {value if label is None else label} as recorded by OpenTelemetry"
-            self._builder.add_verdict(status, value, reason, (fact,), values)
-
-    def _finish(self) -> ImportedTrajectory:
-        spans = self._spans
-        ids = {span.id for span in spans}
-        root = next((s for s in spans if s.parent not in ids), spans[0])
-        agent = next((a for s in spans if (a := s.attributes.get("gen_ai.agent.name"))), None)
-        models = [m for s in spans if (m := s.attributes.get("gen_ai.request.model"))]
-        error = root.attributes.get("error.type") or _status(root)
-        self._builder.fields = {"about": self._about, "trace": root.trace}
-        task = text_or_none(root.attributes.get("assay.task"))
-        times = [s.end for s in spans if s.end is not None]
-        return self._builder.finish(
-            f"trace {root.trace}",
-            ended=AttemptEnded(broke="environment" if error else None, error=str(error) if error else None,
-                               at=max(times) if times else None),
-            agent=str(agent or "unknown"),
-            model=str(models[0]) if models else None,
-            at=root.start,
-            **({"task": task} if task else {}),
-        )  # fmt: skip
-
-
-def _answer(message: dict[str, Any]) -> dict[str, Any]:
-    """Converts an output to the form that the next input repeats, without its finish reason."""
-    return to_chat({key: value for key, value in message.items() if key != "finish_reason"})[0]
-
-
-def _status(span: TraceSpan) -> str | None:
-    """Returns a span's error message; None where it has no error."""
-    status = span.raw.get("status")
-    held = status if isinstance(status, dict) else {}
-    code = held.get("code", held.get("status_code"))
-    failed = code in (2, "STATUS_CODE_ERROR", "ERROR", "StatusCode.ERROR")
-    return str(held.get("message") or held.get("description") or "error") if failed else None
-
-
-def _evaluations(span: TraceSpan) -> Iterator[dict[str, Any]]:
-    if "gen_ai.evaluation.name" in span.attributes:
-        yield {k: v for k, v in span.attributes.items() if k.startswith("gen_ai.evaluation.")}
-    events = span.raw.get("events")
-    for event in events if isinstance(events, list) else ():
-        if isinstance(event, dict) and event.get("name") == "gen_ai.evaluation.result":
-            if span.form == "flat":
-                held = event.get("attributes")
-                yield held if isinstance(held, dict) else {}
-            else:
-                read = otlp_span({"traceId": "", "spanId": "", "attributes": event.get("attributes")}, {})
-                yield read.attributes if read is not None else {}
+    return TraceReader(found, Origin(OtelGenAiFormat.name, "", ""), THROWAWAY).read()

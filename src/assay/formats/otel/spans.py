@@ -8,7 +8,7 @@ span keeps its source (`raw`) beside its attributes as plain values.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -37,26 +37,37 @@ class TraceSpan(NamedTuple):
     form: Form
 
 
+SpanReader = Callable[[Any, str, WarnFunction], list[TraceSpan]]
+"""Makes spans of a JSON value, given its place and a function that reports problems."""
+
+
 def is_genai_trace(path: Path) -> bool:
     """Returns whether a file begins with spans of a generative model."""
+    return has_span_attributes(path, b"gen_ai.")
+
+
+def has_span_attributes(path: Path, *marks: bytes) -> bool:
+    """Returns whether a file is one of OpenTelemetry's spans and begins with attributes of one of these names."""
     seen = sniff(path)
-    otlp = "resourceSpans" in seen.paths
-    flat = bool({"context.trace_id", "[].context.trace_id"} & seen.paths)
-    if not (otlp or flat):
+    if not {"resourceSpans", "context.trace_id", "[].context.trace_id"} & seen.paths:
         return False
     with path.open("rb") as stream:
-        return b"gen_ai." in stream.read(8 << 20)
+        head = stream.read(8 << 20)
+    return any(mark in head for mark in marks)
 
 
-def traces(path: Path, bad: WarnFunction) -> Iterator[list[TraceSpan]]:
-    """Yields the spans of each trace, traces in the order of first occurrence, spans in the file's order."""
-    seen = sniff(path)
+def traces(path: Path, bad: WarnFunction, read: SpanReader | None = None) -> Iterator[list[TraceSpan]]:
+    """Yields the spans of each trace, traces in the order of first occurrence, spans in the file's order.
+
+    `read` makes spans of one JSON value; by default of OpenTelemetry's forms.
+    """
+    seen, read = sniff(path), read or read_otel_spans
     if seen.shape == "array":
-        yield from _group_by_trace(_read_flat_span(item, f"[{n}]", bad) for n, item in json_items(path, (), bad))
+        yield from _group_by_trace(read(item, f"[{n}]", bad) for n, item in json_items(path, (), bad))
     elif seen.shape == "object" and not _one_line(path) and (inner := _document(path)) is not None:
-        yield from _group_by_trace([_spans(inner, "", bad)])
+        yield from _group_by_trace([read(inner, "", bad)])
     else:
-        yield from _read_by_place(path, bad)
+        yield from _read_by_place(path, bad, read)
 
 
 def _document(path: Path) -> Any:
@@ -85,7 +96,7 @@ def _group_by_trace(some: Iterable[list[TraceSpan]]) -> Iterator[list[TraceSpan]
     yield from found.values()
 
 
-def _read_by_place(path: Path, bad: WarnFunction) -> Iterator[list[TraceSpan]]:
+def _read_by_place(path: Path, bad: WarnFunction, read: SpanReader) -> Iterator[list[TraceSpan]]:
     places: dict[str, list[tuple[int, int, int]]] = {}
     with path.open("rb") as stream:
         number, start = 0, 0
@@ -93,7 +104,7 @@ def _read_by_place(path: Path, bad: WarnFunction) -> Iterator[list[TraceSpan]]:
             number, start, at = number + 1, start + len(line), start
             if len(line) > LARGEST:
                 raise UserError(f"line {number} has more than {LARGEST:,} bytes")
-            for trace in dict.fromkeys(s.trace for s in _line(line, number, bad)):
+            for trace in dict.fromkeys(s.trace for s in _line(line, number, bad, read)):
                 places.setdefault(trace, []).append((number, at, len(line)))
         inner: tuple[int, list[TraceSpan]] = (0, [])
         for trace, lines in places.items():
@@ -101,12 +112,12 @@ def _read_by_place(path: Path, bad: WarnFunction) -> Iterator[list[TraceSpan]]:
             for number, at, size in lines:
                 if inner[0] != number:
                     stream.seek(at)
-                    inner = (number, _line(stream.read(size), number, lambda *_: None))
+                    inner = (number, _line(stream.read(size), number, lambda *_: None, read))
                 found += [span for span in inner[1] if span.trace == trace]
             yield found
 
 
-def _line(line: bytes, number: int, bad: WarnFunction) -> list[TraceSpan]:
+def _line(line: bytes, number: int, bad: WarnFunction, read: SpanReader) -> list[TraceSpan]:
     if not line.strip():
         return []
     try:
@@ -114,10 +125,11 @@ def _line(line: bytes, number: int, bad: WarnFunction) -> list[TraceSpan]:
     except ValueError as exc:
         bad(f"line {number}", f"invalid JSON: {exc}")
         return []
-    return _spans(value, f"line {number}", bad)
+    return read(value, f"line {number}", bad)
 
 
-def _spans(value: Any, where: str, bad: WarnFunction) -> list[TraceSpan]:
+def read_otel_spans(value: Any, where: str, bad: WarnFunction) -> list[TraceSpan]:
+    """Returns the spans of a batch of OTLP (`resourceSpans`), or one flat span."""
     batches = value.get("resourceSpans") if isinstance(value, dict) else None
     if not isinstance(batches, list):
         return _read_flat_span(value, where, bad)

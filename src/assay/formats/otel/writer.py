@@ -18,6 +18,8 @@ from assay.records import ModelCall, Step, ToolCall, Trajectory, Verdict, canoni
 from assay.verdicts import outcome_verdicts, trust_of
 
 INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
+COST = "gen_ai.usage.cost"
+"""Attribute of a call's cost in US dollars, which the conventions lack and several tools write."""
 
 
 def restore_spans(trajectory: Trajectory) -> Iterator[tuple[dict[str, Any], dict[str, Any], Form]]:
@@ -153,6 +155,7 @@ def _chat_attributes(
         attributes["gen_ai.usage.output_tokens"] = usage.completion_tokens
         attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
         attributes["gen_ai.usage.reasoning.output_tokens"] = usage.reasoning_tokens
+        attributes[COST] = call.cost_usd
         attributes |= {f"gen_ai.request.{k}": v for k, v in call.sampling.items() if isinstance(v, str | int | float)}
     return attributes
 

@@ -6,8 +6,9 @@ A result goes to the call that it names. What was said on a branch that was left
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -36,6 +37,12 @@ class PiFormat(SingleFileFormat):
     name: ClassVar[str] = "pi"
     title: ClassVar[str] = "pi session (.jsonl)"
     provenance: ClassVar[Provenance] = "peer"
+    added: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "id, parentId": "made of the line's number",
+            "the first line": "a session begins with its version, id and folder (empty)",
+        }
+    )
 
     def recognises(self, path: Path) -> bool:
         first = sniff(path).first

@@ -1,4 +1,4 @@
-"""Opens untrusted archives: nothing is unpacked before the whole list of members was checked.
+"""Opens untrusted archives and compressed files: nothing is unpacked before the whole list of members was checked.
 
 Covered: names that lead outside (absolute, `..`, drives, backslashes, control characters), names given twice, symbolic
 and hard links, devices, encryption, too many members, members or archives that unpack to too much or at an absurd
@@ -10,7 +10,10 @@ Invariant: a refusal is a `UserError` that names the archive and the member.
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
 import shutil
 import stat
 import struct
@@ -21,7 +24,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 
@@ -30,9 +33,10 @@ from assay.errors import UserError
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x06"
 _ZSTANDARD = 93
 _DAMAGED = (
-    zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, NotImplementedError, struct.error,
-    UnicodeDecodeError,
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError,
+    struct.error, UnicodeDecodeError,
 )  # fmt: skip
+_COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class ArchiveLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,6 +51,36 @@ class ArchiveLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Unpacked to packed bytes, of a member and of the whole; logs that repeat themselves reach 100."""
     free_mib: float = 16.0
     """The ratio is not checked up to this unpacked size."""
+
+
+class UnpackBudget:
+    """Bounds what all archives of one import unpack to, nested ones included.
+
+    An archive that the user names raises the limit by `limits.ratio` times its own size; an archive inside another
+    raises nothing, so that nesting multiplies nothing.
+    """
+
+    def __init__(self, limits: ArchiveLimits | None = None, depth: int = 4) -> None:
+        self._limits = limits or ArchiveLimits(free_mib=64.0)
+        self._bytes = self._limits.free_mib * 2**20
+        self._members = 10_000.0
+        self.depth = depth
+        """Largest number of archives inside each other."""
+
+    def admit(self, size: int) -> None:
+        """Raises the limit for an archive of `size` bytes that the user names."""
+        self._bytes = min(self._bytes + self._limits.ratio * size, self._limits.total_gib * 2**30)
+        self._members = min(self._members + size / 64, self._limits.members)
+
+    def charge(self, name: str, size: int, members: int = 1) -> None:
+        """Counts what an archive unpacks to. Raises `UserError` where the limit is reached."""
+        if size > self._bytes or members > self._members:
+            raise UserError(
+                f"{name} is refused: with the archives around it, it unpacks to too much "
+                f"({members:,} files of {size:,} bytes in all, {max(0, int(self._bytes)):,} bytes are left)"
+            )
+        self._bytes -= size
+        self._members -= members
 
 
 class Member(NamedTuple):
@@ -66,8 +100,53 @@ def archive_kind(start: bytes) -> str | None:
     """Returns `zip` or `tar` (packed or not) by the first bytes, else None."""
     if start.startswith((b"PK\x03\x04", _END)):
         return "zip"
-    packed = start.startswith((b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00"))
-    return "tar" if packed or start[257:262] == b"ustar" else None
+    compressed = compression_of(start) in ("gzip", "bz2", "xz")
+    return "tar" if compressed or start[257:262] == b"ustar" else None
+
+
+def compression_of(start: bytes) -> str | None:
+    """Returns `gzip`, `bz2`, `xz` or `zstd` by a file's first bytes, else None."""
+    return next((name for magic, name in _COMPRESSIONS.items() if start.startswith(magic)), None)
+
+
+def open_compressed(path: Path) -> BinaryIO:
+    """Opens the content of a compressed file as a stream. Reading raises `OSError` and others where it is damaged."""
+    with path.open("rb") as stream:
+        kind = compression_of(stream.read(8))
+    if kind == "zstd":
+        import pyarrow
+
+        return cast(BinaryIO, pyarrow.CompressedInputStream(pyarrow.OSFile(str(path)), "zstd"))
+    openers: dict[str, Callable[..., Any]] = {"gzip": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+    return cast(BinaryIO, openers.get(kind or "", Path.open)(path, "rb"))
+
+
+def is_compressed_tar(path: Path) -> bool:
+    """Returns whether a compressed file holds a tar archive (gzip, bz2 or xz, which `tarfile` reads)."""
+    try:
+        with path.open("rb") as raw:
+            if compression_of(raw.read(8)) == "zstd":
+                return False
+        with open_compressed(path) as stream:
+            tarfile.TarInfo.frombuf(stream.read(tarfile.BLOCKSIZE), "utf-8", "surrogateescape")
+    except _DAMAGED:
+        return False
+    return True
+
+
+def decompress_file(path: Path, target: Path, budget: UnpackBudget, bounds: ArchiveLimits | None = None) -> None:
+    """Writes the content of a compressed file to `target`. Raises `UserError` where it is damaged or too large."""
+    bounds, size, packed = bounds or ArchiveLimits(), 0, max(1, path.stat().st_size)
+    try:
+        with open_compressed(path) as stream, target.open("xb") as out:
+            while piece := stream.read(1 << 20):
+                size += len(piece)
+                if size > bounds.free_mib * 2**20 and size > bounds.ratio * packed:
+                    raise UserError(f"{path.name} is refused: it unpacks to more than {size:,} bytes from {packed:,}")
+                budget.charge(path.name, len(piece), 0)
+                out.write(piece)
+    except _DAMAGED as exc:
+        raise UserError(f"{path.name} is damaged: {exc}") from exc
 
 
 @contextmanager
@@ -90,9 +169,15 @@ def open_archive(path: Path, bounds: ArchiveLimits | None = None) -> Iterator[Se
         raise UserError(f"{path.name} is damaged: {exc}") from exc
 
 
-def extract_archive(path: Path, folder: Path, bounds: ArchiveLimits | None = None) -> None:
-    """Writes the files of an archive below `folder`, which is empty. Raises `UserError` as `open_archive` does."""
+def extract_archive(
+    path: Path, folder: Path, bounds: ArchiveLimits | None = None, budget: UnpackBudget | None = None
+) -> None:
+    """Writes the files of an archive below `folder`, which is empty. Raises `UserError` as `open_archive` does, and
+    where the budget is too small.
+    """
     with open_archive(path, bounds) as members:
+        if budget is not None:
+            budget.charge(path.name, sum(member.size for member in members), len(members))
         for member in members:
             target = folder.joinpath(*PurePosixPath(member.name).parts)
             try:

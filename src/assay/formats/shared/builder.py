@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.interface import ImportContext, ImportedTrajectory, ReadProblem
 from assay.formats.shared.json_stream import loads, truncate_text
 from assay.records import (
     AttemptEnded,
@@ -97,6 +97,8 @@ class TrajectoryBuilder:
         self._reading = reading
         self.steps: list[Step] = []
         self.calls: list[ModelCall] = []
+        self.place = ""
+        """Place of the trajectory in its file, for reports."""
         self.fields: dict[str, Any] = {}
         """Source data that no record has a field for."""
         self.later: list[Body] = []
@@ -235,13 +237,33 @@ class TrajectoryBuilder:
         evidence: tuple[str, ...] = (),
         rewards: dict[str, float] | None = None,
     ) -> None:
-        """Adds the source's verdict, marked as imported. A score outside [0, 1] is dropped."""
+        """Adds the source's verdict, marked as imported.
+
+        A score outside [0, 1] is on no known scale: the verdict is `unknown` without a score, with a remark.
+        """
         inside = score if score is not None and 0 <= score <= 1 else None
+        if score is not None and inside is None:
+            self.remark(self.place, f"the reward {score:g} is outside [0, 1]: the outcome is unknown")
+            status = "unknown"
         self._judged.append(
             VerdictAdded(
                 Verdict(IMPORTED, "outcome", status, inside, reason, evidence, rewards=rewards or {}, marks=(IMPORTED,))
             )
         )
+
+    def read_reward(self, value: Any) -> float | None:
+        """Returns a reward; reports one that is not a finite number, and returns None for it."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and abs(value) < 1e300:
+            return float(value)
+        if value is not None:
+            problem = f"expected a finite number as reward, found {value!r}"[:200]
+            self._reading.report_problem(ReadProblem(self._origin.file, self.place, problem))
+        return None
+
+    def remark(self, where: str, text: str) -> None:
+        """Reports how an unusual part was read."""
+        self._reading.report_problem(ReadProblem(self._origin.file, where, text, is_remark=True))
 
     def add(self, body: Body) -> None:
         """Adds an event after the turns."""

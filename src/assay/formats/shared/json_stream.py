@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
 from assay.errors import UserError
 from assay.formats.interface import ImportContext, ReadProblem
+from assay.formats.shared.json_scanner import BrokenDocument, JsonScanner, LargeValue
 from assay.records import DIGEST_PREFIX, Truncation
 
 LARGEST = 64 << 20
@@ -26,18 +28,9 @@ LARGEST = 64 << 20
 INLINE_BYTES = 64 << 10
 """Bytes of a text that stay in a record; a longer one is also stored whole as a blob."""
 _CHUNK = 1 << 20
-_LONGEST_KEY = 1 << 20
 _DEEPEST = 200
 """Deepest nesting that the store and its readers support."""
-_STRING = rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"'
-"""Groups are atomic and not possessive: possessive ones that hold a choice are matched wrongly before Python 3.11.5."""
-_BRACKET = re.compile(rb'(?>(?:[^{}\[\]"]++|' + _STRING + rb')*)([{}\[\]"]|\Z)', re.DOTALL)  # matches everywhere
-_NO_BRACKET = re.compile(rb'(?>(?:[^{}\[\]"]++|' + _STRING + rb")*)", re.DOTALL)
-_WHOLE_STRING = re.compile(_STRING, re.DOTALL)
-_STRING_PART = re.compile(rb'[^"\\]*+(?>(?:\\.[^"\\]*+)*)', re.DOTALL)
-_SCALAR = re.compile(rb"[^,\]}\s]*+")
-_SPACE = re.compile(rb"[ \t\r\n]*+")
-_OPEN, _UNENDED = (b"{", b"["), (b'"', b"")
+_SPACED_KEY = re.compile(rb'"[ \t\r\n]++:')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAN = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]")
 
@@ -51,14 +44,6 @@ class ByteSource(Protocol):
     def open(self, mode: Any = "rb") -> Any:
         """Opens a new binary stream."""
         ...
-
-
-class _Broken(Exception):
-    """The document ends early or is invalid; nothing after this place can be read."""
-
-
-class _Large(NamedTuple):
-    size: int
 
 
 def warn_in(reading: ImportContext, file: str) -> WarnFunction:
@@ -83,11 +68,43 @@ def loads(data: bytes | str) -> Any:
         raise ValueError(_too_deep()) from None
     except (msgspec.DecodeError, UnicodeError) as exc:
         if not _NAN.search(raw):
-            raise ValueError(str(exc)) from None
+            raise ValueError(_encoding_problem(raw) or str(exc)) from None
         found = _decode_leniently(raw, str(exc))
     if raw.count(b"[") + raw.count(b"{") > _DEEPEST:
         _require_shallow(found)
     return found
+
+
+def _encoding_problem(raw: bytes) -> str | None:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        return f"byte 0x{raw[exc.start]:02x} at position {exc.start:,} is not UTF-8: convert the file with iconv"
+    return None
+
+
+def repeated_keys(raw: bytes, value: Any) -> tuple[str, ...]:
+    """Returns the keys that occur twice in one object of `raw`, which `value` is decoded from with the last of each.
+
+    Counts keys first, which is cheap: a text without repeated keys has as many as its value.
+    """
+    if raw.count(b'":') + len(_SPACED_KEY.findall(raw)) <= msgspec.json.encode(value).count(b'":'):
+        return ()
+    found: dict[str, None] = {}
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        if len(pairs) != len(dict(pairs)):
+            found.update((key, None) for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+
+    with suppress(ValueError, RecursionError):
+        json.loads(raw, object_pairs_hook=note)
+    return tuple(found)
+
+
+def warn_of_repeated_keys(raw: bytes, value: Any, bad: WarnFunction, where: str) -> None:
+    """Reports keys that occur twice in one object: their last value is read, the others are left out."""
+    for key in repeated_keys(raw, value)[:5]:
+        bad(where, f"the key {key[:100]!r} occurs more than once in an object: the last value is read")
 
 
 def _decode_leniently(raw: bytes, problem: str) -> Any:
@@ -186,9 +203,12 @@ def json_lines(source: ByteSource, bad: WarnFunction, *, largest: int = LARGEST)
             if not line.strip():
                 continue
             try:
-                yield number, loads(line)
+                value = loads(line)
             except ValueError as exc:
                 bad(f"line {number}", f"invalid JSON: {exc}")
+                continue
+            warn_of_repeated_keys(line, value, bad, f"line {number}")
+            yield number, value
 
 
 def json_objects(source: ByteSource, bad: WarnFunction) -> Iterator[dict[str, Any]]:
@@ -208,8 +228,8 @@ def _rest_of_line(stream: BinaryIO, line: bytes) -> int:
     return size
 
 
-def load_document(source: ByteSource, *, largest: int = LARGEST) -> Any:
-    """Decodes a whole, small document.
+def load_document(source: ByteSource, bad: WarnFunction | None = None, *, largest: int = LARGEST) -> Any:
+    """Decodes a whole, small document; tells `bad` of keys that occur twice.
 
     Raises:
         UserError: It is larger than `largest` bytes, not JSON, or nested too deeply.
@@ -219,9 +239,12 @@ def load_document(source: ByteSource, *, largest: int = LARGEST) -> Any:
     if len(raw) > largest:
         raise UserError(f"it is larger than the {largest:,} bytes that are read at most")
     try:
-        return loads(raw.removeprefix(b"\xef\xbb\xbf"))
+        value = loads(raw.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as exc:
         raise UserError(f"invalid JSON: {exc}") from None
+    if bad is not None:
+        warn_of_repeated_keys(raw, value, bad, "")
+    return value
 
 
 def json_items(
@@ -232,12 +255,12 @@ def json_items(
     `bad` gets problems: skipped items of more than `largest` bytes or invalid ones, and a document that ends early.
     """
     with source.open("rb") as stream:
-        scanner = _Scanner(stream)
+        scanner = JsonScanner(stream)
         where = ".".join(prefix)
         try:
             if _find(scanner, prefix):
                 yield from _items(scanner, where, bad, largest)
-        except _Broken as exc:
+        except BrokenDocument as exc:
             bad(where, f"{exc} (byte {scanner.offset:,})")
 
 
@@ -250,31 +273,35 @@ def json_fields(
     """
     fields: dict[str, Any] = {}
     with source.open("rb") as stream:
-        scanner = _Scanner(stream)
+        scanner = JsonScanner(stream)
         try:
             if scanner.peek() != b"{":
                 bad("", "expected a JSON object")
                 return fields
             for key in scanner.entries():
                 raw = scanner.value(0 if key in leave else largest)
+                if key in fields:
+                    bad(key, "the key occurs more than once: the last value is read")
                 if key not in leave:
                     _decode_field(raw, key, bad, fields)
-        except _Broken as exc:
+        except BrokenDocument as exc:
             bad("", f"{exc} (byte {scanner.offset:,})")
     return fields
 
 
-def _decode_field(raw: bytes | _Large, key: str, bad: WarnFunction, fields: dict[str, Any]) -> None:
-    if isinstance(raw, _Large):
+def _decode_field(raw: bytes | LargeValue, key: str, bad: WarnFunction, fields: dict[str, Any]) -> None:
+    if isinstance(raw, LargeValue):
         bad(key, f"the field has {raw.size:,} bytes, too many to read")
         return
     try:
         fields[key] = loads(raw)
     except ValueError as exc:
         bad(key, f"invalid JSON: {exc}")
+        return
+    warn_of_repeated_keys(raw, fields[key], bad, key)
 
 
-def _find(scanner: _Scanner, prefix: tuple[str, ...]) -> bool:
+def _find(scanner: JsonScanner, prefix: tuple[str, ...]) -> bool:
     """Moves to the value of the keys; returns False if they are missing."""
     for wanted in prefix:
         if scanner.peek() != b"{":
@@ -288,12 +315,12 @@ def _find(scanner: _Scanner, prefix: tuple[str, ...]) -> bool:
     return scanner.peek() in (b"{", b"[")
 
 
-def _items(scanner: _Scanner, parent: str, bad: WarnFunction, largest: int) -> Iterator[tuple[int | str, Any]]:
+def _items(scanner: JsonScanner, parent: str, bad: WarnFunction, largest: int) -> Iterator[tuple[int | str, Any]]:
     array = scanner.peek() == b"["
     for position in scanner.elements() if array else scanner.entries():
         raw = scanner.value(largest)
         where = f"{parent}[{position}]" if array else f"{parent}.{position}".lstrip(".")
-        if isinstance(raw, _Large):
+        if isinstance(raw, LargeValue):
             bad(where, f"it has {raw.size:,} bytes, {largest:,} are read at most")
             continue
         try:
@@ -301,146 +328,40 @@ def _items(scanner: _Scanner, parent: str, bad: WarnFunction, largest: int) -> I
         except ValueError as exc:
             bad(where, f"invalid JSON: {exc}")
             continue
+        warn_of_repeated_keys(raw, value, bad, where)
         yield position, value
 
 
-class _Scanner:
-    """Finds the bounds of values in a stream of JSON without decoding them."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._data = stream.read(_CHUNK).removeprefix(b"\xef\xbb\xbf")
-        self._at = 0
-        self._before = 0
-
-    @property
-    def offset(self) -> int:
-        """Returns the current position, in bytes."""
-        return self._before + self._at
-
-    def peek(self) -> bytes:
-        """Returns the next byte that is not white space; empty at the end."""
-        while True:
-            found = _SPACE.match(self._data, self._at)
-            self._at = found.end() if found else self._at
-            if self._at < len(self._data):
-                return self._data[self._at : self._at + 1]
-            if not self._more():
-                return b""
-
-    def elements(self) -> Iterator[int]:
-        """Yields the index of each element of the array here; the caller reads the value before the next."""
-        self._at += 1
-        index = 0
-        if self.peek() == b"]":
-            self._at += 1
-            return
-        while True:
-            yield index
-            index += 1
-            if self._ends(b"]"):
-                return
-
-    def entries(self) -> Iterator[str]:
-        """Yields the key of each entry of the object here; the caller reads the value before the next."""
-        self._at += 1
-        if self.peek() == b"}":
-            self._at += 1
-            return
-        while True:
-            yield self._key()
-            if self._ends(b"}"):
-                return
-
-    def value(self, largest: int) -> bytes | _Large:
-        """Reads the value here; returns its bytes, or only its size if larger than `largest`."""
-        first = self.peek()
-        if not first:
-            raise _Broken("the document ends early")
-        begin = self.offset
-        if first in _OPEN:
-            return self._container(begin, largest)
-        if first == b'"':
-            return self._string(begin, largest)
-        while (found := _SCALAR.match(self._data, self._at)) and found.end() == len(self._data):
-            if len(self._data) - self._at > 1000 or not self._more():
-                break
-        if found is None or found.end() == self._at or found.end() - self._at > 1000:
-            raise _Broken(f"invalid JSON value at byte {self.offset:,}")
-        self._at = found.end()
-        return found[0] if len(found[0]) <= largest else _Large(len(found[0]))
-
-    def _key(self) -> str:
-        if self.peek() != b'"':
-            raise _Broken(f"expected a key at byte {self.offset:,}")
-        raw = self.value(_LONGEST_KEY)
-        if isinstance(raw, _Large):
-            raise _Broken(f"a key has {raw.size:,} bytes")
+def json_values(source: ByteSource, bad: WarnFunction, *, largest: int = LARGEST) -> Iterator[tuple[int, Any]]:
+    """Yields documents that follow each other, each on any number of lines, with the number of its first line."""
+    with source.open("rb") as stream:
+        scanner, inside = JsonScanner(stream), 0
         try:
-            key = str(loads(raw))
-        except ValueError as exc:
-            raise _Broken(f"a key is invalid JSON: {exc}") from None
-        if self.peek() != b":":
-            raise _Broken(f"expected a colon at byte {self.offset:,}")
-        self._at += 1
-        return key
+            while scanner.peek():
+                where = f"line {scanner.lines + inside + 1}"
+                number = scanner.lines + inside + 1
+                raw = scanner.value(largest)
+                if isinstance(raw, LargeValue):
+                    bad(where, f"it has {raw.size:,} bytes, {largest:,} are read at most")
+                    continue
+                inside += raw.count(b"\n")
+                try:
+                    value = loads(raw)
+                except ValueError as exc:
+                    bad(where, f"invalid JSON: {exc}")
+                    continue
+                warn_of_repeated_keys(raw, value, bad, where)
+                yield number, value
+        except BrokenDocument as exc:
+            bad(f"line {scanner.lines + inside + 1}", f"{exc} (byte {scanner.offset:,})")
 
-    def _ends(self, closing: bytes) -> bool:
-        found = self.peek()
-        if found not in (b",", closing) or not found:
-            raise _Broken(
-                f"expected a comma or {closing.decode()} at byte {self.offset:,}" if found else "it ends early"
-            )
-        self._at += 1
-        return found == closing
 
-    def _container(self, begin: int, largest: int) -> bytes | _Large:
-        """Reads up to the closing bracket; discards a value that is too large."""
-        depth, scan, dropped = 0, self._at, False
-        while True:
-            for found in _BRACKET.finditer(self._data, scan):
-                if found[1] in _UNENDED:
-                    break
-                scan = found.end()
-                depth += 1 if found[1] in _OPEN else -1
-                if depth == 0:
-                    return self._finish_value(begin, scan, dropped=dropped or self._before + scan - begin > largest)
-            if dropped or self._before + len(self._data) - begin > largest:
-                dropped = True
-                self._discard(scan)
-                scan = self._at
-            scan -= self._at
-            if not self._more():
-                raise _Broken("the document ends early")
-            scan += self._at
-
-    def _discard(self, scan: int) -> None:
-        """Discards data that is not needed again, including the inside of an open string."""
-        found = _NO_BRACKET.match(self._data, scan)
-        self._at = found.end() if found else scan
-        if self._data[self._at : self._at + 1] == b'"':
-            part = _STRING_PART.match(self._data, self._at + 1)
-            self._at = part.end() if part else self._at + 1
-            self._before, self._data = self._before + self._at - 1, b'"' + self._data[self._at :]
-            self._at = 0
-
-    def _string(self, begin: int, largest: int) -> bytes | _Large:
-        dropped = False
-        while not (found := _WHOLE_STRING.match(self._data, self._at)):
-            if self._before + len(self._data) - begin > largest:
-                dropped = True
-                self._discard(self._at)
-            if not self._more():
-                raise _Broken("the document ends inside a string")
-        return self._finish_value(begin, found.end(), dropped=dropped or self._before + found.end() - begin > largest)
-
-    def _finish_value(self, begin: int, end: int, *, dropped: bool) -> bytes | _Large:
-        start, self._at = self._at, end
-        return _Large(self.offset - begin) if dropped else self._data[start:end]
-
-    def _more(self) -> bool:
-        """Reads at least as much again as is buffered, so that rescanning stays a bounded part of the whole."""
-        rest = self._data[self._at :]
-        piece = self._stream.read(max(_CHUNK, len(rest)))
-        self._before, self._data, self._at = self._before + self._at, rest + piece, 0
-        return bool(piece)
+def preview_fields(source: ByteSource, size: int) -> Iterator[tuple[str, bytes]]:
+    """Yields each key of an object, or of an array's first object, with up to `size` first bytes of its value."""
+    with source.open("rb") as stream, suppress(BrokenDocument):
+        scanner = JsonScanner(stream)
+        if scanner.peek() == b"[":
+            next(scanner.elements(), None)
+        for key in scanner.entries() if scanner.peek() == b"{" else ():
+            yield key, scanner.preview(size)
+            scanner.value(0)

@@ -6,12 +6,13 @@ Every field that does not come back the same is reported.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Loss
+from assay.formats.interface import Addition, ExportContext, ImportContext, ImportedTrajectory, Loss
 from assay.formats.shared.round_trip_builder import is_imported_from
+from assay.formats.shared.usage import total_usage
 from assay.records import (
     EvidenceAdded,
     ModelCall,
@@ -31,13 +32,26 @@ THROWAWAY = ImportContext(digest_bytes, lambda _: None)
 Facts = dict[str, Counter[bytes]]
 
 
-def report_losses(
-    trajectory: Trajectory, read_back: ImportedTrajectory | None, writing: ExportContext, name: str
-) -> None:
-    """Reports which fields of a trajectory the format `name` did not hold, by reading it back.
+def report_additions(trajectory: Trajectory, writing: ExportContext, added: Mapping[str, str]) -> None:
+    """Reports fields that are written beyond the records, by their places, each with its reason."""
+    for field, why in added.items():
+        writing.report_addition(Addition(trajectory.attempt, field, why))
 
-    Without `read_back` the trajectory came from this format, which then lacks later verdicts only.
+
+def report_losses(
+    trajectory: Trajectory,
+    read_back: ImportedTrajectory | None,
+    writing: ExportContext,
+    name: str,
+    *,
+    added: Mapping[str, str] | None = None,
+) -> None:
+    """Reports which fields of a trajectory the format `name` did not hold, by reading it back; and the `added` ones.
+
+    Without `read_back` the trajectory came from this format, which then lacks later verdicts only and adds nothing.
     """
+    if read_back is not None:
+        report_additions(trajectory, writing, added or {})
 
     def lost(field: str, why: str, count: int) -> None:
         if count:
@@ -59,6 +73,8 @@ def report_losses(
     verdicts = [body.verdict for body in read_back.bodies if isinstance(body, VerdictAdded)]
     evidence = [body.evidence for body in read_back.bodies if isinstance(body, EvidenceAdded)]
     _add_results(now, verdicts, evidence, read_back.bodies[-1] if read_back.bodies else None)
+    totals = total_usage(read_back.bodies)  # which an import adds
+    now["finished.metrics"] |= Counter(map(canonical_bytes, totals.items()))
     for field in ("agent", "model", "task", "seed", "number"):
         was[field], now[field] = _single(getattr(trajectory, field)), _single(getattr(read_back.started, field))
     for field, values in was.items():

@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from assay.formats.shared.builder import tool_call
+from assay.formats.shared.content_parts import ContentParts, read_parts
 from assay.formats.shared.json_stream import WarnFunction, parse_time
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, text_or_none
 from assay.records import Actor, ModelCall, Observation, Step, ToolCall
 
 _ACTORS: dict[str, Actor] = {"assistant": "agent", "user": "user", "tool": "environment", "function": "environment"}
-ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_ACTORS |= {"model": "agent", "ai": "agent", "human": "user"}
+KNOWN_ROLES = frozenset({"system", "developer", *_ACTORS})
 
 
 def actor_of(role: str) -> Actor:
@@ -71,7 +73,12 @@ def read_message(
     if role is None:
         bad(f"{where}.role", "the role of a message must be text")
         return None
-    text = content_text(message.get("content"))
+    parts, actor = read_parts(message.get("content")), actor_of(role)
+    for kind in parts.unknown[:3]:
+        builder.remark(where, f"a content part of kind {kind[:50]!r} is kept with its message and not read")
+    if actor != "agent" and parts.results:
+        return _read_results(builder, message, parts, role, list_name)
+    text = parts.text
     if role in {"tool", "function"}:
         call_id = text_or_none(message.get("tool_call_id"))
         return builder.add_answer(
@@ -79,15 +86,30 @@ def read_message(
         )
     extra = {} if role in {"user", "assistant"} else {"role": role}
     step = builder.add_step(
-        actor_of(role),
-        text,
-        reasoning=text_or_none(message.get("reasoning_content")),
-        tool_calls=chat_calls(message) if role == "assistant" else (),
+        actor,
+        text or None if parts.calls or parts.reasoning else text,
+        reasoning=text_or_none(message.get("reasoning_content")) or parts.reasoning,
+        tool_calls=(*chat_calls(message), *parts.calls) if actor == "agent" else (),
         started=parse_time(message.get("timestamp")),
         extra={**extra, **named.pop("extra", {})},
         **named,
     )
+    for seen in parts.results:
+        builder.add_result(seen)
     builder.keep_item(message, "message", step, list_name)
+    return step
+
+
+def _read_results(
+    builder: RoundTripBuilder, message: dict[str, Any], parts: ContentParts, role: str, list_name: str
+) -> Step:
+    """Reads a message that holds tool results, and perhaps a text beside them."""
+    if len(parts.results) == 1 and not parts.text:
+        return builder.add_answer(parts.results[0], message, list_name)
+    step = [builder.add_result(seen) for seen in parts.results][-1]
+    if parts.text:
+        step = builder.add_step(actor_of(role), parts.text)
+    builder.keep_item(message, "other", step, list_name)
     return step
 
 

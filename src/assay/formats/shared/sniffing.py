@@ -1,6 +1,6 @@
-"""Detects a file's shape and keys from its first bytes, to identify its format. Never raises.
+"""Detects a file's shape and keys, to identify its format. Never raises.
 
-Of a large document only the keys in its first bytes are seen, so a format checks for keys that come early.
+Of a large document the first bytes are examined, and the beginning of each field that starts after them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from assay.formats.shared.archives import archive_kind
-from assay.formats.shared.json_stream import loads, read_head
+import msgspec
 
-Shape = Literal["object", "array", "lines", "zip", "tar", "folder", "other"]
+from assay.formats.shared.archives import archive_kind, compression_of, is_compressed_tar
+from assay.formats.shared.json_stream import LARGEST, loads, preview_fields, read_head
+
+Shape = Literal["object", "array", "lines", "zip", "tar", "compressed", "parquet", "folder", "other"]
 _HEAD = 256 << 10
+_LARGEST_SNIFFED = 1 << 30
+"""Of a larger file the head alone is examined, since finding the later fields means to scan it whole."""
+_PREVIEW = 32 << 10
+"""Bytes examined of each field after the head."""
 _TOKEN = re.compile(
     rb'\s*+(?:("(?>(?:[^"\\]|\\.)*)")|([{}\[\],:])|(-?[0-9][0-9.eE+-]*+|true|false|null|NaN|-?Infinity))', re.DOTALL
 )
@@ -26,13 +32,14 @@ class SniffResult(NamedTuple):
     """The result of sniffing."""
 
     shape: Shape
-    """`lines`: the first line is a whole JSON object and another line follows it."""
+    """`lines`: the first line is a whole JSON object, or a whole array that others follow; `compressed`: one file, no
+    archive."""
     paths: frozenset[str]
     """Paths of values: `schema_version`, `agent.name`, `steps[].step_id`; `[].id` in an array of objects."""
     values: dict[str, Any]
     """The first short scalar at each path."""
     first: Any = None
-    """Value of the first line, for `lines`; else None."""
+    """Value of the first readable line, for `lines`; else None."""
 
     def has(self, *paths: str) -> bool:
         return self.paths.issuperset(paths)
@@ -51,9 +58,15 @@ def sniff(path: Path) -> SniffResult:
 
 
 @lru_cache(maxsize=16)
-def _sniff_cached(path: Path, _changed: int, _size: int) -> SniffResult:
+def _sniff_cached(path: Path, _changed: int, size: int) -> SniffResult:
     """Caches by time and size, because many formats ask about the same file."""
-    return SniffResult("folder", frozenset(), {}) if path.is_dir() else sniff_bytes(read_head(path, _HEAD))
+    if path.is_dir():
+        return SniffResult("folder", frozenset(), {})
+    start = read_head(path, _HEAD)
+    if compression_of(start) is not None and not is_compressed_tar(path):
+        return SniffResult("compressed", frozenset(), {})
+    seen = sniff_bytes(start)
+    return _sniff_further(path, start, seen) if size > len(start) else seen
 
 
 def sniff_bytes(start: bytes) -> SniffResult:
@@ -61,23 +74,85 @@ def sniff_bytes(start: bytes) -> SniffResult:
     kind = archive_kind(start)
     if kind is not None:
         return SniffResult("zip" if kind == "zip" else "tar", frozenset(), {})
+    if start.startswith(b"PAR1"):
+        return SniffResult("parquet", frozenset(), {})
     data = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    line = _first_object_line(data)
+    if line is not None:
+        return _of_line(line)
     if not data.startswith((b"{", b"[")):
         return _NOTHING
+    paths, values = _outline(data)
+    return SniffResult("object" if data[:1] == b"{" else "array", frozenset(paths), values)
+
+
+def _of_line(line: bytes) -> SniffResult:
+    paths, values = _outline(line)
+    return SniffResult("lines", frozenset(paths), values, _parse_line(line))
+
+
+def _first_object_line(data: bytes) -> bytes | None:
+    """Returns the first line that is whole JSON, where a file consists of such lines; else None.
+
+    Lines before it may be damaged or be no JSON, where whole objects follow at the margin: a document over several
+    lines indents them, or separates them by commas.
+    """
     line, newline, after = data.partition(b"\n")
-    first = _parse_first_line(line) if newline and data[:1] == b"{" else None
-    lines = first is not None and (not after.strip() or after.lstrip().startswith(b"{"))
-    paths, values = _outline(line if lines else data)
-    shape: Shape = "lines" if lines else ("object" if data[:1] == b"{" else "array")
-    return SniffResult(shape, frozenset(paths), values, first if lines else None)
+    first = _parse_line(line) if newline else None
+    if isinstance(first, dict):
+        return line
+    if not newline or data.startswith(b"["):
+        return line if isinstance(first, list) and after.lstrip().startswith(b"[") else None
+    later = [one for one in after.split(b"\n", 20)[:20] if one.strip()]
+    whole = [one for one in later[:4] if one.startswith(b"{") and isinstance(_parse_line(one), dict)]
+    joined = any(one.rstrip().endswith(b",") or one[:1] in b" \t}]" for one in later[:4])
+    return whole[0] if whole and not joined else None
 
 
-def _parse_first_line(line: bytes) -> Any:
+def _parse_line(line: bytes) -> Any:
     try:
-        found = loads(line)
+        return loads(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+
+
+def _sniff_further(path: Path, start: bytes, seen: SniffResult) -> SniffResult:
+    """Sniffs a file of which `start` is not the whole: a long first line, or the fields that begin later."""
+    if seen.shape not in ("object", "array") or (seen.shape == "array" and _holds_item(start)):
+        return seen
+    try:
+        if path.stat().st_size > _LARGEST_SNIFFED:
+            return seen
+        if b"\n" not in start and (line := _long_first_line(path)) is not None:
+            return _of_line(line)
+        paths, values = set(seen.paths), dict(seen.values)
+        for key, preview in preview_fields(path, _PREVIEW):
+            opening = (b"[{" if seen.shape == "array" else b"{") + msgspec.json.encode(key) + b":"
+            more, scalars = _outline(opening + preview)
+            paths |= more
+            values = {**scalars, **values}
+    except (OSError, ValueError):
+        return seen
+    return seen._replace(paths=frozenset(paths), values=values)
+
+
+def _long_first_line(path: Path) -> bytes | None:
+    with path.open("rb") as stream:
+        line = stream.readline(LARGEST + 1)
+        following = stream.read(64).lstrip()
+    whole = line.endswith(b"\n") and following[:1] in (b"", b"{")
+    return line if whole and isinstance(_parse_line(line.removeprefix(b"\xef\xbb\xbf")), dict) else None
+
+
+def _holds_item(start: bytes) -> bool:
+    """Returns whether the bytes hold a whole first item of an array."""
+    depth, at = 0, 0
+    while (found := _TOKEN.match(start, at)) is not None:
+        at = found.end()
+        depth += 1 if found[2] in (b"{", b"[") else -1 if found[2] in (b"}", b"]") else 0
+        if depth == 1 and found[2] in (b"}", b"]"):
+            return True
+    return False
 
 
 def _outline(data: bytes) -> tuple[set[str], dict[str, Any]]:

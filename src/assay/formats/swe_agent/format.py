@@ -10,8 +10,9 @@ that is one of SWE-agent's own, else `bash`, and the argument `command` is the w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -30,7 +31,7 @@ from assay.formats.shared.round_trip_builder import (
     source_fields,
     text_or_none,
 )
-from assay.formats.shared.sniffing import sniff
+from assay.formats.shared.sniffing import SniffResult, sniff
 from assay.formats.swe_agent.report import OUTPUT, REPORT, judge, report_beside
 from assay.formats.swe_agent.steps import EntryRenderer, TrajReader, history_plan, trajectory_plan
 from assay.records import AttemptEnded, Trajectory
@@ -43,18 +44,27 @@ class SweAgentFormat(SingleFileFormat):
     name: ClassVar[str] = "swe-agent"
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
     provenance: ClassVar[Provenance] = "recorded"
+    added: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "info.model_stats": "sums over the model calls",
+            "info.attempt": "the attempt's id, which names the file",
+        }
+    )
     suffix: ClassVar[str] = ".traj"
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
         if not is_object(seen):
             return False
-        both = seen.has("trajectory") and (seen.has("trajectory[].action") or seen.has("history"))
-        return both or seen.has("history[].role", "history[].agent")
+        entries = seen.has("trajectory[].action", "trajectory[].observation")
+        entries = entries and any(f"trajectory[].{key}" in seen.paths for key in ("response", "thought", "state"))
+        known = "info" in seen.paths or "history[].role" in seen.paths or _is_empty_list(seen, "history")
+        empty = _is_empty_list(seen, "trajectory") and known
+        return entries or empty or (seen.has("history[].role", "history[].agent") and "trajectory" not in seen.paths)
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         bad = warn_in(reading, path.name)
-        found = load_document(path, largest=WHOLE)
+        found = load_document(path, bad, largest=WHOLE)
         if not isinstance(found, dict):
             bad("", f"expected an object, found {type(found).__name__}")
             return
@@ -83,6 +93,12 @@ class SweAgentFormat(SingleFileFormat):
             path.with_suffix(f".{OUTPUT}").write_bytes(whole)
 
 
+def _is_empty_list(seen: SniffResult, name: str) -> bool:
+    """Returns whether a field is an object or array without content."""
+    inside = any(path.startswith((f"{name}[", f"{name}.")) for path in seen.paths)
+    return name in seen.paths and name not in seen.values and not inside
+
+
 def _list(document: dict[str, Any], key: str, bad: WarnFunction) -> list[Any] | None:
     value = document.get(key)
     if value is not None and not isinstance(value, list):
@@ -96,7 +112,7 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
     submission = next((e.data.get("text") for e in trajectory.evidence if e.kind == "submission"), None)
     costs = [call.cost_usd for call in trajectory.calls if call.cost_usd is not None]
     stats = {
-        "instance_cost": sum(costs),
+        "instance_cost": sum(costs) if costs else None,
         "tokens_sent": sum(call.usage.prompt_tokens or 0 for call in trajectory.calls),
         "tokens_received": sum(call.usage.completion_tokens or 0 for call in trajectory.calls),
         "api_calls": len(trajectory.calls),

@@ -8,8 +8,9 @@ calls, which was tested on the program's own files; the two others on their desc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
@@ -42,6 +43,12 @@ class MiniSweAgentFormat(SingleFileFormat):
     name: ClassVar[str] = "mini-swe-agent"
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
     provenance: ClassVar[Provenance] = "peer"
+    added: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "info.model_stats": "sums over the model calls",
+            "info.attempt": "the attempt's id, which names the file",
+        }
+    )
     suffix: ClassVar[str] = ".traj.json"
 
     def recognises(self, path: Path) -> bool:
@@ -54,7 +61,7 @@ class MiniSweAgentFormat(SingleFileFormat):
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         bad = warn_in(reading, path.name)
-        found = load_document(path, largest=WHOLE)
+        found = load_document(path, bad, largest=WHOLE)
         messages = found.get("messages") if isinstance(found, dict) else None
         if not isinstance(messages, list):
             bad("messages", "expected a list of messages")
@@ -80,7 +87,7 @@ def _fresh_fields(trajectory: Trajectory) -> dict[str, Any]:
     ended = trajectory.finished
     costs = [call.cost_usd for call in trajectory.calls if call.cost_usd is not None]
     info = {
-        "model_stats": {"instance_cost": sum(costs), "api_calls": len(trajectory.calls)},
+        "model_stats": {"instance_cost": sum(costs) if costs else None, "api_calls": len(trajectory.calls)},
         "config": {"model": {"model_name": trajectory.model}},
         "attempt": attempt_name(trajectory),
         "exit_status": "Submitted" if ended and ended.ended else (ended.stopped if ended and ended.stopped else ""),

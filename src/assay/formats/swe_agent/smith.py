@@ -34,7 +34,7 @@ class SweSmithFormat(ReadOnlyFormat):
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         bad = warn_in(reading, path.name)
-        found = load_document(path)
+        found = load_document(path, bad)
         report = report_of(found)
         if report is None:
             bad("", _describe_document(found))

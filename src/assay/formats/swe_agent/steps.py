@@ -21,6 +21,8 @@ _TOOLS = frozenset(
     }
 )
 _QUERIES = ("messages", "query")
+_ENTRY = frozenset({"action", "observation", "response", "thought"})
+"""Fields of an entry that are text."""
 
 
 class TrajReader:
@@ -45,10 +47,19 @@ class TrajReader:
             self._messages(first)
         for position, entry in enumerate(entries):
             if isinstance(entry, dict):
+                self._check(entry, f"trajectory[{position}]")
                 self._entry(entry, position)
             else:
                 self._bad(f"trajectory[{position}]", f"expected an entry, found {type(entry).__name__}")
         self._others(len(self._history))
+
+    def _check(self, entry: dict[str, Any], where: str) -> None:
+        """Reports an entry that holds nothing of SWE-agent's, and fields that are no text."""
+        if not _ENTRY & set(entry):
+            self._bad(where, f"not an entry of SWE-agent: it has none of {', '.join(sorted(_ENTRY))}")
+        for key in sorted(_ENTRY & set(entry)):
+            if entry[key] is not None and not isinstance(entry[key], str):
+                self._bad(f"{where}.{key}", f"expected text, found {type(entry[key]).__name__}: it is kept unread")
 
     def _messages(self, until: int) -> None:
         for position in range(self._next, until):

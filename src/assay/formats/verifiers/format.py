@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin
 from assay.formats.shared.json_stream import WarnFunction, json_lines, parse_time, warn_in
 from assay.formats.shared.losses import THROWAWAY, report_losses
@@ -83,10 +85,12 @@ class VerifiersFormat:
         rows = 0
         for line, row in json_lines(path, bad, largest=LARGEST_LINE):
             rows += isinstance(row, dict)
-            for one in _row(row, origin, reading, bad, f"line {line}", rows):
-                task = one.started.task + " " + one.started.agent
-                seen[task] = seen.get(task, -1) + 1
-                yield ImportedTrajectory(one.key, msgspec.structs.replace(one.started, number=seen[task]), one.bodies)
+            with skip_unreadable(bad, f"line {line}"):
+                for one in _row(row, origin, reading, bad, f"line {line}", rows):
+                    task = one.started.task + " " + one.started.agent
+                    seen[task] = seen.get(task, -1) + 1
+                    started = msgspec.structs.replace(one.started, number=seen[task])
+                    yield ImportedTrajectory(one.key, started, one.bodies)
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         with new_file(target) as out:
@@ -103,7 +107,8 @@ class VerifiersFormat:
         if first:
             return trace
         line = {"id": trace["id"], "env": {"id": ""}, "task": trace["task"], "ok": trace["ok"], "is_timeout": False}
-        report_losses(traces[0], _read_back({**line, "errors": [], "traces": [trace]}), writing, self.name)
+        back = _read_back({**line, "errors": [], "traces": [trace]})
+        report_losses(traces[0], back, writing, self.name, added=_ADDED)
         return {**line, "errors": [], "traces": [trace]}
 
     def _trace(self, trajectory: Trajectory, writing: ExportContext) -> Any:
@@ -128,6 +133,16 @@ class VerifiersFormat:
             **fields["trace"],
             "nodes": list(restore_items(trajectory, _fresh_node, plan_chat_messages, writing, own=True)),
         }
+
+
+_ADDED = MappingProxyType(
+    {
+        "traces[].agent.trainable": "required: written as true",
+        "traces[].rewards.*.weight": "required: written as 1",
+        "traces[].task.data.idx": "required: written as 0",
+        "traces[].verifiers.version": "names the writer",
+    }
+)
 
 
 def _episode_of(trajectory: Trajectory) -> Any:
@@ -185,6 +200,7 @@ def _trace(
     for number_, failed in enumerate(c for c in calls_made if c.get("error")):
         builder.add_call(_failed_call(failed, number_))
     builder.fields = {"trace": {key: value for key, value in trace.items() if key != "nodes"}, **shared}
+    builder.place = where
     _judge(builder, trace)
     return builder.finish(f"trace {trace.get('id')}", ended=_build_end(trace), **_start_fields(trace, graph.model))
 
@@ -245,7 +261,7 @@ def _failed_call(call: dict[str, Any], index: int) -> ModelCall:
 def _judge(builder: RoundTripBuilder, trace: dict[str, Any]) -> None:
     given = trace.get("rewards")
     rewards = {str(k): v for k, v in given.items() if isinstance(v, dict)} if isinstance(given, dict) else {}
-    scores = {name: number(held.get("score")) for name, held in rewards.items()}
+    scores = {name: builder.read_reward(held.get("score")) for name, held in rewards.items()}
     known = {name: score for name, score in scores.items() if score is not None}
     metrics = trace.get("metrics")
     values = {
@@ -260,6 +276,7 @@ def _judge(builder: RoundTripBuilder, trace: dict[str, Any]) -> None:
     fact = builder.add_evidence("reward", {"values": {"reward": total, **known}, "weights": weights, "metrics": values})
     scaled = all(0 <= s <= 1 for s in known.values()) and all(w >= 0 for w in weights.values()) and full > 0
     if not scaled:
+        builder.remark(builder.place, f"the reward {total:g} is on no scale from 0 to 1: the outcome is unknown")
         builder.add_verdict("unknown", None, f"the reward {total:g} is on no scale from 0 to 1", (fact,), known)
         return
     status: VerdictStatus = "pass" if total >= full * (1 - 1e-9) else "fail"
@@ -384,13 +401,13 @@ def _read_old_row(
         for position, message in enumerate(held if isinstance(held, list) else ()):
             read_message(builder, message, bad, f"{where}.{name}[{position}]", name)
     builder.fields = {"row": {k: v for k, v in row.items() if k not in lists}, "lists": lists}
-    reward = number(row.get("reward"))
+    builder.place = where
+    reward = builder.read_reward(row.get("reward"))
     if reward is None:
         builder.add_verdict("unknown", None, "no reward was recorded by verifiers")
     else:
         fact = builder.add_evidence("reward", {"values": {"reward": reward}})
-        inside = 0 <= reward <= 1
-        status: VerdictStatus = ("pass" if reward >= 1 else "fail") if inside else "unknown"
+        status: VerdictStatus = "pass" if reward >= 1 else "fail"
         builder.add_verdict(status, reward, "the reward as recorded by verifiers", (fact,), {"reward": reward})
     task, example = row.get("task"), row.get("example_id")
     named = "/".join(str(part) for part in (task, example) if isinstance(part, str | int))

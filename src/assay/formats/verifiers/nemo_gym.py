@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
+from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin, tool_call
 from assay.formats.shared.json_stream import WarnFunction, json_lines, parse_time, warn_in
 from assay.formats.shared.losses import THROWAWAY, report_losses
@@ -55,7 +56,8 @@ class NemoGymFormat:
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
         for line, row in json_lines(path, bad, largest=LARGEST_LINE):
             if isinstance(row, dict) and isinstance(row.get("responses_create_params"), dict):
-                yield _Rollout(row, origin, reading, bad, f"line {line}").read()
+                with skip_unreadable(bad, f"line {line}"):
+                    yield _Rollout(row, origin, reading, bad, f"line {line}").read()
             else:
                 bad(f"line {line}", "expected a rollout: an object with `responses_create_params`")
 
@@ -65,7 +67,8 @@ class NemoGymFormat:
                 mine = is_imported_from(trajectory, self.name)
                 row = _restore_row(trajectory, writing) if mine else _render_row(trajectory, writing)
                 back = None if mine else _Rollout(row, Origin(self.name, "", ""), THROWAWAY, lambda *_: None, "").read()
-                report_losses(trajectory, back, writing, self.name)
+                added = {"response.output[].id, status": "required: made of the step's number; `completed`"}
+                report_losses(trajectory, back, writing, self.name, added=added)
                 out.write(msgspec.json.encode(row) + b"\n")
 
 
@@ -173,13 +176,13 @@ class _Rollout:
         return self._builder.change_step(step, call=call.id), {**kept, _CALL: call.id}
 
     def _judge(self) -> None:
-        reward = number(self._row.get("reward"))
+        self._builder.place = self._where
+        reward = self._builder.read_reward(self._row.get("reward"))
         if reward is None:
             self._builder.add_verdict("unknown", None, "no reward was recorded by NeMo Gym")
             return
         fact = self._builder.add_evidence("reward", {"values": {"reward": reward}})
-        inside = 0 <= reward <= 1
-        status: VerdictStatus = ("pass" if reward >= 1 else "fail") if inside else "unknown"
+        status: VerdictStatus = "pass" if reward >= 1 else "fail"
         self._builder.add_verdict(status, reward, "the reward as recorded by NeMo Gym", (fact,), {"reward": reward})
 
     def _finish(self, response: dict[str, Any]) -> ImportedTrajectory:

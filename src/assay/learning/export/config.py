@@ -28,7 +28,7 @@ TARGETS = {
 }
 """Target name to module and class, loaded on demand."""
 Include = Literal["default", "passes", "judged", "all"]
-_OF_FORMATS = ("to", "out", "attempts", "require", "failed_integrity")
+_OF_FORMATS = ("to", "out", "attempts", "require", "failed_integrity", "with_secrets")
 
 
 class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -44,6 +44,8 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
     depends on the target."""
     failed_integrity: bool = False
     """Also export attempts with failed integrity."""
+    with_secrets: bool = False
+    """Also export attempts that hold a known credential or key-shaped text; by default they are left out and listed."""
     credit: str | None = None
     """Credit method for targets with advantages, as in `assay plugins`; default: grpo."""
     credit_options: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -69,4 +71,4 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
             raise UserError(
                 f"--{unknown[0].replace('_', '-')} is for trainers' targets, and {self.to} is a format: leave it out"
             )
-        return ExportConfig(self.to, self.out, self.attempts, self.require, self.failed_integrity)
+        return ExportConfig(self.to, self.out, self.attempts, self.require, self.failed_integrity, self.with_secrets)

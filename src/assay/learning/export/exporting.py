@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import Loss
+from assay.formats.interface import Addition, Loss
 from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.learning.conversation import conversations, has_agent_output
 from assay.learning.credit import CreditConfig, assign_credit
@@ -31,6 +31,7 @@ from assay.rollout.exchange.exporting import (
     sidecar_of,
     status_of,
 )
+from assay.rollout.exchange.secret_check import SecretCheck
 from assay.settings import Settings
 
 from .config import TARGETS, WriteConfig
@@ -76,6 +77,8 @@ def export_for_training(run: str, config: WriteConfig, settings: Settings, progr
         dict(losses.counts),
         tuple(status.attempt for status in passes if status.doubt is not None),
         sum(status.integrity is None for status in passes),
+        tuple(source.secret),
+        losses.additions(),
     )
 
 
@@ -117,6 +120,9 @@ class _RunSource:
         self.run, self.config, self.settings, self._progress = job
         self.statuses: dict[str, AttemptStatus] = {}
         self.first: Loss | None = None
+        self.secret: list[str] = []
+        """Attempts left out because they hold a secret."""
+        self._check = None if self.config.with_secrets else SecretCheck(reader.manifest, self.settings)
         self._reader = reader
         self._target = target
         self._losses = losses
@@ -159,6 +165,10 @@ class _RunSource:
             self.first = self.first or loss
             self._losses.lost(loss)
 
+    def record_addition(self, attempt: str, field: str, why: str) -> None:
+        """Records a field that is written beyond the records."""
+        self._losses.added(Addition(attempt, field, why))
+
     def left_out(self, attempt: str, field: str, why: str) -> None:
         """Records what the reader left out."""
         self.record_loss(attempt, field, why)
@@ -176,13 +186,19 @@ class _RunSource:
         for trajectory in self._reader.trajectories():
             attempt, status = trajectory.attempt, status_of(trajectory, self.config.require)
             self.statuses[attempt] = status
-            reason = self._exclusion_reason(trajectory, status)
+            reason = self._exclusion_reason(trajectory, status) or self._secret_reason(trajectory)
             if reason is not None:
                 self.record_loss(attempt, "attempt", f"left out: {reason}")
                 continue
             if self._progress is not None:
                 self._progress(len(self.statuses))
             yield trajectory
+
+    def _secret_reason(self, trajectory: Trajectory) -> str | None:
+        reason = None if self._check is None else self._check.describe(trajectory)
+        if reason is not None and trajectory.attempt not in self.secret:
+            self.secret.append(trajectory.attempt)
+        return reason
 
     def _exclusion_reason(self, trajectory: Trajectory, status: AttemptStatus) -> str | None:
         says_so = self._target.credit or "doubt" in self._target.holds

@@ -46,6 +46,10 @@ class ExportSource(Protocol):
         """Records a loss."""
         ...
 
+    def record_addition(self, attempt: str, field: str, why: str) -> None:
+        """Records a field that is written beyond the records."""
+        ...
+
 
 class ExportTarget(Protocol):
     """One trainer's format. Stateless; a target inherits the defaults."""

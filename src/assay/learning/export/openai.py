@@ -69,5 +69,10 @@ def _line(transcript: Transcript, end: int) -> dict[str, Any]:
 
 
 def _record_losses(source: ExportSource, line: AttemptConversation) -> None:
+    attempt, conversation = line.trajectory.attempt, line.conversation
+    if conversation.tools:
+        source.record_addition(attempt, "parallel_tool_calls", "written as true where tools are offered")
+    if any("weight" in message for message in openai_messages(conversation)):
+        source.record_addition(attempt, "messages[].weight", "0 for turns that another line trains")
     for field, why in message_losses(line.conversation, reasoning=False):
         source.record_loss(line.trajectory.attempt, field, why)

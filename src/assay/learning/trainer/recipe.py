@@ -108,6 +108,8 @@ class ImproveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Evaluation."""
     gate: GateOptions = GateOptions()
     """Acceptance criteria."""
+    budget_calls: Count | None = None
+    """Budget of model calls over all runs of the recipe; repeat the command with a larger one to go on."""
     checkpoint_every: Count = 1
     """Steps between checkpoints; what a killed training does again."""
     tensorboard: bool = False
@@ -135,6 +137,8 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Runs to train on."""
     rows: tuple[str, ...] = ()
     """Parquet files of training rows, as `assay export --to rows` and `assay curate` write them."""
+    held_out: tuple[str, ...] = ()
+    """Held-out tasks, as folders or families: the training is refused if an attempt or a row is at one of them."""
     keep: Keep = "all"
     """Attempts to train on. `dpo` pairs passed and failed attempts, with undoubted passes only unless `passed`."""
     require: Separation = "unknown"

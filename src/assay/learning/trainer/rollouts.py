@@ -6,15 +6,19 @@ Interrupted runs are resumed and finished runs are reused, so a training's attem
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from assay.analysis.columns import measure_attempts
-from assay.errors import AssayError
+from assay.errors import AssayError, BudgetExceededError
 from assay.gateway.tokens import RenderedBackend
 from assay.learning.reading import RowsConfig, RunReader
 from assay.learning.rows import TrainingRow
 from assay.records import Separation, digest_bytes
 from assay.rollout.config import RunConfig
+from assay.rollout.limits.run_budget import BudgetLimits, use_of
 from assay.rollout.progress import Tally
 from assay.rollout.runs import resume_run, start_run
 from assay.settings import Settings
@@ -43,22 +47,49 @@ class LostAttempt(NamedTuple):
     reason: str
 
 
+class RecipeBudget(NamedTuple):
+    """Budget of model calls over all runs of a recipe: those whose names begin with `prefix` and a dash."""
+
+    prefix: str
+    calls: int | None
+    """None is unlimited."""
+
+    def limits_for(self, root: Path, run: str) -> BudgetLimits | None:
+        """Returns the budget of one run: what the others left. Raises `BudgetExceededError` where they left nothing."""
+        if self.calls is None:
+            return None
+        used = 0
+        for other in list_runs(root):
+            if other.startswith(f"{self.prefix}-") and other != run:
+                with RunStore.open(root, other) as store:
+                    used += use_of(store).calls
+        if used >= self.calls:
+            raise BudgetExceededError(f"the budget of {self.calls} model calls is used up before run {run}")
+        return BudgetLimits(calls=self.calls - used)
+
+
 async def complete_run(
     config: RunConfig,
     settings: Settings,
     backend: RenderedBackend | None = None,
     tasks: Sequence[LoadedTask] | None = None,
+    *,
+    budget: RecipeBudget | None = None,
 ) -> list[AttemptRow]:
     """Returns the attempts of the run `config.run`, after starting or resuming it; agents may need no `backend`."""
     run, store = config.run or "", settings.store
     if run not in list_runs(store):
+        limits = None if budget is None else budget.limits_for(store, run)
+        if limits is not None:
+            config = msgspec.structs.replace(config, budget_calls=limits.calls)
         await start_run(config, settings, Tally(), tasks=tasks, backend=backend)
     else:
         with RunStore.open(store, run) as store_run:
             found = final_rows(store_run.attempts())
         planned = len(tasks if tasks is not None else find_tasks(config.tasks)) * config.attempts
         if len(found) < planned:
-            await resume_run(run, settings, Tally(), tasks=tasks, backend=backend)
+            limits = None if budget is None else budget.limits_for(store, run)
+            await resume_run(run, settings, Tally(), tasks=tasks, backend=backend, budget=limits)
     with RunStore.open(store, run) as store_run:
         return final_rows(store_run.attempts())
 

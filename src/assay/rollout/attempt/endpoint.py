@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from assay.agents.interface import Endpoint
-from assay.errors import AssayError, BoundaryError, LimitReached, ProviderError
+from assay.errors import AssayError, BoundaryError, BudgetExceededError, LimitReached, ProviderError
 from assay.gateway.call_tree import Placement
 from assay.gateway.interface import Exchange, ModelRequest, OnDeltas
 from assay.gateway.model import Model, ModelAnswer
@@ -153,7 +153,7 @@ class SessionRecorder:
             raise
 
     def _note(self, failure: BaseException) -> None:
-        if self.cause is None and isinstance(failure, LimitReached | BoundaryError):
+        if self.cause is None and isinstance(failure, LimitReached | BoundaryError | BudgetExceededError):
             self.cause = failure
             if self._on_stop is not None:
                 self._on_stop(failure)

@@ -36,12 +36,20 @@ from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.task_archive import TaskArchive, sandbox_facts
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
-from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
+from assay.verify import (
+    CheckResult,
+    JudgeRequest,
+    RunChecks,
+    WorldRequest,
+    verify_outcome,
+    verify_world,
+)
 from assay.verify.as_asked import AsAskedRequest, judge_as_asked, living_spec
 
 NOT_NEEDED = Isolation("not needed")
 WORLD_CHECKPOINT = "began"
 CONTROL_S = 30.0
+NO_CHECKS = RunChecks()
 
 
 class SandboxPreparer(Protocol):
@@ -101,8 +109,8 @@ class AttemptSite(Protocol):
         """Stops all remaining processes and seals the state; closes the environment after the last step."""
         ...
 
-    async def judge(self, task: Task) -> tuple[CheckResult, ...]:
-        """Judges the sealed state."""
+    async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
+        """Judges the sealed state by the task's checks, and then by `more`."""
         ...
 
     async def is_host_working(self) -> bool:
@@ -215,14 +223,14 @@ class WorkspaceSite:
         }
         recorder.evidence("state", "snapshot", data, (stored[0], *stored[1]) if stored else ())
 
-    async def judge(self, task: Task) -> tuple[CheckResult, ...]:
+    async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
         if self._unsealed is not None:
             return await self._judge_as_asked(task, self._unsealed)
         if self._state is None:
             return ()
         resolved = self._preparer.resolved(task)
         request = JudgeRequest(
-            task=resolved,
+            task=msgspec.structs.replace(resolved, checks=(*resolved.checks, *more.checks)),
             folder=self._loaded.folder,
             backend=self._backend,
             spec=self._spec,
@@ -230,6 +238,8 @@ class WorkspaceSite:
             blobs=self._blobs,
             repetitions=self._options.repetitions,
             separate=await self._preparer.separate(self._loaded, resolved),
+            kinds=more.kinds,
+            transcript=more.transcript,
         )
         results = await verify_outcome(request)
         if not results:
@@ -370,8 +380,10 @@ class WorldSite:
             recorder.evidence("state", "episode", self._world.episode())
         recorder.evidence("state", "facts", {"facts": self._world.facts(), "digest": await self._world.digest()})
 
-    async def judge(self, task: Task) -> tuple[CheckResult, ...]:
-        return judge_facts(task, self._world.facts())
+    async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
+        judged = msgspec.structs.replace(task, checks=(*task.checks, *more.checks))
+        facts, digest = self._world.facts(), await self._world.digest()
+        return await verify_world(WorldRequest(judged, facts, digest, more.kinds, more.transcript))
 
     async def is_host_working(self) -> bool:
         return False

@@ -6,8 +6,10 @@ An infrastructure failure ends a trial as `broke` without an outcome; it never c
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,11 +17,13 @@ import msgspec
 
 from assay import __version__
 from assay.agents.interface import Agent, PlacedAgent, attempts_task, takes_solution
+from assay.crash import describe_crash
 from assay.environments.solution import find_solution_folder
 from assay.errors import (
     AgentError,
     AssayError,
     BoundaryError,
+    BudgetExceededError,
     EnvironmentFailure,
     HostFailure,
     LimitReached,
@@ -32,20 +36,21 @@ from assay.errors import (
 )
 from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, Task, Verdict, VerdictStatus
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
-from assay.rollout.attempt.site import AttemptSite
+from assay.rollout.attempt.site import NO_CHECKS, AttemptSite
 from assay.rollout.attempt.steps import as_step_result, combine_steps, is_below_minimum, step_tasks
 from assay.rollout.auditing import judge_record
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.limits.early_stop import EarlyStopper
 from assay.rollout.limits.meter import Meter
+from assay.rollout.limits.run_budget import RunBudget
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, RunStore
 from assay.tasks import TaskStep
 from assay.verdicts import worst_outcome
-from assay.verify import CheckResult
+from assay.verify import CheckResult, RunChecks
 from assay.verify.unjudgeable import unjudgeable_state
 
 RETRYABLE = {"environment", "provider", "store"}
@@ -68,6 +73,10 @@ class Services(NamedTuple):
     """Values to redact from all records, by name."""
     contracts: ActiveContracts | None = None
     """The active contracts; None applies none, not even those of the tasks."""
+    budget: RunBudget | None = None
+    """Budget of the whole run; None is unlimited."""
+    checks: RunChecks = NO_CHECKS
+    """Checks beside those of the tasks."""
 
 
 class TrialResult(NamedTuple):
@@ -94,11 +103,14 @@ class _TrialEnding(msgspec.Struct):
     error: str | None = None
     retryable: bool = True
     retry_after_s: float | None = None
+    traceback: str | None = None
 
     def record_failure(self, exc: BoundaryError) -> None:
         """Records whose boundary failed; the first failure is kept."""
         if self.broke is None:
-            self.broke, self.error = exc.name, str(exc)
+            crash = describe_crash(exc)
+            place = "" if crash.place is None else f" ({crash.place})"
+            self.broke, self.error, self.traceback = exc.name, f"{exc}{place}", crash.traceback
             if isinstance(exc, ProviderError):
                 self.retryable, self.retry_after_s = exc.retryable, exc.retry_after_s
 
@@ -113,9 +125,26 @@ async def run_trial(services: Services, planned: PlannedAttempt, retry: int, *, 
         await asyncio.shield(trial.attempt.close_endpoint())
         trial.mark_interrupted("cancelled")
         raise
+    except BudgetExceededError:
+        trial.mark_interrupted("budget")
+        raise
     finally:
         await asyncio.shield(trial.close())
     return trial.end(may_retry=may_retry)
+
+
+async def _run_agent(agent: Agent, attempt: LiveAttempt) -> None:
+    """Awaits the agent. Raises `AgentError` if its `run` is not asynchronous, or ends the process."""
+    try:
+        running = agent.run(attempt)
+        if not inspect.isawaitable(running):
+            raise AgentError(
+                f"agent {agent.name}: `run` returned {type(running).__name__} at once, so it is not asynchronous: "
+                "write `async def run(self, attempt)`"
+            )
+        await running
+    except SystemExit as exc:
+        raise AgentError(f"agent {agent.name}: called sys.exit({exc.code!r})") from exc
 
 
 class Trial:
@@ -126,7 +155,7 @@ class Trial:
         self.planned = planned
         self.retry = retry
         self.recorder = Recorder(services.store, planned.chain(retry), Redactor(services.secrets))
-        self.meter = Meter(planned.limits)
+        self.meter = Meter(planned.limits, services.budget)
         self.task = planned.loaded.task
         self.agent = planned.agent or services.agent
         self.attempt = LiveAttempt(self.task, planned.seed, self.recorder, self.meter, services.model)
@@ -248,6 +277,8 @@ class Trial:
         problem = await self._act_under_limits()
         # What its model calls met goes before what its program made of that.
         cause = await self.attempt.close_endpoint() or problem
+        if self.meter.refused is not None:
+            raise self.meter.refused
         if self.attempt.guard is not None:
             self.attempt.guard.end()
         if isinstance(cause, LimitReached):
@@ -269,7 +300,7 @@ class Trial:
             async with wall, act_timeout:
                 self.attempt.set_act_timeout(act_timeout)
                 with boundary(AgentError, f"agent {self.agent.name}"):
-                    await self.agent.run(self.attempt)
+                    await _run_agent(self.agent, self.attempt)
         except TimeoutError:
             return out_of_time if wall.expired() else None
         except LimitReached as exc:
@@ -284,16 +315,20 @@ class Trial:
     async def settle_and_judge(self, step: TaskStep | None, task: Task, *, last: bool) -> list[Verdict]:
         """Stops remaining processes, seals the state and judges it. Verdicts on a named step do not decide."""
         results: tuple[CheckResult, ...] = ()
+        more = self.services.checks if last else NO_CHECKS
         try:
             if self.unjudgeable is None:
                 await self._settle(step, last=last)
             self.recorder.flush()
             if self.unjudgeable is not None:
                 self.recorder.note("unjudgeable", {"error": self.unjudgeable[:500]})
-                results = tuple(CheckResult(unjudgeable_state(c, self.unjudgeable), ()) for c in task.checks)
+                results = tuple(
+                    CheckResult(unjudgeable_state(c, self.unjudgeable), ()) for c in (*task.checks, *more.checks)
+                )
             else:
                 with boundary(VerifierError, "judging"):
-                    results = await self.site.judge(task)
+                    read = partial(self.recorder.store.trajectory, self.recorder.chain)
+                    results = await self.site.judge(task, more._replace(transcript=read))
         except BoundaryError as exc:
             self.ending.record_failure(exc)
         if step is not None:
@@ -347,7 +382,8 @@ class Trial:
         if retry:
             self.recorder.note("retried", {"broke": ending.broke, "error": ending.error})
         kept = self.site.artifacts
-        end = AttemptEnded(ending.ended, ending.stopped, ending.broke, ending.error, metrics, kept, time.time())
+        frames = None if ending.traceback is None else self.recorder.redactor.text(ending.traceback)
+        end = AttemptEnded(ending.ended, ending.stopped, ending.broke, ending.error, metrics, kept, time.time(), frames)
         if not retry:
             judge_record(self.recorder, end)
         self.recorder.add(end)

@@ -1,7 +1,7 @@
 """Exports a run to a foreign format, with a sidecar file that lists what the format could not represent.
 
-Invariants: every loss is listed in `OUT.losses.json`, with each attempt's status; a doubtful pass is never written as a
-plain pass if the target can express the doubt.
+Invariants: every loss and addition is listed in `OUT.losses.json`, with each attempt's status; a doubtful pass is never
+written as a plain pass if the target can express the doubt.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import BinaryIO
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.interface import ExportContext, Format, Loss
+from assay.formats.interface import Addition, ExportContext, Format, Loss
 from assay.formats.registry import load_format, load_formats
 from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.records import Body, EvidenceAdded, Separation, Trajectory, VerdictAdded, VerdictStatus
+from assay.rollout.exchange.secret_check import SecretCheck
 from assay.settings import Settings
 from assay.store import RunStore, later_events
 from assay.verdicts import OutcomeClass, current_verdicts_of, meets, trust_of
@@ -38,6 +39,8 @@ class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Weakest grade of separation at which a pass is exported; passes below it are left out and listed."""
     failed_integrity: bool = False
     """Also export attempts whose integrity failed; by default they are left out, whatever their outcome."""
+    with_secrets: bool = False
+    """Also export attempts that hold a known credential or key-shaped text; by default they are left out and listed."""
 
 
 class AttemptStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -83,6 +86,10 @@ class ExportReport(msgspec.Struct, frozen=True):
     doubted: tuple[str, ...]
     unaudited: int
     """Passes whose integrity was not audited."""
+    secret: tuple[str, ...] = ()
+    """Attempts that were left out because they hold a secret."""
+    additions: dict[str, int] = {}
+    """Number of attempts by field that is written beyond the records."""
 
 
 def sidecar_of(out: Path) -> Path:
@@ -102,10 +109,15 @@ def export_run(
     format, out = _writer(config.to), Path(config.out)
     refuse_existing(out)
     with RunStore.open(settings.store, run) as store:
-        exporting = _Export(store, settings.store, config, progress)
+        check = None if config.with_secrets else SecretCheck(store.manifest(), settings)
+        exporting = _Export(store, config, progress, check)
         with new_file(sidecar_of(out)) as stream:
             losses = LossFile(stream, {"run": run, "format": format.name, "out": out.name})
-            format.write(exporting.trajectories(losses.lost), out, ExportContext(store.blobs.get, losses.lost))
+            read: Callable[[str], bytes] = store.blobs.get
+            if check is not None:
+                read = check.redacted(read, lambda digest, names: losses.lost(_redacted_blob(digest, names)))
+            context = ExportContext(read, losses.lost, losses.added)
+            format.write(exporting.trajectories(losses.lost), out, context)
             losses.close(exporting.status)
     passes = [status for status in exporting.status if status.outcome == "pass"]
     return ExportReport(
@@ -117,7 +129,13 @@ def export_run(
         dict(losses.counts),
         tuple(status.attempt for status in passes if status.doubt is not None),
         sum(status.integrity is None for status in passes),
+        tuple(exporting.secret),
+        losses.additions(),
     )
+
+
+def _redacted_blob(digest: str, names: str) -> Loss:
+    return Loss("*", "blob", f"{digest} was redacted: it holds {names}")
 
 
 def _writer(name: str) -> Format:
@@ -130,14 +148,21 @@ def _writer(name: str) -> Format:
 
 class _Export:
     def __init__(
-        self, store: RunStore, root: Path, config: ExportConfig, progress: Callable[[int], None] | None
+        self,
+        store: RunStore,
+        config: ExportConfig,
+        progress: Callable[[int], None] | None,
+        check: SecretCheck | None,
     ) -> None:
         wanted = config.attempts
         self._store = store
         self._progress = progress
         self.status: list[AttemptStatus] = []
         self.written = 0
-        self._later: dict[str, tuple[Body, ...]] = later_events(root, store.run)
+        self.secret: list[str] = []
+        """Attempts left out because they hold a secret."""
+        self._check = check
+        self._later: dict[str, tuple[Body, ...]] = later_events(store.layout.root, store.run)
         self._require = config.require
         self._failed_integrity = config.failed_integrity
         self._rows = [row for row in store.attempts() if _is_wanted(row.attempt, wanted)]
@@ -158,6 +183,11 @@ class _Export:
                 continue
             if status.integrity == "fail" and not self._failed_integrity:
                 lost(Loss(row.attempt, "trajectory", FAILED_INTEGRITY))
+                continue
+            secret = None if self._check is None else self._check.describe(trajectory)
+            if secret is not None:
+                self.secret.append(row.attempt)
+                lost(Loss(row.attempt, "trajectory", f"left out: {secret}"))
                 continue
             self.written += 1
             if self._progress is not None:
@@ -185,6 +215,7 @@ class LossFile:
     def __init__(self, stream: BinaryIO, about: dict[str, str]) -> None:
         self._stream = stream
         self.counts: Counter[str] = Counter()
+        self._added: Counter[tuple[str, str]] = Counter()
         self._first = True
         stream.write(msgspec.json.encode(about)[:-1] + b',\n"losses": [')
 
@@ -193,9 +224,22 @@ class LossFile:
         self._stream.write((b"\n" if self._first else b",\n") + msgspec.json.encode(loss))
         self._first = False
 
+    def added(self, addition: Addition) -> None:
+        """Counts a field that is written beyond the records."""
+        self._added[addition.field, addition.why] += 1
+
+    def additions(self) -> dict[str, int]:
+        """Returns the number of attempts by added field."""
+        found: Counter[str] = Counter()
+        for (field, _), count in self._added.items():
+            found[field] += count
+        return dict(sorted(found.items()))
+
     def close(self, status: list[AttemptStatus]) -> None:
-        """Ends the list and appends each attempt's status."""
+        """Ends the list and appends totals, additions and each attempt's status."""
         self._stream.write(b'],\n"totals": ' + msgspec.json.encode(dict(sorted(self.counts.items()))))
+        added = [{"field": f, "why": why, "attempts": n} for (f, why), n in sorted(self._added.items())]
+        self._stream.write(b',\n"additions": ' + msgspec.json.encode(added))
         self._stream.write(b',\n"attempts": [')
         for position, one in enumerate(status):
             self._stream.write((b",\n" if position else b"\n") + msgspec.json.encode(one))

@@ -18,6 +18,8 @@ import msgspec
 from assay import __version__
 from assay.errors import StoreError, UserError
 from assay.formats.interface import ImportContext, ImportedTrajectory, ReadProblem
+from assay.formats.shared.base import FOREIGN_ERRORS, describe_error
+from assay.formats.shared.usage import total_usage
 from assay.records import (
     AttemptEnded,
     AttemptStarted,
@@ -30,7 +32,7 @@ from assay.records import (
     canonical_bytes,
     digest_bytes,
 )
-from assay.rollout.exchange.sources import ImportSource, SourceWalk, require_paths
+from assay.rollout.exchange.sources import ImportSource, SourceWalk, choose_format, require_paths
 from assay.rollout.recording.redaction import Redactor
 from assay.settings import Settings
 from assay.store import AUDITED, Layout, RunStore
@@ -41,11 +43,10 @@ BATCH_BYTES, BATCH_S = 4 << 20, 0.5
 """Bytes and seconds of read data per commit; a killed import loses no more than this."""
 LISTED = 1000
 """Unreadable items named in a report; all are counted."""
-_FOREIGN = (UserError, ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, NotImplementedError,
-            OSError, RecursionError, TypeError, ValueError)  # fmt: skip
-"""Exceptions that readers and plugins may raise over hostile bytes."""
-
-
+MOST_COMPARED = 500_000
+"""Records whose content is compared with that of later ones."""
+_INVALID = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Exceptions over a trajectory whose values no record holds."""
 _RESERVED_NOTES = frozenset({AUDITED, "about", "retried"})
 """Notes by which the store recognises later findings and the deciding trial."""
 _CONTENT_BODIES = (StepAdded, ModelCalled, EvidenceAdded, VerdictAdded)
@@ -61,6 +62,8 @@ class ImportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Run to import into; an earlier import's run may be extended. Default: derived from the paths."""
     format: str | None = None
     """Read everything as this format (`assay formats` lists them) instead of detecting it by content."""
+    map: str | None = None
+    """Read everything by this mapping, a TOML file that says where turns, roles and texts are in an unknown format."""
 
 
 class ImportProgress(NamedTuple):
@@ -92,6 +95,10 @@ class ImportReport(msgspec.Struct, frozen=True):
     """Links in walked folders, which are not followed."""
     redacted: tuple[str, ...]
     """Names of the redacted secrets."""
+    remarks: tuple[ReadProblem, ...] = ()
+    """How unusual parts were read, with nothing left out: duplicate records, rewards outside [0, 1]; the first
+    thousand."""
+    remarks_total: int = 0
 
 
 def default_run(paths: tuple[Path, ...]) -> str:
@@ -113,11 +120,12 @@ def import_paths(
     paths = tuple(Path(path) for path in config.paths)
     if not paths:
         raise UserError("nothing to import: name files or folders")
-    require_paths(paths, config.format)
+    forced = choose_format(config.format, config.map)
+    require_paths(paths, forced)
     with ExitStack() as stack:
         importing = _Import(settings, config.run or default_run(paths), progress)
         stack.enter_context(closing(importing.target))
-        walk = SourceWalk(config.format, importing.unreadable)
+        walk = SourceWalk(forced, importing.unreadable)
         for path in paths:
             for found in walk.find_sources(path):
                 importing.file(found)
@@ -176,7 +184,7 @@ class _ImportTarget:
         self._numbers.setdefault((started.task, started.agent, started.model), set()).add(started.number)
         if not self._pending:
             self._since = time.monotonic()
-        self._pending.append((f"{attempt}.0", bodies))
+        self._pending.append((f"{attempt}.0", _with_totals(bodies)))
         self._size += size
         if self._size > BATCH_BYTES or time.monotonic() - self._since > BATCH_S:
             self.commit()
@@ -226,16 +234,22 @@ class _Import:
         self._progress = progress
         self._file = ""
         self._unreadable: list[ReadProblem] = []
+        self._remarks: list[ReadProblem] = []
+        self._remarks_total = 0
+        self._places: dict[bytes, str] = {}
+        """Where each content was first met, by its digest."""
         self._total = self._read = self._known = self._files = 0
         self._formats: dict[str, int] = {}
         self._redacted: set[str] = set()
         self._last_report = 0.0
 
     def unreadable(self, what: ReadProblem) -> None:
-        """Counts an unreadable item and lists the first `LISTED`."""
-        self._total += 1
-        if len(self._unreadable) < LISTED:
-            self._unreadable.append(msgspec.structs.replace(what, problem=what.problem[:2000], place=what.place[:500]))
+        """Counts an unreadable item, or a remark, and lists the first `LISTED` of each."""
+        self._total += not what.is_remark
+        self._remarks_total += what.is_remark
+        listed = self._remarks if what.is_remark else self._unreadable
+        if len(listed) < LISTED:
+            listed.append(msgspec.structs.replace(what, problem=what.problem[:2000], place=what.place[:500]))
 
     def _refused(self, bodies: list[Body], problem: str) -> None:
         started = bodies[0]
@@ -259,10 +273,9 @@ class _Import:
             for imported in found.format.read(found.path, reading):
                 met += 1
                 yield imported
-        except _FOREIGN as exc:
-            said = str(exc) if isinstance(exc, UserError) else f"{type(exc).__name__}: {exc}"
+        except FOREIGN_ERRORS as exc:
             place = f"after {met} trajectories" if met else ""
-            self.unreadable(ReadProblem(found.name, place, said))
+            self.unreadable(ReadProblem(found.name, place, describe_error(exc)))
 
     def _named_unreadable(self, what: ReadProblem) -> None:
         inside = what.file.partition("!")[2]
@@ -275,18 +288,36 @@ class _Import:
             self.unreadable(ReadProblem(found.name, "", f"{problem}: is it {found.format.title}?"))
             return
         self._formats[found.format.name] = self._formats.get(found.format.name, 0) + 1
-        attempt, size = _identity(imported)
-        if self.target.holds(attempt):
+        identity = _identity(imported)
+        self._note_duplicate(identity.content, imported.key, found.name)
+        if self.target.holds(identity.attempt):
             self._known += 1
             return
+        try:
+            bodies = self._prepare(imported, identity.attempt, found.name)
+        except _INVALID as exc:
+            self.unreadable(ReadProblem(found.name, imported.key, f"no record holds it: {exc}"))
+            return
+        self._read += 1
+        self.target.add(identity.attempt, bodies, identity.size)
+
+    def _prepare(self, imported: ImportedTrajectory, attempt: str, name: str) -> list[Body]:
+        """Returns the chain of a trajectory: its own start, claims marked, secrets redacted, and an end."""
         number = self.target.number(imported.started)
-        config = _renamed(imported.started.config, found.name)
+        config = _renamed(imported.started.config, name)
         started = msgspec.structs.replace(
             imported.started, run=self.target.run, attempt=attempt, number=number, config=config
         )
-        bodies = self._clean([started, *map(_as_claim, imported.bodies), *_end(imported)])
-        self._read += 1
-        self.target.add(attempt, bodies, size)
+        return self._clean([started, *map(_as_claim, imported.bodies), *_end(imported)])
+
+    def _note_duplicate(self, content: bytes, key: str, file: str) -> None:
+        """Remarks on a record with the content of an earlier one; it stays an attempt of its own under its own name."""
+        place = f"{file}, {key}"
+        first = self._places.get(content, place)
+        if len(self._places) < MOST_COMPARED:
+            self._places[content] = first
+        if first != place:
+            self.unreadable(ReadProblem(file, key, f"it has the same content as {first}", is_remark=True))
 
     def _keep(self, content: bytes) -> str:
         cleaned = self.target.redactor.clean(content)
@@ -335,18 +366,29 @@ class _Import:
             walk.others,
             walk.links,
             tuple(sorted(self._redacted)),
+            tuple(self._remarks),
+            self._remarks_total,
         )
 
 
-def _identity(imported: ImportedTrajectory) -> tuple[str, int]:
-    """Returns the attempt's id, derived from its content and its name within the file, and its size in bytes."""
+class _Identity(NamedTuple):
+    attempt: str
+    """Id derived from the content and the name within the file."""
+    content: bytes
+    """Digest of the content alone."""
+    size: int
+
+
+def _identity(imported: ImportedTrajectory) -> _Identity:
     words = {k: v for k, v in imported.started.config.get(IMPORTED, {}).items() if k not in ("file", "source_digest")}
     started = msgspec.structs.replace(imported.started, config={**imported.started.config, IMPORTED: words})
     try:
-        held = canonical_bytes([imported.key, started, imported.bodies])
+        content = canonical_bytes([started, imported.bodies])
+        held = b"[" + canonical_bytes(imported.key) + b"," + content[1:]
     except (ValueError, TypeError, OverflowError, RecursionError):  # which the store will refuse, and say why
-        held = repr(imported.key).encode()
-    return "i" + digest_bytes(held).partition(":")[2][:16], len(held)
+        content = held = repr(imported.key).encode()
+    digest = digest_bytes(content).partition(":")[2][:32]
+    return _Identity("i" + digest_bytes(held).partition(":")[2][:16], bytes.fromhex(digest), len(held))
 
 
 def _renamed(config: dict[str, Any], name: str) -> dict[str, Any]:
@@ -361,6 +403,18 @@ def _as_claim(body: Body) -> Body:
     if isinstance(body, Noted) and body.name in _RESERVED_NOTES:
         return msgspec.structs.replace(body, name=f"{body.name}_by_source")
     return body
+
+
+def _with_totals(bodies: list[Body]) -> list[Body]:
+    """Adds the tokens and the cost of the calls to the end's metrics, where the source states no total of its own.
+
+    The attempt's id, which is of the source's content, does not depend on it.
+    """
+    totals = total_usage(bodies)
+    return [
+        msgspec.structs.replace(body, metrics={**totals, **body.metrics}) if isinstance(body, AttemptEnded) else body
+        for body in bodies
+    ]
 
 
 def _end(imported: ImportedTrajectory) -> list[Body]:

@@ -6,15 +6,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from assay.errors import LimitReached
+from assay.errors import BudgetExceededError, LimitReached
 from assay.records import Limits, Usage
+from assay.rollout.limits.run_budget import RunBudget
 
 
 class Meter:
     """The usage of one attempt. Time spent waiting for models is wall time, not working time."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, budget: RunBudget | None = None) -> None:
         self.limits = limits
+        self.budget = budget
+        """Budget of the run; None is unlimited."""
+        self.refused: BudgetExceededError | None = None
+        """Set once the run's budget refused a call of this attempt."""
         self.turns = 0
         self.calls_begun = 0
         """Calls that were begun, however they ended."""
@@ -46,11 +51,18 @@ class Meter:
             raise LimitReached("working_s", self.working_s, allowed)
 
     def begin_call(self) -> None:
-        """Charges a call before it is made. Raises `LimitReached` if calls or working time are used up."""
+        """Charges a call before it is made. Raises `LimitReached` if calls or working time are used up, and
+        `BudgetExceededError` if the run's budget is."""
         allowed = self.limits.calls
         if allowed is not None and self.calls_begun >= allowed:
             raise LimitReached("calls", self.calls_begun, allowed)
         self.check_time()
+        if self.budget is not None:
+            try:
+                self.budget.begin_call()
+            except BudgetExceededError as exc:
+                self.refused = exc
+                raise
         self.calls_begun += 1
 
     def charge(self, usage: Usage, cost_usd: float | None) -> None:
@@ -61,6 +73,8 @@ class Meter:
     def count(self, usage: Usage, cost_usd: float | None) -> None:
         """Adds a call's usage without checking limits."""
         self.calls += 1
+        if self.budget is not None:
+            self.budget.charge(cost_usd)
         self.prompt_tokens += usage.prompt_tokens or 0
         self.completion_tokens += usage.completion_tokens or 0
         self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd

@@ -25,7 +25,7 @@ from assay.verdicts import (
     outcome_verdicts,
     was_given_solution,
 )
-from assay.verify import CheckResult, JudgeRequest, judge_facts, verify_outcome
+from assay.verify import CheckResult, JudgeRequest, WorldRequest, verify_outcome, verify_world
 from assay.verify.imported_state import rebuild_imported_state
 from assay.verify.outcome import combine_checks
 from assay.verify.reverification import (
@@ -147,6 +147,7 @@ class _AttemptJudge:
                 separate=separate,
                 prefix=f"{number}.{f'{step}.' if step else ''}v",
                 seeds=self.seeds,
+                transcript=lambda: self._trajectory,
             )
             for result in await verify_outcome(request):
                 found.setdefault(result.verdict.check, []).append(result)
@@ -198,7 +199,8 @@ class _AttemptJudge:
                 raise CannotRebuildError(
                     f"the recorded calls lead to another state now: {digest}, and it was {sealed.data['digest']}"
                 )
-            for result in judge_facts(self._loaded.task, facts):
+            request = WorldRequest(self._loaded.task, facts, digest, transcript=lambda: self._trajectory)
+            for result in await verify_world(request):
                 named = as_step_result(str(number), result)
                 kept = CheckResult(msgspec.structs.replace(named.verdict, kind="outcome"), named.evidence)
                 rounds.setdefault(result.verdict.check, []).append(kept)

@@ -18,11 +18,10 @@ from assay.agents.interface import Agent
 from assay.errors import UserError
 from assay.records import Trajectory
 from assay.rollout.attempt.preparation import Preparer
-from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.early_stop import EARLY_STOP, HOPELESS, StopRule, fit_stop_rule, is_control, longest_lengths
 from assay.rollout.plan import PlannedAttempt, attempt_seed, merge_limits
-from assay.rollout.progress import Progress
+from assay.rollout.progress import ForwardedProgress, Progress
 from assay.rollout.schedule.allocation import Anchor, Grant, Policy, StatePath, TaskHistory
 from assay.rollout.schedule.fork_states import ForkOrigin, fork_states, path_of
 from assay.rollout.schedule.policies import CURRICULA, policy_named
@@ -78,7 +77,7 @@ async def run_rounds(resources: RoundResources, tasks: Sequence[LoadedTask], pro
         StoreError: The record cannot be written; committed events stay and the run can be resumed.
     """
     rounds = _Rounds(resources, tasks)
-    rounds_progress = _RoundsProgress(progress)
+    rounds_progress = ForwardedProgress(progress)
     progress.begin(total=rounds.total, done=len(rounds.ended()))
     while rounds.left:
         grants = rounds.decide()
@@ -220,20 +219,3 @@ def _ran_unbounded(trajectory: Trajectory) -> bool:
     bound = any(rule.get(name) is not None for name in ("turns", "stale"))
     ended = trajectory.finished is not None and trajectory.finished.stopped != HOPELESS
     return ended and (bool(rule.get("control")) or not bound)
-
-
-class _RoundsProgress(Progress):
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-
-    def begin(self, *, total: int, done: int) -> None:
-        """Does nothing: the whole run has begun already."""
-
-    def started(self, attempt: PlannedAttempt) -> None:
-        self._progress.started(attempt)
-
-    def retrying(self, attempt: PlannedAttempt, result: TrialResult) -> None:
-        self._progress.retrying(attempt, result)
-
-    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
-        self._progress.finished(attempt, result)

@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import Sequence
 
+from assay.errors import BudgetExceededError
 from assay.rollout.attempt.trial import Services, TrialResult, run_trial
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Progress
@@ -25,16 +26,21 @@ async def run_plan(services: Services, planned: Sequence[PlannedAttempt], progre
 
     Raises:
         StoreError: The record cannot be written; committed events stay and the run can be resumed.
+        BudgetExceededError: The run's budget is used up; the attempts that it cut are interrupted.
     """
+    budget = services.budget
     done, tries = survey(services.store)
     queue = deque(p for p in planned if p.id not in done)
     progress.begin(total=len(planned), done=len(planned) - len(queue))
 
     async def work() -> None:
-        while queue:
+        while queue and (budget is None or budget.exceeded is None):
             attempt = queue.popleft()
             progress.started(attempt)
-            result = await _with_retries(services, attempt, tries.get(attempt.id, 0), progress)
+            try:
+                result = await _with_retries(services, attempt, tries.get(attempt.id, 0), progress)
+            except BudgetExceededError:
+                return  # the others may need no further call
             progress.finished(attempt, result)
 
     try:
@@ -43,6 +49,8 @@ async def run_plan(services: Services, planned: Sequence[PlannedAttempt], progre
                 group.create_task(work())
     except ExceptionGroup as failed:  # not `except*`: early releases of Python 3.11 wrap what it raises
         raise failed.exceptions[0] from None
+    if budget is not None and budget.exceeded is not None:
+        raise budget.exceeded
 
 
 def survey(store: RunStore) -> tuple[set[str], dict[str, int]]:

@@ -6,8 +6,14 @@
   const { h, format } = Assay;
   const KINDS = { a: "beginning", s: "step", c: "model call", e: "evidence", v: "verdict", n: "note", z: "end" };
   const SHOWN = [["s", "Steps"], ["c", "Calls"], ["e", "Evidence"], ["v", "Verdicts"], ["n", "Notes"]];
-  const GROUPS = { a: "n", z: "n" };
+  const GROUPS = { a: "n" };
+  const FOLDED = new Set(["e", "n"]); /* bookkeeping: folded into the line that it precedes */
+  const MAIN = ["s", "c", "v", "z"];
+  const VIEWS = [["log", "Log"], ["transcript", "Transcript"], ["changes", "Changes"], ["time", "Time"]];
   const WIDE = "(min-width: 68rem)";
+
+  /* The first sentence of a rule's or a mark's meaning. */
+  const sentence = (words) => words.split(/(?<=[.;]) /)[0].replaceAll("`", "");
 
   class Attempt {
     constructor(page, data) {
@@ -17,7 +23,9 @@
       this.pieces = new Map();
       this.waiting = new Set();
       this.opened = new Map();
-      this.kinds = new Set(SHOWN.map(([kind]) => kind));
+      this.kinds = new Set(MAIN);
+      this.unfolded = new Set(); /* the first line of each open fold */
+      this.view = null;
       this.lane = null;
       this.onlyErrors = false;
       this.words = "";
@@ -60,15 +68,54 @@
 
     choose() {
       const words = this.words.toLowerCase();
+      const sought = Boolean(words) || this.onlyErrors;
+      const holds = (line) => !words || this.lines.heads[line].toLowerCase().includes(words) || Boolean(this.found && this.found.has(line));
       this.rows = [];
+      this.folds = new Map(); /* line to the lines folded before it */
+      this.after = null; /* what is folded after the last line */
+      this.foldOf = new Map(); /* folded line to the first line of its fold */
+      let held = [];
       for (let line = 0; line < this.lines.events.length; line += 1) {
-        if (!this.kinds.has(this.group(line))) continue;
-        if (this.onlyErrors && !this.has(line, "error") && !this.has(line, "late")) continue;
+        const kind = this.group(line);
         if (this.lane !== null && this.lines.lanes_of[line] !== this.lane) continue;
-        if (words && !this.lines.heads[line].toLowerCase().includes(words) && !(this.found && this.found.has(line))) continue;
+        if (this.onlyErrors && !this.has(line, "error") && !this.has(line, "late")) continue;
+        if (!holds(line)) continue;
+        if (!this.kinds.has(kind) && FOLDED.has(kind) && !sought) {
+          held.push(line);
+          continue;
+        }
+        if (!this.kinds.has(kind) && !FOLDED.has(kind)) continue;
+        if (held.length) this.folds.set(line, this.fold(held));
+        held = [];
         this.rows.push(line);
       }
+      if (held.length) {
+        const last = this.rows[this.rows.length - 1];
+        const shown = this.fold(held, last === undefined);
+        if (last !== undefined) this.after = { line: last, lines: shown };
+      }
       this.rowOf = new Map(this.rows.map((line, row) => [line, row]));
+    }
+
+    /* Folds lines together; shows them where they are open. */
+    fold(lines, always = false) {
+      for (const line of lines) this.foldOf.set(line, lines[0]);
+      if (always || this.unfolded.has(lines[0])) this.rows.push(...lines);
+      return lines;
+    }
+
+    unfold(first) {
+      if (!this.unfolded.delete(first)) this.unfolded.add(first);
+      this.choose();
+      this.list.reset(this.rows.length, { keep: true });
+      this.outline.reset(this.rows.length, { keep: true });
+      this.counted();
+    }
+
+    foldButton(lines, words) {
+      const open = this.unfolded.has(lines[0]);
+      return h("button", { type: "button", class: "records", "aria-expanded": String(open), title: open ? "fold these records" : "show these records",
+        onclick: () => this.unfold(lines[0]) }, `${format.count(lines.length)} ${words}${lines.length === 1 ? "" : "s"}`);
     }
 
     refilter() {
@@ -81,6 +128,7 @@
     counted() {
       this.count.textContent = this.rows.length === this.lines.events.length
         ? `${format.count(this.rows.length)} lines` : `${format.count(this.rows.length)} of ${format.count(this.lines.events.length)} lines`;
+      this.count.title = this.foldOf.size ? `${format.count(this.foldOf.size)} records of evidence and notes are folded into the lines that follow them` : "";
       this.empty.hidden = this.rows.length > 0;
     }
 
@@ -142,6 +190,7 @@
       for (let line = start; line < start + this.lines.at_once; line += 1) {
         if (this.rowOf.has(line)) this.list.changed(this.rowOf.get(line));
       }
+      if (this.conversation) this.conversation.changed(start);
     }
 
     piece(line) {
@@ -162,10 +211,14 @@
       const classes = ["line", `line-${this.group(line)}`, `hue-${this.lines.lanes_of[line] % 8}`];
       if (this.has(line, "error")) classes.push("line-failed");
       if (this.cited && this.cited.line === line) classes.push("line-cited");
+      if (this.foldOf.has(line)) classes.push("line-record");
       const body = h("div", { class: "line-body" });
       const made = h("article", { class: classes.join(" "), tabindex: "-1", "aria-labelledby": `line-${line}`, "aria-posinset": number + 1,
         "aria-setsize": this.rows.length, "data-line": line }, this.head(line, kind, open), open ? body : null);
       if (open) this.fillBody(line, body);
+      made.firstChild.addEventListener("click", (event) => {
+        if (!event.target.closest("a, button") && !String(getSelection())) this.toggle(line);
+      });
       return made;
     }
 
@@ -195,6 +248,9 @@
         this.has(line, "error") ? h("span", { class: "exit", "data-failed": "yes" }, kind === "v" ? "against it" : "failed") : null,
         this.has(line, "beside") ? h("span", { class: "quiet-text small", title: "executed beside the agent's steps" }, "beside") : null,
         this.has(line, "uncertified") ? h("span", { class: "certificate", "data-certified": "no" }, "✗ not certified") : null,
+        this.folds.has(line) ? this.foldButton(this.folds.get(line), "record") : null,
+        this.after && this.after.line === line ? this.foldButton(this.after.lines, "later record") : null,
+        this.has(line, "clock") ? h("span", { class: "exit", "data-failed": "yes", title: "its time is earlier than that of a line before it" }, "clock went back") : null,
         this.state(line), at === null ? null : h("span", { class: "at", title: "seconds since the attempt began" }, `+${format.seconds(at)}`));
     }
 
@@ -232,6 +288,7 @@
       if (!Number.isInteger(line) || line < 0 || line >= this.lines.events.length) return;
       const before = this.cited;
       this.cited = { ...(cited || {}), line };
+      if (!this.rowOf.has(line) && this.foldOf.has(line)) this.unfold(this.foldOf.get(line));
       if (!this.rowOf.has(line)) this.showAll();
       this.opened.set(line, true);
       if (before && this.rowOf.has(before.line)) this.list.changed(this.rowOf.get(before.line));
@@ -259,7 +316,7 @@
     }
 
     showAll() {
-      this.kinds = new Set(SHOWN.map(([kind]) => kind));
+      this.kinds = new Set([...MAIN, ...FOLDED]);
       this.lane = null;
       this.onlyErrors = false;
       this.words = "";
@@ -280,8 +337,8 @@
       const metrics = row.metrics || {};
       const facts = [row.agent, ...(row.model ? [row.model] : this.data.models.slice(0, 2)), `${format.count(row.steps)} ${row.steps === 1 ? "step" : "steps"}`,
         metrics.wall_s === undefined ? null : format.seconds(metrics.wall_s),
-        Assay.tokensWords(metrics),
-        metrics.cost_usd === undefined || metrics.cost_usd === null ? null : format.money(metrics.cost_usd), this.ending(row)].filter(Boolean);
+        metrics.model_calls === 0 ? "no model calls" : Assay.tokensWords(metrics),
+        metrics.model_calls === 0 || metrics.cost_usd === undefined || metrics.cost_usd === null ? null : format.money(metrics.cost_usd), this.ending(row)].filter(Boolean);
       return [h("div", { class: "head" }, h("h1", null, Assay.line(`${row.task}@${row.number}`)), Assay.status(this.data.outcome, this.data.headline), Assay.separation(this.data.outcome, this.data.separation),
         h("div", { class: "facts" }, facts.map((words) => h("span", null, Assay.line(words))))),
       row.error ? h("div", { class: "note" }, Assay.text(row.error.slice(0, 2000))) : null,
@@ -307,7 +364,7 @@
           given.kind === "outcome" ? Assay.separation(given.status, given.separation) : null,
           given.score === null ? null : h("span", { class: "small" }, `score ${format.number(given.score)}`)),
         h("p", { class: "reason" }, Assay.line(given.reason)),
-        given.marks.length ? h("p", { class: "marks" }, given.marks.map((mark) => h("span", { class: "chip" }, Assay.line(mark)))) : null,
+        given.marks.length ? h("ul", { class: "marks" }, given.marks.map(([mark, means]) => h("li", null, h("span", { class: "chip" }, Assay.line(mark)), means ? h("span", { class: "small" }, sentence(means)) : null))) : null,
         h("ul", { class: "cites" }, cites),
         h("p", { class: "small" }, h("a", { href: this.href("line", String(given.line)) }, "Place of the verdict"),
           given.left_out ? ` · rests on ${format.count(given.left_out)} more` : null));
@@ -353,6 +410,30 @@
         this.data.config && this.data.config[1].length ? h("details", { class: "more" }, h("summary", null, "Configuration"), Assay.node(this.data.config, { run: this.run, chain: this.chain, event: 0 }, { label: "configuration" })) : null,
         this.data.artifacts.length ? h("details", { class: "more" }, h("summary", null, "Artifacts"), h("ul", { class: "blobs" }, this.data.artifacts.map(([path, digest]) => h("li", null,
           h("code", null, Assay.line(path)), " ", Assay.blob(this.run, digest, format.digest(digest), path))))) : null);
+    }
+
+    /* The text that the agent was given, with its terms. */
+    task() {
+      const { task } = this.data;
+      if (!task) return null;
+      const terms = Assay.taskTerms(task);
+      return h("details", { class: "task-text panel", open: true },
+        h("summary", null, h("h2", null, "Task"), task.from === "message" ? h("span", { class: "small quiet-text" }, "the first message of the record") : null),
+        h("div", { class: "prose", tabindex: "0", role: "group", "aria-label": "Text of the task" }, Assay.text(task.text)),
+        task.left_out ? h("p", { class: "small quiet-text" }, `${format.count(task.left_out)} characters more. `, task.record ? Assay.blob(this.run, task.record, "The whole record", "task") : null) : null,
+        terms.length ? h("p", { class: "terms" }, Assay.chips(terms)) : null,
+        Assay.exported ? null : h("p", { class: "small" }, h("a", { href: Assay.href("task", this.data.row.task) }, "All attempts at this task")));
+    }
+
+    /* What speaks against the attempt's honesty, in one sentence each. */
+    warning() {
+      const grave = this.data.findings.filter((one) => one.severity === "critical" || one.severity === "major");
+      const forged = this.data.verdicts.flatMap((given) => given.marks).filter(([mark]) => mark === "forged" || mark === "untrusted_changes");
+      if (!grave.length && !forged.length) return null;
+      const named = new Map([...grave.map((one) => [one.rule, `${one.reach ? `(${one.reach}) ` : ""}${one.summary}`]), ...forged.map(([mark, means]) => [mark, means || ""])]);
+      return h("section", { class: "warning", "aria-label": "Against this attempt" },
+        h("h2", null, grave.some((one) => one.reach === "obtained") || forged.length ? "This attempt may have been paid for something other than the work" : "This attempt tried something other than the work"),
+        h("ul", null, [...named].slice(0, 6).map(([name, means]) => h("li", null, h("strong", null, Assay.line(name)), " ", Assay.line(means)))));
     }
 
     others() {
@@ -467,8 +548,12 @@
       this.outline = Assay.virtual({ count: 0, scroller, estimate: 24, row: (at) => this.outlineRow(at) });
       this.list = Assay.virtual({ count: 0, estimate: 180, role: "feed", label: "Lines of the attempt", row: (at) => this.row(at), inset: () => this.bar.offsetHeight + 6 });
       scroller.append(this.outline.element);
-      this.summary = h("div", { class: "summary" }, this.top(), this.others(), this.verdicts(), this.findings(), this.about());
-      Assay.fill(this.page.root, this.summary, h("div", { class: "attempt-body" }, this.aside, h("div", { class: "attempt-lines" }, h("h2", { class: "unseen" }, "Lines"), this.bar, this.empty, this.list.element)));
+      this.summary = h("div", { class: "summary" }, this.heading());
+      this.tabs = h("nav", { class: "tabs attempt-tabs", "aria-label": "Views of this attempt" }, VIEWS.map(([name, words]) =>
+        h("a", { href: this.href(...(name === "log" ? [] : [{ view: name }])), "data-view": name }, words)));
+      this.body = h("div", { class: "attempt-body" }, this.aside, h("div", { class: "attempt-lines" }, h("h2", { class: "unseen" }, "Lines"), this.bar, this.empty, this.list.element));
+      this.pane = h("div", { class: "attempt-pane", hidden: true });
+      Assay.fill(this.page.root, this.summary, this.tabs, this.body, this.pane);
       this.page.root.classList.add("attempt");
       this.toolbar();
       this.tree();
@@ -476,6 +561,38 @@
       const main = document.getElementById("main");
       matchMedia(WIDE).addEventListener("change", (event) => event.matches && this.measured(), { signal: this.page.signal });
       main.addEventListener("scroll", () => requestAnimationFrame(() => this.follow()), { passive: true, signal: this.page.signal });
+    }
+
+    heading() {
+      return [this.top(), this.task(), this.warning(), this.others(), Assay.notes(this), this.verdicts(), this.findings(), this.about()];
+    }
+
+    /* Shows the log, the transcript, the changes or the times. */
+    show(name) {
+      const view = VIEWS.some(([known]) => known === name) ? name : "log";
+      if (this.view === view) return;
+      const before = this.view;
+      this.view = view;
+      if (this.conversation) this.conversation.stop();
+      this.conversation = null;
+      for (const tab of this.tabs.children) {
+        if (tab.dataset.view === view) tab.setAttribute("aria-current", "page");
+        else tab.removeAttribute("aria-current");
+      }
+      this.body.hidden = view !== "log";
+      this.pane.hidden = view === "log";
+      if (view === "log") {
+        Assay.fill(this.pane);
+        this.list.reset(this.rows.length, { keep: true });
+        this.measured();
+      } else if (view === "transcript") {
+        this.conversation = Assay.transcript(this);
+        Assay.fill(this.pane, h("h2", { class: "unseen" }, "Transcript"), this.conversation.element);
+      } else Assay.fill(this.pane, view === "changes" ? Assay.changes(this) : Assay.waterfall(this));
+      const main = document.getElementById("main");
+      const away = this.tabs.getBoundingClientRect().top - main.getBoundingClientRect().top;
+      if (view !== "log" && before === null) main.scrollTop += away;
+      else if (away < 0) main.scrollTop += away;
     }
 
     keys() {
@@ -521,6 +638,8 @@
 
     /* Goes where the address points. */
     point(parts, query) {
+      const before = this.view;
+      this.show(parts.step === undefined && parts.id === undefined && parts.line === undefined ? query.get("view") : "log");
       const cited = { at: query.get("at") || null, row: Number(query.get("row")) || 0, offset: Number(query.get("offset")) || 0, text: query.get("text") || null };
       if (parts.step !== undefined) this.jump(this.lineOf.get(Number(parts.step)), cited);
       else if (parts.id !== undefined) {
@@ -529,7 +648,7 @@
         const place = this.data.verdicts.flatMap((given) => given.cited).map((each) => each.place).find((each) => each && each.line === line);
         this.jump(line, cited.at ? cited : place || cited);
       } else if (parts.line !== undefined) this.jump(Number(parts.line), cited);
-      else document.getElementById("main").scrollTop = 0;
+      else if (before === this.view) document.getElementById("main").scrollTop = 0;
     }
 
     /* What a run in progress adds. */
@@ -565,7 +684,12 @@
         this.pieces.delete(start);
         Assay.load(this.name("lines", String(start)), { fresh: true }).catch(() => {});
       }
-      Assay.fill(this.summary, this.top(), this.others(), this.verdicts(), this.findings(), this.about());
+      Assay.fill(this.summary, this.heading());
+      if (this.view !== "log") {
+        const view = this.view;
+        this.view = null;
+        this.show(view);
+      }
       this.tree();
       this.choose();
       this.list.reset(this.rows.length, { keep: true });
@@ -584,7 +708,7 @@
     attempt.build();
     attempt.keys();
     attempt.live();
-    if (page.parts.step !== undefined || page.parts.id !== undefined || page.parts.line !== undefined) attempt.point(page.parts, page.query);
+    attempt.point(page.parts, page.query);
     page.update = (parts, query) => {
       if (parts.run !== run || parts.chain !== chain) return false;
       attempt.point(parts, query);

@@ -344,5 +344,5 @@ Assay.charts = (() => {
     picture.src = address;
   }
 
-  return { figure, figureTable, bars, scatter, grid, reliability, curves, table, percent };
+  return { figure, figureTable, bars, scatter, grid, reliability, curves, table, percent, canvas, axes, linear, ticks, short, legend, dashes: DASHES };
 })();

@@ -6,6 +6,7 @@
      table.select({chosen: {facet: Set of texts}, words, every}) -> {rows: Int32Array in order, facets: {name: Map text -> count}}
      table.order(name, down)     sorts by a column from now on; null: as they began
      table.known(name)          whether any attempt has something there
+     table.tag(Map)             the tags of people by chain; the words `tag:NAME` find them
      table.merge(view)           rows that are new or not what they were */
 Assay.columns = (view) => {
   const FACETS = ["outcome", "separation", "integrity", "process", "safety", "again", "agent", "model", "how", "task"];
@@ -16,6 +17,7 @@ Assay.columns = (view) => {
   const codes = Object.fromEntries(Object.entries(names).map(([name, texts]) => [name, new Map(texts.map((t, at) => [t, at]))]));
   let count = view.count;
   let haystack = null;
+  let tags = new Map(); /* chain to the tags that people gave */
   let searched = { words: null, mask: null };
   let orders = new Map();
   let lacks = new Map();
@@ -34,7 +36,8 @@ Assay.columns = (view) => {
 
   function hay(row) {
     const repeated = ["task", "agent", "model", "headline", "how"].map((name) => text(name, row) || "");
-    return [attempt(row), ...repeated, columns.error[row] || ""].join("\n").toLowerCase();
+    const own = (tags.get(columns.chain[row]) || []).map((tag) => `tag:${tag.replace(/ /g, "-")}`);
+    return [attempt(row), ...repeated, columns.error[row] || "", ...own].join("\n").toLowerCase();
   }
 
   function matching(words) {
@@ -195,6 +198,11 @@ Assay.columns = (view) => {
     select,
     merge,
     known,
+    tags: (row) => tags.get(columns.chain[row]) || [],
+    tag(found) {
+      tags = found;
+      [haystack, searched] = [null, { words: null, mask: null }];
+    },
     get count() { return count; },
     value: (name, row) => columns[name][row],
     row: (chain) => places.get(chain),

@@ -214,6 +214,19 @@ const Assay = (() => {
     throw new Failure(body.error || `The server answered ${answer.status}.`, answer.status);
   }
 
+  /* Sends what a person wrote to the server: send(name, plain object). Raises `Failure` with the server's reason. */
+  async function send(name, content) {
+    let answer;
+    try {
+      answer = await fetch(`data/${name}`, { method: "POST", credentials: "omit", headers: { "Content-Type": "application/json" }, body: JSON.stringify(content) });
+    } catch {
+      throw new Failure("The server does not respond. Is `assay view` still running?", 0);
+    }
+    if (answer.ok) return;
+    const body = await answer.json().catch(() => ({}));
+    throw new Failure(body.error || `The server answered ${answer.status}.`, answer.status);
+  }
+
   const scripts = new Map();
   const provided = new Map();
 
@@ -322,6 +335,7 @@ const Assay = (() => {
     if (samePage && before.update(found.parts, found.query)) {
       before.parts = found.parts;
       before.query = found.query;
+      document.documentElement.dataset.state = "ready";
       return;
     }
     if (before) before.leave();
@@ -430,12 +444,12 @@ const Assay = (() => {
     share: (n, of) => (of ? `${((100 * n) / of).toFixed(n && n !== of && (n / of < 0.1 || n / of > 0.9) ? 1 : 0)}%` : "–"),
     number: (n, digits = 2) => (n === null || n === undefined ? "–" : Number(n).toFixed(digits)),
     seconds: (n) => (n === null || n === undefined ? "–"
-      : n < 1 ? `${Math.round(n * 1000)} ms` : n < 90 ? `${n.toFixed(1)} s` : n < 5400 ? `${(n / 60).toFixed(1)} min`
+      : n === 0 ? "0 s" : n < 1 ? `${Math.round(n * 1000)} ms` : n < 90 ? `${n.toFixed(1)} s` : n < 5400 ? `${(n / 60).toFixed(1)} min`
         : `${(n / 3600).toFixed(1)} h`),
     bytes: (n) => (n < 1024 ? `${n} B` : n < 1048576 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / 1048576).toFixed(1)} MiB`),
     tokens: (n) => (n === null || n === undefined ? "–" : n < 10000 ? counted.format(n) : n < 1e6 ? `${(n / 1e3).toFixed(1)}k`
       : `${(n / 1e6).toFixed(2)}M`),
-    money: (n) => (n === null || n === undefined ? "–" : n === 0 ? "$0" : n < 0.01 ? `$${n.toPrecision(2)}` : `$${n.toFixed(2)}`),
+    money: (n) => (n === null || n === undefined ? "–" : n === 0 ? "$0" : n < 1 ? `$${Number(n.toPrecision(2))}` : `$${n.toFixed(2)}`),
     moment: (at) => (at && Math.abs(at) < 1e11 ? new Date(at * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "–"),
     digest: (d) => (d ? String(d).replace(/^blake3:/, "").slice(0, 12) : "–"),
   };
@@ -452,7 +466,7 @@ const Assay = (() => {
   document.addEventListener("DOMContentLoaded", start);
 
   return {
-    h, svg, text, line, plain, unmasked, fill, size, path, href, load, provide, fileOf, live, route, go, say, save, format, exported, Failure,
+    h, svg, text, line, plain, unmasked, fill, size, path, href, load, send, provide, fileOf, live, route, go, say, save, format, exported, Failure,
     page: () => current,
   };
 })();

@@ -67,19 +67,19 @@
   }
 
   /* A step's tool calls, each with what answers it. */
-  function acts(step, here, cited) {
+  function pairs(step) {
     const left = [...step.seen];
-    const found = [];
-    for (const call of step.calls) {
-      found.push(toolCall(call, here, cited));
+    const found = step.calls.map((call) => {
       const own = left.filter((one) => one.call_id && one.call_id === call.id);
       const answers = own.length ? own : left.length && !left[0].call_id ? [left[0]] : [];
-      for (const one of answers) {
-        left.splice(left.indexOf(one), 1);
-        found.push(seen(one, here, cited));
-      }
-    }
-    return [...found, ...left.map((one) => seen(one, here, cited))];
+      for (const one of answers) left.splice(left.indexOf(one), 1);
+      return { call, answers };
+    });
+    return [...found, ...left.map((one) => ({ call: null, answers: [one] }))];
+  }
+
+  function acts(step, here, cited) {
+    return pairs(step).flatMap(({ call, answers }) => [...(call ? [toolCall(call, here, cited)] : []), ...answers.map((one) => seen(one, here, cited))]);
   }
 
   function reasoning(cut, here, cited) {
@@ -88,7 +88,7 @@
     const fill = () => {
       if (box.childElementCount === 1) box.append(Assay.prose(cut, here, "reasoning"));
     };
-    if (open || cut.text.length < 1200) {
+    if (open || (cut.text.length < 1200 && !(cited && cited.folded))) {
       box.open = true;
       fill();
     }
@@ -221,6 +221,8 @@
       given.evidence && given.evidence.length ? h("p", { class: "small" }, "Rests on ", given.evidence.map((id) => [h("a", { href: Assay.href("run", here.run, "attempt", here.chain, "evidence", id) }, Assay.line(id)), " "])) : null,
     ];
   }
+
+  Object.assign(Assay, { stepPairs: pairs, toolCall, seen, reasoning });
 
   /* Assay.lineBody(line, here, cited): the inside of a line's box. */
   Assay.lineBody = (line, here, cited = null) => {

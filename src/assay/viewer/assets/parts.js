@@ -29,7 +29,7 @@
     return bar;
   };
 
-  /* The heading and the tabs of a run's pages. `at`: "attempts", "tasks", "figures" or "soundness". */
+  /* The heading and the tabs of a run's pages. `at`: "attempts", "tasks", "figures", "failures", "training" or "soundness". */
   Assay.runTabs = (page, run, at) => {
     page.crumbs([["Runs", "#/"], [run, at === "attempts" ? null : Assay.href("run", run)],
       ...(at === "attempts" ? [] : [[at, null]])]);
@@ -39,6 +39,8 @@
       tab("attempts", "Attempts", Assay.href("run", run)),
       tab("tasks", "Tasks", Assay.href("run", run, "tasks")),
       tab("figures", "Figures", Assay.href("run", run, "figures")),
+      tab("failures", "Failures", Assay.href("run", run, "failures")),
+      at === "training" ? tab("training", "Training", Assay.href("run", run, "training")) : null,
       tab("soundness", "Soundness", Assay.href("run", run, "soundness")));
   };
 
@@ -46,6 +48,25 @@
   Assay.tokensWords = (metrics) => {
     const [asked, given] = [metrics.prompt_tokens, metrics.completion_tokens];
     return (asked ?? given ?? null) === null ? null : `${Assay.format.tokens(asked)} in, ${Assay.format.tokens(given)} out`;
+  };
+
+  /* The state of a run as a word: running, interrupted, finished or sealed. */
+  const STATES = { running: "open", interrupted: "doubt", finished: "pass", sealed: "none" };
+  Assay.runState = (state, more = "") => (state ? Assay.status(Object.hasOwn(STATES, state) ? STATES[state] : "none", `${state}${more}`)
+    : h("span", { class: "quiet-text" }, "–"));
+
+  /* The limits, checks and tags of a task, one text each. */
+  Assay.taskTerms = (task) => {
+    const amount = (name, value) => (name.endsWith("_s") ? Assay.format.seconds(value) : name.endsWith("_usd") ? Assay.format.money(value) : Assay.format.count(value));
+    return [...Object.entries(task.limits || {}).map(([name, value]) => `${name.replace(/_(s|usd)$/, "")} ${amount(name, value)}`),
+      ...(task.checks || []).map(([name, kind]) => (name === kind ? `check ${name}` : `check ${name} (${kind})`)), ...(task.tags || [])];
+  };
+  Assay.chips = (texts) => texts.map((words) => h("span", { class: "chip" }, Assay.line(words)));
+
+  /* An excerpt with the words that were sought, marked. */
+  Assay.excerpt = (text, words) => {
+    const at = text.toLowerCase().indexOf(words.toLowerCase());
+    return at < 0 ? Assay.line(text) : [Assay.line(text.slice(0, at)), h("mark", null, Assay.line(text.slice(at, at + words.length))), Assay.line(text.slice(at + words.length))];
   };
 
   /* What is known of the connection, at the top of the page. */

@@ -31,7 +31,18 @@
     keys(state);
     follow(state, view.seq);
     summary(state);
+    tagged(state);
   });
+
+  /* Tags that people gave: loaded after the table, since only some runs have them. */
+  async function tagged(state) {
+    const found = await Assay.load(Assay.path("run", state.run, "annotations"), { fresh: !Assay.exported }).catch(() => null);
+    const tags = new Map(Object.entries(found ? found.attempts : {}).map(([chain, one]) => [chain, one.tags]));
+    if (state.page.signal.aborted || !tags.size) return;
+    state.tagged = tags;
+    state.table.tag(tags);
+    draw(state, { keep: true });
+  }
 
   /* The common prefix of all tasks' names, up to a slash, is not informative. */
   function prefixOf(tasks) {
@@ -130,8 +141,11 @@
       state.none);
     state.list.element.addEventListener("keydown", (event) => inGrid(state, event));
     state.list.element.addEventListener("click", (event) => {
-      const row = event.target.closest("a") && event.target.closest("[data-index]");
-      if (row) left.set(state.run, state.table.value("chain", state.rows[Number(row.dataset.index)]));
+      const row = event.target.closest("[data-index]");
+      if (row && !event.target.closest("a, input, button") && !event.target.closest(".c-pick") && !String(getSelection())) {
+        setActive(state, Number(row.dataset.index));
+        open(state);
+      } else if (row && event.target.closest("a")) left.set(state.run, state.table.value("chain", state.rows[Number(row.dataset.index)]));
     });
   }
 
@@ -178,7 +192,9 @@
     const error = state.table.value("error", row);
     const link = h("a", { href: Assay.href("run", state.run, "attempt", chain), tabindex: "-1", title: plainName(name) },
       line(name.startsWith(state.prefix) ? name.slice(state.prefix.length) : name));
-    return [link, retry ? h("span", { class: "tag" }, `try ${retry + 1}`) : null,
+    const tags = state.table.tags(row).map((tag) => h("button", { type: "button", class: "tag person-tag", tabindex: "-1", title: "attempts with this tag",
+      onclick: () => change(state, { words: `tag:${tag.replace(/ /g, "-")}` }) }, line(tag)));
+    return [link, retry ? h("span", { class: "tag" }, `try ${retry + 1}`) : null, tags,
       error ? h("span", { class: "small bad cut", title: plainName(error) }, line(error)) : null];
   }
 
@@ -408,14 +424,11 @@
   }
 
   function hitRow(state, hit, words) {
-    const at = hit.excerpt.toLowerCase().indexOf(words.toLowerCase());
-    const marked = at < 0 ? line(hit.excerpt) : [line(hit.excerpt.slice(0, at)),
-      h("mark", null, line(hit.excerpt.slice(at, at + words.length))), line(hit.excerpt.slice(at + words.length))];
     const name = hit.attempt.startsWith(state.prefix) ? hit.attempt.slice(state.prefix.length) : hit.attempt;
     return h("li", null,
       h("a", { href: Assay.href("run", state.run, "attempt", hit.chain, "step", hit.step), title: plainName(hit.attempt) }, line(name),
         ` · step ${hit.step} · ${hit.place}`),
-      h("samp", null, marked));
+      h("samp", null, Assay.excerpt(hit.excerpt, words)));
   }
 
   /* ---- keys ---------------------------------------------------------------------------------------------------- */
@@ -499,7 +512,11 @@
     let taken = Promise.resolve(); /* one after the other: what comes while the table is loaded anew is merged into the new one */
     Assay.live(state.run, seq, (name, data) => {
       if (page.signal.aborted) return;
-      if (name === "state") Assay.liveness(data.writing ? "on" : "idle", data.writing ? "live" : "no writer");
+      if (name === "state") {
+        state.runState = data.state;
+        Assay.liveness(data.state === "running" ? "on" : "idle", data.state);
+        showState(state);
+      }
       if (name === "lost") Assay.liveness("lost", "connection lost");
       if (name === "failed") Assay.liveness("lost", data.error);
       if (name === "ended") Assay.liveness(null);
@@ -528,6 +545,7 @@
   function replace(state, table) {
     const chain = state.rows.length ? state.table.value("chain", state.rows[state.active]) : null;
     const row = chain === null ? undefined : table.row(chain);
+    if (state.tagged) table.tag(state.tagged);
     Object.assign(state, { table, rows: row === undefined ? [] : [row], active: 0, count: null });
     if (!state.page.signal.aborted) draw(state, { keep: true });
   }
@@ -549,9 +567,16 @@
       card = { problem: error.message, groups: [], facts: [], manifest: "" };
     }
     if (state.page.signal.aborted) return;
-    fill(state.head.querySelector(".facts"),
-      card.facts.map(([name, words]) => h("span", null, `${name} `, h("bdi", { class: "fact" }, line(words)))));
+    fill(state.head.querySelector(".facts"), card.facts.map(([name, words]) => (name === "state" ? h("span", { class: "run-state" }, Assay.runState(words))
+      : h("span", null, `${name} `, h("bdi", { class: "fact" }, line(words))))));
+    showState(state);
     put(card);
+  }
+
+  /* The state that the server told last. */
+  function showState(state) {
+    const shown = state.head.querySelector(".run-state");
+    if (shown && state.runState) fill(shown, Assay.runState(state.runState));
   }
 
   function groupsOf(table) {

@@ -19,7 +19,12 @@
     if (page.signal.aborted) return;
     const state = { run, tasks: grouped(table), shown: [], sort: "task", down: false, words: "" };
     build(state, page, head, tabs);
-    draw(state);
+    adopt(state, page.query);
+    page.update = (parts, query) => {
+      if (parts.run !== run) return false;
+      adopt(state, query);
+      return true;
+    };
     Assay.key("/", "search", () => state.search.focus());
   });
 
@@ -50,8 +55,8 @@
     state.search = h("input", { type: "search", class: "search", placeholder: "Search tasks", "aria-label": "Search tasks",
       "aria-keyshortcuts": "/", spellcheck: "false" });
     state.search.addEventListener("input", () => {
-      state.words = state.search.value.toLowerCase();
-      draw(state);
+      state.words = state.search.value;
+      changed(state);
     });
     state.told = h("p", { class: "small told", role: "status" });
     state.heads = new Map();
@@ -74,7 +79,8 @@
     const cell = (name, content, number) => h("div", { role: "cell", class: `c-${name}${number ? " number" : ""}` }, content);
     const total = (name) => cell(name, task[name] ? format.count(task[name]) : h("span", { class: "quiet-text" }, "0"), true);
     return h("div", { role: "row", class: "row", "aria-rowindex": String(place + 2) },
-      cell("task", h("a", { href: Assay.href("run", state.run, { task: task.task }) }, line(task.task))),
+      cell("task", [h("a", { href: Assay.href("run", state.run, { task: task.task }) }, line(task.task)),
+        Assay.exported ? null : [" ", h("a", { class: "small", href: Assay.href("task", task.task), "aria-label": `all runs of ${Assay.plain(task.task)}` }, "all runs")]]),
       cell("outcomes", Assay.bar(counts, { label: "Outcomes" })), total("all"),
       cell("share", task.share === null ? "–" : format.share(task.counts.pass || 0, task.judged), true),
       total("doubt"), total("fail"), total("unknown"), total("error"), total("integrity"), total("safety"),
@@ -84,13 +90,30 @@
   function sortBy(state, name) {
     state.down = state.sort === name ? !state.down : name !== "task";
     state.sort = name;
+    changed(state);
+  }
+
+  /* What is chosen stands in the address. */
+  function changed(state) {
+    const sort = state.sort === "task" && !state.down ? "" : (state.down ? "-" : "") + state.sort;
+    Assay.go(Assay.href("run", state.run, "tasks", { q: state.words, sort }), { replace: true });
+    draw(state);
+  }
+
+  function adopt(state, query) {
+    const sort = query.get("sort") || "task";
+    const name = sort.replace(/^-/, "");
+    state.sort = state.heads.has(name) ? name : "task";
+    state.down = sort.startsWith("-");
+    state.words = query.get("q") || "";
+    state.search.value = state.words;
     draw(state);
   }
 
   function draw(state) {
     const { sort, down } = state;
     const sign = down ? -1 : 1;
-    state.shown = state.tasks.filter((task) => task.task.toLowerCase().includes(state.words)).sort((a, b) => {
+    state.shown = state.tasks.filter((task) => task.task.toLowerCase().includes(state.words.toLowerCase())).sort((a, b) => {
       const [first, second] = [a[sort], b[sort]];
       if (first === null || second === null) return (first === null) - (second === null);
       return sign * (first < second ? -1 : first > second ? 1 : 0) || (a.task < b.task ? -1 : 1);

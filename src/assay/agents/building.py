@@ -1,0 +1,86 @@
+"""Builds the agent of a run from a name, a class, an object or a function."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from assay.errors import AgentDefinitionError, MissingModelError
+from assay.plugins import construct, load
+
+from .functions import FunctionAgent
+from .interface import Agent
+
+AgentSource = str | type | Agent | Callable[..., Any]
+"""Name as `assay run --agent` takes it, class, object with `run`, or function of the attempt."""
+
+
+def build_agent(source: AgentSource, options: Mapping[str, Any] | None = None, *, model: str | None = None) -> Agent:
+    """Returns the agent that acts in a run.
+
+    Args:
+        source: The agent, in any form.
+        options: Keyword options of a class.
+        model: Name of the run's model; None if it has none.
+
+    Raises:
+        AgentDefinitionError: The source is no agent; the message names what it lacks.
+        MissingModelError: The agent asks a model, and the run names none.
+        UserError: The agent rejects its options.
+        PluginLoadError: Nothing has that name, or it does not import.
+    """
+    shown = repr(source) if isinstance(source, str) else describe_agent(source)
+    target = load("agents", source) if isinstance(source, str) else source
+    if isinstance(target, type):
+        target = _construct(target, dict(options or {}), shown)
+    elif options:
+        given = ", ".join(sorted(options))
+        raise AgentDefinitionError(f"agent {shown} takes no options ({given}): only a class is built with options")
+    agent: Any = target if hasattr(target, "run") else FunctionAgent(target)
+    if isinstance(agent, FunctionAgent) and agent.model_is_optional:
+        agent = agent.with_model(needed=model is not None)
+    _require_agent(agent, shown)
+    if agent.needs_model and model is None:
+        raise MissingModelError(
+            f"agent {shown} asks a model: add --model, or model= in Python (for example openai:NAME, or scripted:FILE)"
+        )
+    built: Agent = agent
+    return built
+
+
+def describe_agent(source: AgentSource) -> str:
+    """Returns the name of an agent for messages and manifests: as given, or `module:name`."""
+    if isinstance(source, str):
+        return source
+    function = source.function if isinstance(source, FunctionAgent) else source
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}:{getattr(named, '__qualname__', named)}"
+
+
+def is_importable(kind: type) -> bool:
+    """Returns whether `module:Class` finds a class again, in another process too."""
+    module = sys.modules.get(kind.__module__)
+    return kind.__module__ != "__main__" and getattr(module, kind.__qualname__, None) is kind
+
+
+def _construct(kind: type, options: dict[str, Any], shown: str) -> Any:
+    agent = construct(f"agent {shown}", kind, options)
+    if not callable(getattr(agent, "run", None)):
+        raise AgentDefinitionError(f"class {shown} has no method run(self, attempt): an agent acts there")
+    return agent
+
+
+def _require_agent(agent: Any, shown: str) -> None:
+    """Raises `AgentDefinitionError` where an attribute of an agent is missing or of the wrong type."""
+    name, needs_model = getattr(agent, "name", None), getattr(agent, "needs_model", None)
+    if not isinstance(name, str) or not name:
+        raise AgentDefinitionError(f'agent {shown} has no `name`: add name = "..." to it, or decorate it: @assay.agent')
+    if not isinstance(needs_model, bool):
+        raise AgentDefinitionError(
+            f"agent {shown} has no `needs_model`: add needs_model = False (or True, if it asks a model), or decorate "
+            "it: @assay.agent"
+        )
+    if not inspect.iscoroutinefunction(agent.run):
+        raise AgentDefinitionError(f"the method `run` of agent {shown} is not asynchronous: write `async def run`")

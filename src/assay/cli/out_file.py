@@ -1,0 +1,72 @@
+"""`--out FILE`: the result of any command that prints one, in a file whose name decides the form."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from assay.errors import UserError
+
+from .output import say
+
+_FORMS = {".csv": "csv", ".md": "markdown", ".tex": "latex"}
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="Write the result to this file instead of stdout: FILE.json as JSON; FILE.csv, .md or .tex as a table, "
+        "where the command has --format; any other name as text.",
+        show_default=False,
+    ),
+]
+
+
+def takes_out(function: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command that has `--json` the option `--out`; returns any other unchanged."""
+    signature = inspect.signature(function, eval_str=True)
+    if "as_json" not in signature.parameters or {"out", "output"} & set(signature.parameters):
+        return function
+
+    def command(*, out: Path | None = None, **values: Any) -> None:
+        if out is None:
+            function(**values)
+            return
+        form = _FORMS.get(out.suffix)
+        if form is not None and "form" not in values:
+            raise UserError(f"this command writes no {form} table: name a file that ends in .json or .txt")
+        if form is not None:
+            values["form"] = form
+        with _written(out):
+            function(**{**values, "as_json": values["as_json"] or out.suffix == ".json"})
+
+    keyword = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=OutOption)
+    parameters = [*signature.parameters.values(), keyword]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    command.__doc__, command.__name__ = function.__doc__, function.__name__
+    return command
+
+
+@contextlib.contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Writes everything printed to stdout to a file, also where the command ends with findings; nothing on an error."""
+    if path.is_dir() or not path.parent.is_dir():
+        what = "is a folder" if path.is_dir() else f"cannot be written: {path.parent} does not exist"
+        raise UserError(f"--out {path} {what}; name a file")
+    buffer = io.StringIO()
+    ended: typer.Exit | None = None
+    with contextlib.redirect_stdout(buffer):
+        try:
+            yield
+        except typer.Exit as exc:
+            ended = exc
+    path.write_text(buffer.getvalue(), encoding="utf-8")
+    say(f"written to {path}")
+    if ended is not None:
+        raise ended

@@ -1,0 +1,1 @@
+"""Files of unknown formats, read by a mapping that the user writes."""

@@ -1,0 +1,202 @@
+"""Grids: several agents with several models on the same tasks, one run for each combination.
+
+The runs carry the name of their grid in their manifests, so that an interrupted grid can be completed from any of
+them. They run one after another; each uses the whole concurrency.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.agents.building import AgentSource, build_agent, describe_agent, is_importable
+from assay.errors import UserError
+from assay.gateway.interface import ModelBackend
+from assay.rollout.limits.contract_guards import Ask
+from assay.rollout.limits.run_budget import BudgetLimits
+from assay.settings import Settings
+from assay.store import AttemptRow, RunStore, list_runs
+from assay.tasks import LoadedTask
+
+from .config import RunConfig
+from .progress import ForwardedProgress, Progress
+from .runs import RunParts, RunSummary, new_run_name, read_config, resume_run, start_run
+
+GRID = "grid"
+"""Key of a run's manifest: the grid's `name`, `agents` and `models`."""
+
+
+class GridCell(NamedTuple):
+    """One run of a grid. `backend` is an open model, closed by its opener; None: the one that `config` names."""
+
+    config: RunConfig
+    parts: RunParts
+    backend: ModelBackend | None = None
+
+
+def plan_grid(
+    config: RunConfig,
+    agents: Sequence[AgentSource],
+    models: Sequence[str | ModelBackend | None],
+    parts: RunParts | None = None,
+) -> tuple[GridCell, ...]:
+    """Returns a run for each agent with each model; an agent that asks no model has one run.
+
+    One agent with one model is a plain run, without a grid.
+
+    Raises:
+        UserError: An agent cannot be built with the configuration's options, or asks a model where none is named.
+    """
+    parts = parts or RunParts()
+    if len(agents) == 1 and len(models) <= 1:
+        model = models[0] if models else None
+        return (_cell(config, _Combination(agents[0], "", model), parts),)
+    combinations = _combinations(config, agents, models or (None,))
+    if len(combinations) == 1:
+        return (_cell(config, combinations[0], parts),)
+    name = config.run or new_run_name(GRID)
+    label = {
+        "name": name,
+        "agents": list(dict.fromkeys(describe_agent(one.source) for one in combinations)),
+        "models": list(dict.fromkeys(_model_name(model) for model in models)),
+    }
+    labelled = parts._replace(labels={**parts.labels, GRID: label})
+    cells = []
+    for number, one in enumerate(combinations):
+        words = re.sub(r"[^A-Za-z0-9]+", "-", f"{one.name}-{_model_name(one.model) or ''}").strip("-")
+        run = msgspec.structs.replace(config, run=f"{name}-{number}-{words}"[:120])
+        cells.append(_cell(run, one, labelled))
+    return tuple(cells)
+
+
+class _Combination(NamedTuple):
+    source: AgentSource
+    name: str
+    """The agent's."""
+    model: str | ModelBackend | None
+
+
+def _combinations(
+    config: RunConfig, agents: Sequence[AgentSource], models: Sequence[str | ModelBackend | None]
+) -> list[_Combination]:
+    found: list[_Combination] = []
+    for agent, model in itertools.product(agents, models):
+        built = build_agent(agent, config.agent_options, model=_model_name(model))
+        chosen = model if built.needs_model or len(models) == 1 else None
+        if not any(agent is other.source and chosen is other.model for other in found):
+            found.append(_Combination(agent, built.name, chosen))
+    return found
+
+
+def _model_name(model: str | ModelBackend | None) -> str | None:
+    return model if model is None or isinstance(model, str) else model.name
+
+
+def _cell(config: RunConfig, combination: _Combination, parts: RunParts) -> GridCell:
+    agent, _, model = combination
+    config = msgspec.structs.replace(config, agent=describe_agent(agent), model=_model_name(model))
+    if not isinstance(agent, str):
+        found_by_name = isinstance(agent, type) and is_importable(agent)
+        parts = parts._replace(agent=agent, objects=parts.objects if found_by_name else (*parts.objects, "agent"))
+    if model is None or isinstance(model, str):
+        return GridCell(config, parts)
+    return GridCell(config, parts._replace(objects=(*parts.objects, "model")), model)
+
+
+async def run_grid(
+    cells: Sequence[GridCell],
+    settings: Settings,
+    progress: Progress,
+    *,
+    tasks: Sequence[LoadedTask] | None = None,
+    ask: Ask | None = None,
+    resume: bool = False,
+    budget: BudgetLimits | None = None,
+) -> tuple[RunSummary, ...]:
+    """Runs the cells in order; with `resume`, completes those that exist and starts the others.
+
+    `budget` replaces that of each resumed run.
+
+    Raises:
+        UserError: A cell cannot work; the cells before it have ended.
+        StoreError: The record cannot be written; committed events stay, and the grid can be resumed.
+    """
+    existing = _survey(settings.store, [config.run for config, _, _ in cells]) if resume else {}
+    ended = sum(existing.values())
+    shared = progress if len(cells) == 1 else _GridProgress(progress, _grid_name(cells), len(cells), ended)
+    summaries = []
+    for config, parts, backend in cells:
+        given: dict[str, Any] = {"tasks": tasks, "ask": ask, "backend": backend, "parts": parts}
+        if config.run is not None and config.run in existing:
+            summaries.append(await _complete(config.run, settings, shared, {**given, "budget": budget}))
+        else:
+            summaries.append(await start_run(config, settings, shared, **given))
+    return tuple(summaries)
+
+
+def _grid_name(cells: Sequence[GridCell]) -> str:
+    return str(cells[0].parts.labels.get(GRID, {}).get("name"))
+
+
+def _survey(root: Path, runs: Sequence[str | None]) -> dict[str, int]:
+    """Returns the number of ended attempts of those runs that exist."""
+    ended = {}
+    for run in set(runs) & set(list_runs(root)):
+        with RunStore.open(root, str(run)) as store:
+            ended[str(run)] = sum(row.final for row in store.attempts())
+    return ended
+
+
+async def _complete(run: str, settings: Settings, progress: Progress, given: dict[str, Any]) -> RunSummary:
+    """Completes a run; a sealed one is complete."""
+    with RunStore.open(settings.store, run) as store:
+        is_sealed = store.is_sealed
+    return RunSummary(run, settings.store) if is_sealed else await resume_run(run, settings, progress, **given)
+
+
+def read_grid(root: Path, name: str) -> tuple[GridCell, ...]:
+    """Returns the cells of a grid from the manifests of its runs; empty if no run is of that grid."""
+    for run in list_runs(root):
+        with RunStore.open(root, run) as store:
+            label: Any = store.manifest().get(GRID)
+            if not isinstance(label, dict) or label.get("name") != name:
+                continue
+            if store.manifest().get("objects"):
+                raise UserError(
+                    f"grid {name!r} was started from Python with objects, which no file names: finish it with "
+                    f"assay.run(..., run={name!r}, resume=True) and the same arguments"
+                )
+            config = msgspec.structs.replace(read_config(store), run=name)
+        return plan_grid(config, label["agents"], label["models"])
+    return ()
+
+
+class _GridProgress(ForwardedProgress):
+    """Shows the runs of a grid as one."""
+
+    def __init__(self, whole: Progress, name: str, runs: int, ended: int) -> None:
+        super().__init__(whole)
+        self._name = name
+        self._runs, self._ended = runs, ended
+        self._warnings: set[str] = set()
+        self._has_begun = False
+
+    def warn(self, text: str) -> None:
+        """Shows a text that several runs share once."""
+        if text not in self._warnings:
+            self._warnings.add(text)
+            self.whole.warn(text)
+
+    def opened(self, run: str, rows: Sequence[AttemptRow]) -> None:
+        """Names the grid, which is resumed as a whole."""
+        self.whole.opened(self._name, rows)
+
+    def begin(self, *, total: int, done: int) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self.whole.begin(total=total * self._runs, done=self._ended)

@@ -1,0 +1,127 @@
+"""Bounds the money and the model calls of a whole run, over all its attempts and across resumptions.
+
+A call beyond the budget is refused. Its attempt is left interrupted, not failed, because the agent did nothing wrong;
+attempts under way that need no further call end as usual, and no new one starts. `assay resume` with a larger budget
+completes the run. Covered: every call that is recorded, the calls of interrupted attempts included. Not covered: what a
+call under way costs beyond the rest, so a run may exceed the budget by the calls that are under way together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+
+from assay.errors import BudgetExceededError, UserError
+from assay.store import AttemptRow, RunStore, final_rows, list_runs
+
+RUNS_READ = 20
+"""Newest runs that an estimate reads."""
+
+
+class BudgetLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Budget of a run; None is unlimited."""
+
+    cost_usd: float | None = None
+    calls: int | None = None
+
+    def __post_init__(self) -> None:
+        """Rejects invalid values before anything starts."""
+        if self.cost_usd is not None and not self.cost_usd > 0:
+            raise UserError(f"budget_usd is {self.cost_usd}: it must be more than 0")
+        if self.calls is not None and self.calls < 1:
+            raise UserError(f"budget_calls is {self.calls}: it must be at least 1")
+
+    @property
+    def is_unlimited(self) -> bool:
+        return self.cost_usd is None and self.calls is None
+
+
+class ModelUse(msgspec.Struct, frozen=True):
+    """Model calls and their cost; None is unknown."""
+
+    calls: int = 0
+    cost_usd: float | None = 0.0
+
+
+class RunBudget:
+    """The budget of one run and what of it was used."""
+
+    def __init__(self, limits: BudgetLimits, used: ModelUse | None = None) -> None:
+        used = used or ModelUse()
+        self.limits = limits
+        self.calls = used.calls
+        self.cost_usd = used.cost_usd
+        self.exceeded: BudgetExceededError | None = None
+        """Set once a call was refused."""
+
+    def begin_call(self) -> None:
+        """Counts a call before it is made. Raises `BudgetExceededError` if the budget is used up."""
+        problem = self._problem()
+        if problem is not None:
+            self.exceeded = BudgetExceededError(problem)
+            raise self.exceeded
+        self.calls += 1
+
+    def charge(self, cost_usd: float | None) -> None:
+        """Adds the cost of a call that ended; None is unknown."""
+        self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
+
+    def _problem(self) -> str | None:
+        limits = self.limits
+        if limits.calls is not None and self.calls >= limits.calls:
+            return f"the budget of {limits.calls} model calls is used up"
+        if limits.cost_usd is None:
+            return None
+        if self.cost_usd is None:
+            return (
+                f"the budget of ${limits.cost_usd:g} cannot be kept, because the price of a call is unknown: name the "
+                "model's price in the file of ASSAY_PRICES, or bound the calls with --budget-calls"
+            )
+        if self.cost_usd >= limits.cost_usd:
+            return f"the budget of ${limits.cost_usd:g} is used up: ${self.cost_usd:.4f} in {self.calls} model calls"
+        return None
+
+
+def use_of(store: RunStore) -> ModelUse:
+    """Returns the model use of all trials of a run, interrupted ones included."""
+    calls, costs = 0, list[float | None]()
+    for row in store.attempts():
+        if row.finished is not None:
+            made = int(row.metrics.get("model_calls", 0))
+            calls += made
+            costs.append(row.metrics.get("cost_usd") if made else 0.0)
+        else:
+            recorded = store.trajectory(row.chain).calls
+            calls += len(recorded)
+            costs += [call.cost_usd for call in recorded if call.error is None]
+    known = [cost for cost in costs if cost is not None]
+    return ModelUse(calls, sum(known) if len(known) == len(costs) else None)
+
+
+def estimate_use(root: Path, agent: str, model: str, attempts: int) -> str:
+    """Returns what a plan will use by the newest attempts of the same agent with the same model, as a sentence."""
+    rows = _earlier_rows(root, agent, model)
+    calls = [row.metrics["model_calls"] for row in rows if "model_calls" in row.metrics]
+    if not calls:
+        return f"no estimate: the store has no earlier attempt of {agent} with {model}"
+    costs = [row.metrics["cost_usd"] for row in rows if "cost_usd" in row.metrics]
+    money = f"${attempts * fmean(costs):.2f}" if len(costs) == len(calls) else "an unknown cost"
+    return (
+        f"estimate: about {attempts * fmean(calls):.0f} model calls and {money} for {attempts} attempts, by "
+        f"{len(calls)} earlier ones of {agent} with {model}"
+    )
+
+
+def _earlier_rows(root: Path, agent: str, model: str) -> list[AttemptRow]:
+    found: list[AttemptRow] = []
+    for run in list_runs(root)[-RUNS_READ:]:
+        with RunStore.open(root, run) as store:
+            found += _matching(store.attempts(), agent, model)
+    return found
+
+
+def _matching(rows: Iterable[AttemptRow], agent: str, model: str) -> list[AttemptRow]:
+    return [row for row in final_rows(rows) if (row.agent, row.model) == (agent, model) and row.broke is None]

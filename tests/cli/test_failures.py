@@ -1,0 +1,228 @@
+"""What a user is told when an agent, a command or a configuration breaks: the messages, read as they are printed."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assay.cli import main
+from assay.records import AttemptEnded, AttemptStarted, Evidence, EvidenceAdded
+from assay.rollout.diagnosis import lint_warnings
+from assay.store import RunStore
+from assay.tasks import init_task, load_task
+
+Say = Callable[..., tuple[int, str, str]]
+CRASHING = """
+class Boom:
+    name = "boom"
+    needs_model = False
+    def __init__(self, depth=1):
+        self.depth = depth
+    async def run(self, attempt):
+        self.helper({})
+    def helper(self, table):
+        return table["missing"]
+"""
+
+
+@pytest.fixture
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Calls the program in an empty folder; returns its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASSAY_STORE", str(tmp_path / "store"))
+
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["assay", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        code = left.value.code
+        return (int(code) if isinstance(code, int) else 0, *capsys.readouterr())
+
+    return call
+
+
+def write_agent(name: str, body: str, *, head: str = 'name = "odd"; needs_model = False') -> str:
+    Path(name).write_text(f"import asyncio, sys\nclass Odd:\n    {head}\n    {body}\n")
+    return name
+
+
+def test_a_crash_names_file_line_and_function(say: Say) -> None:
+    Path("boom.py").write_text(CRASHING)
+    _, _, err = say("run", "family:grid,n=1", "--agent", "boom.py")
+    assert "grid-0-0@0: agent failed: agent boom: KeyError: 'missing' (boom.py, line 10, in helper)" in err
+    shown = say("show", "grid")[1]
+    assert '    File "boom.py", line 8, in run\n        self.helper({})\n' in shown
+    assert "    KeyError: 'missing'\n" in shown
+
+
+def test_a_crash_in_a_task_group_names_the_inner_error(say: Say) -> None:
+    body = "async def run(self, attempt):\n        async with asyncio.TaskGroup() as g: g.create_task(self.go())\n"
+    write_agent("group.py", body + "    async def go(self): raise ValueError('inner')")
+    assert "ValueError: inner (group.py, line " in say("run", "family:grid,n=1", "--agent", "group.py")[2]
+
+
+ENDINGS = {
+    "def run(self, attempt): pass": "not asynchronous: write `async def",
+    "async def run(self, attempt): sys.exit(4)": "agent odd: called sys.exit(4) (odd.py, line 4, in run)",
+}
+
+
+@pytest.mark.parametrize("body", ENDINGS)
+def test_an_agent_that_misuses_run_breaks_its_attempt_alone(body: str, say: Say) -> None:
+    assert ENDINGS[body] in say("run", "family:grid,n=1", "--agent", write_agent("odd.py", body))[2]
+
+
+BROKEN = {
+    "a failing constructor": (
+        "def __init__(self): self.x = 1 / 0",
+        "name = 'odd'",
+        "cannot be constructed: ZeroDivisionError: division by zero (odd.py, line 4, in __init__)",
+    ),
+    "a failing import": (
+        "import nowhere",
+        "",
+        "does not import: ModuleNotFoundError: No module named 'nowhere' (odd.py",
+    ),
+    "a syntax error": ("x = (", "", "does not import: SyntaxError: '(' was never closed (odd.py, line 4)"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_agent_that_does_not_load_is_refused_before_the_run(name: str, say: Say) -> None:
+    body, head, message = BROKEN[name]
+    code, out, err = say("run", "family:grid,n=1", "--agent", write_agent("odd.py", body, head=head))
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_an_unknown_option_of_an_agent_is_no_crash_of_it(say: Say) -> None:
+    Path("boom.py").write_text(CRASHING)
+    code, _, err = say("run", "family:grid,n=1", "--agent", "boom.py", "--agent-option", "dept=3")
+    assert (code, "does not take these options (dept)" in err) == (2, True)
+
+
+def record_failed_program(root: Path, *, whole: bytes) -> None:
+    with RunStore.create(root, "r", {}) as store:
+        cut = whole.decode()[-400:]
+        data = {
+            "argv": ["my agent", "--yes"],
+            "exit_code": 3,
+            "beside": True,
+            "stderr": cut,
+            "stderr_bytes": len(whole),
+        }
+        found = Evidence("e1", "audit", "execution", data, (store.blobs.put(b"in"), store.blobs.put(whole)))
+        store.append("t@0.0", [AttemptStarted("r", "t@0", "t", "d", "command", None, 1, 0), EvidenceAdded(found)])
+        store.append("t@0.0", [AttemptEnded("the command ended with exit code 3", at=2.0)])
+
+
+def test_a_failed_command_shows_its_exit_code_and_the_end_of_stderr(say: Say, tmp_path: Path) -> None:
+    record_failed_program(tmp_path / "store", whole=b"".join(b"line %d\n" % n for n in range(100)))
+    shown = say("show", "t@0")[1]
+    assert "program failed with exit code 3: 'my agent' --yes\n" in shown
+    assert shown.count("\n    line ") == 20
+    assert "line 99\n" in shown
+    assert say("show", "t@0", "--full")[1].count("\n    line ") == 100
+
+
+def test_a_run_in_which_every_attempt_broke_exits_with_3(say: Say) -> None:
+    Path("boom.py").write_text(CRASHING)
+    code, out, err = say("run", "family:grid,n=2", "--agent", "boom.py", "--run", "r")
+    assert (code, "boom" in out) == (3, True)
+    assert "assay: every attempt broke (2 of 2: agent failed in 2)" in err
+    assert "first grid-0-0@0: agent boom: KeyError: 'missing' (boom.py, line 10, in helper); `assay show" in err
+    assert '"all_broke": "every attempt broke' in say("resume", "r", "--json")[1]
+
+
+def test_a_limit_that_stopped_every_attempt_is_named(say: Say) -> None:
+    write_agent("say.py", "async def run(self, attempt):\n        while True: attempt.say('x')")
+    code, _, err = say("run", "family:grid,n=2", "--agent", "say.py", "--max-turns", "3")
+    warning = "warning: all 2 attempts were stopped by the limit turns, so the agent never finished"
+    assert (code, f"{warning}: raise it with --max-turns, or in the task's own limits" in err) == (0, True)
+
+
+def test_a_model_that_no_attempt_asked_is_named(say: Say) -> None:
+    Path("replies.json").write_text('["hi"]')
+    body = "async def run(self, attempt): attempt.finish('done')"
+    write_agent("mute.py", body, head="name = 'mute'; needs_model = True")
+    err = say("run", "family:grid,n=1", "--agent", "mute.py", "--model", "scripted:replies.json")[2]
+    assert "warning: no attempt asked the model scripted:replies.json: the agent mute made no call" in err
+
+
+def test_a_model_for_an_agent_that_asks_none_is_named(say: Say) -> None:
+    err = say("run", "family:grid,n=1", "--agent", "null", "--model", "openai:x")[2]
+    assert "warning: the agent null asks no model: openai:x is not used" in err
+
+
+def test_a_misspelt_limit_of_a_task_is_named_before_the_run(tmp_path: Path) -> None:
+    init_task(tmp_path / "hello")
+    path = tmp_path / "hello" / "task.toml"
+    path.write_text(path.read_text().replace("timeout_sec", "timout_sec"))
+    first, *_ = lint_warnings([load_task(path.parent)])
+    assert (
+        "task.toml:16: agent.timout_sec: is not a known key; did you mean timeout_sec?; the key has no effect" in first
+    )
+
+
+SLOW = """
+import asyncio, os
+class Slow:
+    name, needs_model = "slow", False
+    async def run(self, attempt):
+        if attempt.task.id != "grid-0-0" and not os.path.exists("go"):
+            await asyncio.sleep(300)
+        attempt.finish("done")
+"""
+
+
+def test_an_interruption_names_the_run_and_the_resumed_tally_is_whole(say: Say, tmp_path: Path) -> None:
+    Path("slow.py").write_text(SLOW)
+    words = ["run", "family:grid,n=2", "--agent", "slow.py", "--run", "cut"]
+    program = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
+    with subprocess.Popen([sys.executable, "-c", program, *words], stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        lines = iter(child.stderr.readline, "")
+        next(line for line in lines if line.startswith("1/2 done"))
+        child.send_signal(signal.SIGINT)
+        rest = "".join(lines)
+    assert "1 of 2 attempts of run cut have ended and are kept; finish it with `assay resume cut`" in rest
+    assert child.returncode == 130
+    Path("go").touch()
+    assert "2/2 done: 2 fail" in say("resume", "cut")[2]
+
+
+LONG = "a" * 5000
+
+
+@pytest.mark.parametrize("words", [["ls", LONG], ["view", LONG], ["import", LONG], ["run", "t", "--config", LONG]])
+def test_a_long_name_is_shortened_in_the_message(words: list[str], say: Say) -> None:
+    RunStore.create(Path("store"), "r", {}).close()
+    code, _, err = say(*words)
+    assert (code, len(err) < 400, "characters)..." in err) == (2, True, True), err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["gateway", "--model", "scripted:r.json"],
+        ["serve", "--policy", "a=scripted:r.json", "--agent", "null", "--family", "grid"],
+    ],
+)
+def test_a_port_in_use_is_one_paragraph(words: list[str], say: Say) -> None:
+    Path("r.json").write_text('["hi"]')
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        program = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
+        port = str(taken.getsockname()[1])
+        ended = subprocess.run(
+            [sys.executable, "-c", program, *words, "--port", port], capture_output=True, text=True, timeout=120
+        )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"assay: port {port} on 127.0.0.1 is not available: Address already in use")
+    assert len(ended.stderr.splitlines()) == 1

@@ -1,0 +1,199 @@
+"""Conversations in the shapes that vendors and tools write: Anthropic blocks, bare lists, logs of calls, documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.formats.chat.format import ChatFormat
+from assay.formats.interface import ExportContext
+from assay.records import Trajectory
+from tests.formats.generated import Blobs, assembled, read_all
+
+ANTHROPIC: dict[str, Any] = {
+    "model": "claude-sonnet-4-5",
+    "system": [{"type": "text", "text": "You act."}],
+    "messages": [
+        {"role": "user", "content": "What is the weather in Paris and Rome?"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Two calls.", "signature": "sig"},
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Paris"}},
+                {"type": "tool_use", "id": "toolu_2", "name": "weather", "input": {"city": "Rome"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_2", "content": [{"type": "text", "text": "sunny"}]},
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "no such city", "is_error": True},
+                {"type": "text", "text": "Go on."},
+            ],
+        },
+        {"role": "assistant", "content": [{"type": "text", "text": "Rome is sunny."}]},
+    ],
+}
+ASK: dict[str, Any] = {"role": "user", "content": "2+2?"}
+SAID: dict[str, Any] = {"role": "assistant", "content": "4"}
+LITELLM: dict[str, Any] = {
+    "id": "chatcmpl-1",
+    "call_type": "acompletion",
+    "model": "gpt-4o-mini",
+    "messages": [ASK],
+    "response": {"choices": [{"message": SAID}], "usage": {"prompt_tokens": 11, "completion_tokens": 2}},
+    "response_cost": 0.00031,
+    "startTime": 1700000000.0,
+    "endTime": 1700000002.5,
+}
+DSPY: dict[str, Any] = {
+    "prompt": None,
+    "messages": [ASK],
+    "kwargs": {},
+    "outputs": ["4"],
+    "usage": {"prompt_tokens": 11, "completion_tokens": 2},
+    "cost": 0.00031,
+    "uuid": "chatcmpl-1",
+    "model": "openai/gpt-4o-mini",
+    "model_type": "chat",
+}
+
+
+def read(path: Path, text: str) -> tuple[list[Trajectory], list[str]]:
+    path.write_text(text)
+    assert ChatFormat().recognises(path)
+    found, problems = read_all(ChatFormat(), path, Blobs())
+    return [assembled(one) for one in found], [problem.problem for problem in problems]
+
+
+def test_anthropic_blocks_are_calls_results_and_reasoning(tmp_path: Path) -> None:
+    ((one,), problems) = read(tmp_path / "a.jsonl", json.dumps(ANTHROPIC) + "\n")
+    assert not problems
+    assert [step.actor for step in one.steps] == ["environment", "user", "agent", "user", "agent"]
+    acted = one.steps[2]
+    assert (acted.reasoning, acted.message) == ("Two calls.", "I look.")
+    assert [(c.id, c.name, c.parsed) for c in acted.tool_calls] == [
+        ("toolu_1", "weather", {"city": "Paris"}),
+        ("toolu_2", "weather", {"city": "Rome"}),
+    ]
+    assert [(o.call_id, o.content, o.error) for o in acted.observations] == [
+        ("toolu_2", "sunny", False),
+        ("toolu_1", "no such city", True),
+    ]
+
+
+def test_a_conversation_of_blocks_is_written_as_it_was_read(tmp_path: Path) -> None:
+    ((one,), _) = read(tmp_path / "a.jsonl", json.dumps(ANTHROPIC) + "\n")
+    ChatFormat().write([one], tmp_path / "b.jsonl", ExportContext(Blobs().content, lambda _: None))
+    assert json.loads((tmp_path / "b.jsonl").read_text()) == ANTHROPIC
+
+
+def test_blocks_of_bedrock_and_of_the_vercel_sdk_mean_the_same(tmp_path: Path) -> None:
+    bedrock = [
+        {"role": "user", "content": [{"text": "look"}]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "ls", "input": {"p": 1}}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [{"json": {"a": 1}}]}}]},
+    ]
+    vercel = [
+        {"role": "user", "content": [{"type": "text", "text": "look"}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool-call", "toolCallId": "t", "toolName": "ls", "input": {"p": 1}}],
+        },
+        {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "t", "output": {"value": {"a": 1}}}]},
+    ]
+    rows = "".join(json.dumps({"messages": messages}) + "\n" for messages in (bedrock, vercel))
+    found, problems = read(tmp_path / "a.jsonl", rows)
+    assert not problems
+    assert [[(c.name, c.parsed) for c in t.steps[1].tool_calls] for t in found] == [[("ls", {"p": 1})]] * 2
+    assert [[o.content for o in t.steps[1].observations] for t in found] == [['{"a":1}']] * 2
+
+
+STORED = {**LITELLM, "messages": json.dumps([ASK]), "response": json.dumps(LITELLM["response"])}
+
+
+@pytest.mark.parametrize("row", [LITELLM, DSPY, STORED], ids=["litellm", "dspy", "litellm's database"])
+def test_the_answer_beside_the_messages_is_the_last_turn_with_its_tokens_and_cost(
+    row: dict[str, Any], tmp_path: Path
+) -> None:
+    ((one,), problems) = read(tmp_path / "a.jsonl", json.dumps(row) + "\n")
+    assert not problems
+    assert [(s.actor, s.message) for s in one.steps] == [("user", "2+2?"), ("agent", "4")]
+    (call,) = one.calls
+    assert one.steps[1].call == call.id
+    assert (call.usage.prompt_tokens, call.usage.completion_tokens, call.cost_usd) == (11, 2, 0.00031)
+
+
+def test_a_logged_row_is_written_as_it_was_read(tmp_path: Path) -> None:
+    ((one,), _) = read(tmp_path / "a.jsonl", json.dumps(LITELLM) + "\n")
+    ChatFormat().write([one], tmp_path / "b.jsonl", ExportContext(Blobs().content, lambda _: None))
+    assert json.loads((tmp_path / "b.jsonl").read_text()) == LITELLM
+
+
+@pytest.mark.parametrize(
+    ("text", "conversations"),
+    [
+        (json.dumps([ASK, SAID]), 1),
+        (json.dumps([ASK, SAID], indent=2), 1),
+        (json.dumps([[ASK, SAID], [ASK, SAID]]), 2),
+        (json.dumps([ASK, SAID]) + "\n" + json.dumps([ASK, SAID]) + "\n", 2),
+        (json.dumps(ASK) + "\n" + json.dumps(SAID) + "\n", 1),
+    ],
+    ids=["array", "indented array", "array of arrays", "lines of arrays", "one message a line"],
+)
+def test_bare_lists_of_messages_are_conversations(text: str, conversations: int, tmp_path: Path) -> None:
+    found, problems = read(tmp_path / "a.json", text)
+    assert not problems
+    assert [[s.message for s in t.steps] for t in found] == [["2+2?", "4"]] * conversations
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_documents_over_several_lines_are_read(count: int, tmp_path: Path) -> None:
+    text = "\n".join(json.dumps({"messages": [ASK, SAID], "n": n}, indent=2) for n in range(count))
+    found, problems = read(tmp_path / "a.json", text)
+    assert not problems
+    assert [t.started.config["imported"]["fields"]["n"] for t in found] == list(range(count))
+
+
+def test_messages_that_a_column_holds_as_text_are_decoded(tmp_path: Path) -> None:
+    text = json.dumps([ASK, {**SAID, "content": "4" * 300}])
+    ((one,), problems) = read(tmp_path / "a.jsonl", json.dumps({"messages": text}) + "\n")
+    assert not problems
+    assert [s.actor for s in one.steps] == ["user", "agent"]
+
+
+def test_an_unknown_role_or_part_is_told(tmp_path: Path) -> None:
+    odd = [{"role": "narrator", "content": "once"}, {"role": "assistant", "content": [{"type": "hologram", "x": 1}]}]
+    (_, problems) = read(tmp_path / "a.jsonl", json.dumps({"messages": odd}) + "\n")
+    assert len(problems) == 2
+    assert "'narrator' is unknown" in problems[0]
+    assert "'hologram' is kept" in problems[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "cost"),
+    [
+        ("litellm-rows.jsonl", ["It is 2.", "It is 3."], 1.35e-05),
+        ("dspy-history.jsonl", ["[[ ## answer ## ]]\nParis\n\n[[ ## completed ## ]]"], 1.35e-05),
+    ],
+)
+def test_rows_that_litellm_and_dspy_wrote_hold_their_answers(
+    name: str, answers: list[str], cost: float, tmp_path: Path
+) -> None:
+    found, problems = read(tmp_path / name, (Path(__file__).parent / "fixtures" / name).read_text())
+    assert not problems
+    assert [t.steps[-1].message for t in found] == answers
+    assert [[step.actor for step in t.steps] for t in found] == [["environment", "user", "agent"]] * len(answers)
+    assert [(t.calls[0].usage.completion_tokens, t.calls[0].cost_usd) for t in found] == [(20, cost)] * len(answers)
+
+
+def test_reasoning_parts_are_no_part_of_the_message(tmp_path: Path) -> None:
+    said = [{"type": "reasoning", "text": "Hm."}, {"type": "text", "text": "Done."}]
+    rows = {"messages": [{"role": "user", "content": "look"}, {"role": "assistant", "content": said}]}
+    (found,), problems = read(tmp_path / "a.jsonl", json.dumps(rows) + "\n")
+    assert not problems
+    assert (found.steps[1].message, found.steps[1].reasoning) == ("Done.", "Hm.")

@@ -1,0 +1,130 @@
+"""Files of unknown formats: the refusal drafts a mapping, and the mapping reads the file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.errors import UserError
+from assay.formats.mapped.draft import draft_mapping
+from assay.formats.mapped.mapping import load_mapping
+from tests.rollout.exchange.test_importing import imported
+
+TALK: dict[str, Any] = {
+    "meta": {"task": "t-1"},
+    "model": "m",
+    "success": True,
+    "dialog": [
+        {"speaker": "Customer", "utterance": "What is here?", "at": 1700000000},
+        {"speaker": "Robot", "utterance": "I look.", "does": {"tool": "ls", "with": {"p": "."}}, "saw": "a.txt"},
+        {"speaker": "Robot", "utterance": "One file."},
+    ],
+}
+MAPPING = """
+turns = "dialog"
+role = "speaker"
+text = "utterance"
+time = "at"
+calls = "does"
+call_name = "tool"
+call_arguments = "with"
+result = "saw"
+task = "meta.task"
+model = "model"
+reward = "success"
+[roles]
+Customer = "user"
+Robot = "assistant"
+"""
+
+
+def stored(folder: Path, path: Path, mapping: str) -> tuple[Any, list[Any]]:
+    """Imports `path` by a mapping; the report and the trajectories."""
+    from assay.store import RunStore
+
+    (folder / "map.toml").write_text(mapping)
+    report = imported(folder / "s", path, map=str(folder / "map.toml"))
+    with RunStore.open(folder / "s", report.run) as store:
+        return report, list(store.trajectories())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        ("a.jsonl", json.dumps(TALK) + "\n" + json.dumps(TALK) + "\n", ""),
+        ("a.json", json.dumps([TALK, TALK], indent=1), ""),
+        ("a.json", json.dumps({"about": "x", "data": {"runs": [TALK, TALK]}}), "data.runs"),
+    ],
+    ids=["lines", "array", "inside a document"],
+)
+def test_a_mapping_reads_turns_calls_results_and_claims(name: str, text: str, rows: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    report, found = stored(tmp_path, tmp_path / name, f'rows = "{rows}"\n{MAPPING}')
+    assert (report.read, report.unreadable_total) == (2, 0)
+    one = found[0]
+    assert [(s.actor, s.message) for s in one.steps] == [
+        ("user", "What is here?"),
+        ("agent", "I look."),
+        ("agent", "One file."),
+    ]
+    assert [(c.name, c.parsed) for c in one.steps[1].tool_calls] == [("ls", {"p": "."})]
+    assert [o.content for o in one.steps[1].observations] == ["a.txt"]
+    assert (one.task, one.model, one.outcome, one.verdicts[0].marks) == ("t-1", "m", "pass", ("imported",))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "count"),
+    [
+        ("a.jsonl", json.dumps(TALK) + "\n" + json.dumps(TALK) + "\n", 2),
+        ("a.json", json.dumps({"version": 3, "episodes": [TALK, TALK]}, indent=2), 2),
+        ("a.jsonl", '{"who": "user", "text": "hi"}\n{"who": "bot", "text": "hello"}\n', 1),
+    ],
+    ids=["lines", "inside a document", "one turn a line"],
+)
+def test_the_mapping_that_a_refusal_drafts_reads_the_file(name: str, text: str, count: int, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(UserError, match=r"--map map\.toml") as caught:
+        imported(tmp_path / "s", path)
+    draft = str(caught.value).split("\n\n")[1].strip()
+    assert draft == draft_mapping(path)
+    report, found = stored(tmp_path, path, draft)
+    assert (report.read, report.unreadable_total, report.remarks_total) == (count, 0, count - 1)
+    assert {step.actor for one in found for step in one.steps} == {"user", "agent"}
+
+
+def test_a_compressed_file_of_an_unknown_format_is_answered_with_a_mapping_too(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress((json.dumps(TALK) + "\n").encode()))
+    report = imported(tmp_path / "s", tmp_path / "a.jsonl.gz")
+    ((what),) = report.unreadable
+    assert f"--map map.toml {tmp_path / 'a.jsonl.gz'}" in what.problem
+    assert stored(tmp_path, tmp_path / "a.jsonl.gz", what.problem.split("\n\n")[1])[0].read == 1
+
+
+def test_what_a_mapping_does_not_find_is_told(tmp_path: Path) -> None:
+    odd = [{"dialog": [{"speaker": "Ghost", "utterance": "boo"}, {"speaker": "Robot"}, 7]}, {"talk": []}]
+    (tmp_path / "a.json").write_text(json.dumps(odd))
+    report, _ = stored(tmp_path, tmp_path / "a.json", MAPPING)
+    assert [u.place for u in report.unreadable] == ["[0].dialog[1]", "[0].dialog[2]", "[1]"]
+    assert "'Ghost' is not in the mapping" in report.remarks[0].problem
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [('role = "x"', "missing required field `turns`"), ('turns = "a"\nrolle = "x"', "rolle"), ("turns =", "invalid")],
+)
+def test_an_invalid_mapping_is_refused_with_its_keys(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "map.toml").write_text(text)
+    with pytest.raises(UserError, match="its keys are turns, rows, role") as caught:
+        load_mapping(tmp_path / "map.toml")
+    assert said in str(caught.value)
+
+
+def test_format_and_mapping_exclude_each_other(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps([TALK]))
+    with pytest.raises(UserError, match="exclude each other"):
+        imported(tmp_path / "s", tmp_path / "a.json", map="map.toml", format="chat")

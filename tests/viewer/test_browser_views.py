@@ -1,0 +1,160 @@
+"""The views of one attempt beside its log, and pages over several runs, in a real Chromium."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from assay.records import AttemptStarted, Evidence, EvidenceAdded
+from assay.store import RunStore
+from tests.viewer import made
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.viewer.conftest import Look
+
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
+from playwright.sync_api import expect
+
+from scripts.screenshots import OVERFLOW, PICTURES
+from tests.viewer.test_browser_safety import ROUTES, inert
+
+pytestmark = pytest.mark.slow
+ATTEMPT = "#/run/nightly-0-loop-qwen3-4b/attempt/showcase%2Fparse-duration%400.0"
+
+
+def test_an_attempt_begins_with_its_task_and_folds_its_records(look: Look) -> None:
+    page = look.go(ATTEMPT)
+    expect(page.get_by_role("group", name="Text of the task")).to_contain_text("is wrong")
+    lines = page.get_by_role("feed", name="Lines of the attempt").get_by_role("article")
+    expect(lines.first).to_contain_text("bash: ls && cat durations.py")
+    edit = lines.nth(1)
+    expect(edit.get_by_text("removed:")).to_be_attached()
+    edit.get_by_role("heading").click()
+    expect(edit.get_by_text("removed:")).not_to_be_attached()
+    lines.first.get_by_role("button", name="4 records").click()
+    expect(lines.first).to_contain_text("attempt started")
+
+
+def test_the_other_views_of_an_attempt(look: Look) -> None:
+    page = look.go(f"{ATTEMPT}?view=transcript")
+    said = page.get_by_role("feed", name="Transcript").get_by_role("article")
+    expect(said.filter(has_text="An hour has 3600 seconds")).to_be_visible()
+    said.nth(1).get_by_text("edit", exact=True).first.click()
+    expect(said.nth(1).get_by_text("removed:")).to_be_attached()
+    page.get_by_role("link", name="Changes").click()
+    expect(page.get_by_role("heading", name="In all: 2 files")).to_be_visible()
+    expect(page.get_by_label("difference of /workspace/durations.py").get_by_text("removed:").first).to_be_attached()
+    page.get_by_role("link", name="Time").click()
+    expect(page.get_by_role("img", name="Time by model, tools and verification. Model 12.4 s")).to_be_visible()
+    page.get_by_role("region", name="Time, table").get_by_role("link").first.click()
+    expect(page.get_by_role("feed", name="Lines of the attempt")).to_be_visible()
+
+
+def test_a_forged_attempt_says_so_first(look: Look) -> None:
+    page = look.go("#/run/forger/attempt/showcase%2Fparse-duration%400.0")
+    warning = page.get_by_role("region", name="Against this attempt")
+    expect(warning).to_contain_text("reward-forged (obtained) wrote a reward where the verifier writes it")
+
+
+@pytest.mark.parametrize("view", ["transcript", "changes", "time"])
+def test_views_of_a_hostile_attempt_are_inert(look: Look, view: str) -> None:
+    inert(look.go(f"#/run/hostile/attempt/h%400.0?view={view}"))
+
+
+def test_runs_are_grouped_filtered_chosen_and_overlaid(look: Look) -> None:
+    page = look.go("#/?q=nightly")
+    table = page.get_by_role("region", name="Runs")
+    expect(table.get_by_role("row").filter(has_text="grid of 2")).to_be_visible()
+    page.get_by_label("State of runs").select_option("sealed")
+    expect(page.get_by_role("status").filter(has_text="1 run")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"#/\?q=nightly&state=sealed$"))
+    page.get_by_label("State of runs").select_option("")
+    page.get_by_role("checkbox", name="Select all runs of nightly").check()
+    look.follow(page.get_by_role("link", name="Overlay 2 runs"))
+    expect(page.get_by_role("img", name="pass@1. 0-loop-qwen3-4b 38%; 1-loop-qwen3-14b 83%")).to_be_visible()
+    expect(page.get_by_role("region", name="Tasks by runs, drawn")).to_be_visible()
+
+
+def test_all_runs_are_searched_and_a_task_has_a_page(look: Look) -> None:
+    page = look.go("")
+    page.get_by_role("searchbox", name="Search runs").fill("help the verifier")
+    look.follow(page.get_by_role("button", name="Search in all steps"))
+    look.follow(page.get_by_role("link", name="showcase/parse-duration@0 · step 0 · message"))
+    look.follow(page.get_by_role("link", name="All attempts at this task"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("showcase/parse-duration")
+    expect(page.get_by_text("pass (integrity failed)")).to_be_visible()
+    expect(page.get_by_role("link", name="Compare the first 4").first).to_be_visible()
+
+
+def test_a_row_opens_its_attempt(look: Look) -> None:
+    page = look.go("#/run/nightly-1-loop-qwen3-14b")
+    rows = page.get_by_role("grid", name="Attempts").get_by_role("row")
+    tops = (
+        rows.nth(1)
+        .get_by_role("gridcell")
+        .evaluate_all("(cells) => new Set(cells.map((cell) => Math.round(cell.getBoundingClientRect().top / 8))).size")
+    )
+    assert tops <= 2, "a row is one line"
+    look._leave()
+    rows.nth(1).get_by_role("gridcell").filter(has_text="separate").click()
+    expect(look.ready().get_by_role("heading", level=1)).to_have_text("showcase/parse-duration@0")
+
+
+def test_pages_over_hostile_runs_are_inert(look: Look) -> None:
+    inert(look.go("#/overlay/hostile+forger"))
+    inert(look.go("#/task/made%2F%3Cimg%20src%3Dx%20onerror%3Dwindow.pwned%3D1%3E"))
+    inert(look.go("#/search?q=window.pwned"))
+    expect(look.page.get_by_text("window.pwned").first).to_be_visible()
+
+
+def test_a_person_tags_and_notes_an_attempt(look: Look, store: Path) -> None:
+    with RunStore.create(store, "noted", {}) as writer:
+        writer.append(*made.attempt("noted", "made/first", 0, passed=True))
+    page = look.go("#/run/noted/attempt/made%2Ffirst%40loop-small-0.0")
+    notes = page.get_by_role("region", name="Notes and tags")
+    notes.get_by_role("textbox", name="Add a tag").fill("<b>Odd</b>")
+    page.keyboard.press("Enter")
+    expect(notes).to_contain_text("<b>odd</b>")
+    notes.get_by_text("Add a note").click()
+    notes.get_by_role("textbox", name="Note").fill("Look at step 2: \u202e")
+    notes.get_by_role("button", name="Add to the record").click()
+    expect(notes).to_contain_text("Look at step 2: RLO")
+    page = look.go("#/run/noted")
+    page.get_by_role("button", name="<b>odd</b>").click()
+    expect(page.get_by_role("searchbox", name="Search attempts")).to_have_value("tag:<b>odd</b>")
+    expect(page.get_by_role("grid", name="Attempts").get_by_role("link")).to_have_count(1)
+
+
+def test_failures_lead_to_examples(look: Look) -> None:
+    page = look.go("#/run/nightly-0-loop-qwen3-4b/failures")
+    expect(page.get_by_text("stopped: turns")).to_be_visible()
+    look.follow(page.get_by_role("link", name="showcase/rotate-log@0").first)
+    expect(page.get_by_role("heading", level=1)).to_have_text("showcase/rotate-log@0")
+
+
+def test_a_training_is_drawn_while_it_runs(look: Look, store: Path) -> None:
+    began = AttemptStarted("t-training", "t-training@trainer", "t", "d", "trainer", None, 0, 0)
+    with RunStore.create(store, "t-training", {"training": {}}) as writer:
+        writer.append("t-training@trainer", [began, measured(1, 0.9), measured(2, 0.5)])
+        page = look.go("#/run/t-training/training")
+        expect(page.get_by_role("img", name="Loss. loss ends at 0.5", exact=True)).to_be_visible()
+        expect(page.get_by_text("running").first).to_be_visible()
+        writer.append("t-training@trainer", [measured(3, 0.25)])
+        expect(page.get_by_role("img", name="Loss. loss ends at 0.25")).to_be_visible()
+
+
+def measured(step: int, loss: float) -> EvidenceAdded:
+    return EvidenceAdded(Evidence(f"sft {step}", "audit", "training", {"loss": loss}))
+
+
+def test_no_page_is_wider_than_a_phone(looking: Callable[..., Any]) -> None:
+    with looking(viewport={"width": 390, "height": 844}) as phone:
+        for route in dict.fromkeys([*(picture.route for picture in PICTURES), *ROUTES.values()]):
+            page = phone.go(route)
+            page.wait_for_timeout(150)
+            assert not page.evaluate(OVERFLOW), route
