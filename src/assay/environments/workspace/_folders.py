@@ -117,6 +117,7 @@ def remove_folder(folder: Path) -> None:
     def force(function: Callable[[str], object], path: str, _: object) -> None:
         with contextlib.suppress(OSError):
             Path(path).parent.chmod(0o700)
+        with contextlib.suppress(OSError):
             if not Path(path).is_symlink():
                 Path(path).chmod(0o700)
             if function in (os.unlink, os.rmdir):
