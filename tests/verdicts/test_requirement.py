@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from assay.api.summaries import required_separation
 from assay.cli.app import build_app
-from assay.cli.tables import required_by, summarise_runs
+from assay.cli.tables import summarise_runs
 from assay.errors import UserError
 from assay.learning.curation.config import CurateConfig
 from assay.learning.curation.curate import curate
@@ -42,7 +43,7 @@ def test_summary_counts_passes_by_grade(root: Path) -> None:
 
 
 def test_summary_of_a_run_counts_what_it_requires(root: Path) -> None:
-    (group,) = summarise_runs(root, ["r"], require=required_by(root, "r"))
+    (group,) = summarise_runs(root, ["r"], require=required_separation(root, "r"))
     assert (group.passed, group.doubtful, group.failed) == (2, 2, 1)
     assert group.separations == {"no-agent-code": 1, "separate": 1}
 
