@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from assay.records import Limits
 from assay.statistics import GroupSummary
 from assay.store import AttemptRow, final_rows
 from assay.tasks import LoadedTask, lint_task
@@ -18,8 +19,7 @@ from assay.tasks.findings import TaskFinding
 MOST_LINTED = 100
 """Task folders that are linted before a run; reading more would delay it by seconds."""
 LISTED = 5
-_OPTIONS = {name: f"--max-{name.replace('_', '-')}" for name in ("wall_s", "working_s", "turns", "calls", "tokens")}
-_OPTIONS["cost_usd"] = "--max-cost-usd"
+_OPTIONS = {name: f"--max-{name.replace('_', '-')}" for name in Limits.__struct_fields__}
 
 
 class RunDiagnosis(NamedTuple):
