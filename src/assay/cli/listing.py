@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from assay.errors import UserError
+from assay.errors import AssayError, UserError
 from assay.verdicts import assess
 
 from .output import emit_json, quantity, say
@@ -114,7 +114,6 @@ def _say_rest(number: int, noun: str, following: int) -> None:
 
 def _summarise(root: Path, run: str) -> dict[str, Any]:
     """Returns the line of a run; one that cannot be read has its error."""
-    from assay.errors import AssayError
     from assay.viewer.runs import run_line, run_state
 
     try:
