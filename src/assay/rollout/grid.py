@@ -20,7 +20,7 @@ from assay.gateway.interface import ModelBackend
 from assay.rollout.limits.contract_guards import Ask
 from assay.rollout.limits.run_budget import BudgetLimits
 from assay.settings import Settings
-from assay.store import AttemptRow, RunStore, list_runs
+from assay.store import AttemptRow, Layout, RunStore, list_runs
 from assay.tasks import LoadedTask
 
 from .config import RunConfig
@@ -154,9 +154,9 @@ def _survey(root: Path, runs: Sequence[str | None]) -> dict[str, int]:
 
 async def _complete(run: str, settings: Settings, progress: Progress, given: dict[str, Any]) -> RunSummary:
     """Completes a run; a sealed one is complete."""
-    with RunStore.open(settings.store, run) as store:
-        is_sealed = store.is_sealed
-    return RunSummary(run, settings.store) if is_sealed else await resume_run(run, settings, progress, **given)
+    if Layout(settings.store, run).is_sealed:
+        return RunSummary(run, settings.store)
+    return await resume_run(run, settings, progress, **given)
 
 
 def read_grid(root: Path, name: str) -> tuple[GridCell, ...]:
