@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
 from assay.errors import RunNotFoundError, StoreNotFoundError
 from assay.store import QueryResult, list_runs, query
+from assay.store.layout import unknown_run
 
 from .results import RunResult
 from .sources import settings_of
@@ -37,8 +37,7 @@ class Store:
         if not runs:
             raise RunNotFoundError(f"no runs in {self.path}: make one with assay.run(...)")
         if name is not None and name not in runs:
-            near = difflib.get_close_matches(str(name), runs, n=3) or runs[-3:]
-            raise RunNotFoundError(f"no run is called {name!r} in {self.path}; the nearest are {', '.join(near)}")
+            raise RunNotFoundError(unknown_run(self.path, str(name)))
         return RunResult(self.path, (name or runs[-1],))
 
     def query(self, sql: str, *, limit: int | None = None) -> QueryResult:
