@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from assay.errors import StoreError
-from assay.records import Noted, VerdictAdded
+from assay.records import VerdictAdded
 from assay.verdicts import assess
 
 from .output import console, emit_json, plain, quantity, say
@@ -84,6 +84,8 @@ def show(
 
 def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: int = SHOWN) -> None:
     """Prints a trajectory on stdout."""
+    from assay.store import erasures
+
     out = console()
     isolation = trajectory.isolation
     who = f"agent {trajectory.agent}  seed {trajectory.seed}"
@@ -99,8 +101,8 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
         _show_verdict(verdict)
     for number, verdict in _addendum_verdicts(trajectory, opened):
         _show_verdict(verdict, f" (addendum {number})")
-    for erasure in _erasures(trajectory, opened):
-        out.print(_block(f"erased: {erasure.data.get('blob')}: {erasure.data.get('reason')}"), style="yellow")
+    for erasure in erasures(opened, trajectory.chain):
+        out.print(_block(f"erased: {erasure.blob}: {erasure.reason}"), style="yellow")
     end = trajectory.finished
     if end is None:
         recorded = {call.id for call in trajectory.calls}
@@ -178,16 +180,6 @@ def _addendum_verdicts(trajectory: Trajectory, opened: RunStore) -> Iterator[tup
             for about, event in found.parts():
                 if about == trajectory.chain and isinstance(event.body, VerdictAdded):
                     yield found.number, event.body.verdict
-
-
-def _erasures(trajectory: Trajectory, opened: RunStore) -> Iterator[Noted]:
-    from assay.store import ERASED, addenda
-
-    yield from (note for note in trajectory.notes if note.name == ERASED)
-    for found in addenda(opened.layout.root, opened.run) if opened.is_sealed else ():
-        for about, event in found.parts():
-            if about == trajectory.chain and isinstance(event.body, Noted) and event.body.name == ERASED:
-                yield event.body
 
 
 def _block(text: str) -> str:

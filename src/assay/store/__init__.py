@@ -14,7 +14,7 @@ from .calls import (
     restore_request,
 )
 from .chain import BrokenLink, Link, StoreProblem, heads_digest, make_event, verify_chain, verify_links
-from .erase import ERASED, Erasure, ErasureReport, erase_blob, erasures, list_erasures
+from .erase import Erasure, ErasureReport, erase_blob, erasures, list_erasures
 from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
 from .query import QueryLimits, QueryResult, query
@@ -30,7 +30,6 @@ from .trees import LISTING, StoredTree, TreeFile, TreeTooLarge, listed_addresses
 __all__ = [
     "ADMISSION",
     "AUDITED",
-    "ERASED",
     "LISTING",
     "Addendum",
     "AttemptRow",

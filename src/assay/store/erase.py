@@ -96,26 +96,27 @@ def list_erasures(root: Path, run: str) -> tuple[Erasure, ...]:
         return ()
 
 
-def erasures(store: RunStore) -> tuple[Erasure, ...]:
-    """Returns the tombstones of a run, those in its addenda included."""
+def erasures(store: RunStore, chain: str | None = None) -> tuple[Erasure, ...]:
+    """Returns the tombstones of a run, or of one chain, those in its addenda included."""
     found = []
-    for chain, body in _notes(store):
+    for marked, body in _notes(store, chain):
         blob, reason = body.data.get("blob"), body.data.get("reason")
         if isinstance(blob, str) and isinstance(reason, str):
-            found.append(Erasure(chain, blob, reason, body.at))
+            found.append(Erasure(marked, blob, reason, body.at))
     return tuple(found)
 
 
-def _notes(store: RunStore) -> Iterator[tuple[str, Noted]]:
-    for link in store.links():
+def _notes(store: RunStore, chain: str | None) -> Iterator[tuple[str, Noted]]:
+    for link in store.links(chain):
         if b'"erased"' in link.body:
             body = decode_event(link).body
             if isinstance(body, Noted) and body.name == ERASED:
                 yield link.chain, body
     for addendum in addenda(store.layout.root, store.run) if store.is_sealed else ():
         for about, event in addendum.parts():
-            if isinstance(event.body, Noted) and event.body.name == ERASED:
-                yield about or addendum.chain, event.body
+            marked = about or addendum.chain
+            if isinstance(event.body, Noted) and event.body.name == ERASED and chain in (None, marked):
+                yield marked, event.body
 
 
 def _resolve_address(root: Path, blob: str) -> str:
