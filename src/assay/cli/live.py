@@ -114,25 +114,19 @@ class TableDisplay(Display):
 
 @contextmanager
 def resumable(progress: Display) -> Iterator[None]:
-    """Ends with 130 and the command that goes on where an interruption meets an open run."""
+    """Names the command that goes on where an interruption (exit code 130) or the budget (3) ends an open run."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, BudgetExceededError) as exc:
         if progress.run is None:
             raise
-        progress.tell(
-            f"interrupted: {progress.done} of {quantity(progress.total, 'attempt')} of run {progress.run} have ended "
-            f"and are kept; finish it with `assay resume {progress.run}`"
-        )
+        ended = f"{progress.done} of {quantity(progress.total, 'attempt')} of run {progress.run} have ended"
+        command = f"`assay resume {progress.run}`"
+        if isinstance(exc, BudgetExceededError):
+            progress.tell(f"assay: {exc}; {ended}; go on with {command} and a larger --budget-usd or --budget-calls")
+            raise typer.Exit(3) from None
+        progress.tell(f"interrupted: {ended} and are kept; finish it with {command}")
         raise typer.Exit(130) from None
-    except BudgetExceededError as exc:
-        if progress.run is None:
-            raise
-        progress.tell(
-            f"assay: {exc}; {progress.done} of {quantity(progress.total, 'attempt')} of run {progress.run} have ended; "
-            f"go on with `assay resume {progress.run}` and a larger --budget-usd or --budget-calls"
-        )
-        raise typer.Exit(3) from None
 
 
 @contextmanager
