@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,7 +83,9 @@ def _shorten(name: str) -> str:
     path = Path(name)
     if "site-packages" in path.parts:
         return str(Path(*path.parts[path.parts.index("site-packages") + 1 :]))
-    for folder, prefix in ((Path.cwd(), ""), (_OURS.parent, ""), (_LIBRARY, ""), (Path.home(), "~/")):
-        if path.is_relative_to(folder):
-            return f"{prefix}{path.relative_to(folder)}"
+    for find_folder, prefix in ((Path.cwd, ""), (lambda: _OURS.parent, ""), (lambda: _LIBRARY, ""), (Path.home, "~/")):
+        with suppress(OSError, RuntimeError):  # the current folder is gone, or the account has no home
+            folder = find_folder()
+            if path.is_relative_to(folder):
+                return f"{prefix}{path.relative_to(folder)}"
     return name
