@@ -57,6 +57,15 @@ def test_grid_is_resumed_by_its_name(say: Say) -> None:
     assert say("resume", "g-2")[0] == 2
 
 
+def test_damaged_run_does_not_hide_a_grid(say: Say) -> None:
+    damaged = Path(".assay/runs/a")
+    damaged.mkdir(parents=True)
+    (damaged / "run.sqlite").write_bytes(b"no database" * 500)
+    say("run", TASKS, "--agent", "expert", "--agent", "null", "--run", "g")
+    assert say("resume", "g")[0] == 0
+    assert "no run is called 'h'" in say("resume", "h")[2]
+
+
 def test_unusable_agent_of_a_grid_is_refused_before_anything_starts(say: Say) -> None:
     code, _, err = say("run", TASKS, "--agent", "expert", "--agent", "loop")
     assert (code, "asks a model" in err, list_runs(Path(".assay"))) == (2, True, [])

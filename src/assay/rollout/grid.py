@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.agents.building import AgentSource, build_agent, describe_agent, is_importable
-from assay.errors import UserError
+from assay.errors import StoreError, UserError
 from assay.gateway.interface import ModelBackend
 from assay.rollout.limits.contract_guards import Ask
 from assay.rollout.limits.run_budget import BudgetLimits
@@ -160,12 +160,15 @@ async def _complete(run: str, settings: Settings, progress: Progress, given: dic
 
 
 def read_grid(root: Path, name: str) -> tuple[GridCell, ...]:
-    """Returns the cells of a grid from the manifests of its runs; empty if no run is of that grid."""
+    """Returns the cells of a grid from the manifests of its runs; empty if no run is of that grid.
+
+    A run that cannot be read is skipped here; completing it raises.
+    """
     for run in list_runs(root):
+        label = _read_label(root, run)
+        if not isinstance(label, dict) or label.get("name") != name:
+            continue
         with RunStore.open(root, run) as store:
-            label: Any = store.manifest().get(GRID)
-            if not isinstance(label, dict) or label.get("name") != name:
-                continue
             if store.manifest().get("objects"):
                 raise UserError(
                     f"grid {name!r} was started from Python with objects, which no file names: finish it with "
@@ -174,6 +177,14 @@ def read_grid(root: Path, name: str) -> tuple[GridCell, ...]:
             config = msgspec.structs.replace(read_config(store), run=name)
         return plan_grid(config, label["agents"], label["models"])
     return ()
+
+
+def _read_label(root: Path, run: str) -> Any:
+    try:
+        with RunStore.open(root, run) as store:
+            return store.manifest().get(GRID)
+    except StoreError:
+        return None
 
 
 class _GridProgress(ForwardedProgress):

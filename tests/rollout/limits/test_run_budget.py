@@ -116,6 +116,14 @@ async def test_an_estimate_comes_from_earlier_attempts_of_the_same_agent_and_mod
     assert estimate_use(tmp_path / "store", "asker", "m", 10).startswith("no estimate: the store has no earlier")
 
 
+async def test_an_estimate_leaves_out_a_damaged_run(tmp_path: Path) -> None:
+    await run(tmp_path)
+    damaged = tmp_path / "store" / "runs" / "s"
+    damaged.mkdir()
+    (damaged / "run.sqlite").write_bytes(b"no database" * 500)
+    assert "by 3 earlier ones" in estimate_use(tmp_path / "store", "asker", "priced", 10)
+
+
 def test_a_budget_of_nothing_is_refused() -> None:
     for wrong in ({"budget_usd": 0.0}, {"budget_usd": float("nan")}, {"budget_calls": 0}):
         with pytest.raises(UserError, match="it must be"):

@@ -9,12 +9,13 @@ call under way costs beyond the rest, so a run may exceed the budget by the call
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 
 import msgspec
 
-from assay.errors import BudgetExceededError, UserError
+from assay.errors import BudgetExceededError, StoreError, UserError
 from assay.store import AttemptRow, RunStore, final_rows, list_runs
 
 RUNS_READ = 20
@@ -118,7 +119,7 @@ def estimate_use(root: Path, agent: str, model: str, attempts: int) -> str:
 def _earlier_rows(root: Path, agent: str, model: str) -> list[AttemptRow]:
     found: list[AttemptRow] = []
     for run in list_runs(root)[-RUNS_READ:]:
-        with RunStore.open(root, run) as store:
+        with suppress(StoreError), RunStore.open(root, run) as store:  # a damaged run prevents no new one
             found += _matching(store.attempts(), agent, model)
     return found
 
