@@ -122,6 +122,19 @@ async def test_task_of_a_world_names_a_function(tmp_path: Path) -> None:
 
 
 @pytest.mark.quick
+def test_check_of_a_world_that_does_not_load_names_the_error(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import nowhere\n")
+    task = msgspec.structs.replace(
+        counting_task().task, checks=(Check("broken", str(file)), Check("y", "unknown_kind"))
+    )
+    result = assay.run(task, agent=Solver, store=tmp_path / "store")
+    broken, unknown, _ = result.attempts[0].verdicts
+    assert (broken.status, "No module named 'nowhere'" in broken.reason) == ("error", True)
+    assert (unknown.status, "no check is called 'unknown_kind'" in unknown.reason) == ("error", True)
+
+
+@pytest.mark.quick
 async def test_reverification_says_that_a_python_check_is_gone(tmp_path: Path) -> None:
     tasks = [counting_task()]
     result = await assay.arun(tasks, agent=Solver, checks=lambda state: True, store=tmp_path)

@@ -18,16 +18,7 @@ import msgspec
 
 from assay import plugins
 from assay.environments.interface import Backend, Snapshot, SpillTarget, WorkspaceSpec
-from assay.errors import (
-    AssayError,
-    BoundaryError,
-    EnvironmentFailure,
-    HostFailure,
-    PluginLoadError,
-    StoreError,
-    VerifierError,
-    boundary,
-)
+from assay.errors import AssayError, BoundaryError, EnvironmentFailure, HostFailure, StoreError, VerifierError, boundary
 from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, digest_record
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT, weakest, worst_outcome
 from assay.verify.altered import (
@@ -291,28 +282,18 @@ async def verify_world(request: WorldRequest) -> tuple[CheckResult, ...]:
     """Returns one result per check of an in-process world, in the task's order: by its facts, or by a `WorldCheck`."""
     results = list(judge_facts(request.task, request.facts))
     for index, check in enumerate(request.task.checks):
-        kind = request.kinds.get(check.kind) or _find_world_check(check)
-        if isinstance(kind, WorldCheck):
+        if check.kind != "facts":
             given = WorldInput(request.task, check, request.facts, request.digest, f"w{index}.", request.transcript)
-            results[index] = await _judge_world_once(given, kind)
+            results[index] = await _judge_world_once(given, request.kinds.get(check.kind)) or results[index]
     return tuple(results)
 
 
-def _find_world_check(check: Check) -> OutcomeCheck | None:
-    """Returns the object that a check's kind names; None for `facts`, and where nothing has that name."""
-    if check.kind == "facts":
-        return None
-    try:
-        found: OutcomeCheck = plugins.build("checks", check.kind)
-    except PluginLoadError:
-        return None
-    return found
-
-
-async def _judge_world_once(given: WorldInput, kind: WorldCheck) -> CheckResult:
+async def _judge_world_once(given: WorldInput, kind: OutcomeCheck | None) -> CheckResult | None:
+    """Returns the result of a check that is no `facts`; None for a kind that judges no world."""
     try:
         with boundary(VerifierError, f"check {given.check.name!r}"):
-            return await kind.judge_world(given)
+            judging: OutcomeCheck = kind or plugins.build("checks", given.check.kind)
+            return await judging.judge_world(given) if isinstance(judging, WorldCheck) else None
     except AssayError as exc:
         return _unjudged(given.check, exc)
 
