@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 import assay
+from assay.environments.interface import WorkspaceSpec
 from assay.errors import CheckDefinitionError
 from assay.records import Check
 from assay.rollout import ReverifyConfig, reverify
 from assay.settings import Settings
 from assay.store import RunStore, audit
-from assay.verify import function_check
+from assay.verify import CheckInput, function_check
 from tests.rollout.agents import Solver
 from tests.rollout.counting import counting_task
 
@@ -89,6 +91,21 @@ def test_check_that_does_not_return_is_an_error(judge: Judge) -> None:
 
     verdict = judge(endless)
     assert (verdict.status, "did not return within 0.05 s" in verdict.reason) == ("error", True)
+
+
+@pytest.mark.quick
+async def test_patience_for_a_busy_host_extends_the_time_limit() -> None:
+    def sleeps(task: Any) -> bool:
+        time.sleep(0.2)
+        return True
+
+    slow = assay.check(sleeps, timeout_s=0.1)
+    place: Any = SimpleNamespace(name="namespaces", digest="d")
+    task, spec = counting_task().task, WorkspaceSpec()
+    given = CheckInput(task, None, Check("sleeps", "function"), place, spec, place, (), place, {})
+    late, patient = await slow.judge(given), await slow.judge(given._replace(patience=50.0))
+    assert (late.verdict.status, set(late.verdict.marks)) == ("error", {"no_result", "time_limit"})
+    assert patient.verdict.status == "pass"
 
 
 @pytest.mark.quick

@@ -26,6 +26,7 @@ from assay.environments.interface import Change, ExecResult, Workspace
 from assay.errors import CheckDefinitionError, TaskError, UserError, VerifierError
 from assay.records import Check, Separation, Task, Verdict, canonical_bytes, digest_bytes
 from assay.threads import LoopBridge, run_in_thread
+from assay.verdicts import NO_RESULT
 from assay.verify._ruling import Ruling
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult, ReadTranscript, WorldInput
@@ -159,11 +160,11 @@ class FunctionCheck:
         async with contextlib.AsyncExitStack() as stack:
             fork = await stack.enter_async_context(self._opened(given))
             stack.push_async_callback(bridge.close)  # before the fork: a call under way needs it
-            commands = _Commands(bridge, fork, cited)
+            commands = _Commands(bridge, fork, cited, given.patience)
             state = FinalState(given.state.digest, changes=given.changes, run=commands.run)
             reader = _FileReader(bridge, fork, cited, given.spec.workdir)
             sources = _Sources(given.task, given.transcript, FinalFiles(reader, given.changes), state)
-            ruling = await self._call(sources, cited)
+            ruling = await self._call(sources, cited, given.patience)
             reader.cite_rest()
             grade: Separation = "unknown" if commands.count else "no-agent-code"
             return self._make_result(given.check, ruling, cited, grade)
@@ -184,19 +185,20 @@ class FunctionCheck:
         async with opened(given.backend, given.spec, given.state) as fork:
             yield fork
 
-    async def _call(self, sources: _Sources, cited: CitedEvidence) -> _FunctionRuling:
-        """Calls the function. Raises `VerifierError` where it does not return in time."""
+    async def _call(self, sources: _Sources, cited: CitedEvidence, patience: float = 1.0) -> _FunctionRuling:
+        """Calls the function; one that does not return in time gives `error`, with the mark of a time limit."""
         arguments = self._arguments(sources, cited)
-        limit = asyncio.timeout(self.timeout_s)
+        limit = asyncio.timeout(self.timeout_s * patience)
         try:
             async with limit:
                 returned = await run_in_thread(f"check {self.name}", _call, self.function, arguments)
         except MissingFileError as exc:
             return _FunctionRuling(Ruling("fail", 0.0, f"{exc.args[0]}"))
-        except TimeoutError as exc:
+        except TimeoutError:
             if not limit.expired():
                 raise
-            raise VerifierError(f"check {self.name!r} did not return within {self.timeout_s:g} s") from exc
+            reason = f"check {self.name!r} did not return within {self.timeout_s * patience:g} s"
+            return _FunctionRuling(Ruling("error", None, reason, (NO_RESULT, "time_limit")))
         return _FunctionRuling(self._rule(returned), returned.rewards if isinstance(returned, Verdict) else {})
 
     def _make_result(
@@ -284,8 +286,9 @@ class _FileReader:
 
 
 class _Commands:
-    def __init__(self, bridge: LoopBridge, fork: Workspace | None, cited: CitedEvidence) -> None:
+    def __init__(self, bridge: LoopBridge, fork: Workspace | None, cited: CitedEvidence, patience: float) -> None:
         self._bridge, self._fork, self._cited = bridge, fork, cited
+        self._patience = patience
         self.count = 0
 
     def run(self, command: str | Sequence[str], timeout_s: float) -> ExecResult:
@@ -294,7 +297,7 @@ class _Commands:
     async def _execute(self, command: str | Sequence[str], timeout_s: float) -> ExecResult:
         assert self._fork is not None
         self.count += 1
-        result = await self._fork.exec(command, timeout_s=timeout_s)
+        result = await self._fork.exec(command, timeout_s=timeout_s * self._patience)
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         self._cited.execution(argv, self._fork.spec.workdir, result)
         return result
