@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -112,6 +116,31 @@ async def test_patience_for_a_busy_host_extends_the_time_limit() -> None:
 def test_check_cannot_take_the_name_of_a_tasks_own(judge: Judge) -> None:
     with pytest.raises(CheckDefinitionError, match="has a check 'ten' of its own"):
         judge(assay.check(lambda state: True, name="ten"))
+
+
+class Reads:
+    def __call__(self, state: Any) -> bool:
+        return bool(state)
+
+
+@pytest.mark.quick
+def test_digest_of_a_check_tells_apart_objects_and_arguments() -> None:
+    def at_least(limit: int, state: Any) -> bool:
+        return state.facts["value"] >= limit
+
+    functions = [Reads(), partial(at_least, 1), partial(at_least, 2), lambda state: True]
+    assert len({assay.check(function).digest for function in functions}) == len(functions)
+
+
+@pytest.mark.quick
+def test_digest_of_a_check_without_text_is_the_same_in_every_process() -> None:
+    code = "f = lambda state: state in {'a', 'b', 'c'} and (lambda: state)"
+    show = f"import assay\nexec({code!r})\nprint(assay.check(f).digest)"
+    digests = {
+        subprocess.run([sys.executable, "-c", show], capture_output=True, check=True, env=os.environ | seed).stdout
+        for seed in ({"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "2"})
+    }
+    assert len(digests) == 1
 
 
 @pytest.mark.quick

@@ -3,10 +3,11 @@
 A function names what it looks at by its parameters: `files`, `transcript`, `state`, `task`. It runs in a thread of the
 runner and gets data; everything that it reads is recorded as evidence, so that the verdict can be looked up again.
 
-Covered: an exception, a wrong return value or a time limit gives `error`; a file that the agent did not leave gives
-`fail`. Nothing that the agent wrote is executed, so the grade is `no-agent-code`, unless the function starts a command
-in the state (`state.run`): then what decided is not known, and the grade is `unknown`. Not covered: a function that
-itself executes what it read; it runs as the runner does.
+Covered: an exception, a wrong return value or a time limit gives `error`, or `fail` where the function returns a value
+on the initial state, twice (`unjudgeable`); a file that the agent did not leave gives `fail`. Nothing that the agent
+wrote is executed, so the grade is `no-agent-code`, unless the function starts a command in the state (`state.run`):
+then what decided is not known, and the grade is `unknown`. Not covered: a function that itself executes what it read;
+it runs as the runner does.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import math
 import textwrap
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import CodeType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -144,7 +146,7 @@ class FunctionCheck:
         self.threshold, self.timeout_s = threshold, timeout_s
         if not 0.0 <= threshold <= 1.0:
             raise CheckDefinitionError(f"check {self.name!r}: threshold is {threshold}; it must be in [0, 1]")
-        self.digest = digest_bytes(canonical_bytes([_source_of(function), threshold]))
+        self.digest = digest_bytes(canonical_bytes([source_of(function), threshold]))
         self.__module__ = getattr(function, "__module__", None) or __name__
         self.__doc__ = getattr(function, "__doc__", None)
 
@@ -341,10 +343,20 @@ def _parameters_of(function: Any) -> tuple[str, ...]:
     return names
 
 
-def _source_of(function: Callable[..., Any]) -> str:
-    """Returns the text of a function; its byte code where the text is not at hand."""
+def source_of(target: Any) -> str:
+    """Returns the text of a function, or of an object's class; the byte code, or the name, where it is not at hand."""
+    if isinstance(target, partial):
+        return f"{source_of(target.func)}\n{target.args} {target.keywords}"
+    located = target if inspect.isroutine(target) else type(target)
     try:
-        return textwrap.dedent(inspect.getsource(function))
+        return textwrap.dedent(inspect.getsource(located))
     except (OSError, TypeError):
-        code = getattr(function, "__code__", None)
-        return repr((code.co_code, code.co_consts, code.co_names)) if code is not None else repr(type(function))
+        code = getattr(target, "__code__", None)
+        return f"{located.__module__}:{located.__qualname__}" if code is None else _code_text(code)
+
+
+def _code_text(code: CodeType) -> str:
+    """Returns byte code as text that is the same in every process."""
+    constants = [_code_text(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    shown = [sorted(map(repr, one)) if isinstance(one, frozenset) else repr(one) for one in constants]
+    return repr((code.co_code, shown, code.co_names))

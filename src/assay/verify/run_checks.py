@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from assay import plugins
 from assay.errors import CheckDefinitionError
 from assay.records import Check, digest_bytes
-from assay.verify.function_check import FunctionCheck
+from assay.verify.function_check import FunctionCheck, source_of
 from assay.verify.interface import OutcomeCheck, ReadTranscript
 
 CheckSource = str | type | OutcomeCheck | Callable[..., Any]
@@ -66,10 +66,4 @@ def _build(source: Any) -> OutcomeCheck:
 
 
 def _digest(kind: OutcomeCheck) -> str:
-    if isinstance(kind, FunctionCheck):
-        return kind.digest
-    try:
-        text = inspect.getsource(type(kind))
-    except (OSError, TypeError):
-        text = f"{type(kind).__module__}:{type(kind).__qualname__}"
-    return digest_bytes(text.encode())
+    return kind.digest if isinstance(kind, FunctionCheck) else digest_bytes(source_of(kind).encode())
