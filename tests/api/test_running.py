@@ -146,6 +146,27 @@ def test_function_asks_the_model_of_the_run(run: Run) -> None:
     assert (attempt.outcome, attempt.ended, attempt.model) == ("pass", "10", "scripted")
 
 
+def test_plain_function_names_the_model_call_of_its_steps(run: Run) -> None:
+    def ask(attempt: Any) -> None:
+        call, reply = attempt.ask(ModelRequest([{"role": "user", "content": "how much?"}]))
+        attempt.say("thinking", reasoning="simple", call=call)
+        attempt.act([add(int(reply.message["content"]))], call=call)
+
+    (attempt,) = run(agent=ask, model=ScriptedBackend(["10"])).attempts
+    (call,) = attempt.trajectory.calls
+    assert [step.call for step in attempt.trajectory.steps] == [call.id, call.id]
+
+
+def test_plain_function_opens_the_model_to_programs_of_a_sandbox(tmp_path: Path) -> None:
+    assay.init_task(tmp_path / "sum")
+
+    def serve(attempt: Any) -> str:
+        return str(attempt.endpoint().model)
+
+    result = assay.run(tmp_path / "sum", agent=serve, model=ScriptedBackend(["10"]), store=tmp_path / "store")
+    assert result.attempts[0].ended == "scripted"
+
+
 def test_grid_has_a_run_for_each_agent_and_model(run: Run) -> None:
     def asks(attempt: Any) -> None:
         attempt.ask(ModelRequest([{"role": "user", "content": "?"}]))

@@ -17,7 +17,7 @@ from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Evidence, Observation, Task, ToolCall
 from assay.threads import LoopBridge, run_in_thread
 
-from .interface import Attempt
+from .interface import Attempt, Endpoint
 
 
 class BlockingAttempt:
@@ -46,10 +46,15 @@ class BlockingAttempt:
         return self._bridge.call(self._attempt.shell, command, message=message, timeout_s=timeout_s, env=env)
 
     def act(
-        self, calls: Sequence[ToolCall], *, message: str | None = None, reasoning: str | None = None
+        self,
+        calls: Sequence[ToolCall],
+        *,
+        message: str | None = None,
+        reasoning: str | None = None,
+        call: str | None = None,
     ) -> tuple[Observation, ...]:
-        """Executes tool calls in order as one recorded step."""
-        return self._bridge.call(self._attempt.act, calls, message=message, reasoning=reasoning)
+        """Executes tool calls in order as one recorded step; `call` is the id of the model call that chose them."""
+        return self._bridge.call(self._attempt.act, calls, message=message, reasoning=reasoning, call=call)
 
     def read(self, path: str) -> bytes:
         """Reads a file of the sandbox. Raises `FileNotFoundError` if it is absent."""
@@ -64,9 +69,9 @@ class BlockingAttempt:
         raw = data.encode() if isinstance(data, str) else data
         self._bridge.call(self._attempt.workspace.write, path, raw)
 
-    def say(self, message: str) -> None:
+    def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
         """Records a step without an act."""
-        self._bridge.call_now(self._attempt.say, message)
+        self._bridge.call_now(self._attempt.say, message, reasoning=reasoning, call=call)
 
     def note(self, evidence: Evidence) -> None:
         """Adds a fact established by the agent."""
@@ -75,6 +80,10 @@ class BlockingAttempt:
     def ask(self, request: ModelRequest) -> tuple[str, ModelReply]:
         """Queries the model; returns the id of the recorded call, and the reply."""
         return self._bridge.call(self._attempt.ask, request)
+
+    def endpoint(self) -> Endpoint:
+        """Opens the model to programs inside the sandbox until the attempt ends."""
+        return self._bridge.call(self._attempt.endpoint)
 
     def finish(self, message: str) -> None:
         """Declares that the agent is done."""
