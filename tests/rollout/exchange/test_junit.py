@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -45,6 +47,16 @@ def test_only_a_trusted_pass_is_one_in_the_report(tmp_path: Path) -> None:
     (doubted,) = cases_of(tmp_path / "doubted")
     assert (doubted.result, doubted.message) == ("failure", "pass (integrity failed)")
     assert "integrity: fail - read the tests" in doubted.detail
+
+
+def test_report_follows_the_chains_where_a_summary_row_differs(tmp_path: Path) -> None:
+    record(tmp_path, "fail")
+    change = """UPDATE attempts SET row = replace(CAST(row AS TEXT), '"outcome":"fail"', '"outcome":"pass"')"""
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite")) as connection, connection:
+        assert connection.execute(change).rowcount == 1
+    with RunStore.open(tmp_path, "r") as store:
+        assert [row.outcome for row in store.attempts()] == ["pass"]
+    assert [case.result for case in cases_of(tmp_path)] == ["failure"]
 
 
 def test_a_report_says_who_broke_and_is_read_as_junit(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from xml.etree import ElementTree
 
 from assay.records import Separation
-from assay.store import AttemptRow, RunStore, current_verdicts_of, final_rows
+from assay.store import AttemptRow, RunStore, check_rows, current_verdicts_of, final_rows
 from assay.verdicts import Trust, assess
 
 MOST_CHARS = 4_000
@@ -35,9 +35,11 @@ class JUnitCase(NamedTuple):
 
 
 def read_cases(store: RunStore, require: Separation = "unknown") -> list[JUnitCase]:
-    """Returns the decided attempts of a run; a pass below the required grade of separation is a failure."""
-    rows = final_rows(store.attempts())
-    current = current_verdicts_of(store, rows)
+    """Returns the decided attempts of a run, by their chains. A pass below the required grade of separation is a
+    failure."""
+    checked = check_rows(store)
+    rows = final_rows(checked.rows)
+    current = current_verdicts_of(store, rows, checked.verdicts)
     return [_read_case(store, row, assess(current[row.chain], row, require)) for row in rows]
 
 
