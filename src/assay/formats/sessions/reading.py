@@ -35,7 +35,7 @@ class ConversationFormat(ReadOnlyFormat):
     def _documents(self, path: Path, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
         shape = sniff(path).shape
         if shape == "object" or (shape == "array" and self.is_one_conversation(path)):
-            yield path.stem, load_document(path, largest=WHOLE)
+            yield path.stem, load_document(path, bad, largest=WHOLE)
         elif shape == "array":
             yield from ((f"[{n}]", item) for n, item in json_items(path, (), bad))
         else:

@@ -223,8 +223,10 @@ def _rest_of_line(stream: BinaryIO, line: bytes) -> int:
     return size
 
 
-def load_document(source: ByteSource, bad: WarnFunction | None = None, *, largest: int = LARGEST) -> Any:
-    """Decodes a whole, small document; tells `bad` of keys that occur twice.
+def load_document(
+    source: ByteSource, bad: WarnFunction | None = None, where: str = "", *, largest: int = LARGEST
+) -> Any:
+    """Decodes a whole, small document; tells `bad` of keys that occur twice, at the place `where`.
 
     Raises:
         UserError: It is larger than `largest` bytes, not JSON, or nested too deeply.
@@ -238,7 +240,7 @@ def load_document(source: ByteSource, bad: WarnFunction | None = None, *, larges
     except ValueError as exc:
         raise UserError(f"invalid JSON: {exc}") from None
     if bad is not None:
-        warn_of_repeated_keys(raw, value, bad, "")
+        warn_of_repeated_keys(raw, value, bad, where)
     return value
 
 
