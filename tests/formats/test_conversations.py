@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -150,6 +151,33 @@ def test_a_rewound_gemini_session_marks_what_it_left(tmp_path: Path) -> None:
     turns = [step for step in one.steps if step.actor == "agent"]
     assert [step.extra.get("branch") for step in turns] == [None, "left", "left", None]
     assert turns[-1].message == "Only this."
+
+
+def test_messages_that_gemini_left_twice_under_one_id_both_stay(tmp_path: Path) -> None:
+    head = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z"}
+    said = [{"id": id_, "type": "user", "content": text} for id_, text in (("a", "A"), ("b", "B"), ("b", "C"))]
+    rest = [{"$set": {"messages": [{"id": "a", "type": "user", "content": "D"}]}}]
+    path = tmp_path / "session.jsonl"
+    path.write_text("\n".join(map(json.dumps, [head, *said[:2], {"$rewindTo": "b"}, said[2], *rest])) + "\n")
+    (one,) = read_whole(find_format(path), path)
+    assert [(step.message, step.extra.get("branch")) for step in one.steps] == [
+        ("B", "left"),
+        ("C", "left"),
+        ("D", None),
+    ]
+
+
+def test_very_many_rewinds_of_gemini_take_no_longer_than_their_length(tmp_path: Path) -> None:
+    lines: list[Any] = [{"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z"}]
+    for position in range(20_000):
+        lines += [{"id": f"m{position}", "type": "user", "content": "x"}, {"$rewindTo": "m0"}]
+    path = tmp_path / "session.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    began = time.process_time()
+    (one,) = read_whole(find_format(path), path)
+    assert {step.extra.get("branch") for step in one.steps} == {"left"}
+    assert len(one.steps) == 20_000
+    assert time.process_time() - began < 30  # minutes where each rewind walks the whole history
 
 
 def test_a_history_that_gemini_shortened_stays_in_the_record(tmp_path: Path) -> None:
