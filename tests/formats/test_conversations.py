@@ -208,6 +208,23 @@ def test_a_retry_of_pydantic_ai_is_a_failed_result(tmp_path: Path) -> None:
     assert [seen.error for step in one.steps for seen in step.observations] == [False, True]
 
 
+def test_tools_that_a_provider_runs_for_pydantic_ai_are_calls_and_results(tmp_path: Path) -> None:
+    about = {"tool_name": "web_search", "tool_call_id": "w"}
+    parts = [
+        {"part_kind": "builtin-tool-call", "args": {"q": "x"}, **about},
+        {"part_kind": "builtin-tool-return", "content": "found", **about},
+        {"part_kind": "text", "content": "It is."},
+    ]
+    path = tmp_path / "messages.json"
+    asked = {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Look."}]}
+    path.write_text(json.dumps([asked, {"kind": "response", "parts": parts, "model_name": "m"}]))
+    (one,) = read_whole(find_format(path), path)
+    assert [(step.actor, step.message) for step in one.steps] == [("user", "Look."), ("agent", "It is.")]
+    assert [(c.id, c.name, c.parsed) for c in one.steps[1].tool_calls] == [("w", "web_search", {"q": "x"})]
+    assert [(o.call_id, o.content) for o in one.steps[1].observations] == [("w", "found")]
+    assert [call.model for call in one.calls] == ["m"]
+
+
 def test_runs_of_docent_have_their_turns_and_scores() -> None:
     path = HERE / "docent" / "runs.jsonl"
     found = read_whole(find_format(path), path)

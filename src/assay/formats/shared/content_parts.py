@@ -22,11 +22,11 @@ _TEXT = frozenset({"text", "input_text", "output_text", "summary_text", "refusal
 _REASONING = frozenset({"thinking", "reasoning", "thought", "reasoningContent"})
 _CALLS = frozenset({
     "tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "tool-call", "toolCall", "function_call", "function",
-    "custom_tool_call", "mcp_call", "functionCall", "toolUse",
+    "custom_tool_call", "mcp_call", "functionCall", "toolUse", "builtin-tool-call",
 })  # fmt: skip
 _RESULTS = frozenset({
     "tool_result", "tool-result", "toolResult", "tool_call_response", "tool-return", "function_call_output",
-    "custom_tool_call_output", "functionResponse", "function_response",
+    "custom_tool_call_output", "functionResponse", "function_response", "builtin-tool-return",
 })  # fmt: skip
 _RESULT_ENDINGS = ("_tool_result", "tool-result")
 _MEDIA = frozenset({
