@@ -23,9 +23,9 @@ from assay.formats.shared.dialects import (
     parse_messages_text,
     to_answer,
     to_chat_messages,
-    tool_definitions,
 )
 from assay.formats.shared.round_trip_builder import count_or_none, text_or_none, value_at
+from assay.formats.shared.tools import tool_definitions
 from assay.formats.shared.usage import known_cost
 
 Paths = tuple[str, ...]
