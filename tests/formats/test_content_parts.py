@@ -107,3 +107,8 @@ def test_data_that_a_tool_returns_stays_whole() -> None:
     assert as_text([{"a": 1}, {"b": 2}]) == '[{"a":1},{"b":2}]'
     assert as_text({"value": 3, "unit": "kg"}) == '{"unit":"kg","value":3}'
     assert as_text([{"type": "text", "text": "a"}, {"type": "image", "source": 1}]) == 'a\n{"source":1,"type":"image"}'
+
+
+def test_a_type_that_is_no_text_is_data() -> None:
+    assert as_text([{"type": {"a": 1}, "text": "x"}]) == '[{"text":"x","type":{"a":1}}]'
+    assert as_text({"type": [1], "value": 3}) == '{"type":[1],"value":3}'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,6 +153,33 @@ def test_a_rewound_gemini_session_marks_what_it_left(tmp_path: Path) -> None:
     assert turns[-1].message == "Only this."
 
 
+def test_messages_that_gemini_left_twice_under_one_id_both_stay(tmp_path: Path) -> None:
+    head = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z"}
+    said = [{"id": id_, "type": "user", "content": text} for id_, text in (("a", "A"), ("b", "B"), ("b", "C"))]
+    rest = [{"$set": {"messages": [{"id": "a", "type": "user", "content": "D"}]}}]
+    path = tmp_path / "session.jsonl"
+    path.write_text("\n".join(map(json.dumps, [head, *said[:2], {"$rewindTo": "b"}, said[2], *rest])) + "\n")
+    (one,) = read_whole(find_format(path), path)
+    assert [(step.message, step.extra.get("branch")) for step in one.steps] == [
+        ("B", "left"),
+        ("C", "left"),
+        ("D", None),
+    ]
+
+
+def test_very_many_rewinds_of_gemini_take_no_longer_than_their_length(tmp_path: Path) -> None:
+    lines: list[Any] = [{"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z"}]
+    for position in range(20_000):
+        lines += [{"id": f"m{position}", "type": "user", "content": "x"}, {"$rewindTo": "m0"}]
+    path = tmp_path / "session.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    began = time.process_time()
+    (one,) = read_whole(find_format(path), path)
+    assert {step.extra.get("branch") for step in one.steps} == {"left"}
+    assert len(one.steps) == 20_000
+    assert time.process_time() - began < 30  # minutes where each rewind walks the whole history
+
+
 def test_a_history_that_gemini_shortened_stays_in_the_record(tmp_path: Path) -> None:
     lines = (HERE / "gemini-cli" / "session.jsonl").read_text().splitlines()
     summary = {"id": "s", "type": "user", "content": [{"text": "Summary."}]}
@@ -178,6 +206,23 @@ def test_a_retry_of_pydantic_ai_is_a_failed_result(tmp_path: Path) -> None:
     path.write_text(json.dumps(messages))
     (one,) = read_whole(find_format(path), path)
     assert [seen.error for step in one.steps for seen in step.observations] == [False, True]
+
+
+def test_tools_that_a_provider_runs_for_pydantic_ai_are_calls_and_results(tmp_path: Path) -> None:
+    about = {"tool_name": "web_search", "tool_call_id": "w"}
+    parts = [
+        {"part_kind": "builtin-tool-call", "args": {"q": "x"}, **about},
+        {"part_kind": "builtin-tool-return", "content": "found", **about},
+        {"part_kind": "text", "content": "It is."},
+    ]
+    path = tmp_path / "messages.json"
+    asked = {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Look."}]}
+    path.write_text(json.dumps([asked, {"kind": "response", "parts": parts, "model_name": "m"}]))
+    (one,) = read_whole(find_format(path), path)
+    assert [(step.actor, step.message) for step in one.steps] == [("user", "Look."), ("agent", "It is.")]
+    assert [(c.id, c.name, c.parsed) for c in one.steps[1].tool_calls] == [("w", "web_search", {"q": "x"})]
+    assert [(o.call_id, o.content) for o in one.steps[1].observations] == [("w", "found")]
+    assert [call.model for call in one.calls] == ["m"]
 
 
 def test_runs_of_docent_have_their_turns_and_scores() -> None:

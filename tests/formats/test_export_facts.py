@@ -68,9 +68,11 @@ def test_tools_that_a_source_recorded_are_written_into_chat_rows(tmp_path: Path)
 
 
 def test_a_transcript_of_imported_turns_has_the_tools_of_its_row(tmp_path: Path) -> None:
-    (one,) = chat(tmp_path / "in.jsonl", {"messages": SYSTEM, "tools": [TOOL, {"odd": 1}]})
+    gemini = {"function_declarations": [{"name": "look", "parameters": "none"}]}
+    (one,) = chat(tmp_path / "in.jsonl", {"messages": SYSTEM, "tools": [TOOL, {"odd": 1}, gemini]})
     (transcript,) = conversations(one)
-    assert [tool["function"]["name"] for tool in transcript.tools] == ["ls"]
+    schemas = [(tool["function"]["name"], tool["function"]["parameters"]) for tool in transcript.tools]
+    assert schemas == [("ls", TOOL["input_schema"]), ("look", {})]
 
 
 @pytest.mark.parametrize("format", [f for f in load_formats() if f.writes], ids=lambda f: f.name)

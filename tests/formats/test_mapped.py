@@ -58,8 +58,9 @@ def stored(folder: Path, path: Path, mapping: str) -> tuple[Any, list[Any]]:
         ("a.jsonl", json.dumps(TALK) + "\n" + json.dumps(TALK) + "\n", ""),
         ("a.json", json.dumps([TALK, TALK], indent=1), ""),
         ("a.json", json.dumps({"about": "x", "data": {"runs": [TALK, TALK]}}), "data.runs"),
+        ("a.json", json.dumps([{"runs": [TALK]}, {"runs": [TALK]}]), "runs"),
     ],
-    ids=["lines", "array", "inside a document"],
+    ids=["lines", "array", "inside a document", "inside the items of an array"],
 )
 def test_a_mapping_reads_turns_calls_results_and_claims(name: str, text: str, rows: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)

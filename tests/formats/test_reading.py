@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from assay.errors import UserError
 from assay.formats.interface import ImportContext
-from assay.formats.registry import load_formats, matching_formats
+from assay.formats.registry import find_format, load_formats, matching_formats
+from assay.formats.shared import json_scanner
 from assay.formats.shared import json_stream as _reading
 from assay.formats.shared.json_stream import (
     json_fields,
@@ -26,7 +27,7 @@ from assay.formats.shared.json_stream import (
     parse_time,
     truncate_text,
 )
-from tests.formats.generated import Blobs
+from tests.formats.generated import Blobs, read_all
 
 TEXT = st.text(alphabet=st.sampled_from('ab"\\[]{}é\n,:\u2028'), max_size=12)
 VALUES = st.recursive(
@@ -52,7 +53,8 @@ def silent(place: str, problem: str) -> None:
 
 @pytest.fixture(params=[1, 7, 1 << 20])
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(_reading, "_CHUNK", request.param)
+    for module in (_reading, json_scanner):
+        monkeypatch.setattr(module, "_CHUNK", request.param)
     return int(request.param)
 
 
@@ -114,6 +116,25 @@ def test_json_that_is_nested_too_deeply_is_refused(depth: int) -> None:
 
 def test_numbers_that_json_has_not_become_words() -> None:
     assert loads(b'[NaN, -Infinity, "\\ud800"]') == ["NaN", "-Infinity", "\ufffd"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sessions/langgraph/state.json",
+        "sessions/docent/runs.jsonl",
+        "traces/written/mlflow.json",
+        "traces/written/weave.jsonl",
+        "benchmarks/terminal-bench/sort/sort.1-of-2.run/results.json",
+    ],
+)
+def test_a_key_that_occurs_twice_is_reported(name: str, tmp_path: Path) -> None:
+    text = (Path(__file__).parent / name).read_text()
+    path = tmp_path / Path(name).name
+    path.write_text(text.replace("{", '{"twice": 1, "twice": 2, ', 1))
+    found, problems = read_all(find_format(path), path, Blobs())
+    assert found
+    assert ["'twice' occurs more than once" in problem.problem for problem in problems] == [True]
 
 
 def test_a_document_that_is_too_large_is_refused() -> None:

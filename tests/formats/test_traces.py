@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from assay.formats.otel.spans import encode_value
+from assay.formats.otel.spans import TraceSpan, encode_value, traces
 from assay.formats.registry import find_format
 from assay.formats.shared.dialects import name_calls, to_answer, to_chat_messages
+from assay.formats.shared.json_stream import WarnFunction
 from assay.formats.traces.table import find, nest
 from assay.records import Trajectory
 from tests.formats.generated import read_whole
@@ -178,6 +179,18 @@ def test_a_langfuse_trace_has_the_counts_of_its_observations(name: str) -> None:
     assert counted(one)[1:] == (*FRAMEWORKS[name], *tokens)
     assert len(one.calls) == len(made)
     assert sum(c.cost_usd or 0 for c in one.calls) == pytest.approx(sum(o["costDetails"]["total"] for o in made))
+
+
+@pytest.mark.parametrize("text", ["1\n2\n3\n", "[1,\n2, 3]"], ids=["lines", "array"])
+def test_an_item_that_a_reader_breaks_on_does_not_lose_the_others(text: str, tmp_path: Path) -> None:
+    def read_item(value: Any, _where: str, _bad: WarnFunction) -> list[TraceSpan]:
+        return [TraceSpan(str(6 // (value - 2)), "s", None, None, None, {}, {}, {}, "flat")]
+
+    (tmp_path / "a.json").write_text(text)
+    problems: list[str] = []
+    found = list(traces(tmp_path / "a.json", lambda _, problem: problems.append(problem), read_item))
+    assert [span.trace for spans in found for span in spans] == ["-6", "6"]
+    assert [problem.partition(":")[0] for problem in problems] == ["ZeroDivisionError"]
 
 
 def test_a_score_whose_good_end_is_unknown_is_no_verdict() -> None:

@@ -146,7 +146,7 @@ def _simulations(path: Path, index: Any, bad: WarnFunction) -> Iterator[tuple[st
     for file in files:
         where = f"{_SIMULATIONS}/{file.name}"
         try:
-            yield where, f"simulation {file.stem}", load_document(file, largest=WHOLE)
+            yield where, f"simulation {file.stem}", load_document(file, bad, where, largest=WHOLE)
         except (UserError, OSError) as exc:
             bad(where, str(exc))
     listed = {text_or_empty(entry.get("id")) for entry in objects_in(index)}

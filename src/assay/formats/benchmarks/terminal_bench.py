@@ -50,7 +50,7 @@ class TerminalBenchFormat(ReadOnlyFormat):
         bad, origin = warn_in(reading, path.name), file_origin(self.name, path)
         run = load_optional_document(path.parent / _META, *(above / _META for above in list(path.parents)[1:4]))
         if sniff(path).has(*_TRIAL):
-            yield _read_trial(load_document(path), run, origin, reading)
+            yield _read_trial(load_document(path, bad), run, origin, reading)
             return
         for position, trial in json_items(path, ("results",), bad):
             if isinstance(trial, dict) and "task_id" in trial:

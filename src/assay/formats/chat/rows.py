@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import UserError
-from assay.formats.shared.json_stream import WarnFunction, json_items, json_lines, json_values, loads
+from assay.formats.shared.json_stream import WarnFunction, json_items, json_lines, loads
 from assay.formats.shared.round_trip_builder import WHOLE
-from assay.formats.shared.sniffing import SniffResult, sniff
+from assay.formats.shared.sniffing import SniffResult, read_rows, sniff
 
 
 def has_turns(sniffed: SniffResult, name: str, *fields: str) -> bool:
@@ -48,7 +48,7 @@ def iter_conversations(path: Path, name: str, bad: WarnFunction) -> Iterator[tup
     if is_message_list(sniffed) and not has_turns(sniffed, name):
         yield from ((where, {}, messages) for where, messages in _bare_lists(path, sniffed, bad))
         return
-    for where, row in _rows(path, sniffed, bad):
+    for where, row in read_rows(path, bad):
         turns = _decoded(row.get(name)) if isinstance(row, dict) else None
         if isinstance(turns, list):
             yield where, row, turns
@@ -66,15 +66,6 @@ def _decoded(turns: Any) -> Any:
     return turns
 
 
-def _rows(path: Path, sniffed: SniffResult, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
-    """Yields the rows of a file of lines, of one array, or of documents over several lines."""
-    if sniffed.shape == "array":
-        yield from ((f"[{position}]", row) for position, row in json_items(path, (), bad))
-        return
-    found = json_lines(path, bad) if sniffed.shape == "lines" else json_values(path, bad)
-    yield from ((f"line {number}", row) for number, row in found)
-
-
 def _bare_lists(path: Path, sniffed: SniffResult, bad: WarnFunction) -> Iterator[tuple[str, list[Any]]]:
     start = _message_start(sniffed)
     if sniffed.shape == "array" and start == "[]":
@@ -82,7 +73,7 @@ def _bare_lists(path: Path, sniffed: SniffResult, bad: WarnFunction) -> Iterator
     elif start == "":
         yield "", [message for _, message in json_lines(_limited(path), bad)]
     else:
-        for where, messages in _rows(path, sniffed, bad):
+        for where, messages in read_rows(path, bad):
             if isinstance(messages, list):
                 yield where, messages
             else:

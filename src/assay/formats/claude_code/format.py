@@ -21,10 +21,10 @@ from assay.formats.claude_code.sdk_messages import as_stream_line, is_sdk_stream
 from assay.formats.claude_code.sessions import SessionReader, find_main_branch, plan_lines, render_line
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
 from assay.formats.shared.base import SingleFileFormat, skip_unreadable
-from assay.formats.shared.json_stream import WarnFunction, json_items, json_lines, json_values, warn_in
+from assay.formats.shared.json_stream import WarnFunction, warn_in
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, file_origin
-from assay.formats.shared.sniffing import sniff
+from assay.formats.shared.sniffing import read_rows, sniff
 from assay.records import Trajectory
 
 
@@ -76,9 +76,4 @@ class ClaudeCodeFormat(SingleFileFormat):
 
 
 def _iter_lines(path: Path, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
-    shape = sniff(path).shape
-    if shape == "array":
-        yield from ((f"[{position}]", as_stream_line(item)) for position, item in json_items(path, (), bad))
-        return
-    found = json_values(path, bad) if shape == "object" else json_lines(path, bad)
-    yield from ((f"line {number}", as_stream_line(line)) for number, line in found)
+    yield from ((where, as_stream_line(line)) for where, line in read_rows(path, bad))

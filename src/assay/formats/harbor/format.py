@@ -108,7 +108,7 @@ def _trial(folder: Path, file: str, reading: ImportContext) -> ImportedTrajector
 
 def _result(folder: Path, bad: WarnFunction) -> dict[str, Any]:
     try:
-        found = load_document(folder / "result.json", lambda _at, problem: bad("result.json", problem))
+        found = load_document(folder / "result.json", bad, "result.json")
     except UserError as exc:
         bad("result.json", str(exc))
         return {}

@@ -88,7 +88,7 @@ def _read_reward(path: Path, where: str, bad: WarnFunction) -> dict[str, float]:
         return {}
     if path.suffix == ".json":
         try:
-            found = load_document(path, lambda _at, problem: bad(where, problem))
+            found = load_document(path, bad, where)
         except UserError as exc:
             bad(where, str(exc))
             return {}
@@ -110,7 +110,7 @@ def _read_reward(path: Path, where: str, bad: WarnFunction) -> dict[str, float]:
 def ctrf_report(path: Path, where: str, bad: WarnFunction) -> dict[str, Any] | None:
     """Returns a CTRF report as evidence of kind `test_report`; None, with a warning, where it is invalid."""
     try:
-        found = load_document(path, lambda _at, problem: bad(where, problem))
+        found = load_document(path, bad, where)
     except UserError as exc:
         bad(where, str(exc))
         return None

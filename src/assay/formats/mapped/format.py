@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.formats.interface import ImportContext, ImportedTrajectory, Provenance
-from assay.formats.mapped.mapping import Mapping, value_at
+from assay.formats.mapped.mapping import Mapping
 from assay.formats.shared.base import ReadOnlyFormat, skip_unreadable
 from assay.formats.shared.builder import Origin, TrajectoryBuilder, tool_call
 from assay.formats.shared.content_parts import read_parts
-from assay.formats.shared.json_stream import WarnFunction, json_items, json_lines, json_values, parse_time, warn_in
+from assay.formats.shared.json_stream import WarnFunction, json_items, parse_time, warn_in
 from assay.formats.shared.messages import KNOWN_ROLES, actor_of
-from assay.formats.shared.round_trip_builder import file_origin, text_or_none
-from assay.formats.shared.sniffing import sniff
+from assay.formats.shared.round_trip_builder import file_origin, text_or_none, value_at
+from assay.formats.shared.sniffing import read_rows, sniff
 from assay.records import ToolCall, canonical_bytes
 
 
@@ -49,18 +49,18 @@ class MappedFormat(ReadOnlyFormat):
 
 def _rows(path: Path, place: str, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
     """Yields the runs of a file with their places."""
-    shape = sniff(path).shape
-    if shape == "array" or (place and shape == "object"):
-        prefix = tuple(place.split(".")) if place and shape == "object" else ()
-        yield from ((f"{place}[{position}]", row) for position, row in json_items(path, prefix, bad))
+    if place and sniff(path).shape == "object":
+        found = json_items(path, tuple(place.split(".")), bad)
+        yield from ((f"{place}[{position}]", row) for position, row in found)
         return
-    for line, value in json_lines(path, bad) if shape == "lines" else json_values(path, bad):
-        inside = value_at(value, place) if place else [value]
-        if not isinstance(inside, list):
-            bad(f"line {line}", f"no array of runs at {place!r}")
-            continue
-        for position, row in enumerate(inside):
-            yield f"line {line}.{place}[{position}]" if place else f"line {line}", row
+    for where, value in read_rows(path, bad):
+        inside = value_at(value, place)
+        if not place:
+            yield where, value
+        elif isinstance(inside, list):
+            yield from ((f"{where}.{place}[{position}]", row) for position, row in enumerate(inside))
+        else:
+            bad(where, f"no array of runs at {place!r}")
 
 
 def _read_run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -60,15 +60,3 @@ def load_mapping(path: Path) -> Mapping:
     except (msgspec.MsgspecError, ValueError) as exc:
         fields = ", ".join(field.name for field in msgspec.structs.fields(Mapping))
         raise UserError(f"the mapping {path} is invalid: {exc}; its keys are {fields}") from exc
-
-
-def value_at(value: Any, place: str) -> Any:
-    """Returns the value at a place; None where it is missing or the place is empty."""
-    if not place:
-        return None
-    for key in place.split("."):
-        if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            value = value.get(key) if isinstance(value, dict) else None
-    return value

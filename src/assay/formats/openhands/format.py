@@ -156,7 +156,7 @@ def _document(path: Path, bad: WarnFunction) -> Any:
             bad(path.name, "it is not a regular file, or too large to read")
         return None
     try:
-        return load_document(path, lambda _at, problem: bad(path.name, problem))
+        return load_document(path, bad, path.name)
     except (UserError, OSError) as exc:
         bad(path.name, str(exc))
         return None

@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.formats.shared.json_stream import WarnFunction, json_items, load_document, loads, parse_time
+from assay.formats.shared.base import skip_unreadable
+from assay.formats.shared.json_stream import WarnFunction, decode_item, json_items, load_document, loads, parse_time
 from assay.formats.shared.round_trip_builder import list_or_empty, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff
 
@@ -63,17 +64,17 @@ def traces(path: Path, bad: WarnFunction, read: SpanReader | None = None) -> Ite
     """
     seen, read = sniff(path), read or read_otel_spans
     if seen.shape == "array":
-        yield from _group_by_trace(read(item, f"[{n}]", bad) for n, item in json_items(path, (), bad))
-    elif seen.shape == "object" and not _one_line(path) and (inner := _document(path)) is not None:
-        yield from _group_by_trace([read(inner, "", bad)])
+        yield from _group_by_trace(_read_value(item, f"[{n}]", bad, read) for n, item in json_items(path, (), bad))
+    elif seen.shape == "object" and not _one_line(path) and (inner := _document(path, bad)) is not None:
+        yield from _group_by_trace([_read_value(inner, "", bad, read)])
     else:
         yield from _read_by_place(path, bad, read)
 
 
-def _document(path: Path) -> Any:
+def _document(path: Path, bad: WarnFunction) -> Any:
     """Returns a document of several lines; None where the file is invalid."""
     try:
-        return load_document(path, largest=min(LARGEST, path.stat().st_size))
+        return load_document(path, bad, largest=min(LARGEST, path.stat().st_size))
     except UserError:
         return None
 
@@ -120,12 +121,16 @@ def _read_by_place(path: Path, bad: WarnFunction, read: SpanReader) -> Iterator[
 def _line(line: bytes, number: int, bad: WarnFunction, read: SpanReader) -> list[TraceSpan]:
     if not line.strip():
         return []
-    try:
-        value = loads(line)
-    except ValueError as exc:
-        bad(f"line {number}", f"invalid JSON: {exc}")
-        return []
-    return read(value, f"line {number}", bad)
+    where = f"line {number}"
+    value = decode_item(line, where, bad, LARGEST)
+    return [] if value is msgspec.UNSET else _read_value(value, where, bad, read)
+
+
+def _read_value(value: Any, where: str, bad: WarnFunction, read: SpanReader) -> list[TraceSpan]:
+    found: list[TraceSpan] = []
+    with skip_unreadable(bad, where):
+        found = read(value, where, bad)
+    return found
 
 
 def read_otel_spans(value: Any, where: str, bad: WarnFunction) -> list[TraceSpan]:

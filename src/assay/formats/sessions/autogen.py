@@ -15,6 +15,7 @@ from assay.formats.interface import ImportedTrajectory
 from assay.formats.sessions.reading import ConversationFormat
 from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.content_parts import as_text
+from assay.formats.shared.dialects import to_chat_messages
 from assay.formats.shared.json_stream import WarnFunction, parse_time
 from assay.formats.shared.round_trip_builder import get_path, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff
@@ -77,20 +78,13 @@ def _turns(message: dict[str, Any]) -> Iterator[Turn]:
             chat = {"role": "tool", "tool_call_id": result.get("call_id"), "content": as_text(result.get("content"))}
             yield Turn({**chat, "error": result.get("is_error") is True}, started=at)
         return
-    chat = {"role": "user" if message.get("source") == "user" else "assistant", "name": message.get("source")}
-    if kind in ("ToolCallRequestEvent", "ThoughtEvent"):
-        calls = [
-            {
-                "id": c.get("id"),
-                "type": "function",
-                "function": {"name": c.get("name"), "arguments": c.get("arguments")},
-            }
-            for c in objects_in(content)
-        ]
-        thought = as_text(content) if kind == "ThoughtEvent" else None
-        chat |= {"tool_calls": calls, "reasoning_content": thought}
-    else:
-        chat["content"] = as_text(content)
+    said: dict[str, Any] = {"content": as_text(content)}
+    if kind == "ToolCallRequestEvent":
+        said = {"content": None, "tool_calls": objects_in(content)}
+    elif kind == "ThoughtEvent":
+        said = {"content": None, "reasoning_content": said["content"]}
+    role = "user" if message.get("source") == "user" else "assistant"
+    (chat,) = to_chat_messages([{"role": role, "name": message.get("source"), **said}])
     usage = read_usage(message.get("models_usage"), "prompt_tokens", "completion_tokens")
     other = kind if kind not in ("TextMessage", "ToolCallRequestEvent") else None
     yield Turn(chat, usage=usage, started=at, extra={"kind": other})

@@ -44,12 +44,11 @@ class GeminiCliFormat(ConversationFormat):
             yield from super().read(path, reading)
             return
         bad = warn_in(reading, path.name)
-        head: dict[str, Any] = {}
-        messages: dict[str, Any] = {}
+        history = _History()
         for line in json_objects(path, bad):
-            _apply_line(line, head, messages)
+            history.apply_line(line)
         builder = TrajectoryBuilder(file_origin(self.name, path), reading)
-        yield self.read_conversation(head | {"messages": list(messages.values())}, path.stem, builder, bad)
+        yield self.read_conversation(history.document(), path.stem, builder, bad)
 
     def read_conversation(
         self, document: Any, where: str, builder: TrajectoryBuilder, bad: WarnFunction
@@ -76,34 +75,59 @@ class GeminiCliFormat(ConversationFormat):
         )
 
 
-def _apply_line(line: dict[str, Any], head: dict[str, Any], messages: dict[str, Any]) -> None:
-    """Applies a line of a session to its head and its messages by id."""
-    if "type" in line and isinstance(line.get("id"), str):
-        messages[line["id"]] = line
-        return
-    if isinstance(target := line.get("$rewindTo"), str):
-        popped: list[tuple[str, dict[str, Any]]] = []
-        while messages and (target in messages or not popped or popped[-1][0] != target):
-            popped.append(messages.popitem())
-        for id_, message in reversed(popped):
-            _leave(id_, message, messages)
-        return
-    changed = line["$set"] if isinstance(line.get("$set"), dict) else line
-    head |= {key: value for key, value in changed.items() if key != "messages"}
-    if "messages" in changed:
-        kept = {str(message.get("id")): message for message in objects_in(changed["messages"])}
-        before = list(messages.items())
-        messages.clear()
-        for id_, message in before:
-            if id_ not in kept:
-                _leave(id_, message, messages)
-        messages |= kept
+class _History:
+    """Messages of a session in the order of the file, those that it left among them; linear in the file's size."""
 
+    def __init__(self) -> None:
+        self._head: dict[str, Any] = {}
+        self._messages: list[dict[str, Any] | None] = []
+        """None where a message stands further down now."""
+        self._current: dict[str, int] = {}
+        """Position of each message of the conversation as it stands, by id."""
 
-def _leave(id_: str, message: dict[str, Any], messages: dict[str, Any]) -> None:
-    """Keeps a message that is no longer part of the conversation, under a key that no later one has."""
-    is_new = _LEFT not in message
-    messages[f"{id_} {len(messages)}" if is_new else id_] = {**message, _LEFT: True}
+    def document(self) -> dict[str, Any]:
+        """Returns the session as earlier versions wrote it, in one document."""
+        return self._head | {"messages": [message for message in self._messages if message is not None]}
+
+    def apply_line(self, line: dict[str, Any]) -> None:
+        if "type" in line and isinstance(line.get("id"), str):
+            self._set(line["id"], line)
+        elif isinstance(target := line.get("$rewindTo"), str):
+            self._rewind(target)
+        else:
+            changed = line["$set"] if isinstance(line.get("$set"), dict) else line
+            self._head |= {key: value for key, value in changed.items() if key != "messages"}
+            if "messages" in changed:
+                self._replace({str(message.get("id")): message for message in objects_in(changed["messages"])})
+
+    def _set(self, id_: str, message: dict[str, Any]) -> None:
+        if id_ in self._current:
+            self._messages[self._current[id_]] = message
+        else:
+            self._current[id_] = len(self._messages)
+            self._messages.append(message)
+
+    def _rewind(self, target: str) -> None:
+        """Leaves the messages from `target` on; all of them where it is unknown."""
+        while self._current:
+            id_, position = self._current.popitem()
+            self._leave(position)
+            if id_ == target:
+                return
+
+    def _replace(self, kept: dict[str, dict[str, Any]]) -> None:
+        for id_, position in self._current.items():
+            if id_ in kept:
+                self._messages[position] = None
+            else:
+                self._leave(position)
+        self._current = {}
+        for id_, message in kept.items():
+            self._set(id_, message)
+
+    def _leave(self, position: int) -> None:
+        """Marks a message as no longer part of the conversation."""
+        self._messages[position] = {**(self._messages[position] or {}), _LEFT: True}
 
 
 def _turns(message: dict[str, Any], known: set[str]) -> Iterator[Turn]:

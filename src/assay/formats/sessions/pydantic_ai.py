@@ -43,7 +43,8 @@ class PydanticAiFormat(ConversationFormat):
                 continue
             if message["kind"] == "response":
                 model = model or text_or_none(message.get("model_name"))
-                add_turn(builder, _answer(message))
+                for turn in _answer_turns(message):
+                    add_turn(builder, turn)
                 continue
             instructions = text_or_none(message.get("instructions"))
             if instructions and instructions != told:
@@ -69,8 +70,13 @@ def _request_turns(message: dict[str, Any]) -> Iterator[Turn]:
             yield Turn(chat, started=at, extra={"kind": kind if kind not in _ROLES else None})
 
 
-def _answer(message: dict[str, Any]) -> Turn:
-    (chat,) = to_chat_messages([{"role": "assistant", "content": list_or_empty(message.get("parts"))}])
+def _answer_turns(message: dict[str, Any]) -> Iterator[Turn]:
+    """Yields the model's turn, and the results of tools that its provider ran."""
+    for chat in to_chat_messages([{"role": "assistant", "content": list_or_empty(message.get("parts"))}]):
+        yield _answer(chat, message) if chat["role"] == "assistant" else Turn(chat)
+
+
+def _answer(chat: dict[str, Any], message: dict[str, Any]) -> Turn:
     words = message.get("usage")
     keys = ("input_tokens", "output_tokens", "cache_read_tokens", "output_reasoning_tokens")
     usage = read_usage(words, *keys)

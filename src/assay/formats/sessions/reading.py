@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from assay.formats.interface import ImportContext, ImportedTrajectory, Provenance
 from assay.formats.shared.base import ReadOnlyFormat, skip_unreadable
 from assay.formats.shared.builder import TrajectoryBuilder
-from assay.formats.shared.json_stream import WarnFunction, json_items, json_lines, load_document, warn_in
+from assay.formats.shared.json_stream import WarnFunction, load_document, warn_in
 from assay.formats.shared.round_trip_builder import WHOLE, file_origin
-from assay.formats.shared.sniffing import sniff
+from assay.formats.shared.sniffing import read_rows, sniff
 
 
 class ConversationFormat(ReadOnlyFormat):
@@ -35,11 +35,9 @@ class ConversationFormat(ReadOnlyFormat):
     def _documents(self, path: Path, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
         shape = sniff(path).shape
         if shape == "object" or (shape == "array" and self.is_one_conversation(path)):
-            yield path.stem, load_document(path, largest=WHOLE)
-        elif shape == "array":
-            yield from ((f"[{n}]", item) for n, item in json_items(path, (), bad))
+            yield path.stem, load_document(path, bad, largest=WHOLE)
         else:
-            yield from ((f"line {n}", item) for n, item in json_lines(path, bad))
+            yield from read_rows(path, bad)
 
     @abstractmethod
     def read_conversation(

@@ -15,18 +15,18 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.formats.shared.builder import tool_call
-from assay.formats.shared.round_trip_builder import text_or_none
+from assay.formats.shared.round_trip_builder import text_or_empty, text_or_none
 from assay.records import Observation, ToolCall, canonical_bytes
 
 _TEXT = frozenset({"text", "input_text", "output_text", "summary_text", "refusal"})
 _REASONING = frozenset({"thinking", "reasoning", "thought", "reasoningContent"})
 _CALLS = frozenset({
     "tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "tool-call", "toolCall", "function_call", "function",
-    "custom_tool_call", "mcp_call", "functionCall", "toolUse",
+    "custom_tool_call", "mcp_call", "functionCall", "toolUse", "builtin-tool-call",
 })  # fmt: skip
 _RESULTS = frozenset({
     "tool_result", "tool-result", "toolResult", "tool_call_response", "tool-return", "function_call_output",
-    "custom_tool_call_output", "functionResponse", "function_response",
+    "custom_tool_call_output", "functionResponse", "function_response", "builtin-tool-return",
 })  # fmt: skip
 _RESULT_ENDINGS = ("_tool_result", "tool-result")
 _MEDIA = frozenset({
@@ -133,7 +133,7 @@ def as_text(value: Any) -> str:
             return str(value["text"])
         if set(value) == {"json"}:
             value = value["json"]
-        elif "value" in value and (len(value) == 1 or value.get("type") in _VALUES):
+        elif "value" in value and (len(value) == 1 or text_or_empty(value.get("type")) in _VALUES):
             return as_text(value["value"]) if isinstance(value["value"], list) else _json_text(value["value"])
     return _json_text(value)
 
@@ -216,7 +216,9 @@ def _json_text(value: Any) -> str:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("type", "text") in _TEXT and isinstance(value.get("text"), str)
+    if not isinstance(value, dict):
+        return False
+    return text_or_empty(value.get("type", "text")) in _TEXT and isinstance(value.get("text"), str)
 
 
 def _is_block(value: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from assay.formats.shared.content_parts import Part, as_text, id_text, kind_of, parse_call, parse_parts
 from assay.formats.shared.json_stream import loads
-from assay.formats.shared.round_trip_builder import get_path, list_or_empty, objects_in
+from assay.formats.shared.round_trip_builder import get_path, objects_in
 from assay.records import canonical_bytes
 
 _ROLES = {
@@ -247,17 +247,3 @@ def _add_listed_calls(message: dict[str, Any], value: dict[str, Any]) -> None:
 
 def _call_item(part: Part) -> dict[str, Any]:
     return {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": part.arguments}}
-
-
-def tool_definitions(value: Any) -> list[dict[str, Any]]:
-    """Returns the tools of a request as Chat Completions has them."""
-    found = []
-    for tool in objects_in(value):
-        inner = tool.get("function") if isinstance(tool.get("function"), dict) else tool
-        for one in objects_in(list_or_empty(tool.get("function_declarations")) or [inner]):
-            if isinstance(one.get("name"), str):
-                schema = one.get("parameters", one.get("input_schema", {}))
-                about = {"name": one["name"], "description": one.get("description"), "parameters": schema}
-                function = {key: held for key, held in about.items() if held is not None}
-                found.append({"type": "function", "function": function})
-    return found

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import msgspec
+from msgspec import UNSET
 
 from assay.errors import UserError
 from assay.formats.interface import ImportContext, ReadProblem
@@ -195,20 +196,14 @@ def json_lines(source: ByteSource, bad: WarnFunction, *, largest: int = LARGEST)
         number = 0
         while line := stream.readline(largest + 1):
             number += 1
-            if len(line) > largest:
-                size = len(line) + _rest_of_line(stream, line)
-                bad(f"line {number}", f"the line has {size:,} bytes, {largest:,} are read at most")
-                continue
+            is_large = len(line) > largest
+            size = len(line) + (_rest_of_line(stream, line) if is_large else 0)
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            if not line.strip():
+            if not is_large and not line.strip():
                 continue
-            try:
-                value = loads(line)
-            except ValueError as exc:
-                bad(f"line {number}", f"invalid JSON: {exc}")
-                continue
-            warn_of_repeated_keys(line, value, bad, f"line {number}")
-            yield number, value
+            raw = LargeValue(size) if is_large else line
+            if (value := decode_item(raw, f"line {number}", bad, largest)) is not UNSET:
+                yield number, value
 
 
 def json_objects(source: ByteSource, bad: WarnFunction) -> Iterator[dict[str, Any]]:
@@ -228,8 +223,10 @@ def _rest_of_line(stream: BinaryIO, line: bytes) -> int:
     return size
 
 
-def load_document(source: ByteSource, bad: WarnFunction | None = None, *, largest: int = LARGEST) -> Any:
-    """Decodes a whole, small document; tells `bad` of keys that occur twice.
+def load_document(
+    source: ByteSource, bad: WarnFunction | None = None, where: str = "", *, largest: int = LARGEST
+) -> Any:
+    """Decodes a whole, small document; tells `bad` of keys that occur twice, at the place `where`.
 
     Raises:
         UserError: It is larger than `largest` bytes, not JSON, or nested too deeply.
@@ -243,7 +240,7 @@ def load_document(source: ByteSource, bad: WarnFunction | None = None, *, larges
     except ValueError as exc:
         raise UserError(f"invalid JSON: {exc}") from None
     if bad is not None:
-        warn_of_repeated_keys(raw, value, bad, "")
+        warn_of_repeated_keys(raw, value, bad, where)
     return value
 
 
@@ -282,23 +279,25 @@ def json_fields(
                 raw = scanner.value(0 if key in leave else largest)
                 if key in fields:
                     bad(key, "the key occurs more than once: the last value is read")
-                if key not in leave:
-                    _decode_field(raw, key, bad, fields)
+                if key not in leave and (value := decode_item(raw, key, bad, largest)) is not UNSET:
+                    fields[key] = value
         except BrokenDocument as exc:
             bad("", f"{exc} (byte {scanner.offset:,})")
     return fields
 
 
-def _decode_field(raw: bytes | LargeValue, key: str, bad: WarnFunction, fields: dict[str, Any]) -> None:
+def decode_item(raw: bytes | LargeValue, where: str, bad: WarnFunction, largest: int = LARGEST) -> Any:
+    """Decodes one item of a file; returns `msgspec.UNSET`, with a warning, for one that is too large or invalid."""
     if isinstance(raw, LargeValue):
-        bad(key, f"the field has {raw.size:,} bytes, too many to read")
-        return
+        bad(where, f"it has {raw.size:,} bytes, {largest:,} are read at most")
+        return UNSET
     try:
-        fields[key] = loads(raw)
+        value = loads(raw)
     except ValueError as exc:
-        bad(key, f"invalid JSON: {exc}")
-        return
-    warn_of_repeated_keys(raw, fields[key], bad, key)
+        bad(where, f"invalid JSON: {exc}")
+        return UNSET
+    warn_of_repeated_keys(raw, value, bad, where)
+    return value
 
 
 def _find(scanner: JsonScanner, prefix: tuple[str, ...]) -> bool:
@@ -320,16 +319,8 @@ def _items(scanner: JsonScanner, parent: str, bad: WarnFunction, largest: int) -
     for position in scanner.elements() if array else scanner.entries():
         raw = scanner.value(largest)
         where = f"{parent}[{position}]" if array else f"{parent}.{position}".lstrip(".")
-        if isinstance(raw, LargeValue):
-            bad(where, f"it has {raw.size:,} bytes, {largest:,} are read at most")
-            continue
-        try:
-            value = loads(raw)
-        except ValueError as exc:
-            bad(where, f"invalid JSON: {exc}")
-            continue
-        warn_of_repeated_keys(raw, value, bad, where)
-        yield position, value
+        if (value := decode_item(raw, where, bad, largest)) is not UNSET:
+            yield position, value
 
 
 def json_values(source: ByteSource, bad: WarnFunction, *, largest: int = LARGEST) -> Iterator[tuple[int, Any]]:
@@ -338,20 +329,11 @@ def json_values(source: ByteSource, bad: WarnFunction, *, largest: int = LARGEST
         scanner, inside = JsonScanner(stream), 0
         try:
             while scanner.peek():
-                where = f"line {scanner.lines + inside + 1}"
                 number = scanner.lines + inside + 1
                 raw = scanner.value(largest)
-                if isinstance(raw, LargeValue):
-                    bad(where, f"it has {raw.size:,} bytes, {largest:,} are read at most")
-                    continue
-                inside += raw.count(b"\n")
-                try:
-                    value = loads(raw)
-                except ValueError as exc:
-                    bad(where, f"invalid JSON: {exc}")
-                    continue
-                warn_of_repeated_keys(raw, value, bad, where)
-                yield number, value
+                inside += 0 if isinstance(raw, LargeValue) else raw.count(b"\n")
+                if (value := decode_item(raw, f"line {number}", bad, largest)) is not UNSET:
+                    yield number, value
         except BrokenDocument as exc:
             bad(f"line {scanner.lines + inside + 1}", f"{exc} (byte {scanner.offset:,})")
 

@@ -175,6 +175,18 @@ def get_path(value: Any, *keys: str) -> Any:
     return value
 
 
+def value_at(value: Any, place: str) -> Any:
+    """Returns the value at a place, keys and positions in arrays joined by dots; None where it is missing or empty."""
+    if not place:
+        return None
+    for key in place.split("."):
+        if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
 def exit_code(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31 else None
 

@@ -1,11 +1,13 @@
-"""Detects a file's shape and keys, to identify its format. Never raises.
+"""Detects a file's shape and keys, to identify its format, and yields the rows of a file of any shape.
 
-Of a large document the first bytes are examined, and the beginning of each field that starts after them.
+`sniff` never raises. Of a large document the first bytes are examined, and the beginning of each field that starts
+after them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,7 +15,16 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.formats.shared.archives import archive_kind, compression_of, is_compressed_tar
-from assay.formats.shared.json_stream import LARGEST, loads, preview_fields, read_head
+from assay.formats.shared.json_stream import (
+    LARGEST,
+    WarnFunction,
+    json_items,
+    json_lines,
+    json_values,
+    loads,
+    preview_fields,
+    read_head,
+)
 
 Shape = Literal["object", "array", "lines", "zip", "tar", "compressed", "parquet", "folder", "other"]
 _HEAD = 256 << 10
@@ -55,6 +66,16 @@ def sniff(path: Path) -> SniffResult:
         return _sniff_cached(path, found.st_mtime_ns, found.st_size)
     except (OSError, ValueError):
         return _NOTHING
+
+
+def read_rows(path: Path, bad: WarnFunction) -> Iterator[tuple[str, Any]]:
+    """Yields the place and the value of each row: a line, an item of one array, or a document over several lines."""
+    shape = sniff(path).shape
+    if shape == "array":
+        yield from ((f"[{position}]", row) for position, row in json_items(path, (), bad))
+    else:
+        rows = json_values(path, bad) if shape == "object" else json_lines(path, bad)
+        yield from ((f"line {number}", row) for number, row in rows)
 
 
 @lru_cache(maxsize=16)

@@ -1,10 +1,10 @@
-"""The tools that an attempt offered, wherever its record has them."""
+"""Definitions of tools in the form of Chat Completions: of a recorded attempt, and of any request."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from assay.formats.shared.round_trip_builder import get_path, objects_in, source_fields
+from assay.formats.shared.round_trip_builder import get_path, list_or_empty, objects_in, source_fields
 from assay.records import Trajectory
 
 _PLACES = (("tools",), ("agent", "tool_definitions"), ("row", "tools"), ("row", "responses_create_params", "tools"))
@@ -19,15 +19,22 @@ def recorded_tools(trajectory: Trajectory) -> list[dict[str, Any]]:
     fields = source_fields(trajectory)
     beside = (objects_in(get_path(fields, *place)) for place in _PLACES)
     found = next((tools for tools in (*offered, *beside) if tools), [])
-    return [definition for tool in found if (definition := _definition(tool)) is not None]
+    return [known for tool in found for known in ([tool] if _is_definition(tool) else tool_definitions([tool]))]
 
 
-def _definition(tool: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns a tool in the form of Chat Completions, from that of Anthropic or of Responses where needed."""
-    if isinstance(tool.get("function"), dict):
-        return tool
-    if not isinstance(tool.get("name"), str):
-        return None
-    schema = next((tool[key] for key in ("input_schema", "parameters") if isinstance(tool.get(key), dict)), None)
-    function = {"name": tool["name"], "description": tool.get("description"), "parameters": schema}
-    return {"type": "function", "function": {key: value for key, value in function.items() if value is not None}}
+def _is_definition(tool: dict[str, Any]) -> bool:
+    return isinstance(tool.get("function"), dict)
+
+
+def tool_definitions(value: Any) -> list[dict[str, Any]]:
+    """Returns the tools of a request (of OpenAI's APIs, Anthropic or Gemini) in the form of Chat Completions."""
+    found = []
+    for tool in objects_in(value):
+        inner = tool["function"] if _is_definition(tool) else tool
+        for one in objects_in(list_or_empty(tool.get("function_declarations")) or [inner]):
+            if isinstance(one.get("name"), str):
+                schemas = (one[key] for key in ("parameters", "input_schema") if isinstance(one.get(key), dict))
+                about = {"name": one["name"], "description": one.get("description"), "parameters": next(schemas, {})}
+                function = {key: held for key, held in about.items() if held is not None}
+                found.append({"type": "function", "function": function})
+    return found

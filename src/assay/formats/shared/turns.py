@@ -8,11 +8,8 @@ import msgspec
 
 from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.messages import actor_of, chat_calls
-from assay.formats.shared.round_trip_builder import text_or_none
+from assay.formats.shared.round_trip_builder import MOST, text_or_none
 from assay.records import ModelCall, Observation, Step, Usage
-
-MOST_CALLS = 256
-"""Largest number of tool calls in one turn, which bounds the time that a hostile file takes."""
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -50,11 +47,11 @@ def add_turn(builder: TrajectoryBuilder, turn: Turn) -> Step:
         actor_of(role),
         text,
         reasoning=text_or_none(message.get("reasoning_content")),
-        tool_calls=calls[:MOST_CALLS],
+        tool_calls=calls[:MOST],
         call=_add_call(builder, turn) if role == "assistant" else None,
         started=turn.started,
         ended=turn.ended,
-        extra={**extra, "calls_left_out": len(calls) - MOST_CALLS if len(calls) > MOST_CALLS else None},
+        extra={**extra, "calls_left_out": len(calls) - MOST if len(calls) > MOST else None},
     )
     for seen in turn.results:
         short = builder.make_observation(seen.content)

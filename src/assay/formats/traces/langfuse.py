@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+from assay.formats.interface import Provenance
 from assay.formats.otel.spans import TraceSpan
 from assay.formats.shared.json_stream import WarnFunction
 from assay.formats.shared.round_trip_builder import objects_in
@@ -38,7 +39,7 @@ _PLACES = RowPlaces(("traceId",), ("id",), ("parentObservationId",), ("startTime
 class LangfuseFormat(TraceFormat):
     name: ClassVar[str] = "langfuse"
     title: ClassVar[str] = "Langfuse traces and observations (JSON, JSON lines)"
-    table: ClassVar[SpanTable] = TABLE
+    provenance: ClassVar[Provenance] = "recorded"
 
     def recognises(self, path: Path) -> bool:
         paths = sniff(path).paths

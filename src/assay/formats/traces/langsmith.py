@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.formats.interface import Provenance
 from assay.formats.otel.spans import TraceSpan
 from assay.formats.shared.json_stream import WarnFunction
 from assay.formats.shared.round_trip_builder import objects_in
@@ -50,8 +49,6 @@ _PLACES = RowPlaces(("trace_id",), ("id", "run_id"), ("parent_run_id",), ("start
 class LangSmithFormat(TraceFormat):
     name: ClassVar[str] = "langsmith"
     title: ClassVar[str] = "LangSmith runs (JSON, JSON lines)"
-    provenance: ClassVar[Provenance] = "peer"
-    table: ClassVar[SpanTable] = TABLE
 
     def recognises(self, path: Path) -> bool:
         paths = sniff(path).paths

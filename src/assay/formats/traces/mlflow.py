@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.formats.interface import Provenance
 from assay.formats.otel.spans import TraceSpan
 from assay.formats.shared.json_stream import WarnFunction, loads
 from assay.formats.shared.round_trip_builder import get_path, objects_in, text_or_none
@@ -37,8 +36,6 @@ _CONTENT = ("mlflow.spanInputs", "mlflow.spanOutputs", "mlflow.chat.tools", "mlf
 class MlflowFormat(TraceFormat):
     name: ClassVar[str] = "mlflow"
     title: ClassVar[str] = "MLflow 3 traces (JSON, JSON lines)"
-    provenance: ClassVar[Provenance] = "peer"
-    table: ClassVar[SpanTable] = TABLE
 
     def recognises(self, path: Path) -> bool:
         paths = sniff(path).paths

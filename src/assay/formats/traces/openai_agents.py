@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.formats.interface import Provenance
 from assay.formats.otel.spans import TraceSpan
 from assay.formats.shared.json_stream import WarnFunction
 from assay.formats.shared.round_trip_builder import list_or_empty
@@ -38,8 +37,6 @@ _PLACES = RowPlaces(("trace_id",), ("id",), ("parent_id",), ("started_at",), ("e
 class OpenAiAgentsFormat(TraceFormat):
     name: ClassVar[str] = "openai-agents"
     title: ClassVar[str] = "OpenAI Agents SDK traces (JSON, JSON lines)"
-    provenance: ClassVar[Provenance] = "peer"
-    table: ClassVar[SpanTable] = TABLE
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.formats.interface import ImportContext, ImportedTrajectory, Provenance
+from assay.formats.interface import ImportContext, ImportedTrajectory
 from assay.formats.otel.spans import TraceSpan
 from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.dialects import to_chat_messages
@@ -47,8 +47,6 @@ _PLACES = RowPlaces(("trace",), ("response.id",), ("parent",), ("response.create
 class OpenAiResponsesFormat(TraceFormat):
     name: ClassVar[str] = "openai-responses"
     title: ClassVar[str] = "OpenAI Responses, items or responses (JSON, JSON lines)"
-    provenance: ClassVar[Provenance] = "peer"
-    table: ClassVar[SpanTable] = TABLE
 
     def recognises(self, path: Path) -> bool:
         return _has_items(path) or any(

@@ -8,12 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.formats.interface import Provenance
-from assay.formats.otel.spans import TraceSpan, has_span_attributes, read_otel_spans, with_attributes
+from assay.formats.otel.spans import TraceSpan, has_span_attributes, read_otel_spans
 from assay.formats.shared.dialects import parse_json_text
 from assay.formats.shared.json_stream import WarnFunction
-from assay.formats.traces.reading import TraceFormat, holds_turns
-from assay.formats.traces.table import AGENT, MODEL, TOOL, SpanTable, nest, span_attributes, unwrap
+from assay.formats.traces.reading import TraceFormat, map_span
+from assay.formats.traces.table import AGENT, MODEL, TOOL, SpanTable, nest, unwrap
 
 _WRAPPERS = ("message", "tool_call", "message_content", "tool", "json_schema")
 _CONTENT = ("llm.input_messages", "llm.output_messages", "llm.tools", "input.value", "output.value")
@@ -40,23 +39,18 @@ TABLE = SpanTable(
 class OpenInferenceFormat(TraceFormat):
     name: ClassVar[str] = "openinference"
     title: ClassVar[str] = "OpenInference spans (Phoenix, Arize; OTLP JSON, flat JSON)"
-    provenance: ClassVar[Provenance] = "peer"
-    table: ClassVar[SpanTable] = TABLE
 
     def recognises(self, path: Path) -> bool:
         return has_span_attributes(path, b"openinference.span.kind")
 
     def read_spans(self, value: Any, where: str, bad: WarnFunction) -> list[TraceSpan]:
-        return [mapped_span(span, TABLE) for span in read_otel_spans(value, where, bad)]
+        return [_mapped(span) for span in read_otel_spans(value, where, bad)]
 
 
-def mapped_span(span: TraceSpan, table: SpanTable) -> TraceSpan:
-    """Adds to a span of OpenTelemetry what a table finds in its attributes; its messages are kept once, as turns."""
+def _mapped(span: TraceSpan) -> TraceSpan:
     row = nest(span.attributes) | {"span": span.raw.get("name")}
     row["llm"] = _readable(row.get("llm"))
-    attributes = span.attributes | span_attributes(row, table)
-    held = {key: None for key in span.attributes if key.startswith(_CONTENT) and holds_turns(attributes)}
-    return span._replace(attributes=attributes, raw=with_attributes(span.raw, span.form, held))
+    return map_span(span, row, TABLE, _CONTENT)
 
 
 def _readable(llm: Any) -> Any:

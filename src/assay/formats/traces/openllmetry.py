@@ -9,11 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.formats.interface import Provenance
-from assay.formats.otel.spans import TraceSpan, has_span_attributes, read_otel_spans, with_attributes
+from assay.formats.otel.spans import TraceSpan, has_span_attributes, read_otel_spans
 from assay.formats.shared.json_stream import WarnFunction
-from assay.formats.traces.reading import TraceFormat, holds_turns
-from assay.formats.traces.table import AGENT, MODEL, TOOL, SpanTable, nest, operation_of, span_attributes
+from assay.formats.traces.reading import TraceFormat, map_span
+from assay.formats.traces.table import AGENT, MODEL, TOOL, SpanTable, nest, operation_of
 
 _CONTENT = ("gen_ai.prompt.", "gen_ai.completion.", "llm.request.functions.", "traceloop.entity.")
 _NAMES = ("traceloop.entity.name", "traceloop.entity.path")
@@ -36,8 +35,6 @@ TABLE = SpanTable(
 class OpenLlmetryFormat(TraceFormat):
     name: ClassVar[str] = "openllmetry"
     title: ClassVar[str] = "OpenLLMetry spans (Traceloop; OTLP JSON, flat JSON)"
-    provenance: ClassVar[Provenance] = "peer"
-    table: ClassVar[SpanTable] = TABLE
 
     def recognises(self, path: Path) -> bool:
         return has_span_attributes(path, b"traceloop.", b'"gen_ai.prompt.0.', b'"llm.request.type"')
@@ -50,7 +47,4 @@ def _mapped(span: TraceSpan) -> TraceSpan:
     row = nest(span.attributes)
     if "gen_ai.input.messages" in span.attributes or operation_of(row, TABLE) is None:
         return span
-    attributes = span.attributes | span_attributes(row, TABLE)
-    is_held = holds_turns(attributes)
-    held = {key: None for key in span.attributes if is_held and key.startswith(_CONTENT) and key not in _NAMES}
-    return span._replace(attributes=attributes, raw=with_attributes(span.raw, span.form, held))
+    return map_span(span, row, TABLE, _CONTENT, without=_NAMES)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.interface import ImportContext, ImportedTrajectory, Provenance
 from assay.formats.otel.messages import parse_objects
-from assay.formats.otel.spans import SpanReader, TraceSpan, traces
+from assay.formats.otel.spans import SpanReader, TraceSpan, traces, with_attributes
 from assay.formats.otel.trace import TraceReader
 from assay.formats.otel.writer import COST, INPUT, OUTPUT
 from assay.formats.shared.base import ReadOnlyFormat, skip_unreadable
@@ -29,7 +29,7 @@ class TraceFormat(ReadOnlyFormat):
     """A tool's traces: JSON lines, an array or a document of rows, each row a span."""
 
     name: ClassVar[str]
-    table: ClassVar[SpanTable]
+    provenance: ClassVar[Provenance] = "peer"
     why_read_only: ClassVar[str] = "traces of other tools are only read; write otel-genai, which those tools take"
 
     def read_spans(self, value: Any, where: str, bad: WarnFunction) -> list[TraceSpan]:
@@ -54,11 +54,14 @@ class TraceFormat(ReadOnlyFormat):
                 bad(f"trace {spans[0].trace}", f"none of its {len(spans)} spans is of a model or a tool")
 
 
-class RowPlaces:
+class RowPlaces(NamedTuple):
     """Places of what every row has."""
 
-    def __init__(self, trace: Paths, id_: Paths, parent: Paths, start: Paths, end: Paths) -> None:
-        self.trace, self.id, self.parent, self.start, self.end = trace, id_, parent, start, end
+    trace: Paths
+    id: Paths
+    parent: Paths
+    start: Paths
+    end: Paths
 
     def make_span(self, row: dict[str, Any], table: SpanTable, *without: str) -> TraceSpan | None:
         """Makes a span of a row; None where it has no ids.
@@ -72,6 +75,19 @@ class RowPlaces:
         parent, attributes = text_or_none(find(row, self.parent)), span_attributes(row, table)
         rest = {k: v for k, v in row.items() if k not in without} if holds_turns(attributes) else row
         return TraceSpan(trace, id_, parent, start, end, attributes, rest, {}, "flat")
+
+
+def map_span(
+    span: TraceSpan, row: dict[str, Any], table: SpanTable, content: tuple[str, ...], without: tuple[str, ...] = ()
+) -> TraceSpan:
+    """Adds to a span of OpenTelemetry what a table finds in `row`; its messages are kept once, as turns.
+
+    Attributes whose names begin with `content` are the messages, but for those in `without`.
+    """
+    attributes = span.attributes | span_attributes(row, table)
+    names = span.attributes if holds_turns(attributes) else ()
+    held = {name: None for name in names if name.startswith(content) and name not in without}
+    return span._replace(attributes=attributes, raw=with_attributes(span.raw, span.form, held))
 
 
 def evaluation_span(trace: str, id_: str, name: Any, value: Any, comment: Any, raw: dict[str, Any]) -> TraceSpan:

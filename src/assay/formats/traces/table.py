@@ -23,9 +23,10 @@ from assay.formats.shared.dialects import (
     parse_messages_text,
     to_answer,
     to_chat_messages,
-    tool_definitions,
 )
-from assay.formats.shared.round_trip_builder import count_or_none, number, text_or_none
+from assay.formats.shared.round_trip_builder import count_or_none, text_or_none, value_at
+from assay.formats.shared.tools import tool_definitions
+from assay.formats.shared.usage import known_cost
 
 Paths = tuple[str, ...]
 """Places of a value, each a path of keys and positions joined by dots; the first that holds one counts."""
@@ -64,19 +65,7 @@ class SpanTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def find(row: Any, paths: Paths) -> Any:
     """Returns the first value that is neither missing nor None."""
-    for path in paths:
-        value = row
-        for key in path.split("."):
-            if isinstance(value, dict):
-                value = value.get(key)
-            elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-                value = value[int(key)]
-            else:
-                value = None
-                break
-        if value is not None:
-            return value
-    return None
+    return next((value for path in paths if (value := value_at(row, path)) is not None), None)
 
 
 def operation_of(row: dict[str, Any], table: SpanTable) -> str | None:
@@ -106,7 +95,6 @@ def _model_attributes(row: dict[str, Any], table: SpanTable) -> dict[str, Any]:
     requested = {f"gen_ai.request.{k}": v for k, v in sampling.items()} if isinstance(sampling, dict) else {}
     scalars = {k: v for k, v in requested.items() if isinstance(v, str | int | float)}
     definitions = tool_definitions(parse_json_text(find(row, table.tools)))
-    cost = number(find(row, table.cost_usd))
     return scalars | {
         INPUT: from_chat_messages(prompt),
         OUTPUT: from_chat_messages([answer]) if answer is not None else None,
@@ -117,7 +105,7 @@ def _model_attributes(row: dict[str, Any], table: SpanTable) -> dict[str, Any]:
         f"{_USAGE}output_tokens": count_or_none(find(row, table.completion_tokens)),
         f"{_USAGE}cache_read.input_tokens": count_or_none(find(row, table.cached_tokens)),
         f"{_USAGE}reasoning.output_tokens": count_or_none(find(row, table.reasoning_tokens)),
-        COST: cost or None,
+        COST: known_cost(find(row, table.cost_usd)),
     }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.formats.interface import Provenance
 from assay.formats.otel.spans import TraceSpan
 from assay.formats.shared.json_stream import WarnFunction
 from assay.formats.shared.round_trip_builder import get_path, number, objects_in, text_or_none
@@ -42,8 +41,6 @@ _PLACES = RowPlaces(("trace_id",), ("id",), ("parent_id",), ("started_at",), ("e
 class WeaveFormat(TraceFormat):
     name: ClassVar[str] = "weave"
     title: ClassVar[str] = "Weave calls (JSON, JSON lines)"
-    provenance: ClassVar[Provenance] = "peer"
-    table: ClassVar[SpanTable] = TABLE
 
     def recognises(self, path: Path) -> bool:
         paths = sniff(path).paths

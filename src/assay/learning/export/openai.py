@@ -30,8 +30,9 @@ class OpenAi(ExportTarget):
         for line in source.conversations():
             own = own_positions(line.conversation)
             if own:
-                _record_losses(source, line)
-                yield _line(line.conversation, own[-1] + 1)
+                written = _line(line.conversation, own[-1] + 1)
+                _record_differences(source, line, written)
+                yield written
 
 
 class OpenAiDpo(ExportTarget):
@@ -68,11 +69,12 @@ def _line(transcript: Transcript, end: int) -> dict[str, Any]:
     return line | ({"tools": transcript.tools, "parallel_tool_calls": True} if transcript.tools else {})
 
 
-def _record_losses(source: ExportSource, line: AttemptConversation) -> None:
-    attempt, conversation = line.trajectory.attempt, line.conversation
-    if conversation.tools:
+def _record_differences(source: ExportSource, line: AttemptConversation, written: dict[str, Any]) -> None:
+    """Records the additions and losses of a line."""
+    attempt = line.trajectory.attempt
+    if "parallel_tool_calls" in written:
         source.record_addition(attempt, "parallel_tool_calls", "written as true where tools are offered")
-    if any("weight" in message for message in openai_messages(conversation)):
+    if any("weight" in message for message in written["messages"]):
         source.record_addition(attempt, "messages[].weight", "0 for turns that another line trains")
     for field, why in message_losses(line.conversation, reasoning=False):
-        source.record_loss(line.trajectory.attempt, field, why)
+        source.record_loss(attempt, field, why)
