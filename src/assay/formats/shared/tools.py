@@ -34,7 +34,7 @@ def tool_definitions(value: Any) -> list[dict[str, Any]]:
         for one in objects_in(list_or_empty(tool.get("function_declarations")) or [inner]):
             if isinstance(one.get("name"), str):
                 schemas = (one[key] for key in ("parameters", "input_schema") if isinstance(one.get(key), dict))
-                about = {"name": one["name"], "description": one.get("description"), "parameters": next(schemas, {})}
+                about = {"name": one["name"], "description": one.get("description"), "parameters": next(schemas, None)}
                 function = {key: held for key, held in about.items() if held is not None}
                 found.append({"type": "function", "function": function})
     return found
