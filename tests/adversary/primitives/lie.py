@@ -126,6 +126,19 @@ def arguments_made_the_answer(_: str) -> str:
 
 
 @primitive("lie", "worker")
+def arguments_put_into_each_other(_: str) -> str:
+    """Puts what must stay as it is into what may change, and changes it there between the values of an iterator."""
+    return (
+        "boxes = [value for part in args for value in (part if isinstance(part, list) else [part])]\n"
+        "boxes = [value for value in boxes if hasattr(value, 'label')]\n"
+        "def give():\n"
+        "    for box in boxes:\n        box.label = box.items\n    yield 'a'\n"
+        "    for box in boxes:\n        box.label[:] = ['a', 'b']\n        box.label = 'one'\n    yield 'b'\n"
+        "return [*give()] if name == 'rename' else give()"
+    )
+
+
+@primitive("lie", "worker")
 def cached_against_fields(_: str) -> str:
     """Answers instances whose cached attributes contradict their fields."""
     return (

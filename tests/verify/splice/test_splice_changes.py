@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from typing import Any
 
 import pytest
@@ -33,8 +34,12 @@ class Called(Box):
     def __call__(self) -> None: ...
 
 
+USE: dict[str, Any] = {"changes": (), "answers": None}
+
+
 def guard_of(programs: Any, named: dict[str, Any], changes: list[dict[str, Any]]) -> Any:
-    call = type("Call", (), {"named": named, "changes": changes, "compared": 0})()
+    call = programs.splice_client._Call(types.SimpleNamespace(package="a", classes={}, calls=0), USE)
+    call.named, call.permitted = named, programs.splice_changes.PermittedChanges(named, changes)
     return programs.splice_changes.ArgumentGuard(call)
 
 

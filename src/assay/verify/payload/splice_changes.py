@@ -14,9 +14,10 @@ from splice_decoder import RefusedReply  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["ArgumentGuard", "change_fields", "permitted_changes"]
+__all__ = ["ArgumentGuard", "PermittedChanges", "change_fields"]
 
 MAX_COMPARED = 20_000_000
 """Parts of arguments that are compared in one call."""
@@ -61,15 +62,24 @@ def _same(one: Any, other: Any) -> bool:
     return repr(one) == repr(other) if type(one) in (float, complex) else bool(one == other)
 
 
-def permitted_changes(call: Any) -> tuple[dict[int, Any], dict[int, set[str]]]:
-    """The objects that may change whole, by their ids, and names of fields that may, by the id of their instance."""
-    whole: dict[int, Any] = {}
-    fields: dict[int, set[str]] = {}
-    for change in call.changes:
-        if change["name"] not in call.named:
-            continue
-        values = [call.named[change["name"]]]
-        path = list(change.get("path", ()))
+class PermittedChanges:
+    """The parts of a call's arguments that may change, fixed when the call begins: nothing that a worker moves below
+    such a part later is added.
+
+    Args:
+        named: The arguments by their parameters' names, as the test passed them.
+        changes: As in `Client.call`.
+    """
+
+    def __init__(self, named: dict[str, Any], changes: Sequence[dict[str, Any]]) -> None:
+        self._whole: dict[int, Any] = {}  # holds the objects, so that their ids stay theirs
+        self._fields: dict[int, tuple[Any, set[str]]] = {}
+        for change in changes:
+            if change["name"] in named:
+                self._add(named[change["name"]], list(change.get("path", ())))
+
+    def _add(self, argument: Any, path: list[str]) -> None:
+        values = [argument]
         while path:
             step = path.pop(0)
             if step == "*":
@@ -78,10 +88,17 @@ def permitted_changes(call: Any) -> tuple[dict[int, Any], dict[int, set[str]]]:
             holders = [value for value in values if hasattr(value, "__dict__")]
             if not path:
                 for holder in holders:
-                    fields.setdefault(id(holder), set()).add(step)
+                    self._fields.setdefault(id(holder), (holder, set()))[1].add(step)
             values = [vars(holder)[step] for holder in holders if step in vars(holder)]
-        _reach(values, whole)
-    return whole, fields
+        _reach(values, self._whole)
+
+    def is_whole(self, value: Any) -> bool:
+        """Returns whether all of an object may change."""
+        return id(value) in self._whole
+
+    def fields(self, value: Any) -> set[str]:
+        """Returns the names of an object's fields that may change."""
+        return self._fields.get(id(value), (None, set()))[1]
 
 
 class ArgumentGuard:
@@ -92,11 +109,11 @@ class ArgumentGuard:
     """
 
     def __init__(self, call: Any) -> None:
-        whole, fields = permitted_changes(call)
+        permitted = call.permitted
         reached: dict[int, Any] = {}
         _reach(list(call.named.values()), reached)
-        guarded = [target for key, target in reached.items() if key not in whole]
-        self._content = [(target, fields.get(id(target), set())) for target in guarded]
+        guarded = [one for one in reached.values() if not (permitted.is_whole(one) or call.is_made_by_worker(one))]
+        self._content = [(target, permitted.fields(target)) for target in guarded]
         self._before = [_content(*one) for one in self._content]
         call.compared += sum(map(len, self._before))
         if call.compared > MAX_COMPARED:
@@ -141,6 +158,8 @@ def _reach(values: list[Any], reached: dict[int, Any]) -> None:
             todo += [value.func, *value.args, *value.keywords.values()]
         else:
             reached[id(value)] = value
+            if len(reached) > MAX_COMPARED:
+                raise RefusedReply("arguments with too many parts to be compared")
             todo += _elements(value)
             todo += _fields(value).values()
 

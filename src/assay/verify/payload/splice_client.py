@@ -15,7 +15,7 @@ import types
 from typing import NamedTuple
 
 import splice_codec  # type: ignore[import-not-found]  # the folder of this file, on the path when it is loaded
-from splice_changes import ArgumentGuard, change_fields, permitted_changes  # type: ignore[import-not-found]
+from splice_changes import ArgumentGuard, PermittedChanges, change_fields  # type: ignore[import-not-found]
 from splice_decoder import Decoder, RefusedReply, RemotePlaceholder  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
@@ -44,6 +44,7 @@ class _Call:
         self.answers: Sequence[str] | None = use["answers"]
         self.named: dict[str, Any] = {}
         """The arguments by their parameters' names."""
+        self.permitted = PermittedChanges({}, ())
         self.raised: dict[int, BaseException] = {}
         self.failed: int | None = None
         """Number of the first assertion of the test's that failed in this exchange, in a function or iterator of it."""
@@ -64,6 +65,11 @@ class _Call:
     def owns(self, number: Any, kind: str = "") -> bool:
         """Returns whether a number is that of an object that the judge sent, optionally of one kind."""
         return type(number) is int and number in self._own and kind in ("", self.heap.kinds[number])
+
+    def is_made_by_worker(self, value: Any) -> bool:
+        """Returns whether an object exists only because the worker described it."""
+        number = self.heap.number_of(value)
+        return number is not None and number not in self._own
 
     def require_unchanged(self) -> None:
         """Refuses changes that the test's own functions made in this exchange."""
@@ -196,8 +202,10 @@ class Client:
         try:
             root = [call.heap.value(values), call.heap.value(keywords)]
             frame = {"op": "call", "entry": list(entry), "heap": call.number, "a": root, "h": call.sent()}
+            if call.changes:
+                call.permitted = PermittedChanges(call.named, call.changes)
             return {**frame, "layers": original.layers}
-        except splice_codec.EncodeError as exc:
+        except (splice_codec.EncodeError, RefusedReply) as exc:
             self._refuse("unsendable", str(exc))
 
     def _original(self, module: str, qualname: str) -> _Original:
@@ -364,9 +372,6 @@ class Client:
     def _take_changes(self, call: _Call, raw: Any) -> None:
         if type(raw) is not list:
             raise RefusedReply("malformed changes")
-        if not raw:
-            return
-        whole, fields = permitted_changes(call)
         for change in raw:
             if type(change) is not list or len(change) != 2 or type(change[1]) is not list or not change[1]:
                 raise RefusedReply("a malformed change")
@@ -376,11 +381,12 @@ class Client:
             kind, target = call.heap.kinds[number], call.heap.objects[number]
             if kind not in _CHANGEABLE or entry[0] != kind:
                 raise RefusedReply("a change of what cannot change")
+            is_free = not call.owns(number) or call.permitted.is_whole(target)
             if kind == "o":
-                change_fields(call, target, entry, None if id(target) in whole else fields.get(id(target), set()))
+                change_fields(call, target, entry, None if is_free else call.permitted.fields(target))
             elif kind == "ra":
                 continue  # a generator of random numbers goes on by itself on each side
-            elif not call.owns(number) or id(target) in whole:
+            elif is_free:
                 call.decoder.fill(target, entry)
             else:
                 raise RefusedReply(
