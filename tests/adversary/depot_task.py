@@ -172,9 +172,22 @@ HELPERS = ("Box.__init__", "Box.count", "Box.holds", "Box.__len__", "labels", "s
 DEPOT_IDS = tuple(f"tests/test_depot.py::test_{name}" for name in ENTRIES)
 
 
+_BOX = "depot.stock:Box"
+_KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "pack": (("list",), (_BOX,)),
+    "unpack": (("generator", "iterator", "str"), ()),
+    "rename": (("NoneType",), ()),
+    "sort_boxes": (("list",), (_BOX,)),
+    "find": ((_BOX,), ()),
+    "weights": (("dict",), ()),
+    "visit": (("NoneType",), ()),
+}
+"""Kinds of the answers, and of what they hold."""
+
+
 def _use(name: str) -> EntryUse:
     changes = (Argument("box", ("label",)),) if name == "rename" else ()
-    return EntryUse(f"depot.stock:{name}", changes)
+    return EntryUse(f"depot.stock:{name}", changes, *_KINDS[name])
 
 
 DEPOT_PLAN = SeparationPlan(

@@ -253,6 +253,7 @@ def test_only_what_the_reference_changed_may_change(
 ) -> None:
     (use,) = test_of(plan, name).uses
     assert [(part.name, part.path) for part in use.changes] == changes
+    assert use.inside == ()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import functools
+from typing import Any
 
 import pytest
 
@@ -74,3 +76,39 @@ def test_kinds_of_things_are_collected_without_running_their_code() -> None:
     assert told["types"] == ["list"]
     assert list(told["classes"].values()) == [["items", "side"]]
     assert (told["callbacks"], told["iterators"], told["opaque"]) == (1, 1, ["object"])
+
+
+LOOP: list[Any] = []
+LOOP += [LOOP, Box([1])]
+BOXED: Any = Box([1])
+BOXED.items = BOXED
+NAME = f"{Box.__module__}:Box"
+
+
+@pytest.mark.parametrize(
+    ("value", "inside"),
+    [
+        (Box([1]), []),
+        ([Box([1])], [NAME]),
+        (({"a": {1: [Box([1])]}},), [NAME]),
+        (collections.deque([Box([1])]), [NAME]),
+        (collections.OrderedDict(a=Box([1])), [NAME]),
+        (LOOP, [NAME]),
+        (BOXED, [NAME]),
+        ([1, "a", None, {2: b"3"}, int, len], []),
+        ((n for n in [1]), []),
+        ([n for n in [iter([1])]], ["iterator", "unread"]),
+        (iter([1]), ["unread"]),
+        ([ValueError("a")], []),
+    ],
+)
+def test_kinds_of_parts_are_told_from_the_kind_of_the_whole(value: object, inside: list[str]) -> None:
+    shapes = Shapes(lambda kind: kind is Box)
+    shapes.add(value)
+    assert shapes.describe()["inside"] == inside
+
+
+def test_a_value_of_an_iterator_is_a_part() -> None:
+    shapes = Shapes(lambda kind: kind is Box)
+    shapes.add(Box([1]), is_part=True)
+    assert shapes.describe()["inside"] == [NAME]

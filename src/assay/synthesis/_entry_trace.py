@@ -35,6 +35,8 @@ class ValueKinds(msgspec.Struct, frozen=True):
     iterators: int = 0
     opaque: tuple[str, ...] = ()
     """Types of another origin."""
+    inside: tuple[str, ...] = ()
+    """Kinds of the parts, as in `EntryUse.inside`."""
 
 
 class AnswerShape(msgspec.Struct, frozen=True, array_like=True):
@@ -68,6 +70,11 @@ class RecordedEntryCalls(msgspec.Struct, frozen=True):
         if self.calls > MOST_RECORDED:
             return None
         return tuple(sorted({*self.results.types, *(["iterator"] if self.results.iterators else [])}))
+
+    @property
+    def kinds_inside(self) -> tuple[str, ...] | None:
+        """Kinds of what the answers hold, as in `EntryUse.inside`; None if not all calls were recorded."""
+        return None if self.calls > MOST_RECORDED else self.results.inside
 
     @property
     def is_one_bit(self) -> bool:

@@ -271,7 +271,9 @@ def _test_plan(case: str, candidate: _CandidatePlan) -> TestPlan:
         method="splice",
         reasons=reasons,
         uses=tuple(
-            EntryUse(entry, tuple(Argument(name, path) for name, path in use.changes), use.answer_types)
+            EntryUse(
+                entry, tuple(Argument(name, path) for name, path in use.changes), use.answer_types, use.kinds_inside
+            )
             for entry, use in sorted(uses.items())
         ),
     )

@@ -31,6 +31,7 @@ _SPLICE = (
         "plain_values",
         "splice_plugin",
         "splice_changes",
+        "splice_kinds",
         "splice_client",
         "splice_codec",
         "splice_decoder",

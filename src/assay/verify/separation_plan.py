@@ -54,6 +54,10 @@ class EntryUse(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     answers: tuple[str, ...] | None = None
     """Types of the reference's answers, as `module:qualname` (of builtins the name), and `iterator` if one was among
     them or in them. A worker's iterator and instances of other classes are refused; None: not recorded."""
+    inside: tuple[str, ...] | None = None
+    """Kinds of things that the answers and the values of their iterators hold at any depth: classes as
+    `module:qualname`, and `iterator`. Instances of other classes of the package and iterators are refused there. With
+    `unread`, values of an iterator were not recorded, and those of a worker's are not checked; None: not recorded."""
 
 
 class RecordedClass(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -126,6 +126,17 @@ def arguments_made_the_answer(_: str) -> str:
 
 
 @primitive("lie", "worker")
+def parts_of_other_kinds(_: str) -> str:
+    """Answers with parts that are true whatever they hold: iterators, and instances in fields."""
+    return (
+        "def part(): return Box('1', [iter('ab')]) if 'Box' in globals() else iter('ab')\n"
+        "if name == 'find':\n    return part()\n"
+        "if name == 'weights':\n    return {'x': part(), 'y': part()}\n"
+        "return iter([part(), part()]) if name == 'unpack' else [part(), part(), part()]"
+    )
+
+
+@primitive("lie", "worker")
 def arguments_put_into_each_other(_: str) -> str:
     """Puts what must stay as it is into what may change, and changes it there between the values of an iterator."""
     return (

@@ -17,7 +17,10 @@ from assay.verify.separation_plan import encode_plan as encoded
 from tests.verify.conftest import Bench, Outcome
 
 PROGRAMS = Path(assay.verify.__file__).parent / "payload"
-PROGRAM_NAMES = ("plain_values", "splice_codec", "splice_decoder", "splice_changes", "splice_client", "splice_worker")
+PROGRAM_NAMES = (
+    *("plain_values", "splice_codec", "splice_decoder", "splice_changes", "splice_kinds"),
+    *("splice_client", "splice_worker"),
+)
 PACKAGE = {
     "shop/__init__.py": '"""A shop."""\nfrom shop.core import *\n',
     "shop/core.py": '''

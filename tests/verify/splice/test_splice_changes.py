@@ -34,7 +34,7 @@ class Called(Box):
     def __call__(self) -> None: ...
 
 
-USE: dict[str, Any] = {"changes": (), "answers": None}
+USE: dict[str, Any] = {"changes": (), "answers": None, "inside": None}
 
 
 def guard_of(programs: Any, named: dict[str, Any], changes: list[dict[str, Any]]) -> Any:

@@ -64,7 +64,7 @@ def there_and_back(programs: Any, value: Any) -> Any:
     answer = [second.value(made)]
     answer = json.loads(json.dumps([*answer, second.take_entries()]))
     heap = programs.splice_codec.Heap("shop")
-    decoder = programs.splice_decoder.Decoder(heap, {}, "shop")
+    decoder = programs.splice_decoder.Decoder(heap, {}, "shop", lambda _: iter(()))
     decoder.add_entries(answer[1])
     return decoder.value(answer[0])
 
@@ -201,7 +201,7 @@ HOSTILE: list[tuple[Any, list[Any]]] = [
 @pytest.mark.parametrize(("root", "entries"), HOSTILE, ids=lambda part: str(part)[:40])
 def test_a_hostile_reply_is_refused(programs: Any, root: Any, entries: list[Any]) -> None:
     heap = programs.splice_codec.Heap("shop")
-    decoder = programs.splice_decoder.Decoder(heap, {}, "shop")
+    decoder = programs.splice_decoder.Decoder(heap, {}, "shop", lambda _: iter(()))
     with pytest.raises(programs.splice_decoder.RefusedReply):
         read(decoder, root, entries)
 
@@ -220,7 +220,7 @@ KINDS = st.sampled_from(["l", "t", "d", "s", "f", "o", "dd", "q", "C", "it"])
     root=st.just([0]) | st.integers() | st.dictionaries(st.sampled_from("ibcev"), st.text(), max_size=2),
 )
 def test_random_replies_are_values_or_refused(programs: Any, entries: list[Any], root: Any) -> None:
-    decoder = programs.splice_decoder.Decoder(programs.splice_codec.Heap("shop"), {}, "shop")
+    decoder = programs.splice_decoder.Decoder(programs.splice_codec.Heap("shop"), {}, "shop", lambda _: iter(()))
     with contextlib.suppress(programs.splice_decoder.RefusedReply):
         read(decoder, root, entries)
 

@@ -198,7 +198,7 @@ class EntryRecorder:
             finally:
                 self._depth -= 1
                 calls.reaching += self._reached
-            calls.results.add(item)
+            calls.results.add(item, is_part=True)
             calls.note_shape(["generator", [shape_of(item)]])
             yield item
 

@@ -5,6 +5,7 @@ Only methods of exact builtin types are called. Depth and number of parts are li
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import datetime
 import decimal
@@ -26,6 +27,7 @@ PLAIN = (
     *STANDARD,
 )
 CONTAINERS = (list, tuple, dict, set, frozenset)
+OTHER_CONTAINERS = (collections.deque, collections.OrderedDict, collections.Counter, collections.defaultdict)
 MOST_PARTS = 200_000
 MOST_DEPTH = 200
 MOST_SHAPED, DEEPEST_SHAPE = 8, 3
@@ -90,7 +92,7 @@ def inner_parts(value: Any) -> Iterator[Any]:
         for name, part in dict.items(value):
             yield name
             yield part
-    elif kind in (list, tuple):
+    elif kind in (list, tuple, collections.deque):
         yield from value
     elif kind in (set, frozenset):
         yield from sorted(value, key=lambda part: (type(part).__qualname__, repr(part) if type(part) in PLAIN else ""))
@@ -127,15 +129,23 @@ class Shapes:
         self.callbacks = 0
         self.iterators = 0
         self.opaque: set[str] = set()
+        self.inside: set[str] = set()
+        """Kinds of the parts of values, as in `EntryUse.inside`."""
 
-    def add(self, value: Any) -> None:
-        """Adds a value and all its parts."""
+    def add(self, value: Any, *, is_part: bool = False) -> None:
+        """Adds a value and all its parts; `is_part`: it is itself a part, a value of an iterator."""
         self.types.add(type_name(type(value)))
+        if _is_iterator(value) and not isinstance(value, types.GeneratorType):
+            self.inside.add("unread")  # the values of a generator are added one by one
         visited: set[int] = set()
         pending = [(0, value)]
         while pending:
             depth, part = pending.pop()
-            if type(part) in PLAIN or id(part) in visited:
+            if type(part) in PLAIN:
+                continue
+            if depth or is_part:
+                self._add_kind_inside(part)
+            if id(part) in visited:
                 continue
             visited.add(id(part))
             if len(visited) > MOST_PARTS or depth > MOST_DEPTH:
@@ -159,7 +169,7 @@ class Shapes:
             "attrgetter",
         ):
             self.callbacks += 1
-        elif isinstance(part, types.GeneratorType) or (hasattr(kind, "__next__") and kind.__module__ != "io"):
+        elif _is_iterator(part):
             self.iterators += 1
         elif self._owns_class(kind):
             self.classes.setdefault(type_name(kind), set()).update(fields_of(part))
@@ -168,7 +178,15 @@ class Shapes:
             return True
         else:
             self.opaque.add(type_name(kind))
+            return kind in OTHER_CONTAINERS
         return False
+
+    def _add_kind_inside(self, part: Any) -> None:
+        kind = type(part)
+        if _is_iterator(part):
+            self.inside |= {"iterator", "unread"}
+        elif kind.__module__ not in ("builtins", "collections") and not isinstance(part, type):
+            self.inside.add(type_name(kind))
 
     def describe(self) -> dict[str, Any]:
         """Returns all of it, sorted, as a reply holds it."""
@@ -178,7 +196,13 @@ class Shapes:
             "callbacks": self.callbacks,
             "iterators": self.iterators,
             "opaque": sorted(self.opaque),
+            "inside": sorted(self.inside),
         }
+
+
+def _is_iterator(value: Any) -> bool:
+    kind = type(value)
+    return isinstance(value, types.GeneratorType) or (hasattr(kind, "__next__") and kind.__module__ != "io")
 
 
 def type_name(kind: type) -> str:

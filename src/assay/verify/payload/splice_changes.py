@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["ArgumentGuard", "PermittedChanges", "change_fields"]
+__all__ = ["SCALARS", "ArgumentGuard", "PermittedChanges", "change_fields", "elements_of", "fields_of"]
 
 MAX_COMPARED = 20_000_000
 """Parts of arguments that are compared in one call."""
@@ -34,7 +34,7 @@ def change_fields(call: Any, target: Any, entry: list[Any], permitted: set[str] 
     changed = False
     for name, raw in entry[2].items():
         value = call.decoder.value(raw)
-        if name in own and (own[name] is value or (type(value) in _SCALARS and _same(own[name], value))):
+        if name in own and (own[name] is value or (type(value) in SCALARS and _same(own[name], value))):
             continue
         if name in computed:
             raise RefusedReply(f"the computed attribute {name[:60]} of {cls.__qualname__}")
@@ -53,7 +53,7 @@ def change_fields(call: Any, target: Any, entry: list[Any], permitted: set[str] 
             del own[name]
 
 
-_SCALARS = (type(None), bool, int, float, str, bytes, complex)
+SCALARS = (type(None), bool, int, float, str, bytes, complex)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -83,7 +83,7 @@ class PermittedChanges:
         while path:
             step = path.pop(0)
             if step == "*":
-                values = [part for value in values for part in _elements(value)]
+                values = [part for value in values for part in elements_of(value)]
                 continue
             holders = [value for value in values if hasattr(value, "__dict__")]
             if not path:
@@ -131,7 +131,7 @@ class ArgumentGuard:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    return one is other or (type(one) in _SCALARS and _same(one, other))
+    return one is other or (type(one) in SCALARS and _same(one, other))
 
 
 def _content(target: Any, but: set[str]) -> list[Any]:
@@ -140,8 +140,8 @@ def _content(target: Any, but: set[str]) -> list[Any]:
         return [bytes(target)]
     computed, slots = splice_codec.field_names(type(target))
     left_out = but | (computed - set(slots))
-    fields = [item for item in _fields(target).items() if item[0] not in left_out]
-    return [*_elements(target), *(part for item in fields for part in item)]
+    fields = [item for item in fields_of(target).items() if item[0] not in left_out]
+    return [*elements_of(target), *(part for item in fields for part in item)]
 
 
 def _reach(values: list[Any], reached: dict[int, Any]) -> None:
@@ -150,7 +150,7 @@ def _reach(values: list[Any], reached: dict[int, Any]) -> None:
     while todo:
         value = todo.pop()
         kind = type(value)
-        if kind in _SCALARS or isinstance(value, _NAMED) or id(value) in reached:
+        if kind in SCALARS or isinstance(value, _NAMED) or id(value) in reached:
             continue
         if isinstance(value, splice_codec.BOUND_METHODS):
             todo.append(value.__self__)
@@ -160,14 +160,14 @@ def _reach(values: list[Any], reached: dict[int, Any]) -> None:
             reached[id(value)] = value
             if len(reached) > MAX_COMPARED:
                 raise RefusedReply("arguments with too many parts to be compared")
-            todo += _elements(value)
-            todo += _fields(value).values()
+            todo += elements_of(value)
+            todo += fields_of(value).values()
 
 
 _NAMED = (type, types.ModuleType, types.FunctionType)
 
 
-def _fields(value: Any) -> dict[str, Any]:
+def fields_of(value: Any) -> dict[str, Any]:
     """The stored fields of an object: its dictionary and its slots."""
     found = dict(getattr(value, "__dict__", {}))
     for name in splice_codec.field_names(type(value))[1]:
@@ -177,7 +177,8 @@ def _fields(value: Any) -> dict[str, Any]:
     return found
 
 
-def _elements(value: Any) -> list[Any]:
+def elements_of(value: Any) -> list[Any]:
+    """Returns the elements of a container, keys and values of a dictionary; none of other objects."""
     if isinstance(value, dict):
         return [*dict.keys(value), *dict.values(value)]
     for base in (list, tuple, set, frozenset, collections.deque):

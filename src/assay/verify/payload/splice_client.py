@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import splice_codec  # type: ignore[import-not-found]  # the folder of this file, on the path when it is loaded
 from splice_changes import ArgumentGuard, PermittedChanges, change_fields  # type: ignore[import-not-found]
-from splice_decoder import Decoder, RefusedReply, RemotePlaceholder  # type: ignore[import-not-found]
+from splice_decoder import Decoder, RefusedReply  # type: ignore[import-not-found]
+from splice_kinds import AnswerKinds  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ class _Call:
 
     def __init__(self, client: Client, use: dict[str, Any]) -> None:
         self.heap = splice_codec.Heap(client.package)
-        self.decoder = Decoder(self.heap, client.classes, client.package)
+        self.decoder = Decoder(self.heap, client.classes, client.package, lambda number: client.pulled(self, number))
         self.changes: Sequence[dict[str, Any]] = use["changes"]
-        self.answers: Sequence[str] | None = use["answers"]
+        self.kinds = AnswerKinds(self, use)
         self.named: dict[str, Any] = {}
         """The arguments by their parameters' names."""
         self.permitted = PermittedChanges({}, ())
@@ -76,17 +77,6 @@ class _Call:
         guard, self.guard = self.guard, None
         if guard is not None:
             guard.require_unchanged()
-
-    def require_kind(self, value: Any) -> None:
-        """Refuses an iterator or an instance if the reference returns none: both are true, whatever they contain."""
-        kind = type(value)
-        names = {f"{cls.__module__}:{cls.__qualname__}" for cls in kind.__mro__}
-        if kind is types.GeneratorType:
-            names = {"iterator"}
-        elif not self.heap.is_of_package(kind):
-            return
-        if self.answers is not None and names.isdisjoint(self.answers):
-            raise RefusedReply(f"an answer of type {kind.__qualname__}, which the reference never returns")
 
 
 class _Original(NamedTuple):
@@ -153,8 +143,8 @@ class Client:
 
         Args:
             entry: Module and qualname.
-            use: `changes`, what may come back changed, each `{"name": ..., "path": [...]}`, and `answers`, the types
-                of the reference's answers (as in `EntryUse`).
+            use: `changes`, what may come back changed, each `{"name": ..., "path": [...]}`, and `answers` and
+                `inside`, the kinds of the reference's answers and of what they hold (as in `EntryUse`).
             arguments: Positional values, keyword values, names of the positional parameters, and the names of the
                 parameters for the rest of both (or None).
         """
@@ -258,15 +248,13 @@ class Client:
                 self._refuse("unsendable", str(exc))
             try:
                 kind = answer.get("k")
-                first = len(call.heap.objects)
                 call.decoder.add_entries(answer.get("h", []))
-                self._place_iterators(call, first)
                 if kind in ("callback", "pull"):
                     message = self._serve(call, answer)
                     continue
                 call.require_unchanged()
                 _require_failure(call, answer)
-                self._take_changes(call, answer.get("c", []))
+                call.kinds.require_changed(self._take_changes(call, answer.get("c", [])))
                 if kind == "stop" and is_pull:
                     return _STOP
                 value, error = self._result(call, answer, is_pull=is_pull)
@@ -283,8 +271,10 @@ class Client:
         kind = answer.get("k")
         if kind == "value":
             value = call.decoder.value(answer.get("v"))
-            if not is_pull:
-                call.require_kind(value)
+            if is_pull:
+                call.kinds.require_yielded(value)
+            else:
+                call.kinds.require_answer(value)
             return value, None
         if kind == "again":
             return None, self._raised_again(call, answer.get("n"))
@@ -303,12 +293,7 @@ class Client:
             raise RefusedReply("the end of an iterator of the test's as an exception")
         return call.raised[number]
 
-    def _place_iterators(self, call: _Call, first: int) -> None:
-        for number in range(first, len(call.heap.objects)):
-            if type(call.heap.objects[number]) is RemotePlaceholder:
-                call.heap.replace(number, self._pulled(call, number))
-
-    def _pulled(self, call: _Call, number: int) -> Iterator[Any]:
+    def pulled(self, call: _Call, number: int) -> Iterator[Any]:
         """Yields the items of an iterator that stays at the worker."""
         for _ in range(MAX_PULLS):
             self._open()
@@ -369,9 +354,11 @@ class Client:
 
     # What comes back changed
 
-    def _take_changes(self, call: _Call, raw: Any) -> None:
+    def _take_changes(self, call: _Call, raw: Any) -> list[Any]:
+        """Applies the changes of a message and returns what they changed."""
         if type(raw) is not list:
             raise RefusedReply("malformed changes")
+        changed = []
         for change in raw:
             if type(change) is not list or len(change) != 2 or type(change[1]) is not list or not change[1]:
                 raise RefusedReply("a malformed change")
@@ -392,6 +379,8 @@ class Client:
                 raise RefusedReply(
                     f"a change of an argument that the reference leaves as it is ({type(target).__name__})"
                 )
+            changed.append(target)
+        return changed
 
 
 def _require_failure(call: _Call, answer: dict[str, Any]) -> None:

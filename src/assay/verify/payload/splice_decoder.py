@@ -14,7 +14,7 @@ import splice_codec  # type: ignore[import-not-found]  # the folder of this file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 MAX_CHAIN = 150
@@ -52,10 +52,18 @@ class Decoder:
         heap: Heap of the call.
         classes: (module, qualname) of each class of which an instance may come back, to its recorded field names.
         package: Import name of the package under test.
+        iterate: Returns the iterator that stays at the worker under a number.
     """
 
-    def __init__(self, heap: Any, classes: dict[tuple[str, str], frozenset[str]], package: str) -> None:
+    def __init__(
+        self,
+        heap: Any,
+        classes: dict[tuple[str, str], frozenset[str]],
+        package: str,
+        iterate: Callable[[int], Any],
+    ) -> None:
         self._heap = heap
+        self._iterate = iterate
         self._classes = classes
         self._package = package
         self._sizes: dict[int, int] = {}
@@ -186,8 +194,10 @@ class Decoder:
             return self._original_class(entry[1:], must_be_recorded=True)
         if kind == "B":
             return self._builtin(entry)
-        if kind in ("t", "f", "it"):
-            return RemotePlaceholder()
+        if kind == "it":
+            return self._iterate(len(self._heap.objects))
+        if kind in ("t", "f"):
+            return _Placeholder()
         raise RefusedReply(f"an object of kind {kind[:20]!r}")
 
     def _empty_instance(self, entry: list[Any]) -> Any:
@@ -345,8 +355,8 @@ class Decoder:
             raise RefusedReply(f"a malformed {tag}") from exc
 
 
-class RemotePlaceholder:
-    """Stands for an object that is built later, or stays at the worker."""
+class _Placeholder:
+    """Stands for an object that is built later."""
 
 
 def _from_hex(content: Any) -> bytes:

@@ -128,7 +128,9 @@ class SplicePlugin:
 
 def _join_uses(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Returns what either of two uses of an entry point allows."""
-    recorded = [use["answers"] for use in (one, other)]
-    answers = None if None in recorded else sorted({name for names in recorded for name in names})
+    joined: dict[str, Any] = {}
+    for name in ("answers", "inside"):
+        recorded = [use[name] for use in (one, other)]
+        joined[name] = None if None in recorded else sorted({kind for kinds in recorded for kind in kinds})
     more = [change for change in other["changes"] if change not in one["changes"]]
-    return {"changes": [*one["changes"], *more], "answers": answers}
+    return {"changes": [*one["changes"], *more], **joined}

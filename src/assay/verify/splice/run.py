@@ -114,7 +114,7 @@ def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[st
 
 
 def _encode_use(use: EntryUse) -> dict[str, Any]:
-    return {"changes": msgspec.to_builtins(use.changes), "answers": use.answers}
+    return {"changes": msgspec.to_builtins(use.changes), "answers": use.answers, "inside": use.inside}
 
 
 class SpliceRequest(NamedTuple):

@@ -1,0 +1,155 @@
+"""Iterators and instances inside an answer are taken only where the reference's answers hold such."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.verify.separation_plan import (
+    Argument,
+    EntryPoint,
+    EntryUse,
+    SeparationPlan,
+    TestPlan,
+    encode_plan,
+    load_plan,
+)
+
+from .conftest import IDS, plan_of, solution
+from .test_lying_workers import takeover, value
+
+BASKET = "['o', ['shop.core', 'Basket'], {'items': [n]}]"
+INSIDE = {
+    "an iterator in a list": "v=[n], h=[['l', [n + 1]], ['it']]",
+    "an instance in a list": f"v=[n], h=[['l', [n + 1]], {BASKET}]",
+    "an instance in a tuple in a list": f"v=[n], h=[['l', [n + 1]], ['t', [n + 2]], {BASKET}]",
+    "an instance as a value": f"v=[n], h=[['d', 'a', [n + 1]], {BASKET}]",
+    "an instance as a key": f"v=[n], h=[['d', [n + 1], 'a'], {BASKET}]",
+    "an instance in a set": f"v=[n], h=[['s', [n + 1]], {BASKET}]",
+    "an instance in a queue": f"v=[n], h=[['q', None, [n + 1]], {BASKET}]",
+    "an instance in a list in itself": f"v=[n], h=[['l', [n], [n + 1]], {BASKET}]",
+}
+FOUND = """
+import shop
+
+
+def test_sort_by():
+    assert all(shop.sort_by([3, -1, 2], abs))
+"""
+
+
+def with_use(name: str, use: EntryUse) -> SeparationPlan:
+    plan = plan_of()
+    tests = tuple(msgspec.structs.replace(one, uses=(use,)) if one.id in IDS[name] else one for one in plan.tests)
+    return msgspec.structs.replace(plan, tests=tests)
+
+
+async def judged(shop: Any, command: str, plan: SeparationPlan, name: str, tests: str) -> tuple[str, str]:
+    outcome = await shop.judge(command, plan, expected=IDS[name], tests=tests)
+    refusals = [one["text"] for found in outcome.of_kind("test_report") for one in found.get("refusals", [])]
+    return outcome.verdict.status, str(refusals)
+
+
+@pytest.mark.parametrize("name", sorted(INSIDE))
+async def test_what_the_reference_never_returns_inside_an_answer_is_refused(shop: Any, name: str) -> None:
+    lie = takeover(f"n = len(frame['h']); {value(INSIDE[name])}")
+    answers = ("dict", "list", "set")
+    plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), answers, ()))
+    assert (await judged(shop, solution(), plan, "sort_by", FOUND)) == ("pass", "[]")
+    status, refused = await judged(shop, lie, plan, "sort_by", FOUND)
+    assert status == "fail"
+    assert "never returns inside another" in refused
+
+
+@pytest.mark.parametrize("inside", [None, ("iterator", "shop.core:Basket", "unread")])
+async def test_what_is_recorded_and_plans_that_record_nothing_take_it(shop: Any, inside: Any) -> None:
+    plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("list",), inside))
+    for name in ("an iterator in a list", "an instance in a list in itself"):
+        lie = takeover(f"n = len(frame['h']); {value(INSIDE[name])}")
+        assert (await judged(shop, lie, plan, "sort_by", FOUND))[1] == "[]"
+
+
+ITERATORS = """
+import shop
+
+
+def test_sort_by():
+    assert [list(one) for one in shop.sort_by([3, -1, 2], abs)] == [[3], [-1], [2]]
+"""
+
+
+async def test_iterators_inside_an_answer_are_read(shop: Any) -> None:
+    inside = ("iterator", "unread")
+    plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("iterator", "list"), inside))
+    given = solution(sort_by="return [iter([item]) for item in items]")
+    assert (await judged(shop, given, plan, "sort_by", ITERATORS)) == ("pass", "[]")
+
+
+YIELDED = """
+import shop
+
+
+def test_lines():
+    assert list(shop.lines(shop.Basket([("a", 3)])))
+"""
+CHANGES_LATER = """for name, _ in list(basket.items):
+        found = []
+        yield [found, name]
+        found.append(Basket([1]))
+    yield [1]"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "body", "status"),
+    [
+        ((), "yield Basket()", "fail"),
+        ((), "yield [Basket()]", "fail"),
+        ((), CHANGES_LATER, "fail"),
+        ((), "yield [basket]", "fail"),
+        (("iterator", "unread"), "yield [Basket()]", "pass"),
+        (("shop.core:Basket",), CHANGES_LATER, "pass"),
+    ],
+)
+async def test_values_of_an_iterator_are_inside(shop: Any, inside: tuple[str, ...], body: str, status: str) -> None:
+    plan = with_use("lines", EntryUse("shop.core:lines", (), ("iterator", "list"), inside))
+    ruled, refused = await judged(shop, solution(lines=body), plan, "lines", YIELDED)
+    assert (ruled, "inside another" in refused) == (status, status == "fail"), refused
+
+
+async def test_a_subclass_of_a_recorded_class_is_taken(shop: Any) -> None:
+    more = "class Other(Basket):\n    pass\n\n\ndef sort_by(items, key):\n    return [Other(items)]\n"
+    command = solution() + f"cat >> shop/core.py <<'PYTHON'\n{more}\nPYTHON\n"
+    plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("list",), ("shop.core:Basket",)))
+    assert (await judged(shop, command, plan, "sort_by", FOUND)) == ("pass", "[]")
+
+
+OWNED = """
+import shop
+
+
+def test_sort_by():
+    owner = shop.Basket([1])
+    owner.notes["of"] = other = shop.Basket()
+    assert shop.sort_by([owner], lambda one: 0)[0] is owner and owner.notes["of"] is other
+"""
+
+
+async def test_an_instance_that_is_as_the_test_sent_it_is_not_opened(shop: Any) -> None:
+    plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("list",), ("shop.core:Basket",)))
+    body = "items[0].notes.get('of'); return sorted(items, key=key)"
+    assert (await judged(shop, solution(sort_by=body), plan, "sort_by", OWNED)) == ("pass", "[]")
+    nothing = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("list",), ()))
+    assert (await judged(shop, solution(sort_by=body), nothing, "sort_by", OWNED))[0] == "fail"
+
+
+def test_an_empty_record_is_stored_and_is_not_no_record(tmp_path: Any) -> None:
+    uses = (EntryUse("a:f", (Argument("b"),), (), ()), EntryUse("a:f"))
+    tests = tuple(TestPlan(str(number), "splice", (), (use,)) for number, use in enumerate(uses))
+    (tmp_path / "tests").mkdir()
+    stored = encode_plan(SeparationPlan("a", (EntryPoint("a", "f"),), tests))
+    (tmp_path / "tests/separation.json").write_bytes(stored)
+    known = load_plan(tmp_path)
+    assert known is not None
+    assert [test.uses[0].inside for test in known.tests] == [(), None]
