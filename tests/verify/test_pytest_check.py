@@ -113,6 +113,16 @@ async def test_a_linked_source_too_long_to_be_read_is_doubted(bench: Any) -> Non
     assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("unread_files", "untrusted_changes"))
 
 
+@pytest.mark.parametrize(("files", "status"), [(95, "pass"), (97, "unknown")])
+async def test_sources_that_are_too_long_together_are_doubted(bench: Any, files: int, status: str) -> None:
+    bench.files = {"tests/test_a.py": TEST}
+    line = "(echo x=1; head -c 524283 /dev/zero | tr '\\0' '#'; echo) > long"
+    command = f"echo x=1 > a.py; {line}; for n in $(seq {files}); do ln -s long b$n.py; done"
+    outcome = await bench.judge(command, "pytest", **NAMED)
+    marks = () if status == "pass" else ("unread_files", "untrusted_changes")
+    assert (outcome.verdict.status, outcome.verdict.marks) == (status, marks)
+
+
 async def test_a_source_that_only_the_sandbox_can_parse_is_doubted(bench: Any) -> None:
     bench.files = {"tests/test_a.py": TEST}
     deep = "python3 -c \"print('if 0: y = ' + '+'.join(['z'] * 9000))\" >> b.py"

@@ -27,6 +27,8 @@ TOOLS = "/opt/assay"
 PYTHON = f"{TOOLS}/bin/python3"
 REWARDS, RECORDS, HOME = "/logs/verifier", "/logs/recorder", "/run/verifier"
 MOST_SOURCES, MOST_OTHERS, AT_A_TIME = 3000, 400, 5000
+MOST_SOURCE_BYTES = 48 << 20
+"""Limit of all changed source files together that are read; each may have `MOST_TEXT`."""
 LINKS_AT_A_TIME = 1000
 MOST_RESTORED = 64 << 20
 MOST_REPOSITORIES = 20
@@ -304,14 +306,29 @@ async def _suspects(
     files = [c for c in changes if _may_hold_code(c) and c.kind != "removed" and c.path not in gone]
     sources = [c for c in files if c.path.endswith(".py")]
     others = [c for c in files if not c.path.endswith(".py")]
-    for change in (*sources[:MOST_SOURCES], *others[:MOST_OTHERS]):
-        named = await _suspicions_of(workspace, pristine, change)
-        if named:
-            suspects.append(SuspectFile(change.path, named))
+    for some, most in ((sources[:MOST_SOURCES], MOST_SOURCE_BYTES), (others[:MOST_OTHERS], MOST_OTHERS * MOST_TEXT)):
+        reader = _BoundedReader(workspace, most)
+        for change in some:
+            named = await _suspicions_of(reader, pristine, change)
+            if named:
+                suspects.append(SuspectFile(change.path, named))
     if len(sources) > MOST_SOURCES:
         told = f"{len(sources) - MOST_SOURCES} more changed source files"
         suspects.append(SuspectFile("", (Suspicion("unread_files", told, 1),)))
     return tuple(suspects)
+
+
+class _BoundedReader:
+    """Reads files of at most `most` bytes together; one that is too long for the rest raises `ValueError`."""
+
+    def __init__(self, workspace: Workspace, most: int) -> None:
+        self._workspace = workspace
+        self._left = most
+
+    async def read(self, path: str) -> bytes:
+        data = await self._workspace.read(path, limit=min(MOST_TEXT, self._left))
+        self._left -= len(data)
+        return data
 
 
 def _may_hold_code(change: Change) -> bool:
@@ -320,7 +337,7 @@ def _may_hold_code(change: Change) -> bool:
     return change.type == "file" or linked
 
 
-async def _suspicions_of(workspace: Workspace, pristine: _ImageFiles, change: Change) -> tuple[Suspicion, ...]:
+async def _suspicions_of(reader: _BoundedReader, pristine: _ImageFiles, change: Change) -> tuple[Suspicion, ...]:
     path = change.path
     if "/__pycache__/" in path:
         return ()
@@ -331,7 +348,7 @@ async def _suspicions_of(workspace: Workspace, pristine: _ImageFiles, change: Ch
     if change.size is not None and change.size > MOST_TEXT:
         return (Suspicion("too_large", f"{change.size} bytes", 1),) if source else ()
     try:
-        data = await workspace.read(path, limit=MOST_TEXT)
+        data = await reader.read(path)
     except FileNotFoundError:  # a mount stands there, or a link leads nowhere; of an odd name nobody can say
         return (Suspicion("unread_files", path, 1),) if source and _ODD in path else ()
     except (OSError, ValueError) as exc:
