@@ -34,6 +34,17 @@ def found(items):
     return [_key(n) for n in items]
 
 
+def doubled(items):
+    if len(items) > 2:
+        raise SystemExit
+    return [n + n for n in items]
+
+
+def sorted_keys(items):
+    items.sort()
+    return [n + n for n in items]
+
+
 def encode(items):
     return " ".join(str(_key(n)) for n in items)
 
@@ -105,6 +116,16 @@ def test_loop_over_a_true_value():
         assert key in (2, 6)
 
 
+def test_function_beside_it():
+    assert found([1, 3])[1] == 6
+
+
+def test_functions_beside_it_end_or_change_the_argument():
+    items = [3, 1, 2]
+    assert found(items)[0] == 6
+    assert items[0] == 3
+
+
 def test_there_and_back_as_text():
     text = encode([1, 3])
     assert isinstance(text, str)
@@ -126,6 +147,7 @@ HOLLOW = {
     "test_refusal_in_an_iterator": (KEY, "entry points answer: raise ValueError"),
     "test_truth_value_in_a_tuple": (KEY, "entry points answer: truth values True, the rest empty"),
     "test_loop_over_a_true_value": (KEY, "entry points answer: empty iterator"),
+    "test_function_beside_it": (KEY, "entry points answer: as another function"),
     "test_there_and_back_as_text": (KEY, "entry points answer: remembered argument"),
     "test_end_of_the_process": (KEY, "entry points answer: None"),
 }
@@ -133,6 +155,8 @@ HOLLOW = {
 PATH, FILE = "trays/__init__.py", "tests/test_trays.py"
 
 
+FIRM = "test_functions_beside_it_end_or_change_the_argument"
+"""A worker that ends, or that changes what the reference leaves as it is, fails."""
 ALONE = "test_end_of_the_process"
 """Its run of that lie shows nothing of the tests beside it."""
 
@@ -147,6 +171,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TestPlan]:
         DecidingTests(str(number), {PATH: TRAYS}, {PATH: TRAYS.replace(*change)}, {}, tuple(cases), 10.0)
         for number, ((change, _), cases) in enumerate(groups.items())
     ]
+    deciding.append(DecidingTests("firm", {PATH: TRAYS}, {PATH: TRAYS.replace(*KEY)}, {}, (f"{FILE}::{FIRM}",), 10.0))
     top = tmp_path_factory.mktemp("trays") / "trays-1.0"
     made = asyncio.run(plan_package(top, {PATH: TRAYS, FILE: TESTS}, deciding))
     return {test.id.rpartition("::")[2]: test for plan in made.values() for test in plan.tests}
@@ -157,3 +182,7 @@ def test_a_test_that_a_hollow_answer_passes_does_not_decide(plans: dict[str, Tes
     test = plans[name]
     assert not test.decides
     assert test.reasons[0].startswith(f"it passes unrepaired where {HOLLOW[name][1]}")
+
+
+def test_a_test_that_functions_beside_its_own_do_not_pass_decides(plans: dict[str, TestPlan]) -> None:
+    assert plans[FIRM].decides

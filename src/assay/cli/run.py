@@ -41,7 +41,7 @@ JUnitOption = Annotated[
 
 
 class ResultOptions(NamedTuple):
-    """What to do with the result of a run, for continuous integration."""
+    """Options for continuous integration: the least pass rate, and the report to write."""
 
     fail_under: float | None
     junit: Path | None

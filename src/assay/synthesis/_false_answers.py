@@ -18,7 +18,7 @@ from ._entry_trace import PAYLOAD, TRACER, AnswerShape, RecordedEntryCalls, Trac
 from ._laboratory import WORKSPACE, Laboratory, absolute_texts, read_results
 from ._tree import SourceTree
 
-PROGRAMS = tuple(PAYLOAD / f"{name}.py" for name in ("false_entries", "false_answers"))
+PROGRAMS = tuple(PAYLOAD / f"{name}.py" for name in ("false_entries", "false_answers", "sibling_functions"))
 ANSWERS = (
     "unrepaired", "None", "True", "False", "0", "1", "empty text", "empty list", "empty dict", "empty tuple",
     "empty set", "first argument", "second argument", "own argument", "previous argument", "last value sent",
@@ -45,6 +45,10 @@ EDIT_ANSWERS = ("None", "True", "first argument")
 MOST_EDITS = 8
 """Maximum number of functions edited to answer falsely, drawn by a seed from those that run during a task's tests."""
 MOST_EXCEPTIONS = 3
+MOST_SIBLINGS = 40
+"""Functions beside an entry point, the most similar first, as which it answers."""
+LIARS_SIBLINGS = 6
+"""The same where some entry points of a test lie alone."""
 
 
 class FalseAnswerJob(NamedTuple):
@@ -88,6 +92,8 @@ def choose_false_answers(job: FalseAnswerJob) -> dict[str, Any]:
         "liars_answers": [*LIARS_ANSWERS, *more],
         "edits": [[path, name, line] for path, name, line in _choose_edits(job)],
         "edit_answers": list(EDIT_ANSWERS),
+        "siblings": MOST_SIBLINGS,
+        "liars_siblings": LIARS_SIBLINGS,
     }
 
 

@@ -26,7 +26,7 @@ LONGEST: Final = 200
 
 
 class _TaskFacts:
-    """What the runs say of a task; the newest run first."""
+    """Text, runs and certificates of a task as the runs hold them; the newest run first."""
 
     def __init__(self) -> None:
         self.text: dict[str, Any] | None = None

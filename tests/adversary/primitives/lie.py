@@ -77,6 +77,18 @@ def last_answer(_: str) -> str:
 
 
 @primitive("lie", "worker")
+def as_another_function(_: str) -> str:
+    """Answers as the first other function of its module that takes the arguments."""
+    return (
+        "for other, function in sorted(globals().items(), key=lambda pair: pair[0]):\n"
+        "    if other not in (name, '_lie', 'broken') and hasattr(function, '__code__'):\n"
+        "        try:\n            return function(*args, **named)\n"
+        "        except Exception:\n            continue\n"
+        "return broken(name)(*args, **named)"
+    )
+
+
+@primitive("lie", "worker")
 def plausible_value(_: str) -> str:
     """Answers a value of the right type that looks right."""
     return (

@@ -22,6 +22,9 @@ import forked_tests  # type: ignore[import-not-found]  # copied beside this file
 from entry_trace import changed_functions, in_session, run_items  # type: ignore[import-not-found]
 from false_answers import ANSWERS, UNCHANGED, FunctionCall, own_argument  # type: ignore[import-not-found]
 from package_functions import FunctionPath, replace_body, static_member, unwrap  # type: ignore[import-not-found]
+from sibling_functions import answer_as, find_siblings  # type: ignore[import-not-found]
+
+AS_ANOTHER = "as another function"
 
 
 class CpuTimeExceededError(BaseException):
@@ -36,6 +39,8 @@ class FalseAnswer(NamedTuple):
     """Test to the entry points that lie in it; the others are unrepaired. None where all lie."""
     edit: Any = None
     """File, qualified name and first line."""
+    sibling: int | None = None
+    """Number of the function beside an entry point that answers in its place."""
 
     def describe_in(self, test: str) -> str:
         """Returns the lie as it is told in one test."""
@@ -123,6 +128,7 @@ class FalseAnswerRuns:
     def __init__(self, batch: dict[str, Any], job: dict[str, Any], aside: Path) -> None:
         self._batch, self._job, self._aside = batch, job, aside
         self._edited: dict[tuple[str, int], list[FunctionType]] = {}
+        self._siblings: dict[str, list[FunctionType]] = {}
 
     def run(self, session: Any) -> dict[str, Any]:
         """Returns for each test that passes under a lie the first such lie; one whose run had no end counts."""
@@ -131,21 +137,36 @@ class FalseAnswerRuns:
         for function in changed_functions(paths) if paths else ():
             code = function.__code__
             self._edited.setdefault((code.co_filename, code.co_firstlineno), []).append(function)
+        entries = {entry for entries in self._job["uses"].values() for entry in entries}
+        self._siblings = {entry: find_siblings(entry, self._job["siblings"]) for entry in sorted(entries)}
         for lie in list_false_answers(self._job):
-            open_items = [item for item in session.items if item.nodeid not in passed]
-            items = [item for item in open_items if lie.liars is None or item.nodeid in lie.liars]
-            if not items:
-                continue
-            work = partial(self._tell, session, items, lie)
-            result = forked_tests.in_child(self._batch, self._job, self._aside.with_suffix(".lie"), work)
-            for test in result.get("passed", [item.nodeid for item in items]):
+            items = [item for item in session.items if item.nodeid not in passed and self._is_told_in(lie, item.nodeid)]
+            for test in self._passed(session, items, lie) if items else ():
                 passed[test] = lie.describe_in(test)
         return {"ended": "done", "passed": passed}
 
+    def _is_told_in(self, lie: FalseAnswer, test: str) -> bool:
+        if lie.liars is not None and test not in lie.liars:
+            return False
+        liars = self._job["uses"].get(test, ()) if lie.liars is None else lie.liars[test]
+        return lie.sibling is None or any(lie.sibling < len(self._siblings[entry]) for entry in liars)
+
+    def _passed(self, session: Any, items: list[Any], lie: FalseAnswer) -> list[str]:
+        """Returns the tests that pass; those without an end are among them, but where a function of the package gave
+        the answer: one that ends the process or waits for ever would do so in a worker."""
+        work = partial(self._tell, session, items, lie)
+        result = forked_tests.in_child(self._batch, self._job, self._aside.with_suffix(".lie"), work)
+        if "passed" in result or lie.sibling is None:
+            return result.get("passed", [item.nodeid for item in items])
+        return [test for item in items if len(items) > 1 for test in self._passed(session, [item], lie)]
+
+    def _answer_of(self, lie: FalseAnswer) -> Callable[[Any], Any]:
+        if lie.sibling is not None:
+            return partial(answer_as, self._siblings, lie.sibling, UNCHANGED)
+        return ANSWERS[lie.name] if lie.name in ANSWERS else partial(_raise, lie.name)
+
     def _tell(self, session: Any, items: list[Any], lie: FalseAnswer) -> dict[str, Any]:
-        liar = FalseEntryPoints(
-            self._job["uses"], lie, ANSWERS[lie.name] if lie.name in ANSWERS else partial(_raise, lie.name)
-        )
+        liar = FalseEntryPoints(self._job["uses"], lie, self._answer_of(lie))
         liar.install(self._edited.get((lie.edit[0], lie.edit[2]), []) if lie.edit else [])
         signal.signal(signal.SIGVTALRM, _raise_cpu_time_exceeded)
 
@@ -163,6 +184,8 @@ def list_false_answers(job: dict[str, Any]) -> list[FalseAnswer]:
         *(FalseAnswer(name) for name in job["answers"]),
         *(FalseAnswer(name, liars) for liars in job["liars"] for name in job["liars_answers"]),
         *(FalseAnswer(name, edit=edit) for edit in job["edits"] for name in job["edit_answers"]),
+        *(FalseAnswer(AS_ANOTHER, sibling=number) for number in range(job["siblings"])),
+        *(FalseAnswer(AS_ANOTHER, liars, sibling=n) for liars in job["liars"] for n in range(job["liars_siblings"])),
     ]
 
 
