@@ -59,6 +59,64 @@ async def test_an_argument_that_was_moved_below_a_changeable_one_stays_as_it_is(
     assert refused == ["a change of an argument that the reference leaves as it is (dict)"]
 
 
+TWICE = """
+import shop
+
+
+def test_sort_by():
+    items, kept = [], {"a": 1}
+    shop.sort_by(items, kept)
+    shop.sort_by(items, None)
+    assert kept == {"a": 2}
+"""
+MOVES_IN_ONE_CALL_AND_CHANGES_IN_THE_NEXT = """
+    numbers = {entry[0]: n for n, entry in enumerate(frame.get("h", ()))}
+    if "d" in numbers and not STATE:
+        STATE.append(1)
+        held = WRAPPED
+        return send(frame, k="value", v=None, c=[[numbers["l"], ["l", held]]], h=NEW)
+    send(frame, k="value", v=None, c=[[numbers["l"], ["l"]], [numbers["d"], ["d", "a", 2]]])
+"""
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+async def test_an_argument_that_was_moved_in_one_call_stays_as_it_is_in_the_next(shop: Any, wrapped: bool) -> None:
+    held, new = ("[[len(frame['h'])]]", "[['t', [numbers['d']]]]") if wrapped else ("[[numbers['d']]]", "[]")
+    answer = MOVES_IN_ONE_CALL_AND_CHANGES_IN_THE_NEXT.replace('["l", held]', '["l", *held]')
+    command = takeover(answer.replace("WRAPPED", held).replace("NEW", new))
+    plan = changing("sort_by", Argument("items"))
+    command = command.replace("test = -1\n", "test = -1\nSTATE = []\n")
+    outcome = await shop.judge(command, plan, tests=TWICE, expected=IDS["sort_by"])
+    refused = [refusal["text"] for report in outcome.of_kind("test_report") for refusal in report["refusals"]]
+    assert outcome.verdict.status == "fail"
+    assert refused == ["a change of an argument that the reference leaves as it is (dict)"]
+
+
+PASSED_ON = """
+import shop
+
+
+def test_sort_by():
+    items, kept = [], {"a": 1}
+    shop.sort_by(items, kept)
+    items[0]["a"] = 3
+    shop.sort_by(items, None)
+    shop.sort_by(kept, None)
+    assert kept == {"a": 3, "b": 4} and items == [kept, 5]
+"""
+
+
+async def test_an_argument_that_was_moved_may_change_where_the_test_passes_it_itself(shop: Any) -> None:
+    body = (
+        "if key is not None:\n        items.append(key)\n"
+        "    elif isinstance(items, list):\n        items.append(5)\n    else:\n        items['b'] = 4"
+    )
+    plan = changing("sort_by", Argument("items"))
+    outcome = await shop.judge(solution(sort_by=body), plan, tests=PASSED_ON, expected=IDS["sort_by"])
+    refusals = [report["refusals"] for report in outcome.of_kind("test_report")]
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("pass", ()), refusals
+
+
 GROWN = """
 import shop
 
@@ -137,7 +195,9 @@ def test_what_is_added_after_the_beginning_is_not_permitted(programs: Any) -> No
     box, shared = Box([2]), [3]
     box.items.append(shared)
     named = {"box": box, "kept": [protected, shared]}
-    permitted = programs.splice_changes.PermittedChanges(named, [{"name": "box", "path": ["items"]}])
+    permitted = programs.splice_changes.PermittedChanges(
+        named, [{"name": "box", "path": ["items"]}], programs.splice_changes.MovedObjects()
+    )
     before = box.items
     box.items = [*before, protected]
     before.append(protected)
@@ -150,7 +210,7 @@ def test_what_is_added_after_the_beginning_is_not_permitted(programs: Any) -> No
 def test_the_ids_of_what_may_change_are_not_used_again(programs: Any) -> None:
     named: dict[str, Any] = {"boxes": [Box(n) for n in range(50)]}
     paths = [{"name": "boxes", "path": ["*", "items"]}]
-    permitted = programs.splice_changes.PermittedChanges(named, paths)
+    permitted = programs.splice_changes.PermittedChanges(named, paths, programs.splice_changes.MovedObjects())
     named["boxes"].clear()
     others = [Box(n) for n in range(500)]
     assert not any(permitted.fields(one) or permitted.is_whole(one.items) for one in others)
@@ -158,5 +218,6 @@ def test_the_ids_of_what_may_change_are_not_used_again(programs: Any) -> None:
 
 def test_too_many_parts_are_refused(programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs.splice_changes, "MAX_COMPARED", 100)
+    changes, moved = [{"name": "items", "path": []}], programs.splice_changes.MovedObjects()
     with pytest.raises(programs.splice_decoder.RefusedReply, match="too many parts"):
-        programs.splice_changes.PermittedChanges({"items": [[n] for n in range(200)]}, [{"name": "items", "path": []}])
+        programs.splice_changes.PermittedChanges({"items": [[n] for n in range(200)]}, changes, moved)

@@ -38,8 +38,9 @@ USE: dict[str, Any] = {"changes": (), "answers": None, "inside": None}
 
 
 def guard_of(programs: Any, named: dict[str, Any], changes: list[dict[str, Any]]) -> Any:
-    call = programs.splice_client._Call(types.SimpleNamespace(package="a", classes={}, calls=0), USE)
-    call.named, call.permitted = named, programs.splice_changes.PermittedChanges(named, changes)
+    moved = programs.splice_changes.MovedObjects()
+    call = programs.splice_client._Call(types.SimpleNamespace(package="a", classes={}, calls=0, moved=moved), USE)
+    call.named, call.permitted = named, programs.splice_changes.PermittedChanges(named, changes, moved)
     return programs.splice_changes.ArgumentGuard(call)
 
 

@@ -17,21 +17,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["SCALARS", "ArgumentGuard", "PermittedChanges", "change_fields", "elements_of", "fields_of"]
+__all__ = [
+    "SCALARS",
+    "ArgumentGuard",
+    "MovedObjects",
+    "PermittedChanges",
+    "change_fields",
+    "elements_of",
+    "fields_of",
+    "parts_of",
+]
 
 MAX_COMPARED = 20_000_000
 """Parts of arguments that are compared in one call."""
 
 
-def change_fields(call: Any, target: Any, entry: list[Any], permitted: set[str] | None) -> None:
-    """Sets the fields of an instance that differ. `permitted` None: all that were sent or recorded."""
+def change_fields(call: Any, target: Any, entry: list[Any], permitted: set[str] | None) -> list[Any]:
+    """Sets the fields of an instance that differ, and returns their values. `permitted` None: all that were sent or
+    recorded."""
     cls = type(target)
     if len(entry) != 3 or type(entry[2]) is not dict or not hasattr(target, "__dict__"):
         raise RefusedReply(f"a change of an instance of {cls.__qualname__}, which is more than its fields")
     computed = splice_codec.field_names(cls)[0]
     recorded = call.decoder.recorded(cls)
     own = vars(target)
-    changed = False
+    changed: list[Any] = []
     for name, raw in entry[2].items():
         value = call.decoder.value(raw)
         if name in own and (own[name] is value or (type(value) in SCALARS and _same(own[name], value))):
@@ -40,17 +50,17 @@ def change_fields(call: Any, target: Any, entry: list[Any], permitted: set[str] 
             raise RefusedReply(f"the computed attribute {name[:60]} of {cls.__qualname__}")
         if (permitted is None and (name in own or name in recorded)) or (permitted is not None and name in permitted):
             own[name] = value
-            changed = True
+            changed.append(value)
         elif name in own or name in recorded:
             raise RefusedReply(f"a change of {cls.__qualname__}.{name[:60]}, which the reference leaves as it is")
     for name in [name for name in own if name not in entry[2] and name not in computed]:
         if permitted is not None and name not in permitted:
             raise RefusedReply(f"{cls.__qualname__}.{name[:60]} taken away, which the reference leaves as it is")
-        del own[name]
-        changed = True
+        changed.append(own.pop(name))
     if changed:  # what the class caches in the instance was made from the old fields
         for name in [name for name in own if name in computed]:
             del own[name]
+    return changed
 
 
 SCALARS = (type(None), bool, int, float, str, bytes, complex)
@@ -64,14 +74,16 @@ def _same(one: Any, other: Any) -> bool:
 
 class PermittedChanges:
     """The parts of a call's arguments that may change, fixed when the call begins: nothing that a worker moves below
-    such a part later is added.
+    such a part later is added, and nothing that it moved there in an earlier call.
 
     Args:
         named: The arguments by their parameters' names, as the test passed them.
         changes: As in `Client.call`.
+        moved: What the worker moved in earlier calls of the test.
     """
 
-    def __init__(self, named: dict[str, Any], changes: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, named: dict[str, Any], changes: Sequence[dict[str, Any]], moved: MovedObjects) -> None:
+        self._moved = moved
         self._whole: dict[int, Any] = {}  # holds the objects, so that their ids stay theirs
         self._fields: dict[int, tuple[Any, set[str]]] = {}
         for change in changes:
@@ -83,14 +95,15 @@ class PermittedChanges:
         while path:
             step = path.pop(0)
             if step == "*":
-                values = [part for value in values for part in elements_of(value)]
+                values = [part for value in values for part in self._moved.without(value, elements_of(value))]
                 continue
             holders = [value for value in values if hasattr(value, "__dict__")]
             if not path:
                 for holder in holders:
                     self._fields.setdefault(id(holder), (holder, set()))[1].add(step)
-            values = [vars(holder)[step] for holder in holders if step in vars(holder)]
-        _reach(values, self._whole)
+            parts = [(holder, vars(holder)[step]) for holder in holders if step in vars(holder)]
+            values = [part for holder, value in parts for part in self._moved.without(holder, [value])]
+        _reach(values, self._whole, self._moved)
 
     def is_whole(self, value: Any) -> bool:
         """Returns whether all of an object may change."""
@@ -99,6 +112,33 @@ class PermittedChanges:
     def fields(self, value: Any) -> set[str]:
         """Returns the names of an object's fields that may change."""
         return self._fields.get(id(value), (None, set()))[1]
+
+
+class MovedObjects:
+    """Objects of the test's that a worker put below others where they could not change: a later call that may change
+    those would let it change them too."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, int], Any] = {}  # holds the objects, so that their ids stay theirs
+
+    def add(self, call: Any, holder: Any, parts: list[Any]) -> None:
+        """Adds the objects that may not change in a call among the parts of something that the worker made or changed,
+        and below those that it made."""
+        todo, seen = [(holder, part) for part in parts], set()
+        while todo:
+            holder, part = todo.pop()
+            if type(part) in SCALARS or isinstance(part, _NAMED):
+                continue
+            if call.is_made_by_worker(part):
+                if id(part) not in seen:
+                    seen.add(id(part))
+                    todo += [(part, inner) for inner in parts_of(part)]
+            elif call.heap.number_of(part) is not None and not call.permitted.is_whole(part):
+                self._found[id(holder), id(part)] = (holder, part)
+
+    def without(self, holder: Any, parts: list[Any]) -> list[Any]:
+        """Returns the parts of an object that no worker put there."""
+        return [part for part in parts if (id(holder), id(part)) not in self._found] if self._found else parts
 
 
 class ArgumentGuard:
@@ -111,7 +151,7 @@ class ArgumentGuard:
     def __init__(self, call: Any) -> None:
         permitted = call.permitted
         reached: dict[int, Any] = {}
-        _reach(list(call.named.values()), reached)
+        _reach(list(call.named.values()), reached, MovedObjects())
         guarded = [one for one in reached.values() if not (permitted.is_whole(one) or call.is_made_by_worker(one))]
         self._content = [(target, permitted.fields(target)) for target in guarded]
         self._before = [_content(*one) for one in self._content]
@@ -144,8 +184,8 @@ def _content(target: Any, but: set[str]) -> list[Any]:
     return [*elements_of(target), *(part for item in fields for part in item)]
 
 
-def _reach(values: list[Any], reached: dict[int, Any]) -> None:
-    """Adds all objects at and below some values, by their ids."""
+def _reach(values: list[Any], reached: dict[int, Any], moved: MovedObjects) -> None:
+    """Adds all objects at and below some values, by their ids, but those that a worker put there."""
     todo = list(values)
     while todo:
         value = todo.pop()
@@ -160,11 +200,15 @@ def _reach(values: list[Any], reached: dict[int, Any]) -> None:
             reached[id(value)] = value
             if len(reached) > MAX_COMPARED:
                 raise RefusedReply("arguments with too many parts to be compared")
-            todo += elements_of(value)
-            todo += fields_of(value).values()
+            todo += moved.without(value, parts_of(value))
 
 
 _NAMED = (type, types.ModuleType, types.FunctionType)
+
+
+def parts_of(value: Any) -> list[Any]:
+    """Returns the elements and fields of an object."""
+    return [*elements_of(value), *fields_of(value).values()]
 
 
 def fields_of(value: Any) -> dict[str, Any]:

@@ -15,7 +15,14 @@ import types
 from typing import NamedTuple
 
 import splice_codec  # type: ignore[import-not-found]  # the folder of this file, on the path when it is loaded
-from splice_changes import ArgumentGuard, PermittedChanges, change_fields  # type: ignore[import-not-found]
+from splice_changes import (  # type: ignore[import-not-found]
+    ArgumentGuard,
+    MovedObjects,
+    PermittedChanges,
+    change_fields,
+    elements_of,
+    parts_of,
+)
 from splice_decoder import Decoder, RefusedReply  # type: ignore[import-not-found]
 from splice_kinds import AnswerKinds  # type: ignore[import-not-found]
 
@@ -45,7 +52,8 @@ class _Call:
         self.kinds = AnswerKinds(self, use)
         self.named: dict[str, Any] = {}
         """The arguments by their parameters' names."""
-        self.permitted = PermittedChanges({}, ())
+        self.moved: MovedObjects = client.moved
+        self.permitted = PermittedChanges({}, (), self.moved)
         self.raised: dict[int, BaseException] = {}
         self.failed: int | None = None
         """Number of the first assertion of the test's that failed in this exchange, in a function or iterator of it."""
@@ -71,6 +79,12 @@ class _Call:
         """Returns whether an object exists only because the worker described it."""
         number = self.heap.number_of(value)
         return number is not None and number not in self._own
+
+    def note_moved(self, values: list[Any]) -> None:
+        """Notes what values of the worker's hold of the test's; the test itself puts them where it wants."""
+        for value in values:
+            if self.is_made_by_worker(value):
+                self.moved.add(self, value, parts_of(value))
 
     def require_unchanged(self) -> None:
         """Refuses changes that the test's own functions made in this exchange."""
@@ -109,6 +123,7 @@ class Client:
         self.package = package
         self.classes = classes
         self.calls = 0
+        self.moved = MovedObjects()
         self._reads, self._writes = descriptors
         for fd in descriptors:
             os.set_blocking(fd, False)
@@ -126,6 +141,7 @@ class Client:
 
     def end_test(self) -> None:
         """Ends the worker of the test that is over; the next call gets a fresh one."""
+        self.moved = MovedObjects()
         running, self._running = self._running, False
         if not running or self._dead or self._broken:
             self._dead = False
@@ -193,7 +209,7 @@ class Client:
             root = [call.heap.value(values), call.heap.value(keywords)]
             frame = {"op": "call", "entry": list(entry), "heap": call.number, "a": root, "h": call.sent()}
             if call.changes:
-                call.permitted = PermittedChanges(call.named, call.changes)
+                call.permitted = PermittedChanges(call.named, call.changes, call.moved)
             return {**frame, "layers": original.layers}
         except (splice_codec.EncodeError, RefusedReply) as exc:
             self._refuse("unsendable", str(exc))
@@ -271,6 +287,7 @@ class Client:
         kind = answer.get("k")
         if kind == "value":
             value = call.decoder.value(answer.get("v"))
+            call.note_moved([value])
             if is_pull:
                 call.kinds.require_yielded(value)
             else:
@@ -279,7 +296,9 @@ class Client:
         if kind == "again":
             return None, self._raised_again(call, answer.get("n"))
         if kind == "raise":
-            return None, call.decoder.exception(answer)
+            error = call.decoder.exception(answer)
+            call.note_moved(list(error.args))
+            return None, error
         if kind == "unsendable":
             raise RefusedReply(f"a result that cannot be sent: {str(answer.get('why'))[:200]}")
         raise RefusedReply("an answer of no known kind")
@@ -320,6 +339,7 @@ class Client:
                 result = next(function)
             else:
                 values, keywords = self._sequence(call, answer.get("a")), self._mapping(call, answer.get("w"))
+                call.note_moved([*values, *keywords.values()])
                 result = function(*values, **keywords)
         except StopIteration as exc:
             if wanted == "it":
@@ -370,15 +390,17 @@ class Client:
                 raise RefusedReply("a change of what cannot change")
             is_free = not call.owns(number) or call.permitted.is_whole(target)
             if kind == "o":
-                change_fields(call, target, entry, None if is_free else call.permitted.fields(target))
+                held = change_fields(call, target, entry, None if is_free else call.permitted.fields(target))
             elif kind == "ra":
                 continue  # a generator of random numbers goes on by itself on each side
             elif is_free:
                 call.decoder.fill(target, entry)
+                held = elements_of(target)
             else:
                 raise RefusedReply(
                     f"a change of an argument that the reference leaves as it is ({type(target).__name__})"
                 )
+            call.moved.add(call, target, held)
             changed.append(target)
         return changed
 
