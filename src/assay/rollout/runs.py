@@ -127,9 +127,11 @@ async def start_run(
         **parts.labels,
         **({"certificates": {t: [c.run, c.chain, c.head] for t, c in certificates.items()}} if certificates else {}),
     }
-    if config.model is not None and agent.needs_model:
-        progress.inform(estimate_use(settings.store, agent.name, config.model, config.total(len(found))))
     async with open_resources(config, settings, found, agent, backend) as resources:
+        if resources.model is not None:  # under the name that its attempts carry
+            model = resources.model.backend.name
+            estimate = estimate_use(settings.store, agent.name, model, config.total(len(found)))
+            progress.inform(estimate.sentence())
         with RunStore.create(settings.store, name, manifest) as store:
             await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts.checks)
     return RunSummary(name, settings.store)
