@@ -131,26 +131,46 @@ class UseEstimate(NamedTuple):
         )
 
 
+class UseHistory:
+    """Model use of earlier attempts; every run is read once, when an estimate first needs it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._newest: list[str] | None = None
+        self._rows: dict[str, list[AttemptRow]] = {}
+
+    def estimate(self, agent: str, model: str, attempts: int) -> UseEstimate:
+        """Returns what a plan will use by the newest attempts of the same agent with the same model."""
+        rows = [row for row in self._find(agent, model) if "model_calls" in row.metrics]
+        if not rows:
+            return UseEstimate(agent, model, attempts, 0)
+        costs = [row.metrics["cost_usd"] for row in rows if "cost_usd" in row.metrics]
+        cost_usd = attempts * fmean(costs) if len(costs) == len(rows) else None
+        calls = attempts * fmean(row.metrics["model_calls"] for row in rows)
+        return UseEstimate(agent, model, attempts, len(rows), calls, cost_usd)
+
+    def _find(self, agent: str, model: str) -> list[AttemptRow]:
+        """Returns attempts of the newest runs, the newest run first."""
+        if self._newest is None:
+            self._newest = list_runs(self._root)[: -MOST_RUNS_READ - 1 : -1]
+        found: list[AttemptRow] = []
+        for run in self._newest:
+            if len(found) >= ENOUGH_ATTEMPTS:
+                break
+            found += _matching(self._read(run), agent, model)
+        return found
+
+    def _read(self, run: str) -> list[AttemptRow]:
+        if run not in self._rows:
+            self._rows[run] = []
+            with suppress(StoreError), RunStore.open(self._root, run) as store:  # a damaged run prevents no new one
+                self._rows[run] = store.attempts()
+        return self._rows[run]
+
+
 def estimate_use(root: Path, agent: str, model: str, attempts: int) -> UseEstimate:
-    """Returns what a plan will use by the newest attempts of the same agent with the same model."""
-    rows = [row for row in _earlier_rows(root, agent, model) if "model_calls" in row.metrics]
-    if not rows:
-        return UseEstimate(agent, model, attempts, 0)
-    costs = [row.metrics["cost_usd"] for row in rows if "cost_usd" in row.metrics]
-    cost_usd = attempts * fmean(costs) if len(costs) == len(rows) else None
-    calls = attempts * fmean(row.metrics["model_calls"] for row in rows)
-    return UseEstimate(agent, model, attempts, len(rows), calls, cost_usd)
-
-
-def _earlier_rows(root: Path, agent: str, model: str) -> list[AttemptRow]:
-    """Returns attempts of the newest runs, the newest run first."""
-    found: list[AttemptRow] = []
-    for run in reversed(list_runs(root)[-MOST_RUNS_READ:]):
-        if len(found) >= ENOUGH_ATTEMPTS:
-            break
-        with suppress(StoreError), RunStore.open(root, run) as store:  # a damaged run prevents no new one
-            found += _matching(store.attempts(), agent, model)
-    return found
+    """Returns what one plan will use. See `UseHistory.estimate`."""
+    return UseHistory(root).estimate(agent, model, attempts)
 
 
 def _matching(rows: Iterable[AttemptRow], agent: str, model: str) -> list[AttemptRow]:
