@@ -77,11 +77,13 @@ def build(kind: str, name: str) -> Any:
     return found() if isinstance(found, type) else found
 
 
-def construct(shown: str, factory: Callable[..., T], options: Mapping[str, Any]) -> T:
+def construct(
+    shown: str, factory: Callable[..., T], options: Mapping[str, Any], refused: type[UserError] = UserError
+) -> T:
     """Constructs a plugin's object; `shown` is what messages call it, such as `agent 'loop'`.
 
     Raises:
-        UserError: The constructor does not take these options.
+        UserError: The constructor does not take these options; of the class `refused`.
         PluginLoadError: The constructor failed; the message has its error and the line.
     """
     try:
@@ -92,7 +94,7 @@ def construct(shown: str, factory: Callable[..., T], options: Mapping[str, Any])
         entered = exc.__traceback__ is not None and exc.__traceback__.tb_next is not None
         if isinstance(exc, TypeError) and not entered:
             listed = ", ".join(sorted(options)) or "none"
-            raise UserError(f"{shown} does not take these options ({listed}): {exc}") from exc
+            raise refused(f"{shown} does not take these options ({listed}): {exc}") from exc
         raise PluginLoadError(f"{shown} cannot be constructed: {describe_error(exc)}") from exc
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import assay
 from assay.environments.interface import WorkspaceSpec
-from assay.errors import CheckDefinitionError
+from assay.errors import CheckDefinitionError, PluginLoadError
 from assay.records import Check
 from assay.rollout import ReverifyConfig, reverify
 from assay.settings import Settings
@@ -121,6 +121,31 @@ def test_check_cannot_take_the_name_of_a_tasks_own(judge: Judge) -> None:
 class Reads:
     def __call__(self, state: Any) -> bool:
         return bool(state)
+
+
+class Broken:
+    kind = "broken"
+
+    def __init__(self) -> None:
+        raise TypeError("the table has no column 'n'")
+
+    async def judge(self, given: Any) -> Any:
+        """Never reached."""
+
+
+@pytest.mark.quick
+def test_an_error_inside_a_constructor_is_shown_with_its_line(judge: Judge) -> None:
+    with pytest.raises(
+        PluginLoadError, match=r"check Broken cannot be constructed: TypeError: the table has no column"
+    ):
+        judge(Broken)
+    with pytest.raises(CheckDefinitionError, match=r"check NeedsName does not take these options \(none\): .*'name'"):
+        judge(NeedsName)
+
+
+class NeedsName(Broken):
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 @pytest.mark.quick
@@ -252,6 +277,22 @@ def test_command_in_the_state_is_cited_and_leaves_the_grade_unknown(judged: assa
     assert (verdict.status, verdict.separation) == ("pass", "unknown")
     cited = [e for e in judged.trajectory.evidence if e.id in verdict.evidence and e.kind == "execution"]
     assert cited[0].data["argv"] == ["/bin/sh", "-c", "cat sum.txt"]
+
+
+def test_check_that_forgets_its_return_blames_no_agent(tmp_path: Path) -> None:
+    assay.init_task(tmp_path / "sum")
+
+    def forgets(files: Any) -> Any:
+        if "sum.txt" in files:
+            assert files["sum.txt"] == "32\n"
+            return None  # as without a `return`
+        return False
+
+    (attempt,) = assay.run(tmp_path / "sum", agent="oracle", checks=forgets, store=tmp_path / "store").attempts
+    verdict = next(v for v in attempt.verdicts if v.check == "forgets")
+    assert (attempt.outcome, verdict.status, verdict.marks) == ("error", "error", ())
+    assert "check 'forgets': the function" in verdict.reason
+    assert ".forgets returned None, perhaps for want of a `return`" in verdict.reason
 
 
 def test_decorated_functions_in_files_are_plugins(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import assay
 from assay.errors import MissingLibraryError, OptionError, RunNotFoundError, StoreNotFoundError
-from assay.store import frames, seal
+from assay.store import RunStore, frames, seal
 from tests.rollout.agents import Solver
 from tests.rollout.counting import counting_task
 
@@ -116,6 +116,37 @@ def test_pages_are_served_until_closed(result: assay.RunResult) -> None:
             assert page.status == 200
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(handle.url, timeout=10)
+
+
+def test_a_view_prints_its_address_and_opens_a_browser_where_there_is_a_screen(
+    result: assay.RunResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    store = assay.open(result.store)
+    for screen, wanted in ((None, True), (":0", False), (":0", True)):
+        monkeypatch.delenv("DISPLAY", raising=False)
+        if screen is not None:
+            monkeypatch.setenv("DISPLAY", screen)
+        for viewable in (store, result):
+            with viewable.view(open_browser=wanted) as handle:
+                assert capsys.readouterr().err == f"viewer: {handle.url}\n"
+                assert opened == ([handle.url] if screen and wanted else [])
+                opened.clear()
+
+
+def test_attempts_open_each_run_once(result: assay.RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    really_open = RunStore.open
+
+    def counted(root: Path, run: str) -> RunStore:
+        opened.append(run)
+        return really_open(root, run)
+
+    monkeypatch.setattr(RunStore, "open", counted)
+    assert len(assay.open(result.store).run("g-0-solver").attempts) == 2
+    assert opened == ["g-0-solver"]
 
 
 def test_store_lists_its_runs_and_names_the_nearest(result: assay.RunResult) -> None:

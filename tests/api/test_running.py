@@ -197,6 +197,17 @@ async def test_run_with_objects_is_not_resumed_without_them(tmp_path: Path) -> N
     assert (await resume_run("importable", settings, Tally())).run == "importable"
 
 
+def test_a_plain_function_sees_and_calls_the_tools(run: Run) -> None:
+    def counts(attempt: Any) -> str:
+        (spec,) = attempt.tools.specs()
+        before = attempt.tools.digest()
+        seen = attempt.tools.call(spec.name, {"by": 10})
+        return f"{spec.name}: {seen.content}, {before != attempt.tools.digest()}"
+
+    (attempt,) = run(agent=assay.agent(counts))
+    assert (attempt.outcome, attempt.ended) == ("pass", "add: 10, True")
+
+
 def test_families_tasks_and_names_are_sources(run: Run) -> None:
     found = run([GridTasks, "family:maze,n=2", counting_task().task], agent="null", attempts=1)
     assert len(found) == 13
@@ -253,6 +264,19 @@ class Undeclared:
         """Says nothing of models."""
 
 
+class NeedsSize:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def tasks(self, n: int, seed: int) -> list[Any]:
+        return []
+
+
+class FailsWithin(NeedsSize):
+    def __init__(self) -> None:
+        raise TypeError("no grid is so small")
+
+
 MISUSES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "agent is a number": ({"agent": 3}, AgentDefinitionError, "cannot be an agent"),
     "agent is None": ({"agent": None}, OptionError, "no agent"),
@@ -281,6 +305,12 @@ MISUSES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "name of the run has a slash": ({"agent": solve, "run": "a/b"}, assay.UserError, "not a valid run name"),
     "model is a class": ({"agent": solve, "model": ScriptedBackend}, OptionError, "is no model"),
     "tasks are None": ({"agent": solve, "tasks": [None]}, TaskSourceError, "names no tasks"),
+    "family wants an option": ({"agent": solve, "tasks": NeedsSize}, TaskSourceError, r"does not take these options"),
+    "family fails in its constructor": (
+        {"agent": solve, "tasks": FailsWithin},
+        PluginLoadError,
+        "family FailsWithin cannot be constructed: TypeError: no grid is so small",
+    ),
     "tasks are empty": ({"agent": solve, "tasks": []}, TaskSourceError, "no tasks"),
     "task folder is absent": ({"agent": solve, "tasks": "nothere"}, assay.UserError, "does not exist"),
 }

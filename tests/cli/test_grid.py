@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from assay.cli import main
 from assay.cli.options import resolve_several
-from assay.rollout import RunConfig, to_toml
+from assay.rollout import RunConfig, plan_grid, run_inputs, to_toml
 from assay.store import list_runs
 
 pytestmark = pytest.mark.quick
@@ -55,6 +57,30 @@ def test_grid_is_resumed_by_its_name(say: Say) -> None:
     assert "4 attempts, 2 of them done before" in err
     assert (code, json.loads(out)["runs"]) == (0, ["g-0-expert", "g-1-null"])
     assert say("resume", "g-2")[0] == 2
+
+
+def test_a_grid_reads_and_lints_its_tasks_once(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: Counter[str] = Counter()
+    for function in (run_inputs.find_tasks, run_inputs.lint_warnings):
+
+        def counted(given: Any, function: Any = function) -> Any:
+            counts[function.__name__] += 1
+            return function(given)
+
+        monkeypatch.setattr(run_inputs, function.__name__, counted)
+    assert say("run", TASKS, "--agent", "expert", "--agent", "null", "--run", "g")[0] == 0
+    assert counts == {"find_tasks": 1, "lint_warnings": 1}
+    shutil.rmtree(".assay/runs/g-1-null")
+    assert say("resume", "g")[0] == 0
+    assert counts == {"find_tasks": 2, "lint_warnings": 2}
+
+
+@pytest.mark.parametrize("length", [100, 117, 118, 120])
+def test_runs_of_a_grid_with_a_long_name_have_names_of_their_own(length: int) -> None:
+    config = RunConfig(tasks=(TASKS,), run="g" * length)
+    names = [str(cell.config.run) for cell in plan_grid(config, ["expert", "null"] * 6, [None])]
+    assert len(set(names)) == 2
+    assert all(len(name) <= 120 and f"-{number}" in name for number, name in enumerate(names))
 
 
 def test_damaged_run_does_not_hide_a_grid(say: Say) -> None:

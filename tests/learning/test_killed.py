@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -70,10 +71,12 @@ def forks() -> Iterator[ForkServer]:
     server.close()
 
 
-def improve(forks: ForkServer, folder: Path) -> Fork:
+def improve(forks: ForkServer, folder: Path, budget: int = 9000) -> Fork:
     folder.mkdir(exist_ok=True)
     (folder / "recipe.toml").write_text(RECIPE)
-    return forks.start(folder, "improve", "recipe.toml", "--store", "store", "--json")
+    return forks.start(
+        folder, "improve", "recipe.toml", "--store", "store", "--json", "--set", f"budget_calls={budget}"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +84,23 @@ def improved(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> tup
     folder = tmp_path_factory.mktemp("improved")
     process = improve(forks, folder)
     assert process.poll(wait=True) in (0, 1), process.err.read_text()
+    _says_what_it_uses(process.err.read_text())
     return folder, json.loads(process.out.read_bytes())
+
+
+def _says_what_it_uses(said: str) -> None:
+    """An estimate as soon as there is one, and the calls of the budget after each step."""
+    estimates = [line for line in said.splitlines() if "estimate" in line]
+    assert (
+        estimates[0]
+        == "0 of 9,000 model calls so far; no estimate: the store has no earlier attempt of loop with local:tiny"
+    )
+    assert "for 42 attempts, by 6 earlier ones of loop with local:tiny" in estimates[1]
+    assert len(estimates) == 2
+    used = [int(calls) for calls in re.findall(r"^step .*; (\d+) of 9,000 model calls$", said, re.MULTILINE)]
+    assert len(used) == 3
+    assert used == sorted(used)
+    assert used[0] >= 12
 
 
 @pytest.mark.slow
@@ -109,6 +128,9 @@ def ended(store: Path, run: str) -> int:
 def test_killed_at_any_moment_it_ends_with_the_same_weights(improved: Any, forks: ForkServer, tmp_path: Path) -> None:
     _, report = improved
     store = tmp_path / "x" / "store"
+    stopped = improve(forks, tmp_path / "x", budget=1)
+    assert stopped.poll(wait=True) == 3
+    assert "repeat the command with a larger budget_calls" in stopped.err.read_text()
     for until in ("evaluation-0000", "step-0002"):
         process = improve(forks, tmp_path / "x")
         deadline = time.monotonic() + 100

@@ -17,6 +17,7 @@ from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import UserError
 from assay.synthesis import SynthesisConfig, SynthesisReport, synthesise
 from assay.tasks import load_task
+from assay.tasks.assay_config import declared_licence
 from assay.verify.separation_plan import PLAN_PATH, SeparationPlan, encode_plan, load_plan
 from tests.synthesis.conftest import write_sdist
 
@@ -108,6 +109,8 @@ def test_tasks_load_and_hide_what_decides(sets: TaskSets) -> None:
     for entry in sets.report.tasks:
         task = load_task(sets.straight / entry.id).task
         assert task.digest == entry.digest
+        assert declared_licence(task.metadata) == "not declared"
+        assert task.metadata["assay"]["provenance"]["licence"] == "not declared"
         assert entry.hidden
         assert entry.visible
         _hides(sets.straight / entry.id, entry.hidden if entry.split == "tests" else ())

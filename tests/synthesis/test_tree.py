@@ -12,7 +12,8 @@ import pytest
 from assay.errors import UserError
 from assay.synthesis import _archive
 from assay.synthesis._archive import read_archive
-from assay.synthesis._tree import _find_name_and_version, load_source, select_source_files
+from assay.synthesis._package_metadata import find_licence, find_name_and_version
+from assay.synthesis._tree import load_source, select_source_files
 
 pytestmark = pytest.mark.quick
 
@@ -144,4 +145,42 @@ def test_copies_of_the_package_and_odd_names_are_left_out() -> None:
     ],
 )
 def test_name_is_what_the_project_declares(files: dict[str, bytes], named: tuple[str, str]) -> None:
-    assert _find_name_and_version(files, "folder") == named
+    assert find_name_and_version(files, "folder") == named
+
+
+MIT = b"Classifier: License :: OSI Approved :: MIT License\n"
+LONG = "Permission is hereby granted, " * 9
+
+
+@pytest.mark.parametrize(
+    ("files", "licence"),
+    [
+        ({"pyproject.toml": b'[project]\nlicense = "mit or apache-2.0"\n'}, "MIT OR Apache-2.0"),
+        ({"pyproject.toml": b'[project]\nlicense = {text = "BSD-3-Clause"}\n'}, "BSD-3-Clause"),
+        ({"pyproject.toml": b'[project]\nlicense = {file = "COPYING"}\n'}, "see COPYING"),
+        ({"pyproject.toml": b'[project]\nlicense-files = ["LICEN[CS]E*", "NOTICE"]\n'}, "see LICEN[CS]E*, NOTICE"),
+        ({"pyproject.toml": b'[tool.poetry]\nlicense = "ISC"\n'}, "ISC"),
+        ({"pyproject.toml": b'[project]\nlicense = 3\nclassifiers = [4, "License :: Public Domain"]'}, "Public Domain"),
+        ({"PKG-INFO": b"Name: a\nLicense: LGPLv2\n" + MIT + b"Classifier: License :: OSI Approved\n\n"}, "MIT License"),
+        ({"a-1.dist-info/METADATA": b"License-Expression: Apache-2.0\nLicense-File: LICENSE\n\n"}, "Apache-2.0"),
+        ({"a/_vendor/b-1.dist-info/METADATA": b"License-Expression: Apache-2.0\n\n"}, "not declared"),
+        ({"PKG-INFO": f"License: {LONG}\n\n".encode()}, LONG[:97] + "..."),
+        ({"setup.cfg": b"[metadata]\nlicense = My \x07 own | `words`\nlicense_files = A\n"}, "My own | `words`"),
+        ({"setup.cfg": b"[metadata]\nlicense_files =\n  A\n  B\n"}, "see A, B"),
+        ({"setup.py": b"from setuptools import setup\nsetup(name=NAME, license='MIT')\n"}, "MIT"),
+        ({"setup.py": b"setup(license=f(), classifiers=['License :: OSI Approved :: ISC License'])"}, "ISC License"),
+        ({"pyproject.toml": b"[project\xff", "setup.cfg": b"[[[", "setup.py": b"\0("}, "not declared"),
+        ({"pyproject.toml": b'[project]\nlicense = "' + b"(" * 99 + b'"\n', "setup.py": b"(" * 90_000}, "(" * 99),
+        ({}, "not declared"),
+    ],
+)  # fmt: skip
+def test_licence_is_what_the_package_declares(files: dict[str, bytes], licence: str) -> None:
+    assert find_licence(files) == licence
+
+
+def test_every_task_of_a_tree_names_its_licence(tmp_path: Path) -> None:
+    (tmp_path / "shapes.py").write_text("")
+    (tmp_path / "test_shapes.py").write_text("")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "shapes"\nlicense = "MIT"\n')
+    tree = load_source(str(tmp_path))
+    assert tree.provenance == {"source_digest": tree.digest, "licence": "MIT"}

@@ -21,6 +21,7 @@ from assay.agents.oracle import OracleAgent
 from assay.errors import AssayError, EnvironmentFailure, UserError
 from assay.rollout.admitted import BATTERY
 from assay.rollout.attempt.models import resolve_model_name
+from assay.rollout.limits.run_budget import BudgetLimits, estimate_use
 from assay.rollout.progress import ForwardedProgress, Progress
 from assay.rollout.runs import RunResources, open_resources, require_same_tasks, run_attempts
 from assay.settings import Settings
@@ -81,6 +82,9 @@ async def admit(
         "assay_version": __version__,
     }
     async with open_resources(config.as_run(), settings, loaded, _agent(config)) as resources:
+        if resources.model is not None:
+            model = resources.model.backend.name
+            progress.inform(estimate_use(settings.store, ReviewAgent.name, model, len(loaded)).sentence())
         with RunStore.create(settings.store, name, manifest) as store:
             return await _Battery(store, resources, config, settings).run(loaded, progress, on_report)
 
@@ -92,8 +96,11 @@ async def resume_admission(
     *,
     on_report: ReportCallback | None = None,
     tasks: Sequence[LoadedTask] | None = None,
+    budget: BudgetLimits | None = None,
 ) -> Admission:
     """Completes an interrupted admission; for a finished one, returns its report again.
+
+    `budget` replaces that of its configuration.
 
     Raises:
         UserError: The run is not an admission, has another battery, or a task has changed since it began.
@@ -101,6 +108,8 @@ async def resume_admission(
     """
     with RunStore.open(settings.store, run, write=True) as store:
         config = _read_config(store)
+        if budget is not None:
+            config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
         loaded = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
         require_same_tasks(store.manifest()["tasks"], loaded)
         async with open_resources(config.as_run(), settings, loaded, _agent(config)) as resources:
@@ -136,6 +145,9 @@ class _Battery:
 
     async def run(self, tasks: Sequence[LoadedTask], progress: Progress, on_report: ReportCallback | None) -> Admission:
         """Runs all tasks in waves."""
+        attempts = [row for row in self._store.attempts() if row.agent != ADMISSION]  # no certificates
+        progress.opened(self._store.run, attempts)
+        progress.bound(BudgetLimits(self._config.budget_usd, self._config.budget_calls))
         rates = compute_rates(self._settings.store, [one.task.digest for one in tasks])
         reports = read_reports(self._store)
         open_tasks = [one for one in tasks if one.task.id not in reports]

@@ -11,13 +11,35 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from assay.environments.interface import ExecResult
+from assay.environments.interface import ExecResult, Tools, ToolSpec
 from assay.errors import AgentDefinitionError, UserError
 from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Evidence, Observation, Task, ToolCall
 from assay.threads import LoopBridge, run_in_thread
 
 from .interface import Attempt, Endpoint
+
+
+class BlockingTools:
+    """The environment's tools for an agent that is a plain function; the methods are those of `Tools`, without `await`.
+
+    Calls made here are no steps: `BlockingAttempt.act` records them.
+    """
+
+    def __init__(self, tools: Tools, bridge: LoopBridge) -> None:
+        self._tools, self._bridge = tools, bridge
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Returns the tools in a stable order."""
+        return self._bridge.call_now(self._tools.specs)
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        """Calls a tool. An invalid call returns an observation with `error`."""
+        return self._bridge.call(self._tools.call, name, arguments)
+
+    def digest(self) -> str | None:
+        """Returns the digest of the current state; None if it cannot be observed."""
+        return self._bridge.call(self._tools.digest)
 
 
 class BlockingAttempt:
@@ -28,6 +50,11 @@ class BlockingAttempt:
         self.seed: int = attempt.seed
         """The only permitted source of randomness."""
         self._attempt, self._bridge = attempt, bridge
+
+    @property
+    def tools(self) -> BlockingTools:
+        """Tools for a model: the sandbox's (shell, read, edit), or the in-process world's own."""
+        return BlockingTools(self._attempt.tools, self._bridge)
 
     @property
     def ended(self) -> str | None:

@@ -18,9 +18,9 @@ from assay.store import AttemptRow, QueryResult, RunStore, check_rows, current_v
 from assay.store.frames import make_frame
 from assay.verdicts import OutcomeClass, Trust, assess
 
-from .summaries import EMPTY, load_measures, required_separation, summary_rows
+from .summaries import EMPTY, load_measures, required_separation, separation_of, summary_rows
 from .tables import html_table, text_table
-from .viewing import ViewerHandle, open_page
+from .viewing import ViewerHandle, serve_pages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,8 +123,8 @@ class RunResult:
         """The attempts that have ended, each by its deciding trial, in the order in which they began."""
         found = []
         for run in self.runs:
-            require = required_separation(self.store, run)
             with RunStore.open(self.store, run) as store:
+                require = separation_of(store.manifest())
                 checked = check_rows(store)
                 rows = final_rows(checked.rows)
                 current = current_verdicts_of(store, rows, checked.verdicts)
@@ -166,14 +166,13 @@ class RunResult:
         return query(self.store, sql, runs=self.runs, limit=limit)
 
     def view(self, *, open_browser: bool = True) -> ViewerHandle:
-        """Serves the web pages of these runs on loopback, and opens a browser.
+        """Serves the web pages of these runs on loopback, and opens a browser if there is a screen; the address goes to
+        stderr.
 
         The pages are served until the program ends; `view().wait()` keeps a script running.
         """
-        handle = ViewerHandle(self.store, f"#/run/{self.runs[0]}" if len(self.runs) == 1 else "")
-        if open_browser:
-            open_page(handle.url)
-        return handle
+        page = f"#/run/{self.runs[0]}" if len(self.runs) == 1 else ""
+        return serve_pages(self.store, page, open_browser=open_browser)
 
     def __len__(self) -> int:
         """Returns the number of attempts."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import OptionError, TaskSourceError, UserError
+from assay.plugins import construct
 from assay.records import Limits, Task
 from assay.rollout import RunConfig
 from assay.settings import Settings
@@ -38,6 +39,7 @@ def find_task_sources(sources: TaskSource | Iterable[TaskSource]) -> ResolvedTas
     Raises:
         TaskSourceError: A source is none of the accepted forms, or there is none.
         UserError: A path or family does not exist, or a task has errors.
+        PluginLoadError: The constructor of a family failed.
         TaskError: A family itself failed.
     """
     is_single = isinstance(sources, (str, PathLike, Task, LoadedTask, TaskFamily))
@@ -62,10 +64,7 @@ def _from_object(source: Any) -> tuple[str, Sequence[LoadedTask]]:
     if isinstance(source, Task):
         return source.id, [LoadedTask(source, None)]
     if isinstance(source, type) and callable(getattr(source, "tasks", None)):
-        try:
-            source = source()
-        except TypeError as exc:
-            raise TaskSourceError(f"family {source.__name__} cannot be built without options: {exc}") from exc
+        source = construct(f"family {source.__name__}", source, {}, TaskSourceError)
     if isinstance(source, TaskFamily):
         name = type(source).__name__
         return name, tasks_of_family(source, name, COUNT, 0)

@@ -13,7 +13,7 @@ from assay.store.layout import unknown_run
 from .results import RunResult
 from .sources import settings_of
 from .tables import html_table, text_table
-from .viewing import ViewerHandle
+from .viewing import ViewerHandle, serve_pages
 
 
 class Store:
@@ -48,9 +48,10 @@ class Store:
         """
         return query(self.path, sql, limit=limit)
 
-    def view(self) -> ViewerHandle:
-        """Serves the web pages of the store on loopback until the program ends."""
-        return ViewerHandle(self.path)
+    def view(self, *, open_browser: bool = True) -> ViewerHandle:
+        """Serves the pages of the store on loopback until the program ends, and opens a browser if there is a screen.
+        Writes the address to stderr."""
+        return serve_pages(self.path, "", open_browser=open_browser)
 
     def __getitem__(self, name: str) -> RunResult:
         """Returns the run of that name."""

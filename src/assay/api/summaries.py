@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
@@ -45,10 +45,16 @@ def load_measures(
 def required_separation(root: Path, run: str) -> Separation:
     """Returns the grade of separation that a run requires of its passes (`RunConfig.require`)."""
     from assay.store import RunStore
-    from assay.verdicts import SEPARATIONS
 
     with RunStore.open(root, run) as store:
-        config = store.manifest().get("config")
+        return separation_of(store.manifest())
+
+
+def separation_of(manifest: Mapping[str, Any]) -> Separation:
+    """Returns the grade of separation that a run requires of its passes, from its manifest."""
+    from assay.verdicts import SEPARATIONS
+
+    config = manifest.get("config")
     required = config.get("require") if isinstance(config, dict) else None
     return next((grade for grade in SEPARATIONS if grade == required), "unknown")
 

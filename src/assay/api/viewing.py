@@ -22,6 +22,15 @@ def open_page(url: str) -> None:
         webbrowser.open(url)
 
 
+def serve_pages(store: Path, page: str, *, open_browser: bool) -> ViewerHandle:
+    """Serves a store and writes the page's address to stderr; `open_browser` opens it where there is a screen."""
+    handle = ViewerHandle(store, page)
+    sys.stderr.write(f"viewer: {handle.url}\n")
+    if open_browser:
+        open_page(handle.url)
+    return handle
+
+
 class ViewerHandle:
     """A viewer that is served until `close`, or until the program ends. A context manager closes it."""
 

@@ -12,7 +12,8 @@ import msgspec
 import typer
 
 from assay.admission.config import AdmitConfig
-from assay.errors import UserError
+from assay.errors import BudgetExceededError, UserError
+from assay.rollout.limits.run_budget import BudgetLimits
 
 from .options import takes_config
 from .output import console, emit_json, plain, quantity, say
@@ -42,7 +43,9 @@ def admit(
     config: AdmitConfig,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", help="Resume this run with its settings; a finished one prints its report."),
+        typer.Option(
+            "--resume", help="Resume this run with its settings, or a larger budget; a finished one prints its report."
+        ),
     ] = None,
     fix: Annotated[
         Path | None,
@@ -72,14 +75,20 @@ def admit(
 
       assay admit --resume admit-20261121-201500-000000
 
+      assay admit --resume admit-20261121-201500-000000 --budget-calls 400
+
       assay admit tasks/ --against rewritten/
     """
     settings = settings_with(store)
-    if resume is not None and config != AdmitConfig():
-        raise UserError("--resume uses the run's own settings: omit tasks and other settings")
+    budget = BudgetLimits(config.budget_usd, config.budget_calls)
+    if resume is not None and config != AdmitConfig(budget_usd=budget.cost_usd, budget_calls=budget.calls):
+        raise UserError("--resume uses the run's own settings but the budget: omit tasks and other settings")
     if config.against:
         raise typer.Exit(_compare(config, settings, output, as_json=as_json))
-    result = _resume(pick_run(resume, settings), settings) if resume is not None else _admit(config, settings)
+    if resume is None:
+        result = _admit(config, settings)
+    else:
+        result = _resume(pick_run(resume, settings), settings, None if budget.is_unlimited else budget)
     report = _build_report(result, output)
     fixed = _fix(result, report, fix, settings, output) if fix is not None else None
     if as_json:
@@ -101,10 +110,12 @@ def _admit(config: AdmitConfig, settings: Settings) -> Admission:
     )
 
 
-def _resume(run: str, settings: Settings) -> Admission:
+def _resume(run: str, settings: Settings, budget: BudgetLimits | None) -> Admission:
     from assay.admission.battery import resume_admission
 
-    return _run_with_display(lambda tally, on_task: resume_admission(run, settings, tally, on_report=on_task), run)
+    return _run_with_display(
+        lambda tally, on_task: resume_admission(run, settings, tally, on_report=on_task, budget=budget), run
+    )
 
 
 def _run_with_display(
@@ -119,6 +130,10 @@ def _run_with_display(
     except KeyboardInterrupt:
         say(f"interrupted. Completed attempts are stored; resume with `assay admit --resume {run}`")
         raise typer.Exit(130) from None
+    except BudgetExceededError as exc:
+        command = f"`assay admit --resume {run}`"
+        say(f"{exc}. Completed attempts are stored; go on with {command} and a larger --budget-usd or --budget-calls")
+        raise typer.Exit(3) from None
 
 
 def _print_task_line(report: TaskReport) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from assay.errors import BudgetExceededError
+
 from .options import read_recipe
 from .output import emit_json, plain, quantity, say
 from .shared import JsonOption, StoreOption, settings_with
@@ -74,7 +76,11 @@ def improve(
     from assay.learning.trainer.recipe import ImproveRecipe
 
     given = [*(changes or []), *([] if seed is None else [f"seed={seed}"])]
-    report = asyncio.run(run(read_recipe(recipe, ImproveRecipe, given), settings_with(store), say))
+    try:
+        report = asyncio.run(run(read_recipe(recipe, ImproveRecipe, given), settings_with(store), say))
+    except BudgetExceededError as exc:
+        say(f"{exc}: completed attempts are kept; repeat the command with a larger budget_calls to go on")
+        raise typer.Exit(3) from None
     if as_json:
         emit_json(report)
     else:

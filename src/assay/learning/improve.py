@@ -18,14 +18,16 @@ from typing import Any
 
 import msgspec
 
+from assay.agents.building import build_agent
 from assay.errors import UserError
 from assay.gateway.tokens import RenderedBackend
 from assay.learning.credit.batch import assign_credit
 from assay.learning.rows import TrainingRow
 from assay.rollout.config import RunConfig
+from assay.rollout.limits.run_budget import estimate_use
 from assay.settings import Settings
 from assay.statistics import Estimate, PairedComparison, compare_paired, estimate_pass_rate
-from assay.store import AttemptRow
+from assay.store import AttemptRow, list_runs
 from assay.tasks import LoadedTask, find_tasks
 
 from .trainer.checkpoint import Checkpoints, TrainingProgress
@@ -51,6 +53,7 @@ from .trainer.rollouts import (
 from .trainer.sft import train_sft
 
 _SFT, _RL = "sft", "policy_gradient"
+_STEP, _EVALUATION = "step", "evaluation"
 
 
 class EvaluationPoint(msgspec.Struct, frozen=True):
@@ -100,10 +103,11 @@ async def improve(recipe: ImproveRecipe, settings: Settings, on_progress: OnProg
     started = time.monotonic()
     with ExitStack() as stack:
         improvement = _ImprovementRun(recipe, settings, on_progress or _ignore_progress, stack)
+        improvement.report_estimate()
         await improvement.run_demonstrations()
         policy = improvement.open_policy()
         improvement.teach(policy)
-        backend = policy.backend(f"local:{recipe.name}")
+        backend = policy.backend(improvement.model)
         try:
             await improvement.train_steps(policy, backend)
         finally:
@@ -123,7 +127,11 @@ class _ImprovementRun:
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
         self.held_out = TaskSelection(recipe.evaluate.tasks, find_tasks(recipe.evaluate.tasks))
         board = self.folder / "tensorboard" if recipe.tensorboard else None
-        plain = msgspec.to_builtins(recipe)
+        # A larger budget continues a recipe, so it is no part of the recipe's identity.
+        plain = msgspec.to_builtins(msgspec.structs.replace(recipe, budget_calls=None))
+        self.budget = RecipeBudget(self.name, recipe.budget_calls)
+        self.model = f"local:{recipe.name}"
+        self._is_estimated = False
         self.metrics = stack.enter_context(
             Metrics(settings.store, f"{self.name}-training", plain, seed=recipe.seed, tensorboard=board)
         )
@@ -132,6 +140,20 @@ class _ImprovementRun:
         self.curve: list[EvaluationPoint] = []
         self._answered_versions: list[str] = []
         """Newest version behind each step's replies."""
+
+    def report_estimate(self) -> None:
+        """Reports the calls so far and those of the attempts to come, by earlier attempts of the same agent."""
+        recipe, root = self.recipe, self.settings.store
+        existing = set(list_runs(root))
+        steps = [step for step in range(1, recipe.steps + 1) if self._run_of(_STEP, step) not in existing]
+        evaluated = [step for step in range(recipe.steps + 1) if self._is_evaluated(step)]
+        evaluations = [step for step in evaluated if self._run_of(_EVALUATION, step) not in existing]
+        left = len(steps) * recipe.rollout.groups * recipe.rollout.attempts
+        left += len(evaluations) * len(self.held_out.loaded) * recipe.evaluate.attempts
+        agent = build_agent(recipe.rollout.agent, recipe.rollout.agent_options, model=self.model)
+        estimate = estimate_use(root, agent.name, self.model, left)
+        self._is_estimated = estimate.earlier > 0
+        self.on_progress(f"{self.budget.describe(root)} so far; {estimate.sentence()}")
 
     async def run_demonstrations(self) -> None:
         """Runs the demonstrations."""
@@ -206,9 +228,14 @@ class _ImprovementRun:
         for step in range(recipe.steps + 1):
             if step > done:
                 await self.step(step, policy, backend, optimiser, reference)
-            every = recipe.evaluate.every
-            if step in (0, recipe.steps) or (every and step % every == 0):
+            if self._is_evaluated(step):
                 await self.evaluate(step, backend if step >= done else None)
+            if step == 0 and recipe.steps and not self._is_estimated:
+                self.report_estimate()
+
+    def _is_evaluated(self, step: int) -> bool:
+        every = self.recipe.evaluate.every
+        return step in (0, self.recipe.steps) or (every > 0 and step % every == 0)
 
     def _resume(self, policy: TrainedPolicy, optimiser: Optimiser) -> int:
         """Loads the newest checkpoint; returns the number of completed steps."""
@@ -269,7 +296,8 @@ class _ImprovementRun:
         self.on_progress(
             f"step {step}: success {measured['success']:.3f}, mixed groups {measured['mixed_groups']}, "
             f"log-probability gap {measured.get('gap_most', 0.0):.1e}, "
-            f"{measured['seconds_rollout']:.1f} s tried, {measured['seconds_training']:.1f} s trained"
+            f"{measured['seconds_rollout']:.1f} s tried, {measured['seconds_training']:.1f} s trained; "
+            f"{self.budget.describe(self.settings.store)}"
         )
 
     async def run_attempts(self, step: int, backend: RenderedBackend) -> tuple[str, dict[str, Any]]:
@@ -277,7 +305,7 @@ class _ImprovementRun:
         rollout = self.recipe.rollout
         tasks = tasks_of_step(rollout.tasks, rollout.groups, step, self.recipe.seed)
         self._require_apart(tasks.loaded)
-        run = f"{self.name}-step-{step:04d}"
+        run = self._run_of(_STEP, step)
         rows = await self._run(run, tasks, rollout.attempts, step, backend)
         lost = find_lost(rows)
         streak = longest_lost_streak(rows)
@@ -314,7 +342,7 @@ class _ImprovementRun:
 
     async def evaluate(self, step: int, backend: RenderedBackend | None) -> None:
         """Evaluates the held-out tasks; without a backend only reads the stored result."""
-        run = f"{self.name}-evaluation-{step:04d}"
+        run = self._run_of(_EVALUATION, step)
         # Every evaluation has the same seeds, so that two differ by their weights alone.
         await self._run(run, self.held_out, self.recipe.evaluate.attempts, -1, backend)
         estimate = estimate_pass_rate(count_outcomes(self.settings, run))
@@ -333,7 +361,7 @@ class _ImprovementRun:
             tasks=tasks.names,
             agent=rollout.agent,
             agent_options=rollout.agent_options,
-            model=f"local:{self.recipe.name}",
+            model=self.model,
             attempts=attempts,
             concurrency=rollout.concurrency,
             model_concurrency=rollout.concurrency,
@@ -341,8 +369,11 @@ class _ImprovementRun:
             seed=self.recipe.seed * 1_000_003 + step + 1,
             run=run,
         )
-        budget = RecipeBudget(self.name, self.recipe.budget_calls)
-        return await complete_run(config, self.settings, backend, tasks.loaded, budget=budget)
+        return await complete_run(config, self.settings, backend, tasks.loaded, budget=self.budget)
+
+    def _run_of(self, kind: str, step: int) -> str:
+        """Returns the name of a step's run, as `RecipeBudget` finds it again."""
+        return f"{self.name}-{kind}-{step:04d}"
 
     def report(self, policy: TrainedPolicy, seconds: float) -> ImproveReport:
         """Returns the report with the gate's decision."""

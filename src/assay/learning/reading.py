@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -18,8 +18,10 @@ from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
 from assay.gateway.tokens.library import open_renderer
 from assay.records import Separation, Trajectory, digest_bytes
 from assay.rollout.exchange.exporting import merge_later_events
+from assay.rollout.recording.task_archive import read_task_record
 from assay.rollout.rejudge.recorded_task import RecordedTasks
 from assay.store import AttemptRow, RunStore, audit, final_rows, later_events
+from assay.tasks.assay_config import NOT_DECLARED, declared_licence
 from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.reverification import CannotRebuildError
 
@@ -31,6 +33,13 @@ from .sampled import sampled_rows
 
 OnLeftOut = Callable[[str, str, str], None]
 """Called with the attempt, the kind of data left out, and the reason."""
+
+
+class TaskSource(NamedTuple):
+    """Origin of an attempt's task, as its task folder states it."""
+
+    source: str = "not stated"
+    licence: str = NOT_DECLARED
 
 
 class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -102,6 +111,7 @@ class RunReader:
         self._tasks = recorded_tasks
         self._later_events = later_events(store.layout.root, store.run)
         self._held_out = find_held_out(config.held_out)
+        self._sources: dict[str, TaskSource] = {}
         self._imported_run = self.manifest.get("kind") == "import"
         self.renderer: AttributingRenderer | None = None
         self.tokenizer: str | None = None
@@ -163,6 +173,24 @@ class RunReader:
         return rendered_rows(
             trajectory, self.renderer, tokenizer=self.tokenizer, opening=opening, require=self._config.require
         )
+
+    def task_source(self, trajectory: Trajectory) -> TaskSource:
+        """Returns the origin of an attempt's task, by the record of the task in the store; unknown if that is missing,
+        erased or of another version."""
+        evidence = next((one for one in trajectory.evidence if one.kind == "task"), None)
+        record = evidence.data.get("record") if evidence is not None else None
+        if not isinstance(record, str):
+            return TaskSource()
+        if record not in self._sources:
+            self._sources[record] = self._read_source(record)
+        return self._sources[record]
+
+    def _read_source(self, record: str) -> TaskSource:
+        try:
+            task = read_task_record(self._store.blobs, record)
+        except StoreError:
+            return TaskSource()
+        return TaskSource(task.source or TaskSource().source, declared_licence(task.metadata))
 
     def opening(self, trajectory: Trajectory) -> Opening | None:
         """Returns the opening of an attempt without model calls; None if it has one."""

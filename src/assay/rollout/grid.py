@@ -21,10 +21,12 @@ from assay.rollout.limits.contract_guards import Ask
 from assay.rollout.limits.run_budget import BudgetLimits
 from assay.settings import Settings
 from assay.store import AttemptRow, Layout, RunStore, list_runs
+from assay.store.layout import MAX_RUN_NAME
 from assay.tasks import LoadedTask
 
 from .config import RunConfig
 from .progress import ForwardedProgress, Progress
+from .run_inputs import RunInputs
 from .runs import RunParts, RunSummary, new_run_name, read_config, resume_run, start_run
 
 GRID = "grid"
@@ -68,10 +70,16 @@ def plan_grid(
     labelled = parts._replace(labels={**parts.labels, GRID: label})
     cells = []
     for number, one in enumerate(combinations):
-        words = re.sub(r"[^A-Za-z0-9]+", "-", f"{one.name}-{_model_name(one.model) or ''}").strip("-")
-        run = msgspec.structs.replace(config, run=f"{name}-{number}-{words}"[:120])
+        run = msgspec.structs.replace(config, run=_name_cell(name, number, one))
         cells.append(_cell(run, one, labelled))
     return tuple(cells)
+
+
+def _name_cell(grid: str, number: int, one: _Combination) -> str:
+    """Returns the name of a cell's run. If it is too long, words are cut, then the grid's name, never the number."""
+    numbered = f"{grid[: MAX_RUN_NAME - len(f'-{number}')]}-{number}"
+    words = re.sub(r"[^A-Za-z0-9]+", "-", f"{one.name}-{_model_name(one.model) or ''}").strip("-")
+    return f"{numbered}-{words}"[:MAX_RUN_NAME]
 
 
 class _Combination(NamedTuple):
@@ -128,14 +136,17 @@ async def run_grid(
     """
     existing = _survey(settings.store, [config.run for config, _, _ in cells]) if resume else {}
     ended = sum(existing.values())
+    inputs = RunInputs(cells[0].config, settings.store, tasks, recorded=bool(existing))
     shared = progress if len(cells) == 1 else _GridProgress(progress, _grid_name(cells), len(cells), ended)
     summaries = []
     for config, parts, backend in cells:
-        given: dict[str, Any] = {"tasks": tasks, "ask": ask, "backend": backend, "parts": parts}
+        given: dict[str, Any] = {"ask": ask, "backend": backend, "parts": parts}
         if config.run is not None and config.run in existing:
-            summaries.append(await _complete(config.run, settings, shared, {**given, "budget": budget}))
+            if not Layout(settings.store, config.run).is_sealed:  # a sealed run is complete
+                await resume_run(config.run, settings, shared, tasks=inputs.tasks, budget=budget, **given)
+            summaries.append(RunSummary(config.run, settings.store))
         else:
-            summaries.append(await start_run(config, settings, shared, **given))
+            summaries.append(await start_run(config, settings, shared, inputs=inputs, **given))
     return tuple(summaries)
 
 
@@ -150,13 +161,6 @@ def _survey(root: Path, runs: Sequence[str | None]) -> dict[str, int]:
         with RunStore.open(root, str(run)) as store:
             ended[str(run)] = sum(row.final for row in store.attempts())
     return ended
-
-
-async def _complete(run: str, settings: Settings, progress: Progress, given: dict[str, Any]) -> RunSummary:
-    """Completes a run; a sealed one is complete."""
-    if Layout(settings.store, run).is_sealed:
-        return RunSummary(run, settings.store)
-    return await resume_run(run, settings, progress, **given)
 
 
 def read_grid(root: Path, name: str) -> tuple[GridCell, ...]:

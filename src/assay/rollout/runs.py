@@ -42,21 +42,21 @@ from assay.rollout.limits.contract_guards import (
     load_contracts,
     unique_contracts,
 )
-from assay.rollout.limits.run_budget import BudgetLimits, RunBudget, estimate_use, use_of
+from assay.rollout.limits.run_budget import BudgetLimits, RunBudget, use_of
 from assay.rollout.recording.redaction import Redactor
 from assay.rollout.recording.task_archive import TaskArchive
 from assay.rollout.schedule.rounds import RoundResources, levels_of, run_rounds
 from assay.rollout.schedule.runner import run_plan
 from assay.settings import Settings
 from assay.store import ADMISSION, RunStore
-from assay.tasks import LoadedTask, find_tasks
+from assay.tasks import LoadedTask
 from assay.verify import RunChecks
 
 from .admitted import require_admitted
 from .config import RunConfig
-from .diagnosis import lint_warnings
 from .plan import PlannedAttempt, plan
 from .progress import Progress
+from .run_inputs import RunInputs, find_recorded_tasks
 
 
 class RunParts(NamedTuple):
@@ -89,6 +89,7 @@ async def start_run(
     ask: Ask | None = None,
     backend: ModelBackend | None = None,
     parts: RunParts | None = None,
+    inputs: RunInputs | None = None,
 ) -> RunSummary:
     """Runs a configuration to its end.
 
@@ -100,6 +101,7 @@ async def start_run(
         ask: Confirms calls for contracts; None refuses such calls.
         backend: An open model, closed by its opener; default: the one that `config.model` names.
         parts: Python objects of the run.
+        inputs: What is shared with other runs, in place of `tasks`.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
@@ -107,13 +109,14 @@ async def start_run(
     """
     parts = parts or RunParts()
     config = msgspec.structs.replace(config, model=resolve_model_name(config.model, settings))
-    found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
+    inputs = inputs or RunInputs(config, settings.store, tasks)
+    found = inputs.tasks
     certificates = require_admitted(settings.store, found) if config.admitted else {}
     contracts = _contracts(config, found)
     levels_of(config, found)  # a curriculum without levels ends the run before it begins
     require_other_names(parts.checks, found)
     agent = _make_agent(config, parts)
-    for warning in (*lint_warnings(found), *_unused_model(config, agent)):
+    for warning in (*inputs.warnings, *_unused_model(config, agent)):
         progress.warn(warning)
     name = config.run or new_run_name(agent.name)
     manifest = {
@@ -127,9 +130,11 @@ async def start_run(
         **parts.labels,
         **({"certificates": {t: [c.run, c.chain, c.head] for t, c in certificates.items()}} if certificates else {}),
     }
-    if config.model is not None and agent.needs_model:
-        progress.inform(estimate_use(settings.store, agent.name, config.model, config.total(len(found))))
     async with open_resources(config, settings, found, agent, backend) as resources:
+        if resources.model is not None:  # under the name that its attempts carry
+            model = resources.model.backend.name
+            estimate = inputs.history.estimate(agent.name, model, config.total(len(found)))
+            progress.inform(estimate.sentence())
         with RunStore.create(settings.store, name, manifest) as store:
             await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts.checks)
     return RunSummary(name, settings.store)
@@ -168,7 +173,7 @@ async def resume_run(
         _require_same_parts(store, parts)
         if budget is not None:
             config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
-        found = tuple(tasks) if tasks is not None else _find_recorded_tasks(config)
+        found = tuple(tasks) if tasks is not None else find_recorded_tasks(config)
         require_same_tasks(recorded, found)
         contracts = _contracts(config, found)
         if {c.name: c.digest for c in contracts} != store.manifest().get("contracts", {}):
@@ -245,17 +250,6 @@ def _read_manifest(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
 def read_config(store: RunStore) -> RunConfig:
     """Returns a run's configuration. Raises `UserError` if `assay run` did not make the run."""
     return _read_manifest(store)[0]
-
-
-def _find_recorded_tasks(config: RunConfig) -> tuple[LoadedTask, ...]:
-    try:
-        return find_tasks(config.tasks)
-    except UserError as exc:
-        if all(t.startswith("family:") or Path(t).is_absolute() for t in config.tasks):
-            raise
-        raise UserError(
-            f"{exc}\n(the run names its tasks relative to the folder where it was started: resume it there)"
-        ) from exc
 
 
 def new_run_name(agent: str) -> str:

@@ -20,7 +20,9 @@ from assay.errors import StoreError, UserError
 from .blobs import BlobStore
 from .database import store_errors
 
-RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+MAX_RUN_NAME = 120
+"""Characters of a run's name."""
+RUN_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_RUN_NAME - 1}}}")
 
 
 class Layout:
@@ -29,7 +31,8 @@ class Layout:
     def __init__(self, root: Path, run: str) -> None:
         if not RUN_NAME.fullmatch(run):
             raise UserError(
-                f"{run[:120]!r} is not a valid run name: use letters, digits, dot, dash and underscore (120 at most)"
+                f"{run[:MAX_RUN_NAME]!r} is not a valid run name: use letters, digits, dot, dash and underscore "
+                f"({MAX_RUN_NAME} at most)"
             )
         self.root = root
         self.run = run

@@ -126,7 +126,7 @@ def _assay_table(source: OpenedSource, parts: ProgramParts, language: str) -> As
         checks=(CheckTable("calls", "calls", {"source": parts.function.path}),),
         provenance={
             "made_by": "assay synth programs",
-            "source_digest": tree.digest,
+            **tree.provenance,
             "solution": "bridge" if parts.bridged else "program" if parts.solution else "none",
         },
     )

@@ -87,7 +87,7 @@ def draft_question(source: OpenedSource, question: ExecutionQuestion, identity: 
         source=f"{tree.title} ({tree.kind})",
         environment=WorkspaceTable(masks=package_masks(tree)),
         checks=(CheckTable("answer", "answer"),),
-        provenance={"made_by": "assay synth questions", "source_digest": tree.digest},
+        provenance={"made_by": "assay synth questions", **tree.provenance},
     )
     return TaskDraft(files=files, config=config, assay=table)
 

@@ -212,7 +212,7 @@ def _assay_table(shared: SharedParts, parts: TaskMaterial) -> AssayTable:
             requirements=shared.requirements, masked_packages=shared.masked, masks=package_masks(tree)
         ),
         checks=(build_check(tree, parts.candidate, parts.outcome, shared.cases),),
-        provenance={"made_by": "assay synth repository", "source_digest": tree.digest},
+        provenance={"made_by": "assay synth repository", **tree.provenance},
     )
 
 

@@ -7,13 +7,8 @@ that cannot be printed. Nothing of the tree is run or imported here.
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
-import tomllib
-from collections.abc import Iterator
-from contextlib import suppress
-from email.parser import HeaderParser
 from fnmatch import fnmatch
 from importlib import metadata
 from pathlib import Path, PurePosixPath
@@ -22,8 +17,10 @@ from typing import NamedTuple
 from blake3 import blake3
 
 from assay.errors import UserError
+from assay.tasks.assay_config import NOT_DECLARED
 
 from ._archive import MAX_BYTES, MAX_FILES, read_archive, require_safe_name
+from ._package_metadata import find_licence, find_name_and_version
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip", ".whl")
 _LEFT_OUT = {
@@ -33,9 +30,6 @@ _LEFT_OUT = {
 _LEFT_OUT_AT_TOP = {"build", "dist", "venv", "env"}
 _LEFT_OUT_PATTERNS = ("*.pyc", "*.pyo", "*.egg-info", "*.egg-link", "*.orig", "*.rej", ".coverage.*")
 _PACKED = (".whl", ".egg", ".zip", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar")
-MAX_PROJECT_BYTES = 1 << 20
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
-_VERSION = re.compile(r"[0-9][A-Za-z0-9.+!_-]{0,60}")
 _TEST_PATTERNS = ("test_*.py", "*_test.py")
 _NOT_CODE = {"test", "tests", "testing", "docs", "doc", "examples", "benchmarks", "scripts", "tools", "requirements"}
 
@@ -56,6 +50,8 @@ class SourceTree(NamedTuple):
     """The git repository on the host."""
     requirements: tuple[str, ...] = ()
     """Pinned versions of its installed requirements."""
+    licence: str = NOT_DECLARED
+    """Licence that its metadata declares."""
 
     @property
     def digest(self) -> str:
@@ -65,6 +61,11 @@ class SourceTree(NamedTuple):
             hasher.update(f"{path}\0{len(self.files[path])}\0".encode())
             hasher.update(self.files[path])
         return f"blake3:{hasher.hexdigest()}"
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Returns what each task made from it says of its source, for `[metadata.assay.provenance]`."""
+        return {"source_digest": self.digest, "licence": self.licence}
 
     @property
     def title(self) -> str:
@@ -151,20 +152,20 @@ def _from_folder(folder: Path) -> SourceTree:
                 )
             files[path.relative_to(root).as_posix()] = path.read_bytes()
     git = (root / ".git").exists()
-    name, version = _find_name_and_version(files, root.name)
+    name, version = find_name_and_version(files, root.name)
     return _build_tree(name, version, "git" if git else "folder", files)._replace(repository=root if git else None)
 
 
 def _from_archive(path: Path) -> SourceTree:
     files = read_archive(path)
     if path.suffix == ".whl":
-        name, version = _find_name_and_version(files, path.name)
+        name, version = find_name_and_version(files, path.name)
         return _build_tree(name, version, "wheel", files)
     tops = {name.partition("/")[0] for name in files}
     if len(tops) == 1 and all("/" in name for name in files):
         (top,) = tops
         files = {name[len(top) + 1 :]: data for name, data in files.items()}
-    name, version = _find_name_and_version(files, next(iter(tops)))
+    name, version = find_name_and_version(files, next(iter(tops)))
     return _build_tree(name, version, "sdist", files)
 
 
@@ -205,37 +206,10 @@ def _installed_requirements(found: metadata.Distribution) -> tuple[str, ...]:
     return tuple(f"{name}=={version}" for name, version in sorted(pins.items()))
 
 
-def _find_name_and_version(files: dict[str, bytes], fallback: str) -> tuple[str, str]:
-    """Returns name and version from the metadata or the project's files, else from the file or folder name."""
-    for name, version in _declared_names(files):
-        if _NAME.fullmatch(name):
-            return name, version if _VERSION.fullmatch(version) else ""
-    match = re.match(r"(?P<name>[A-Za-z0-9._-]+?)-(?P<version>[0-9][A-Za-z0-9.+!]*)", fallback)
-    return (match["name"], match["version"]) if match else (re.sub(r"[^A-Za-z0-9._-]", "-", fallback) or "code", "")
-
-
-def _declared_names(files: dict[str, bytes]) -> Iterator[tuple[str, str]]:
-    for path in sorted(files):
-        if path == "PKG-INFO" or path.endswith(".dist-info/METADATA"):
-            headers = HeaderParser().parsestr(files[path][:65536].decode(errors="replace"))
-            if headers["Name"] and headers["Version"]:
-                yield str(headers["Name"]), str(headers["Version"])
-    with suppress(ValueError, RecursionError):  # no TOML, or no UTF-8
-        project = tomllib.loads(files.get("pyproject.toml", b"")[:MAX_PROJECT_BYTES].decode())
-        tools = project.get("tool")
-        for table in (project.get("project"), tools.get("poetry") if isinstance(tools, dict) else None):
-            if isinstance(table, dict):
-                yield str(table.get("name", "")), str(table.get("version", ""))
-    with suppress(configparser.Error, ValueError):
-        read = configparser.ConfigParser(interpolation=None)
-        read.read_string(files.get("setup.cfg", b"")[:MAX_PROJECT_BYTES].decode())
-        yield read.get("metadata", "name", fallback=""), read.get("metadata", "version", fallback="")
-
-
 def _build_tree(name: str, version: str, kind: str, files: dict[str, bytes]) -> SourceTree:
     sources = select_source_files(files, name)
     roots, packages = _find_packages(sources)
-    return SourceTree(name, version, kind, sources, roots, packages)
+    return SourceTree(name, version, kind, sources, roots, packages, licence=find_licence(files))
 
 
 def select_source_files(files: dict[str, bytes], name: str) -> dict[str, bytes]:

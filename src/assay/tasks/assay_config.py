@@ -14,11 +14,13 @@ Verification always runs in a fresh fork of the final state with no agent proces
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+NOT_DECLARED = "not declared"
 Count = Annotated[int, Meta(gt=0, examples=["50"])]
 
 
@@ -79,4 +81,13 @@ class AssayTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     """Text in outputs that differs from run to run and means nothing, for `assay replay`: literal text with the places
     `<number>`, `<word>`, `<hex>` and, at the end, `<rest>`."""
     provenance: dict[str, Any] = {}
-    """Free-form: origin of the task."""
+    """Free-form: origin of the task. Tasks that `assay synth` makes from a package name `licence`, the licence that the
+    package declares."""
+
+
+def declared_licence(metadata: Mapping[str, Any]) -> str:
+    """Returns `[metadata.assay.provenance].licence` of a task's metadata; `not declared` where it is missing."""
+    found: Any = metadata
+    for key in ("assay", "provenance", "licence"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) and found.strip() else NOT_DECLARED

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
-from assay.errors import PluginLoadError, TaskError, UserError, boundary
-from assay.plugins import load
+from assay.errors import PluginLoadError, TaskError, boundary
+from assay.plugins import construct, load
 from assay.records import Task
 
 from .load import LoadedTask
@@ -34,19 +34,9 @@ def load_family(name: str, options: Mapping[str, Any] | None = None) -> TaskFami
     """Builds a family by its short name, `module:Class` or `path/file.py`, with its keyword options.
 
     Raises:
-        UserError: The family does not exist, does not import, or rejects these options.
-        TaskError: The family itself failed.
+        UserError: The family does not exist, does not import, rejects these options, or its constructor failed.
     """
-    kind = load("tasks", name)
-    try:
-        with boundary(TaskError, f"task family {name!r}"):
-            family = kind(**dict(options or {}))
-    except TaskError as exc:
-        if not isinstance(exc.__cause__, TypeError):
-            raise
-        raise UserError(
-            f"task family {name!r} cannot be built: {exc.__cause__}; check the options given to it"
-        ) from exc
+    family = construct(f"task family {name!r}", load("tasks", name), options or {})
     if not isinstance(family, TaskFamily):
         raise PluginLoadError(f"task family {name!r} has no method tasks(n, seed); see assay.tasks.TaskFamily")
     return family

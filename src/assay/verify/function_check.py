@@ -4,10 +4,10 @@ A function names what it looks at by its parameters: `files`, `transcript`, `sta
 runner and gets data; everything that it reads is recorded as evidence, so that the verdict can be looked up again.
 
 Covered: an exception, a wrong return value or a time limit gives `error`, or `fail` where the function returns a value
-on the initial state, twice (`unjudgeable`); a file that the agent did not leave gives `fail`. Nothing that the agent
-wrote is executed, so the grade is `no-agent-code`, unless the function starts a command in the state (`state.run`):
-then what decided is not known, and the grade is `unknown`. Not covered: a function that itself executes what it read;
-it runs as the runner does.
+on the initial state, twice (`unjudgeable`); None, which a function without `return` returns, always gives `error`; a
+file that the agent did not leave gives `fail`. Nothing that the agent wrote is executed, so the grade is
+`no-agent-code`, unless the function starts a command in the state (`state.run`): then what decided is not known, and
+the grade is `unknown`. Not covered: a function that itself executes what it read; it runs as the runner does.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ PARAMETERS = ("files", "transcript", "state", "task")
 MAX_FILE_BYTES = 16 << 20
 MAX_CITED = 1000
 """Files that are cited one by one."""
+_WANTED = "return a bool, a score in [0, 1], or a Verdict"
 MAX_EXCERPT = 2000
 """Characters of a file that its evidence shows."""
 
@@ -231,7 +232,13 @@ class FunctionCheck:
         return arguments
 
     def _rule(self, returned: Any) -> Ruling:
-        """Returns the ruling for a returned value. Raises `CheckDefinitionError` for anything that is none."""
+        """Returns the ruling for a returned value. Raises `CheckDefinitionError` for a value that decides nothing."""
+        if returned is None:  # a fault of the function, for which no agent is blamed: no mark `no_result`
+            place = f"{getattr(self.function, '__module__', '?')}.{getattr(self.function, '__qualname__', self.name)}"
+            reason = (
+                f"check {self.name!r}: the function {place} returned None, perhaps for want of a `return`: {_WANTED}"
+            )
+            return Ruling("error", None, reason)
         if isinstance(returned, Verdict):
             return Ruling(returned.status, returned.score, returned.reason, returned.marks)
         if isinstance(returned, bool):
@@ -240,9 +247,7 @@ class FunctionCheck:
             passed = returned >= self.threshold
             reason = f"{self.name} returned {returned:g}; {self.threshold:g} passes"
             return Ruling("pass" if passed else "fail", float(returned), reason)
-        raise CheckDefinitionError(
-            f"check {self.name!r} returned {returned!r:.100}: return a bool, a score in [0, 1], or a Verdict"
-        )
+        raise CheckDefinitionError(f"check {self.name!r} returned {returned!r:.100}: {_WANTED}")
 
 
 class _FileReader:

@@ -34,7 +34,7 @@ def build_checks(sources: CheckSource | Iterable[CheckSource]) -> RunChecks:
 
     Raises:
         CheckDefinitionError: A source is no check, or two have one name.
-        PluginLoadError: Nothing has a given name, or it does not import.
+        PluginLoadError: Nothing has a given name, it does not import, or its constructor failed.
     """
     kinds: dict[str, OutcomeCheck] = {}
     checks = []
@@ -52,10 +52,7 @@ def build_checks(sources: CheckSource | Iterable[CheckSource]) -> RunChecks:
 def _build(source: Any) -> OutcomeCheck:
     found = plugins.build("checks", source) if isinstance(source, str) else source
     if isinstance(found, type):
-        try:
-            found = found()
-        except TypeError as exc:
-            raise CheckDefinitionError(f"check {found.__name__} cannot be built without arguments: {exc}") from exc
+        found = plugins.construct(f"check {found.__name__}", found, {}, CheckDefinitionError)
     if not hasattr(found, "judge"):
         return FunctionCheck(found)
     if not isinstance(found, OutcomeCheck) or not inspect.iscoroutinefunction(found.judge):

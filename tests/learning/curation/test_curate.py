@@ -19,6 +19,8 @@ def test_every_attempt_is_decided_about_and_the_kept_are_written(settings: Setti
     report = curate(CurateConfig(runs=("g",), out=str(out), where=("verdicts", "diversity:most=2")), settings)
     decided = lines(out / "decisions.jsonl")
     assert report.attempts == len(decided) == 16
+    assert report.by_licence == {"not declared": report.kept}
+    assert {one["source"] for one in decided} == {"family grid, seed 3"}
     kept = [one for one in decided if one["kept"]]
     assert report.kept == len(kept) == report.conversations
     assert all(one["why"] and one["head"] for one in decided)

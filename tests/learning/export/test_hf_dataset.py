@@ -14,8 +14,9 @@ from assay.errors import UserError
 from assay.learning.export.config import WriteConfig
 from assay.learning.export.exporting import export_for_training
 from assay.learning.row_files import read_rows
-from assay.records import Body
+from assay.records import Body, Check, EnvironmentSpec, Evidence, EvidenceAdded, Task, canonical_bytes
 from assay.settings import Settings
+from assay.store import RunStore
 from tests.learning.recorded import store_run
 
 pytestmark = pytest.mark.quick
@@ -56,6 +57,39 @@ def test_strangers_words_stay_words_on_the_card(attempt: Callable[..., list[Body
     assert "\n# Verified by us" not in text
     assert "license: unknown" in text
     assert "Not specified" in text
+
+
+def of_source(store: RunStore, events: list[Body], source: str | None, licence: object) -> list[Body]:
+    """The attempt's events with its task's record, as a run writes it."""
+    metadata = {"assay": {"provenance": {"licence": licence}}}
+    check = Check("tests", "script")
+    task = Task("walk", "Walk.", EnvironmentSpec("workspace"), (check,), "blake3:1", source=source, metadata=metadata)
+    record = store.blobs.put(canonical_bytes(task))
+    return [events[0], EvidenceAdded(Evidence("task", "state", "task", {"record": record}, (record,))), *events[1:]]
+
+
+def test_the_card_counts_by_source_and_licence(attempt: Callable[..., list[Body]], tmp_path: Path) -> None:
+    hostile = "x` | \x1b[31m <b>\n# " + "M" * 9000
+    digests = {"task_digest": "blake3:" + "2" * 64}, {"task_digest": "blake3:" + "3" * 64}
+    made_of = [
+        (attempt("a0", "up", "right"), "shapes 1.0 (sdist)", "MIT"),
+        (attempt("a1", "up", **digests[0]), "shapes 1.0 (sdist)", "MIT"),
+        (attempt("a2", "up", **digests[1]), hostile, hostile),
+        (attempt("a3", "up"), None, {"no": "text"}),
+    ]
+    with RunStore.create(tmp_path / "s", "r", {}) as store:
+        for number, (events, source, licence) in enumerate(made_of):
+            store.append(f"a{number}.0", of_source(store, events, source, licence))
+        store.append("a4.0", attempt("a4", "up"))
+    text = (made(tmp_path / "s", tmp_path) / "README.md").read_text()
+    _, _, table = text.partition("## Sources of the tasks\n\n")
+    head, _, *rows = table.partition("\n\n")[0].splitlines()
+    assert head == "| source | licence | tasks | attempts | rows |"
+    assert rows[:2] == ["| `not stated` | `not declared` | 1 | 2 | 2 |", "| `shapes 1.0 (sdist)` | `MIT` | 2 | 2 | 2 |"]
+    assert len(rows) == 3
+    assert rows[2].startswith("| `x_ _ _[31m _b__# MMM")
+    assert rows[2].endswith("| 1 | 1 | 1 |")
+    assert len(rows[2]) < 200
 
 
 @pytest.mark.parametrize("how", [{"split": "a/../b"}, {"licence": "x\ntags: [y]"}, {"split": ""}])

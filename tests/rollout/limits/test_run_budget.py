@@ -111,9 +111,38 @@ async def test_a_run_within_its_budget_says_what_is_left(tmp_path: Path) -> None
 
 async def test_an_estimate_comes_from_earlier_attempts_of_the_same_agent_and_model(tmp_path: Path) -> None:
     await run(tmp_path)
-    told = estimate_use(tmp_path / "store", "asker", "priced", 10)
+    told = estimate_use(tmp_path / "store", "asker", "priced", 10).sentence()
     assert told == "estimate: about 20 model calls and $5.00 for 10 attempts, by 3 earlier ones of asker with priced"
-    assert estimate_use(tmp_path / "store", "asker", "m", 10).startswith("no estimate: the store has no earlier")
+    unknown = estimate_use(tmp_path / "store", "asker", "m", 10)
+    assert unknown.sentence() == "no estimate: the store has no earlier attempt of asker with m"
+
+
+async def test_the_estimate_of_a_model_in_a_file_finds_its_earlier_attempts(tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text('["yes"]')
+    config, settings = arguments(tmp_path, 1)
+    for run in ("first", "second"):
+        tally, told = Tally(), list[str]()
+        tally.inform = told.append  # type: ignore[method-assign]
+        config = msgspec.structs.replace(config, run=run, model=f"scripted:{tmp_path / 'model.json'}")
+        await start_run(config, settings, tally, tasks=[counting_task("t")])
+    assert told == [
+        "estimate: about 2 model calls and $0.00 for 1 attempt, by 1 earlier one of asker with scripted:model.json"
+    ]
+
+
+async def test_an_estimate_reads_the_newest_runs_until_it_has_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, price in enumerate((8.0, PRICE_USD)):
+        config, settings = arguments(tmp_path, 3)
+        backend, tasks = Priced(price), [counting_task(f"t{n}") for n in range(3)]
+        await start_run(
+            msgspec.structs.replace(config, run=f"r{number}"), settings, Tally(), tasks=tasks, backend=backend
+        )
+    assert estimate_use(tmp_path / "store", "asker", "priced", 2).earlier == 6
+    monkeypatch.setattr("assay.rollout.limits.run_budget.ENOUGH_ATTEMPTS", 3)
+    newest = estimate_use(tmp_path / "store", "asker", "priced", 2)
+    assert (newest.earlier, newest.cost_usd) == (3, 2 * 2 * PRICE_USD)
 
 
 async def test_an_estimate_leaves_out_a_damaged_run(tmp_path: Path) -> None:
@@ -121,7 +150,7 @@ async def test_an_estimate_leaves_out_a_damaged_run(tmp_path: Path) -> None:
     damaged = tmp_path / "store" / "runs" / "s"
     damaged.mkdir()
     (damaged / "run.sqlite").write_bytes(b"no database" * 500)
-    assert "by 3 earlier ones" in estimate_use(tmp_path / "store", "asker", "priced", 10)
+    assert estimate_use(tmp_path / "store", "asker", "priced", 10).earlier == 3
 
 
 def test_a_budget_of_nothing_is_refused() -> None:
@@ -150,12 +179,26 @@ async def test_a_program_that_asks_again_and_again_is_interrupted(tmp_path: Path
 async def test_a_recipe_shares_one_budget_among_its_runs(tmp_path: Path) -> None:
     config, settings = arguments(tmp_path, 3)
     tasks = [counting_task(f"t{n}") for n in range(3)]
-    steps = [msgspec.structs.replace(config, run=f"grid-{n}") for n in range(2)]
+    steps = [msgspec.structs.replace(config, run=f"grid-step-{n:04d}") for n in range(3)]
+    other = msgspec.structs.replace(config, run="grid-1-step-0000")  # of another recipe, `grid-1`
+    await complete_run(other, settings, Priced(), tasks)  # type: ignore[arg-type]
     few, enough = RecipeBudget("grid", 8), RecipeBudget("grid", 12)
     assert len(await complete_run(steps[0], settings, Priced(), tasks, budget=few)) == 3  # type: ignore[arg-type]
+    assert few.describe(settings.store) == "6 of 8 model calls"
     with pytest.raises(BudgetExceededError, match="the budget of 2 model calls is used up"):
         await complete_run(steps[1], settings, Priced(), tasks, budget=few)  # type: ignore[arg-type]
     assert len(await complete_run(steps[0], settings, None, tasks, budget=few)) == 3
-    with pytest.raises(BudgetExceededError, match="the budget of 8 model calls is used up before run grid-2"):
-        await complete_run(msgspec.structs.replace(config, run="grid-2"), settings, Priced(), tasks, budget=few)  # type: ignore[arg-type]
+    with pytest.raises(BudgetExceededError, match="the budget of 8 model calls is used up before run grid-step-0002"):
+        await complete_run(steps[2], settings, Priced(), tasks, budget=few)  # type: ignore[arg-type]
     assert len(await complete_run(steps[1], settings, Priced(), tasks, budget=enough)) == 3  # type: ignore[arg-type]
+    assert RecipeBudget("grid-1", None).describe(settings.store) == "6 model calls"
+
+
+async def test_a_recipe_whose_budget_is_taken_away_completes_its_run(tmp_path: Path) -> None:
+    config, settings = arguments(tmp_path, 3)
+    tasks = [counting_task(f"t{n}") for n in range(3)]
+    step = msgspec.structs.replace(config, run="grid-step-0001")
+    with pytest.raises(BudgetExceededError):
+        await complete_run(step, settings, Priced(), tasks, budget=RecipeBudget("grid", 3))  # type: ignore[arg-type]
+    rows = await complete_run(step, settings, Priced(), tasks, budget=RecipeBudget("grid", None))  # type: ignore[arg-type]
+    assert len(rows) == 3

@@ -61,6 +61,8 @@ class CurateReport(msgspec.Struct, frozen=True):
     """Each stage with the number of attempts it saw and kept."""
     by_run: dict[str, int]
     by_model: dict[str, int]
+    by_licence: dict[str, int]
+    """Kept attempts by the licence that the source of their task declares."""
     rows: int | None
     """Number of token rows written; None if none were requested."""
     conversations: int | None

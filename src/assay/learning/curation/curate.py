@@ -89,10 +89,11 @@ def _candidates(config: CurateConfig, settings: Settings, on_progress: OnProgres
         with RunReader.open(settings.store, run, rows) as reader:
             for trajectory in reader.trajectories():
                 one = measure(trajectory, user_text(trajectory) if held_out else "", held_out)
+                origin = reader.task_source(trajectory)
+                more: dict[str, Any] = {"source": origin.source, "licence": origin.licence}
                 if student is not None:
-                    read = _mean_rank_surprisal(student, reader.rows(trajectory))
-                    one = one._replace(candidate=msgspec.structs.replace(one.candidate, rsr=read))
-                measured.append(one)
+                    more["rsr"] = _mean_rank_surprisal(student, reader.rows(trajectory))
+                measured.append(one._replace(candidate=msgspec.structs.replace(one.candidate, **more)))
                 if len(measured) % 200 == 0:
                     on_progress(f"{len(measured):,} attempts measured")
     yield from compare_within_tasks(measured)
@@ -266,6 +267,7 @@ def _report(
         stages=tuple(count_by_stage(stages, selected)),
         by_run=dict(sorted(Counter(one.run for one in kept).items())),
         by_model=dict(sorted(Counter(one.model or one.agent for one in kept).items())),
+        by_licence=dict(sorted(Counter(one.licence for one in kept).items())),
         rows=writing.rows if "rows" in config.write else None,
         conversations=writing.conversations if "conversations" in config.write else None,
         lessons=dict(sorted(writing.lessons.items())),

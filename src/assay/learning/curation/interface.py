@@ -68,6 +68,10 @@ class AttemptCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """Mean rank and mean surprisal of its tokens under a student."""
     separation: Separation = "unknown"
     """Separation grade of its outcome."""
+    source: str = "not stated"
+    """Origin of its task, as the task states it."""
+    licence: str = "not declared"
+    """Licence that the source of its task declares."""
 
     @property
     def trusted(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from assay import __version__
+from assay.learning.reading import TaskSource
 from assay.rollout.admitted import StoredCertificate, find_certificates
 from assay.store import RunStore, heads_digest
 
@@ -17,6 +18,7 @@ from .interface import ExportSource
 
 _MOST_NAMES = 20
 _MOST_LETTERS = 80
+_MOST_SOURCES = 50
 
 
 class AttemptSummary(NamedTuple):
@@ -29,6 +31,9 @@ class AttemptSummary(NamedTuple):
     outcome: str | None
     integrity: str | None
     doubted: bool
+    source: TaskSource = TaskSource()
+    rows: int = 0
+    """Training rows with tokens."""
 
 
 class DatasetSummary(NamedTuple):
@@ -49,6 +54,7 @@ def render_card(source: ExportSource, content: DatasetSummary) -> str:
         _verdicts(content.attempts),
         _soundness(source, content.attempts),
         _provenance(source, content.attempts),
+        _sources(content.attempts),
         _use(content),
     ]
     return "\n".join(line for part in parts for line in part) + "\n"
@@ -125,6 +131,26 @@ def _provenance(source: ExportSource, attempts: Sequence[AttemptSummary]) -> lis
     lines += [f"| digest of all chains | {_code(heads)} |", ""]
     return [*lines, "Each row names its chain and the chain's head: with the run's store, `assay verify --chain` shows "
             "that nothing of it was changed.", ""]  # fmt: skip
+
+
+def _sources(attempts: Sequence[AttemptSummary]) -> list[str]:
+    """Returns the table of what tasks were made from, most attempts first; the last row sums up the rest."""
+    groups: dict[TaskSource, list[AttemptSummary]] = {}
+    for attempt in attempts:
+        groups.setdefault(attempt.source, []).append(attempt)
+    ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    lines = ["## Sources of the tasks", "", "| source | licence | tasks | attempts | rows |", "|---|---|---|---|---|"]
+    for origin, group in ordered[:_MOST_SOURCES]:
+        lines.append(f"| {_code(origin.source)} | {_code(origin.licence)} | {_size(group)} |")
+    rest = [attempt for _, group in ordered[_MOST_SOURCES:] for attempt in group]
+    if rest:
+        lines.append(f"| {len(ordered) - _MOST_SOURCES:,} more sources | | {_size(rest)} |")
+    return [*lines, "", "A licence is what the source declares of itself; `not declared` means unknown, not free.", ""]
+
+
+def _size(attempts: Sequence[AttemptSummary]) -> str:
+    tasks = len({attempt.task_digest for attempt in attempts})
+    return f"{tasks:,} | {len(attempts):,} | {sum(attempt.rows for attempt in attempts):,}"
 
 
 def _use(content: DatasetSummary) -> list[str]:

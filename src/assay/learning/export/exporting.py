@@ -20,7 +20,7 @@ from assay.formats.interface import Addition, Loss
 from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.learning.conversation import conversations, has_agent_output
 from assay.learning.credit import CreditConfig, assign_credit
-from assay.learning.reading import RunReader
+from assay.learning.reading import RunReader, TaskSource
 from assay.learning.rows import TrainingRow
 from assay.records import Trajectory
 from assay.rollout.exchange.exporting import (
@@ -156,6 +156,10 @@ class _RunSource:
                 self._unsupported.update(_non_message_counts(trajectory))
             for credited_rows in conversations(trajectory, self._reader.opening(trajectory)):
                 yield AttemptConversation(trajectory, credited_rows)
+
+    def task_source(self, trajectory: Trajectory) -> TaskSource:
+        """Returns the origin of an attempt's task."""
+        return self._reader.task_source(trajectory)
 
     def record_loss(self, attempt: str, field: str, why: str, count: int = 1) -> None:
         """Records a loss once."""

@@ -7,6 +7,7 @@ and models are untrusted: the card shows them as code.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,11 +48,13 @@ class HfDataset(ExportTarget):
         summaries: dict[str, AttemptSummary] = {}
         name = f"{split}-00000-of-00001.parquet"
         written = write_table(self._conversations(source, summaries), _columns(), out / "data" / name)
-        rows = write_rows(source.rows(), out / "rows" / name)
+        per_chain: Counter[str] = Counter()
+        rows = write_rows(_counted(source.rows(), per_chain), out / "rows" / name)
         if rows == 0:
             (out / "rows" / name).unlink()
             (out / "rows").rmdir()
-        text = render_card(source, DatasetSummary(list(summaries.values()), written, rows, split, licence))
+        attempts = [one._replace(rows=per_chain[chain]) for chain, one in summaries.items()]
+        text = render_card(source, DatasetSummary(attempts, written, rows, split, licence))
         (out / "README.md").write_text(text, encoding="utf-8")
         return written
 
@@ -60,7 +63,7 @@ class HfDataset(ExportTarget):
             about = _about(trajectory, source.config.require)
             summaries[trajectory.chain] = AttemptSummary(
                 trajectory.task, trajectory.task_digest, trajectory.agent, trajectory.model, about["outcome"],
-                about["integrity"], about["doubt"] is not None,
+                about["integrity"], about["doubt"] is not None, source.task_source(trajectory),
             )  # fmt: skip
             yield about | {
                 "branch": line.branch,
@@ -68,6 +71,13 @@ class HfDataset(ExportTarget):
                 "tools": line.tools or None,
                 "trained": line.own,
             }
+
+
+def _counted(rows: Iterator[TrainingRow], per_chain: Counter[str]) -> Iterator[TrainingRow]:
+    """Yields the rows and counts them by chain."""
+    for row in rows:
+        per_chain[row.chain] += 1
+        yield row
 
 
 def _columns() -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from assay.learning.conversation import Transcript
+from assay.learning.reading import TaskSource
 from assay.learning.rows import TrainingRow
 from assay.records import Trajectory
 from assay.settings import Settings
@@ -40,6 +41,10 @@ class ExportSource(Protocol):
 
     def conversations(self) -> Iterator[AttemptConversation]:
         """Yields the transcripts of the selected attempts."""
+        ...
+
+    def task_source(self, trajectory: Trajectory) -> TaskSource:
+        """Returns the origin of an attempt's task."""
         ...
 
     def record_loss(self, attempt: str, field: str, why: str, count: int = 1) -> None:

@@ -5,6 +5,7 @@ Interrupted runs are resumed and finished runs are reused, so a training's attem
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -47,25 +48,46 @@ class LostAttempt(NamedTuple):
     reason: str
 
 
-class RecipeBudget(NamedTuple):
-    """Budget of model calls over all runs of a recipe: those whose names begin with `prefix` and a dash."""
+class RecipeBudget:
+    """Budget of model calls over all runs of a recipe, and what they have used.
 
-    prefix: str
-    calls: int | None
-    """None is unlimited."""
+    Args:
+        recipe: Name and seed of the recipe, with which the names of its runs begin.
+        calls: None is unlimited.
+    """
 
-    def limits_for(self, root: Path, run: str) -> BudgetLimits | None:
+    def __init__(self, recipe: str, calls: int | None) -> None:
+        self.calls = calls
+        self._runs = re.compile(re.escape(recipe) + r"-(demonstrations|(step|evaluation)-[0-9]{4,})")
+        self._completed: dict[str, int] = {}
+
+    def limits_for(self, root: Path, run: str) -> BudgetLimits:
         """Returns the budget of one run: what the others left. Raises `BudgetExceededError` where they left nothing."""
         if self.calls is None:
-            return None
-        used = 0
-        for other in list_runs(root):
-            if other.startswith(f"{self.prefix}-") and other != run:
-                with RunStore.open(root, other) as store:
-                    used += use_of(store).calls
+            return BudgetLimits()
+        used = self.used(root, but=run)
         if used >= self.calls:
             raise BudgetExceededError(f"the budget of {self.calls} model calls is used up before run {run}")
         return BudgetLimits(calls=self.calls - used)
+
+    def used(self, root: Path, *, but: str | None = None) -> int:
+        """Returns the model calls of the recipe's runs in the store, except those of the run `but`."""
+        runs = [run for run in list_runs(root) if run != but and self._runs.fullmatch(run)]
+        return sum(self._completed[run] if run in self._completed else _calls_of(root, run) for run in runs)
+
+    def complete(self, run: str, store: RunStore) -> None:
+        """Notes the calls of a complete run, which is not read again."""
+        self._completed[run] = use_of(store).calls
+
+    def describe(self, root: Path) -> str:
+        """Returns the calls so far, and the budget, as in `120 of 400 model calls`."""
+        whole = "" if self.calls is None else f" of {self.calls:,}"
+        return f"{self.used(root):,}{whole} model calls"
+
+
+def _calls_of(root: Path, run: str) -> int:
+    with RunStore.open(root, run) as store:
+        return use_of(store).calls
 
 
 async def complete_run(
@@ -91,6 +113,8 @@ async def complete_run(
             limits = None if budget is None else budget.limits_for(store, run)
             await resume_run(run, settings, Tally(), tasks=tasks, backend=backend, budget=limits)
     with RunStore.open(store, run) as store_run:
+        if budget is not None:
+            budget.complete(run, store_run)
         return final_rows(store_run.attempts())
 
 

@@ -12,14 +12,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 import msgspec
 
 from assay.errors import BudgetExceededError, StoreError, UserError
 from assay.store import AttemptRow, RunStore, final_rows, list_runs
 
-RUNS_READ = 20
-"""Newest runs that an estimate reads."""
+MOST_RUNS_READ = 20
+"""Newest runs that an estimate reads at most."""
+ENOUGH_ATTEMPTS = 30
+"""An estimate reads no further run once it has so many attempts."""
 
 
 class BudgetLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,26 +105,72 @@ def use_of(store: RunStore) -> ModelUse:
     return ModelUse(calls, sum(known) if len(known) == len(costs) else None)
 
 
-def estimate_use(root: Path, agent: str, model: str, attempts: int) -> str:
-    """Returns what a plan will use by the newest attempts of the same agent with the same model, as a sentence."""
-    rows = _earlier_rows(root, agent, model)
-    calls = [row.metrics["model_calls"] for row in rows if "model_calls" in row.metrics]
-    if not calls:
-        return f"no estimate: the store has no earlier attempt of {agent} with {model}"
-    costs = [row.metrics["cost_usd"] for row in rows if "cost_usd" in row.metrics]
-    money = f"${attempts * fmean(costs):.2f}" if len(costs) == len(calls) else "an unknown cost"
-    return (
-        f"estimate: about {attempts * fmean(calls):.0f} model calls and {money} for {attempts} attempts, by "
-        f"{len(calls)} earlier ones of {agent} with {model}"
-    )
+class UseEstimate(NamedTuple):
+    """What a plan will use, by earlier attempts of the same agent with the same model."""
+
+    agent: str
+    model: str
+    attempts: int
+    """Attempts of the plan."""
+    earlier: int
+    """Attempts that the estimate rests on; with 0 it is unknown."""
+    calls: float = 0.0
+    cost_usd: float | None = None
+    """None if the cost of an earlier attempt is unknown."""
+
+    def sentence(self) -> str:
+        """Returns the estimate as one line."""
+        if not self.earlier:
+            return f"no estimate: the store has no earlier attempt of {self.agent} with {self.model}"
+        money = "an unknown cost" if self.cost_usd is None else f"${self.cost_usd:.2f}"
+        planned = f"{self.attempts} attempt{'s' * (self.attempts != 1)}"
+        earlier = f"{self.earlier} earlier {'one' if self.earlier == 1 else 'ones'}"
+        return (
+            f"estimate: about {self.calls:.0f} model calls and {money} for {planned}, by {earlier} of {self.agent} "
+            f"with {self.model}"
+        )
 
 
-def _earlier_rows(root: Path, agent: str, model: str) -> list[AttemptRow]:
-    found: list[AttemptRow] = []
-    for run in list_runs(root)[-RUNS_READ:]:
-        with suppress(StoreError), RunStore.open(root, run) as store:  # a damaged run prevents no new one
-            found += _matching(store.attempts(), agent, model)
-    return found
+class UseHistory:
+    """Model use of earlier attempts; every run is read once, when an estimate first needs it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._newest: list[str] | None = None
+        self._rows: dict[str, list[AttemptRow]] = {}
+
+    def estimate(self, agent: str, model: str, attempts: int) -> UseEstimate:
+        """Returns what a plan will use by the newest attempts of the same agent with the same model."""
+        rows = [row for row in self._find(agent, model) if "model_calls" in row.metrics]
+        if not rows:
+            return UseEstimate(agent, model, attempts, 0)
+        costs = [row.metrics["cost_usd"] for row in rows if "cost_usd" in row.metrics]
+        cost_usd = attempts * fmean(costs) if len(costs) == len(rows) else None
+        calls = attempts * fmean(row.metrics["model_calls"] for row in rows)
+        return UseEstimate(agent, model, attempts, len(rows), calls, cost_usd)
+
+    def _find(self, agent: str, model: str) -> list[AttemptRow]:
+        """Returns attempts of the newest runs, the newest run first."""
+        if self._newest is None:
+            self._newest = list_runs(self._root)[: -MOST_RUNS_READ - 1 : -1]
+        found: list[AttemptRow] = []
+        for run in self._newest:
+            if len(found) >= ENOUGH_ATTEMPTS:
+                break
+            found += _matching(self._read(run), agent, model)
+        return found
+
+    def _read(self, run: str) -> list[AttemptRow]:
+        if run not in self._rows:
+            self._rows[run] = []
+            with suppress(StoreError), RunStore.open(self._root, run) as store:  # a damaged run prevents no new one
+                self._rows[run] = store.attempts()
+        return self._rows[run]
+
+
+def estimate_use(root: Path, agent: str, model: str, attempts: int) -> UseEstimate:
+    """Returns what one plan will use. See `UseHistory.estimate`."""
+    return UseHistory(root).estimate(agent, model, attempts)
 
 
 def _matching(rows: Iterable[AttemptRow], agent: str, model: str) -> list[AttemptRow]:

@@ -89,10 +89,7 @@ def restore_task(evidence: Evidence, blobs: BlobStore, folder: Path) -> LoadedTa
     left_out = evidence.data.get("left_out")
     if left_out is not None or not isinstance(record, str):
         raise StoreError(f"the run kept no whole copy of the task: {left_out or 'it names none'}")
-    try:
-        task = msgspec.json.decode(blobs.get(record), type=Task)
-    except msgspec.DecodeError as exc:
-        raise StoreError(f"{record} is not a task of this version: {exc}") from exc
+    task = read_task_record(blobs, record)
     if not isinstance(listing, str):
         return LoadedTask(task, None)
     try:
@@ -105,6 +102,14 @@ def restore_task(evidence: Evidence, blobs: BlobStore, folder: Path) -> LoadedTa
             f"the kept copy of the task has the digest {loaded.task.digest}, and its record says {task.digest}"
         )
     return loaded._replace(task=task)
+
+
+def read_task_record(blobs: BlobStore, record: str) -> Task:
+    """Returns the task of a record, without its files. Raises `StoreError` if it is missing or cannot be decoded."""
+    try:
+        return msgspec.json.decode(blobs.get(record), type=Task)
+    except msgspec.DecodeError as exc:
+        raise StoreError(f"{record} is not a task of this version: {exc}") from exc
 
 
 def sandbox_facts(spec: WorkspaceSpec, backend: str) -> dict[str, Any]:

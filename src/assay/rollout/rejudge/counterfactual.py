@@ -18,7 +18,7 @@ from assay.agents.interface import Agent, Attempt, takes_solution
 from assay.agents.replay import ActionReplayer, ContinueAgent, ReplayAgent, SuffixAgent
 from assay.environments.interface import Snapshot
 from assay.errors import UserError
-from assay.plugins import load
+from assay.plugins import construct, load
 from assay.records import Step, VerdictStatus
 from assay.rollout.attempt.live_snapshot import LiveSnapshot, snapshot_live_state
 from assay.rollout.plan import PlannedAttempt
@@ -124,10 +124,7 @@ def _make_continuation_agent(store: RunStore, config: ReplayConfig) -> Continuat
             )
         return lambda since: SuffixAgent(prior, since)
     kind = load("agents", config.agent)
-    try:
-        made: Agent = kind(**config.agent_options)
-    except TypeError as exc:
-        raise UserError(f"agent {config.agent!r} does not take these options: {exc}") from exc
+    made: Agent = construct(f"agent {config.agent!r}", kind, config.agent_options)
     return made
 
 

@@ -1,0 +1,58 @@
+"""Inputs that the runs of a grid share: the tasks, loaded and linted once, and the model use of earlier runs.
+
+Everything is read when it is first needed, so that completing sealed runs reads no task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from assay.errors import UserError
+from assay.rollout.limits.run_budget import UseHistory
+from assay.tasks import LoadedTask, find_tasks
+
+from .config import RunConfig
+from .diagnosis import lint_warnings
+
+
+class RunInputs:
+    """Inputs of the runs with one configuration, whatever their agents and models.
+
+    Args:
+        config: Names the tasks.
+        root: The store.
+        tasks: Generated tasks; default: those in the folders that `config` names.
+        recorded: The configuration is that of runs to complete.
+    """
+
+    def __init__(
+        self, config: RunConfig, root: Path, tasks: Sequence[LoadedTask] | None = None, *, recorded: bool = False
+    ) -> None:
+        self._config, self._given, self._recorded = config, tasks, recorded
+        self.history = UseHistory(root)
+
+    @cached_property
+    def tasks(self) -> tuple[LoadedTask, ...]:
+        """The tasks. Raises `UserError` if one does not load."""
+        if self._given is not None:
+            return tuple(self._given)
+        return find_recorded_tasks(self._config) if self._recorded else find_tasks(self._config.tasks)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Findings of lint in the tasks."""
+        return tuple(lint_warnings(self.tasks))
+
+
+def find_recorded_tasks(config: RunConfig) -> tuple[LoadedTask, ...]:
+    """Returns the tasks of a run to complete. Raises `UserError` if one does not load."""
+    try:
+        return find_tasks(config.tasks)
+    except UserError as exc:
+        if all(t.startswith("family:") or Path(t).is_absolute() for t in config.tasks):
+            raise
+        raise UserError(
+            f"{exc}\n(the run names its tasks relative to the folder where it was started: resume it there)"
+        ) from exc
