@@ -157,7 +157,7 @@ class FalseAnswerRuns:
         work = partial(self._tell, session, items, lie)
         result = forked_tests.in_child(self._batch, self._job, self._aside.with_suffix(".lie"), work)
         if "passed" in result or lie.sibling is None:
-            return result.get("passed", [item.nodeid for item in items])
+            return [*result.get("passed", (item.nodeid for item in items))]
         return [test for item in items if len(items) > 1 for test in self._passed(session, [item], lie)]
 
     def _answer_of(self, lie: FalseAnswer) -> Callable[[Any], Any]:
