@@ -126,9 +126,9 @@ def test_piped_a_run_prints_nothing_but_its_results(tmp_path: Path) -> None:
 
     agent = Path(__file__).parents[1] / "rollout" / "agents.py"
     code = (
-        "import sys; from assay.cli import main; from assay.rollout import runs\n"
+        "import sys; from assay.cli import main; from assay.rollout import run_inputs\n"
         "from tests.rollout.counting import counting_task\n"
-        "runs.find_tasks = lambda names: (counting_task(),)\n"
+        "run_inputs.find_tasks = lambda names: (counting_task(),)\n"
         f"sys.argv = ['assay', 'run', 'x', '--agent', '{agent}:Solver', '--attempts', '3', '--store', '{tmp_path}']\n"
         "main()"
     )

@@ -72,7 +72,7 @@ def test_folders_and_families_can_be_mixed_and_named_twice(family: str, tmp_path
         ("family:sums,seed=99999999999999999999", "whole number"),
         ("family:sums,n=1,n=2", "is given twice"),
         ("family:sums,=3", "key=value"),
-        ("family:sums,colour=red", "check the options"),
+        ("family:sums,colour=red", r"does not take these options \(colour\)"),
         ("family:sums,largest=many", "task family 'sums': TypeError"),
         ("family:sums,word=two words,n=1", "not a Task with a valid id"),
         ("family:nowhere.py,n=1", "no task file nowhere.py"),
