@@ -29,6 +29,6 @@ run() {
 "$python" -m tests.holes || failed=1
 ASSAY_WHOLE_CAMPAIGNS=1 "$python" -m pytest -q -n 2 --dist loadfile tests/holes tests/agents/cheats tests/admission \
     tests/rollout/exchange/test_stored_demo.py tests/rollout/schedule tests/forgery tests/verify tests/sandbox \
-    tests/environments tests/harnesses tests/gateway/tokens/test_nasty_script.py \
+    tests/environments tests/harnesses tests/benchmarks tests/gateway/tokens/test_nasty_script.py \
     tests/gateway/tokens/test_real_harnesses.py tests/analysis/test_golden_rules.py || failed=1
 exit $failed

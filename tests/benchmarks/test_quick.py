@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from benchmarks import analysis, attempt, gateway, overhead, sandbox, separation, viewer
+from tests.sampling import WHOLE
 
 pytestmark = pytest.mark.slow
+IN_CAMPAIGN = pytest.mark.skipif(not WHOLE, reason="starts dozens of processes or a browser: part of `make campaign`")
 
 
 def written(folder: Path, name: str) -> dict[str, Any]:
@@ -56,6 +58,7 @@ def test_separation_says_where_its_tasks_come_from(tmp_path: Path) -> None:
     assert [target["measured"] for target in found["targets"]] == [None, None]
 
 
+@IN_CAMPAIGN
 def test_gateway_reports_itself_beside_the_pass_through(tmp_path: Path) -> None:
     gateway.main(["--quick", "--into", str(tmp_path)])
     found = written(tmp_path, "gateway")
@@ -76,6 +79,7 @@ def test_analysis_reports_every_part_and_names_the_missing_peer(tmp_path: Path) 
     assert {target["verdict"] for target in found["targets"]} == {"not measured"}
 
 
+@IN_CAMPAIGN
 def test_viewer_reports_live_and_sealed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
     if viewer.chromium() is None:

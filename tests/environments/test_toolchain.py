@@ -9,6 +9,7 @@ import pytest
 
 from assay.environments.workspace.toolchain import HOME, PYTHON, ToolLayer, ensure_toolchain, find_layer
 from assay.errors import UserError
+from tests.sampling import WHOLE
 
 DEBIAN = "/usr/bin/python3"
 
@@ -98,6 +99,7 @@ def test_what_the_layer_runs_on_cannot_be_masked(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path(DEBIAN).exists(), reason="no Python of the distribution")
+@pytest.mark.skipif(not WHOLE, reason="makes two layers from a package index: part of `make campaign`")
 def test_makers_at_once_agree_and_masks_hold_for_another_python(tmp_path: Path) -> None:
     def make(_: int) -> ToolLayer:
         return ensure_toolchain(tmp_path, ["jinja2==3.1.6"], masked=["markupsafe"], python=DEBIAN)

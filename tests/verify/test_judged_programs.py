@@ -166,7 +166,7 @@ PRINTS = {
 """The end of a command, the pieces that the program prints, and what it writes to its output."""
 
 
-@pytest.mark.parametrize("form", draw_sample([*PRINTS], 3))
+@pytest.mark.parametrize("form", draw_sample([*PRINTS], 2))
 async def test_a_pass_is_not_separate_where_a_program_chose_which_file_it_was_lent(bench: Any, form: str):
     words, pieces, written = PRINTS[form]
     bench.files = {"tests/expected": "48151623", SCRIPT: ASKS % words}
@@ -205,7 +205,7 @@ else:
 """
 
 
-@pytest.mark.parametrize("form", draw_sample([*NAMES_CASES], 2))
+@pytest.mark.parametrize("form", draw_sample([*NAMES_CASES], 1))
 async def test_files_that_a_script_names_itself_are_lent_whatever_a_program_prints(bench: Any, form: str):
     bench.files = {"tests/cases/one.in": "a\n", "tests/cases/two.in": "b\n", "tests/names": "one\ntwo\n"}
     outcome = await judge(bench, CHECK_CASES % NAMES_CASES[form], typed(SHOUTS))
@@ -229,7 +229,7 @@ EVALUATES = {
 """A line that evaluates, a text that gains by it, and the text of the reference solution."""
 
 
-@pytest.mark.parametrize("form", draw_sample([*EVALUATES], 3))
+@pytest.mark.parametrize("form", draw_sample([*EVALUATES], 2))
 async def test_text_that_a_script_evaluates_is_separate_only_where_the_reference_prints_it_too(bench: Any, form: str):
     line, text, right = EVALUATES[form]
     script = f"#!/bin/bash\nscore=0\n{line}\necho $score > /logs/verifier/reward.txt\n"
@@ -330,7 +330,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("form", draw_sample([*ENDS], 2))
+@pytest.mark.parametrize("form", draw_sample([*ENDS], 1))
 async def test_a_program_whose_output_is_not_read_to_the_end_ends_in_the_same_way_each_time(bench: Any, form: str):
     script = "#!/bin/bash\npython3 /workspace/ledger.py | head -1\necho 1 > /logs/verifier/reward.txt\n"
     outcome = await judge(bench, script, typed(ENDS[form]))
@@ -405,7 +405,7 @@ LOOPS = {
 }
 
 
-@pytest.mark.parametrize("form", draw_sample([*LOOPS], 2))
+@pytest.mark.parametrize("form", draw_sample([*LOOPS], 1))
 async def test_cases_that_the_script_has_not_read_yet_are_no_input_of_a_program(bench: Any, form: str):
     bench.files = {"tests/cases": CASES}
     outcome = await judge(bench, LOOP % LOOPS[form], typed(TAKES_THE_CASES))

@@ -64,8 +64,7 @@ async def driven(harness: str, dialect: str, sandboxes: Backend, engine: Any, re
     [
         ("pi", "openai-chat"),
         ("claude-code", "anthropic-messages"),
-        ("codex", "openai-responses"),
-        *([("pi", "anthropic-messages")] if WHOLE else []),
+        *([("codex", "openai-responses"), ("pi", "anthropic-messages")] if WHOLE else []),
     ],
 )
 async def test_every_sampled_token_is_certified_in_one_row(
