@@ -66,11 +66,14 @@ LONG = (
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves test files without a quick test unread for the quick tests: importing them takes longer than the tests."""
-    is_test_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
-    if not config.option.markexpr.startswith("quick") or not is_test_file:
+    """Leaves test files and folders without a quick test unread for the quick tests: importing them, and what their
+    `conftest.py` imports, takes longer than the tests."""
+    if not config.option.markexpr.startswith("quick"):
         return None
-    return None if b"mark.quick" in collection_path.read_bytes() else True
+    files = [collection_path] if collection_path.is_file() else collection_path.rglob("test_*.py")
+    if collection_path.is_file() and not collection_path.match("test_*.py"):
+        return None
+    return None if any(b"mark.quick" in file.read_bytes() for file in files) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
