@@ -30,7 +30,7 @@ def test_the_commands_run_as_they_are_written(tmp_path: Path, monkeypatch: pytes
     write_task(tmp_path / "tasks" / "answer", CAREFUL)
     monkeypatch.chdir(tmp_path)
     assert len(COMMANDS) == 8
-    for command in COMMANDS if WHOLE else [one for one in COMMANDS if one not in ADMISSIONS[1:]]:
+    for command in COMMANDS if WHOLE else [one for one in COMMANDS if one not in ADMISSIONS[1:-1]]:
         done = CliRunner().invoke(build_app(), shlex.split(command))
         assert done.exit_code == (NEEDS_A_HOLE in command), (command, done.output)
     if not WHOLE:
