@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from assay.formats.registry import load_format
 from assay.records import AttemptEnded, ModelCalled
 from tests.formats.agents import ALL, SESSIONS, imported, steps_of
 
@@ -25,7 +26,7 @@ class Counts(NamedTuple):
 
 
 def stored(name: str, paths: Sequence[Path]) -> Counts:
-    runs = [run for path in paths for run in imported(ALL[name], path)[0]]
+    runs = [run for path in paths for run in imported(load_format(name), path)[0]]
     steps = [step for run in runs for step in steps_of(run)]
     usages = [body.call.usage for run in runs for body in run.bodies if isinstance(body, ModelCalled)]
     return Counts(
@@ -112,17 +113,68 @@ def mini_swe_agent(paths: Sequence[Path]) -> Counts:
     return Counts(len(paths), *of_messages(messages), *tokens)
 
 
+def opencode(paths: Sequence[Path]) -> Counts:
+    messages = [message for path in paths for message in document(path)["messages"]]
+    answers = [message for message in messages if message["info"]["role"] == "assistant"]
+    tokens = [answer["info"]["tokens"] for answer in answers]
+    return Counts(
+        len(paths),
+        len(answers),
+        sum(part["type"] == "tool" for answer in answers for part in answer["parts"]),
+        sum(one["input"] + one["cache"]["read"] + one["cache"]["write"] for one in tokens),
+        sum(one["output"] + one["reasoning"] for one in tokens),
+    )
+
+
+def pydantic_ai(paths: Sequence[Path]) -> Counts:
+    answers = [message for path in paths for message in document(path) if message["kind"] == "response"]
+    calls = sum(part["part_kind"] == "tool-call" for answer in answers for part in answer["parts"])
+    tokens = (sum(answer["usage"][key] for answer in answers) for key in ("input_tokens", "output_tokens"))
+    return Counts(len(paths), len(answers), calls, *tokens)
+
+
+def gemini_cli(paths: Sequence[Path]) -> Counts:
+    written = [line for path in paths for line in lines(path) if line.get("type") == "gemini"]
+    answers = {line["id"]: line for line in written}.values()  # an answer is written again with its calls
+    return Counts(
+        len(paths),
+        len(answers),
+        sum(len(answer.get("toolCalls") or ()) for answer in answers),
+        sum(answer["tokens"]["input"] for answer in answers),
+        sum(answer["tokens"]["output"] + answer["tokens"]["thoughts"] for answer in answers),
+    )
+
+
+def langgraph(paths: Sequence[Path]) -> Counts:
+    answers = [message for path in paths for message in document(path)["messages"] if message["type"] == "ai"]
+    tokens = (sum(answer["usage_metadata"][key] for answer in answers) for key in ("input_tokens", "output_tokens"))
+    return Counts(len(paths), len(answers), sum(len(answer["tool_calls"]) for answer in answers), *tokens)
+
+
+def autogen(paths: Sequence[Path]) -> Counts:
+    messages = [message for path in paths for message in document(path)["messages"]]
+    usages = [message["models_usage"] for message in messages if message["models_usage"]]
+    calls = sum(len(m["content"]) for m in messages if m["type"] == "ToolCallRequestEvent")
+    tokens = (sum(usage[key] for usage in usages) for key in ("prompt_tokens", "completion_tokens"))
+    return Counts(len(paths), len(usages), calls, *tokens)
+
+
 SHARED: dict[str, tuple[Callable[[Sequence[Path]], Counts], str]] = {
     "tau-bench": (tau_bench, "tau-bench/*.json"),
     "swe-agent": (swe_agent, "swe-agent/**/*.traj"),
     "swe-agent of SWE-smith": (swe_agent, "swe-smith/**/*.traj"),
     "agentlens": (agentlens, "agentlens-bench/trajectories/*/*.json"),
 }
-OWN: dict[str, Callable[[Sequence[Path]], Counts]] = {
-    "claude-code": claude_code,
-    "codex": codex,
-    "pi": pi,
-    "mini-swe-agent": mini_swe_agent,
+OWN: dict[str, tuple[Callable[[Sequence[Path]], Counts], str]] = {
+    "claude-code": (claude_code, "*.jsonl"),
+    "codex": (codex, "*.jsonl"),
+    "pi": (pi, "*.jsonl"),
+    "mini-swe-agent": (mini_swe_agent, "*.json"),
+    "opencode": (opencode, "export.json"),
+    "pydantic-ai": (pydantic_ai, "*.json"),
+    "gemini-cli": (gemini_cli, "*.jsonl"),
+    "langgraph": (langgraph, "state.json"),
+    "autogen": (autogen, "result.json"),
 }
 
 
@@ -145,5 +197,7 @@ def test_the_totals_of_swe_agent_are_kept(shared_data: Path) -> None:
 
 @pytest.mark.parametrize("name", OWN)
 def test_sessions_are_imported_with_the_counts_of_their_files(name: str) -> None:
-    paths = sorted(path for path in (SESSIONS / name).iterdir() if path.is_file())
-    assert stored(name, paths) == OWN[name](paths)
+    count, pattern = OWN[name]
+    paths = sorted((SESSIONS / name).glob(pattern))
+    assert paths
+    assert stored(name, paths) == count(paths)
