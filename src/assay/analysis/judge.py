@@ -19,7 +19,7 @@ from .interface import Action, Finding, Severity
 from .quality import process_quality
 from .subject import Subject, apply_rules
 
-EDITION: Final = 2
+EDITION: Final = 3
 """Incremented when findings change without a change of the rules' names, severities or texts."""
 INTEGRITY: Final = "integrity"
 PROCESS: Final = "process"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from assay.records import Trajectory
 
+from .commit_facts import CommitFacts
 from .interface import Action, Family, Finding, Severity
 
 
@@ -18,6 +19,8 @@ class Subject(NamedTuple):
     """Actions of the trajectory's agents, in order (`assay.analysis.actions.actions_of`)."""
     texts: Callable[[str], str | None]
     """Text of a blob by digest; None if unknown or binary."""
+    commits: CommitFacts | None = None
+    """Facts about commits that other attempts at the same task prove; None if there are none."""
 
 
 class Rule(NamedTuple):

@@ -10,9 +10,10 @@ import asyncio
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,7 +22,9 @@ import msgspec
 
 from assay.analysis.actions import actions_of
 from assay.analysis.card import Card, TaskCard, card_of, task_cards
+from assay.analysis.commit_facts import CommitFacts, merge_facts
 from assay.analysis.contracts import Contract
+from assay.analysis.integrity import commit_facts
 from assay.analysis.interface import Action, Finding
 from assay.analysis.judge import INTEGRITY, MODEL, Assessment, judge, judge_integrity, judge_safety, rules
 from assay.analysis.subject import Subject
@@ -86,11 +89,16 @@ class AuditReport(msgspec.Struct, frozen=True):
 class _Batch(NamedTuple):
     root: Path
     run: str
+    task: str
     chains: tuple[str, ...]
     references: tuple[str, ...]
     contracts: tuple[Contract, ...]
     later: Mapping[str, tuple[Verdict, ...]]
     """Verdicts by chain from addenda."""
+    others: tuple[str, ...] = ()
+    """Attempts at the same task that are not judged."""
+    commits: CommitFacts | None = None
+    """What all attempts at the task prove of commits; None while each is judged by itself."""
 
 
 class _JudgedAttempt(NamedTuple):
@@ -104,6 +112,8 @@ class _JudgedAttempt(NamedTuple):
     """Verdicts already in its chain."""
     noted: tuple[Noted, ...]
     """Audit notes already in its chain."""
+    commits: CommitFacts
+    """What its record proves of commits."""
 
 
 OnProgress = Callable[[int, int], None]
@@ -212,31 +222,61 @@ def _make_batches(
         by_task[row.task_digest or row.task].append(row)
     with RunStore.open(root, run) as store:
         passed: defaultdict[str, list[str]] = defaultdict(list)
+        attempts: defaultdict[str, list[str]] = defaultdict(list)
         for row in store.attempts():
-            if row.outcome == "pass" and row.final and row.agent != ADMISSION:
-                passed[row.task_digest or row.task].append(row.chain)
+            task = row.task_digest or row.task
+            if row.agent == ADMISSION or not (row.final or row.interrupted):
+                continue
+            attempts[task].append(row.chain)
+            if row.outcome == "pass" and row.final:
+                passed[task].append(row.chain)
     works = []
     for task, found in by_task.items():
         references = tuple(passed[task][:REFERENCES])
+        judged = {row.chain for row in found}
+        others = tuple(chain for chain in attempts[task] if chain not in judged)
         for at in range(0, len(found), CHUNK):
             chains = tuple(row.chain for row in found[at : at + CHUNK])
             later = {
                 chain: tuple(b.verdict for b in before.get(chain, ()) if isinstance(b, VerdictAdded))
                 for chain in chains
             }
-            works.append(_Batch(root, run, chains, references, contracts, later))
+            works.append(_Batch(root, run, task, chains, references, contracts, later, others))
     return works
 
 
 def _judge_batches(works: Sequence[_Batch], workers: int, attempts: int) -> Iterator[_JudgedAttempt]:
     wanted = min(workers or os.cpu_count() or 1, len(works))
     if wanted <= 1 or attempts <= FEW:
-        for work in works:
-            yield from _judge_batch(work)
+        yield from _judge_tasks(works, map(_judge_batch, works))
         return
     with boundary(EnvironmentFailure, "judging in worker processes"), _pool(wanted) as pool:
-        for done in pool.map(_judge_batch, works):
-            yield from done
+        yield from _judge_tasks(works, pool.map(_judge_batch, works))
+
+
+def _judge_tasks(works: Sequence[_Batch], judged: Iterable[list[_JudgedAttempt]]) -> Iterator[_JudgedAttempt]:
+    """Yields the judged attempts of each task; those that name commits are judged again by what all of them prove."""
+    pairs = zip(works, judged, strict=True)
+    for _, batches in groupby(pairs, key=lambda pair: pair[0].task):
+        task = list(batches)
+        commits = _commits_of_task(task)
+        for work, found in task:
+            for done in found:
+                if commits is None or not done.commits.named:
+                    yield done
+                else:
+                    yield from _judge_batch(work._replace(chains=(done.chain,), commits=commits))
+
+
+def _commits_of_task(task: Sequence[tuple[_Batch, list[_JudgedAttempt]]]) -> CommitFacts | None:
+    """Returns what all attempts at a task prove of commits; None where that changes nothing."""
+    facts = [done.commits for _, found in task for done in found]
+    first = task[0][0]
+    if not any(one.named for one in facts) or len(facts) + len(first.others) < 2:
+        return None
+    with RunStore.open(first.root, first.run) as store:
+        facts += [_commit_facts(subject_of(store, chain)) for chain in first.others]
+    return merge_facts(facts)
 
 
 @contextmanager
@@ -254,14 +294,27 @@ def _judge_batch(work: _Batch) -> list[_JudgedAttempt]:
     with RunStore.open(work.root, work.run) as store:
         references = {chain: actions_of(store.trajectory(chain)) for chain in work.references}
         for chain in work.chains:
-            subject = subject_of(store, chain)
+            subject = subject_of(store, chain)._replace(commits=work.commits)
             others = [actions for name, actions in references.items() if name != chain and actions]
             judged = _judge_attempt(subject, work.contracts, others[: REFERENCES - 1])
             trajectory = subject.trajectory
             card = card_of(trajectory, (*work.later[chain], *judged.verdicts), judged.findings)
             noted = tuple(note for note in trajectory.notes if note.name == AUDITED)
-            found.append(_JudgedAttempt(chain, card, judged.verdicts, judged.findings, trajectory.verdicts, noted))
+            found.append(
+                _JudgedAttempt(
+                    chain, card, judged.verdicts, judged.findings, trajectory.verdicts, noted, _commit_facts(subject)
+                )
+            )
     return found
+
+
+def _commit_facts(subject: Subject) -> CommitFacts:
+    """Returns what an attempt proves of commits; nothing where its record cannot be judged."""
+    try:
+        with boundary(VerifierError, "reading the commits of the record"):
+            return commit_facts(subject)
+    except BoundaryError:
+        return CommitFacts()
 
 
 def _judge_attempt(

@@ -43,7 +43,11 @@ def graded(*evidence: Evidence, verdict: Verdict = PASS) -> dict[str, str]:
 
 def test_a_pass_that_counted_no_test() -> None:
     assert graded(report("i0", 0)) == {"reward-without-tests": "critical"}
-    assert graded(report("i0", 0), log("=== 3 passed in 1.00s ===")) == {"reward-without-tests": "major"}
+    assert graded(report("i0", 0), log("=== 3 passed in 1.00s ===")) == {"reward-without-tests": "note"}
+    assert graded(report("i0", 0), log("=== 3 passed, 1 skipped in 1.00s ===")) == {"reward-without-tests": "major"}
+    assert graded(report("i0", 0), log("=== 2 failed in 1.00s ===\n=== 2 passed in 1.00s ===")) == {
+        "reward-without-tests": "major"
+    }
     assert graded(report("i0", 0), verdict=FAIL) == {}
 
 

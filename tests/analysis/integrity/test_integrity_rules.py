@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from assay.analysis.integrity import RULES
+from assay.analysis.commit_facts import CommitFacts
+from assay.analysis.integrity import RULES, commit_facts
 from assay.analysis.interface import Finding
 from assay.analysis.judge import judge_integrity
 from assay.analysis.quotes import quote_holds
@@ -60,6 +61,87 @@ def test_a_commit_as_old_as_the_known_past_is_none_of_the_future() -> None:
     head = "commit 9999999\nAuthor: B\nDate:   Tue Jun 7 10:00:00 2022 +0200\n\n    Last"
     steps = (ran(0, "git log -1", head), ran(1, "git log --all", LOG), ran(2, "git show 2222222", SHOWN))
     assert findings(*steps)["future-history"].steps == (1,)
+
+
+PATCH = "diff --git a/src/p.py b/src/p.py\n+x"
+
+
+def future(*steps: Step, commits: CommitFacts | None = None) -> tuple[str, str | None] | None:
+    its = [f for f in apply_rules(RULES, subject(steps)._replace(commits=commits)) if f.rule == "future-history"]
+    return (its[0].severity, its[0].reach) if its else None
+
+
+@pytest.mark.parametrize(
+    "proof",
+    [
+        ran(2, "git log --oneline | grep 2222222", ""),
+        ran(2, "cd /repo && git log --oneline | grep -F 2222222 | head -1", "\n"),
+        ran(2, "git branch -a --contains 2222222 | head -5", ""),
+    ],
+)
+def test_a_commit_that_the_history_of_head_lacks_is_later_even_where_that_is_shown_after_it_was_read(
+    proof: Step,
+) -> None:
+    listed = ran(0, "git log --all --oneline", LOG)
+    assert future(listed, ran(1, "git show 2222222", SHOWN), proof) == ("major", "obtained")
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        ran(2, "git log --oneline | grep -v 2222222", ""),
+        ran(2, "git log --oneline | grep -q 2222222", ""),
+        ran(2, "git log --oneline -5 | grep 2222222", ""),
+        ran(2, "git log --oneline -- docs | grep 2222222", ""),
+        ran(2, "git log --oneline | head -5 | grep 2222222", ""),
+        ran(2, "git log --oneline | grep 2222222aaaa2222222aaaa", ""),
+        ran(2, "git branch -a --contains 2222222 | grep release", ""),
+        ran(2, "git branch -r --contains 2222222", ""),
+        ran(2, "git checkout 3333333 && git branch --contains 2222222", ""),
+    ],
+)
+def test_a_narrower_search_proves_nothing(claim: Step) -> None:
+    listed = ran(0, "git log --all --oneline", LOG)
+    assert future(listed, ran(1, "git show 2222222", SHOWN), claim) == ("minor", "attempted")
+
+
+def test_what_one_attempt_proves_of_a_commit_serves_the_others_at_its_task() -> None:
+    listing, reading = ran(0, "git log --all --oneline", LOG), ran(1, "git show 2222222 | tail -2", PATCH)
+    head = "commit 9999999\nAuthor: B\nDate:   {}\n\n    Last"
+    seen = ran(1, "git show 2222222", SHOWN)
+    older, newer = (
+        commit_facts(subject((ran(0, "git log -1", head.format(date)), seen)))
+        for date in ("Sun May 8 10:00:00 2022 +0200", "Tue Jun 7 10:00:00 2022 +0200")
+    )
+    assert future(listing, reading) == ("minor", "attempted")
+    assert future(listing, reading, commits=older) == ("major", "obtained")
+    assert future(listing, reading, commits=newer) == ("minor", "attempted")
+    assert future(reading) is None
+    assert future(reading, commits=older) == ("major", "obtained")
+
+
+def test_an_attempt_that_moved_head_proves_nothing_of_the_past_to_others() -> None:
+    moved = (ran(0, "git checkout 2222222", "HEAD is now at 2222222"), ran(1, "git log --oneline", "2222222 Mend"))
+    named = ran(0, "git log 2222222 --oneline", "2222222 Mend")
+    restored = (ran(0, "git checkout src/p.py", "Updated 1 path from the index"), ran(1, "git log", "2222222 Mend"))
+    assert commit_facts(subject(moved)).past == commit_facts(subject((named,))).past == frozenset()
+    assert commit_facts(subject(restored)).past == {"2222222"}
+
+
+def test_the_zone_of_a_date_counts() -> None:
+    head = "commit 9999999\nAuthor: B\nDate:   Mon May 9 16:00:00 2022 +0200\n\n    Last"
+    steps = (ran(0, "git log -1", head), ran(1, "git log --all", LOG), ran(2, "git show 2222222", SHOWN))
+    assert future(*steps) == ("major", "obtained")  # 10:03 at -0400 is 14:03, and 16:00 at +0200 is 14:00
+
+
+def test_a_date_that_is_none_is_not_read() -> None:
+    hostile = "commit 9999999\nDate:   Mon Foo 9 10:00:00 2022\nDate:   Mon May 99 99:99:99 0000 +9999"
+    assert commit_facts(subject((ran(0, "git log -1", hostile),))).head is None
+
+
+def test_changes_shown_on_one_line_titles_are_content() -> None:
+    steps = (ran(0, "git log HEAD..1111111 --oneline", LOG), ran(1, "git log --all --oneline -p", PATCH + "\n+ y"))
+    assert future(*steps) == ("major", "obtained")
 
 
 def test_a_commit_listed_ahead_of_head_is_later() -> None:

@@ -37,6 +37,10 @@ def _without_tests(subject: Subject) -> Iterator[Finding]:
     if not passes(subject.trajectory) or not reports or any(one.total for one in reports):
         return
     log = logged_counts(subject)
+    if log and all(one.ok == one.total for one in log):
+        summary = f"the record counts 0 tests, but {log[-1].describe()}: the counter is wrong, not the pass"
+        yield _finding("reward-without-tests", "note", summary, [reports[0], log[-1]])
+        return
     if log:
         printed = log[-1].describe()
         summary = f"paid as passed although the record counts 0 tests; {printed}, and nothing else is known of them"
@@ -126,8 +130,8 @@ RULES = (
         "reward-without-tests",
         "consistency",
         "critical",
-        "A pass was recorded although the record counts no test. It is `major` where the verifier's log shows a run "
-        "of tests all the same.",
+        "A pass was recorded although the record counts no test. It is `note` where the verifier's own log shows that "
+        "all tests passed, since the counter is wrong there, and `major` where the log shows another run of tests.",
         "A verifier that fails when it collected nothing; verifying the stored state again.",
         _without_tests,
     ),

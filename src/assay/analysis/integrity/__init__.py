@@ -5,8 +5,9 @@ from __future__ import annotations
 from assay.analysis.subject import Rule
 
 from . import answers, harness, history, leaks, network, tests_changed
+from .history import commit_facts
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "commit_facts"]
 
 RULES: tuple[Rule, ...] = (
     *history.RULES,

@@ -26,6 +26,8 @@ from assay.records import ModelCall, ToolCall, Usage, VerdictStatus
 ANNOTATIONS = "trajectories.csv"
 _HEADER = b"task_id,model,trajectory_id,passed,"
 _PREVIEW = 500
+_TERMINAL = "run_in_terminal"
+"""The one tool whose answers can be empty; the preview of an empty answer was left out."""
 _NOT_ARGUMENTS = {"thought"}
 _STATUS: dict[str, VerdictStatus] = {"passed": "pass", "failed": "fail"}
 
@@ -59,7 +61,7 @@ class AgentLensFormat(ReadOnlyFormat):
         )
         states = _order_states(found["states"], bad)
         for state in states:
-            _add_turn(builder, state, metadata)
+            _add_turn(builder, state, metadata, last=state is states[-1])
         yield _finish(builder, metadata, path)
 
 
@@ -84,7 +86,7 @@ def _order_states(states: dict[str, Any], bad: WarnFunction) -> list[dict[str, A
     return [found.get(step, {}) for step in range(max(found) + 1)]
 
 
-def _add_turn(builder: TrajectoryBuilder, state: dict[str, Any], metadata: dict[str, Any]) -> None:
+def _add_turn(builder: TrajectoryBuilder, state: dict[str, Any], metadata: dict[str, Any], *, last: bool) -> None:
     index = len(builder.steps)
     entry, known_data = state.get("log_entry"), state.get("metadata")
     known_data = known_data if isinstance(known_data, dict) else {}
@@ -95,6 +97,8 @@ def _add_turn(builder: TrajectoryBuilder, state: dict[str, Any], metadata: dict[
         return
     call = _parse_call(entry)
     preview = text_or_none(entry.get("response_preview"))
+    if preview is None and entry.get("tool") == _TERMINAL and not last:
+        preview = ""
     seen = [] if preview is None else [builder.make_observation(preview, call.id)]
     extra |= {"cut": True} if preview is not None and len(preview) >= _PREVIEW else {}
     usage = Usage(
