@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ import pytest
 from pyarrow import parquet
 
 from assay.errors import UserError
+from assay.formats.registry import matching_formats
 from assay.formats.shared.sniffing import sniff
+from assay.rollout.exchange import sources
 from assay.store import RunStore
 from tests.rollout.exchange.test_importing import imported, row, rows
 
@@ -41,6 +44,24 @@ def test_a_compressed_file_is_read_as_its_content(
     path.write_bytes(pack(TEXT))
     report = imported(tmp_path / "s", path.parent if in_folder else path)
     assert (report.read, report.unreadable_total, report.formats) == (2, 0, {"chat": 2})
+
+
+@pytest.mark.parametrize("format", [None, "chat"])
+def test_a_format_looks_at_each_file_once(format: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress(TEXT))
+    table = pyarrow.table({"messages": [json.loads(row("one"))["messages"]]})
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    looked: Counter[str] = Counter()
+
+    def counted(path: Path, among: Any) -> Any:
+        looked[path.name] += 1
+        return matching_formats(path, among)
+
+    monkeypatch.setattr(sources, "matching_formats", counted)
+    walk = sources.SourceWalk(sources.choose_format(format, None), lambda problem: None)
+    for name in ("log.jsonl.gz", "rows.parquet"):
+        assert [found.format.name for found in walk.find_sources(tmp_path / name)] == ["chat"]
+    assert looked == dict.fromkeys(("log.jsonl.gz", "log.jsonl", "rows.parquet", "rows.jsonl"), 1)
 
 
 def test_a_copy_that_is_compressed_adds_nothing(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from assay.formats.mapped.mapping import load_mapping
 from assay.formats.registry import describe_unknown, find_format, load_format, load_formats, matching_formats
 from assay.formats.shared.archives import UnpackBudget, decompress_file, extract_archive, open_archive
 from assay.formats.shared.parquet_rows import write_lines_as_array, write_rows_as_lines
-from assay.formats.shared.sniffing import sniff
+from assay.formats.shared.sniffing import Shape, sniff
 
 _CONTAINERS = frozenset({"zip", "tar", "compressed", "parquet"})
 
@@ -33,6 +33,23 @@ class ImportSource(NamedTuple):
     name: str
     """Display name, relative to the given folder; `archive!member` for an archive member."""
     format: Format
+
+
+class _Detection(NamedTuple):
+    """What a file or folder is."""
+
+    takers: tuple[Format, ...]
+    """The formats that recognise it."""
+    shape: Shape
+
+    @property
+    def is_container(self) -> bool:
+        """Returns whether it is to be unpacked."""
+        return not self.takers and self.shape in _CONTAINERS
+
+
+def _detect(path: Path, known: tuple[Format, ...]) -> _Detection:
+    return _Detection(matching_formats(path, known), sniff(path).shape)
 
 
 def choose_format(name: str | None, mapping: str | None) -> Format | None:
@@ -62,9 +79,10 @@ def require_paths(paths: tuple[Path, ...], forced: Format | None) -> None:
             raise UserError(f"{path} is neither a file nor a folder: name one that holds a record")
         if path.is_file() and (problem := reading_problem(path)) is not None:
             raise UserError(f"{path}: {problem}")
-        packed = sniff(path).shape in _CONTAINERS and not matching_formats(path, known)
-        if forced is None and path.is_file() and not packed:
-            find_format(path, known)
+        if forced is None and path.is_file():
+            detected = _detect(path, known)
+            if not detected.is_container and len(detected.takers) != 1:
+                find_format(path, known)  # raises
 
 
 def reading_problem(path: Path) -> str | None:
@@ -97,44 +115,45 @@ class SourceWalk:
 
     def find_sources(self, path: Path) -> Iterator[ImportSource]:
         """Yields the sources at a path that the user named."""
-        if path.is_file() and self._forced is not None and not self._is_container(path):
-            yield ImportSource(path, path.name, self._forced)
-            return
-        yield from self._at(path, path.name or path.resolve().name, top=True)
+        detected = None
+        if self._forced is not None and path.is_file():
+            detected = _detect(path, self._known)
+            if not detected.is_container:
+                yield ImportSource(path, path.name, self._forced)
+                return
+        yield from self._at(path, path.name or path.resolve().name, detected, top=True)
 
-    def _is_container(self, path: Path) -> bool:
-        return sniff(path).shape in _CONTAINERS and not matching_formats(path, self._known)
-
-    def _at(self, path: Path, name: str, *, top: bool) -> Iterator[ImportSource]:
+    def _at(self, path: Path, name: str, detected: _Detection | None = None, *, top: bool) -> Iterator[ImportSource]:
+        """Yields the sources at a path; `detected` is what is known of it."""
         if not top and path.is_symlink():
             self.links += 1
             return
         if path.is_file() and (problem := reading_problem(path)) is not None:
             self._unreadable(ReadProblem(name, "", problem))
             return
-        takers = matching_formats(path, self._known)
-        if len(takers) > 1:
-            names = " and ".join(taker.name for taker in takers)
+        detected = detected or _detect(path, self._known)
+        if len(detected.takers) > 1:
+            names = " and ".join(taker.name for taker in detected.takers)
             self._unreadable(ReadProblem(name, "", f"it could be {names}: import it alone, with --format"))
-        elif takers:
-            yield from self._admit_source(path, name, takers[0])
+        elif detected.takers:
+            yield from self._admit_source(path, name, detected)
         elif path.is_dir():
             yield from self._below(path, name, top=top)
-        elif sniff(path).shape in _CONTAINERS:
-            yield from self._inside(path, name, named=top)
+        elif detected.is_container:
+            yield from self._inside(path, name, detected.shape, named=top)
         else:
             self._count_unrecognised(name)
 
-    def _admit_source(self, path: Path, name: str, format: Format) -> Iterator[ImportSource]:
+    def _admit_source(self, path: Path, name: str, detected: _Detection) -> Iterator[ImportSource]:
         """Yields a source; one that is an archive inside another counts as unpacked."""
         try:
-            if self._depth and sniff(path).shape == "zip":
+            if self._depth and detected.shape == "zip":
                 with open_archive(path) as members:
                     self._budget.charge(name, sum(member.size for member in members), len(members))
         except UserError as exc:
             self._unreadable(ReadProblem(name, "", str(exc)))
             return
-        yield ImportSource(path, name, format)
+        yield ImportSource(path, name, detected.takers[0])
 
     def _below(self, folder: Path, name: str, *, top: bool) -> Iterator[ImportSource]:
         try:
@@ -145,7 +164,7 @@ class SourceWalk:
         for child in children:
             yield from self._at(folder / child, child if top else f"{name}/{child}", top=False)
 
-    def _inside(self, path: Path, name: str, *, named: bool) -> Iterator[ImportSource]:
+    def _inside(self, path: Path, name: str, shape: Shape, *, named: bool) -> Iterator[ImportSource]:
         """Yields the sources of an archive, of a compressed file, or of the rows of a Parquet file."""
         if self._depth >= self._budget.depth:
             self._unreadable(ReadProblem(name, "", f"more than {self._budget.depth} archives are inside each other"))
@@ -155,38 +174,39 @@ class SourceWalk:
         with tempfile.TemporaryDirectory(prefix="assay-import-") as scratch:
             self._depth += 1
             try:
-                yield from self._unpacked(path, name, Path(scratch), named=named)
+                if shape in ("zip", "tar"):
+                    yield from self._extracted(path, name, Path(scratch))
+                else:
+                    yield from self._unpacked(path, name, Path(scratch), shape, named=named)
             except UserError as exc:
                 self._unreadable(ReadProblem(name, "", str(exc)))
             finally:
                 self._depth -= 1
 
-    def _unpacked(self, path: Path, name: str, scratch: Path, *, named: bool) -> Iterator[ImportSource]:
-        shape = sniff(path).shape
-        if shape in ("zip", "tar"):
-            extract_archive(path, scratch, budget=self._budget)
-            for found in self._at_root(scratch):
-                yield found._replace(name=f"{name}!{found.name}")
-            return
+    def _extracted(self, path: Path, name: str, scratch: Path) -> Iterator[ImportSource]:
+        extract_archive(path, scratch, budget=self._budget)
+        for found in self._at_root(scratch):
+            yield found._replace(name=f"{name}!{found.name}")
+
+    def _unpacked(self, path: Path, name: str, scratch: Path, shape: Shape, *, named: bool) -> Iterator[ImportSource]:
+        """Yields the sources of a compressed file or of a Parquet file, unpacked to one file."""
         inner = scratch / (f"{path.stem}.jsonl" if shape == "parquet" else path.stem or "content")
         if shape == "parquet":
             write_rows_as_lines(path, inner, self._budget)
-            if not matching_formats(inner, self._known) and self._forced is None:
-                inner = self._as_array(inner)
         else:
             decompress_file(path, inner, self._budget)
-        if self._forced is not None and not self._is_container(inner):
+        detected = _detect(inner, self._known)
+        if shape == "parquet" and not detected.takers and self._forced is None:
+            array = inner.with_suffix(".json")
+            write_lines_as_array(inner, array)
+            as_array = _detect(array, self._known)
+            inner, detected = (array, as_array) if as_array.takers else (inner, detected)
+        if self._forced is not None and not detected.is_container:
             yield ImportSource(inner, name, self._forced)
-        elif named and not self._is_container(inner) and not matching_formats(inner, self._known):
+        elif named and not detected.is_container and not detected.takers:
             raise UserError(describe_unknown(inner, str(path), self._known))
         else:
-            yield from self._at(inner, name, top=False)
-
-    def _as_array(self, lines: Path) -> Path:
-        """Returns the rows as one array where a format recognises that, else the lines."""
-        array = lines.with_suffix(".json")
-        write_lines_as_array(lines, array)
-        return array if matching_formats(array, self._known) else lines
+            yield from self._at(inner, name, detected, top=False)
 
     def _at_root(self, scratch: Path) -> Iterator[ImportSource]:
         takers = matching_formats(scratch, self._known)
