@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,52 @@ def test_a_wrapper_that_the_original_has_not_is_kept(programs: Any) -> None:
     assert codec.unwrap(inner, layers)(1) == 2
     assert codec.unwrap(outer, layers) is outer
     assert codec.unwrap(wrapped(plain), [])(1) == 2
+
+
+def doubling(function: Callable[..., int]) -> Callable[..., int]:
+    @functools.wraps(function)
+    def wrapper(value: int) -> int:
+        return function(2 * value)
+
+    return wrapper
+
+
+doubling_there = types.FunctionType(doubling.__code__, {**globals(), "__name__": "package.decorators"})
+"""The same of another module: wrappers are told apart by their modules."""
+
+
+class Dispatcher:
+    """As networkx's: a decorator outside of it copies its dictionary."""
+
+    def __init__(self, function: Callable[..., int]) -> None:
+        self.orig_func = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any) -> int:
+        return self.orig_func(*args)
+
+
+@pytest.mark.parametrize("inside", [doubling_there, lambda f: Dispatcher(doubling_there(f)), functools.lru_cache])
+def test_wrappers_of_the_agent_stay_outside_of_those_that_are_skipped(programs: Any, inside: Any) -> None:
+    layers = programs.splice_codec.wrapper_layers(inside(plain))
+    assert layers
+    whole = wrapped(wrapped(inside(plain)))
+    assert whole(3) == (5 if inside is functools.lru_cache else 8)
+    assert programs.splice_worker._without_wrappers(whole, layers)(3) == 5
+    assert programs.splice_worker._without_wrappers(inside(plain), layers) is plain
+    assert whole(3) == (5 if inside is functools.lru_cache else 8), "the agent's own function is as it was"
+
+
+def test_a_wrapper_that_holds_its_function_elsewhere_runs_whole(programs: Any) -> None:
+    held = [doubling(plain)]
+
+    @functools.wraps(held[0])
+    def outer(value: int) -> int:
+        return held[0](value) + 1
+
+    layers = programs.splice_codec.wrapper_layers(doubling(plain))
+    assert programs.splice_worker._without_wrappers(outer, [["__wrapped__", "other", ""]])(3) == 7
+    assert programs.splice_worker._without_wrappers(staticmethod(doubling(plain)), layers) is plain
 
 
 def test_methods_and_properties_are_reached(programs: Any) -> None:

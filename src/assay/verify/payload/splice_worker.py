@@ -17,6 +17,7 @@ import operator
 import os
 import random
 import sys
+import types
 
 sys.path.insert(0, __file__.rpartition("/")[0])
 
@@ -328,6 +329,38 @@ def _resolve(module: str, qualname: str) -> Any:
     return value
 
 
+def _without_wrappers(value: Any, layers: list[list[str]]) -> Any:
+    """Returns an entry point's function without the original's wrappers, which run in the judge; wrappers of the
+    agent's outside of them stay, each as a copy that holds what is inside."""
+    outer: list[Any] = []
+    inside = value
+    while layers and splice_codec.wrapper_layers(inside)[: len(layers)] != layers:
+        wrapped = getattr(inside, "__wrapped__", None)
+        if type(inside) is not types.FunctionType or wrapped is None or len(outer) == splice_codec.MAX_LAYERS:
+            return splice_codec.unwrap(value, layers)
+        outer.append(inside)
+        inside = wrapped
+    found = splice_codec.unwrap(inside, layers)
+    for wrapper in reversed(outer):
+        cells = wrapper.__closure__ or ()
+        if not any(_holds(cell, wrapper.__wrapped__) for cell in cells):
+            return splice_codec.unwrap(value, layers)
+        closure = tuple(types.CellType(found) if _holds(cell, wrapper.__wrapped__) else cell for cell in cells)
+        copied = types.FunctionType(
+            wrapper.__code__, wrapper.__globals__, wrapper.__name__, wrapper.__defaults__, closure
+        )
+        copied.__kwdefaults__ = wrapper.__kwdefaults__
+        found = copied
+    return found
+
+
+def _holds(cell: Any, value: Any) -> bool:
+    try:
+        return cell.cell_contents is value
+    except ValueError:  # empty
+        return False
+
+
 class Worker:
     """Answers the judge in one forked process."""
 
@@ -371,7 +404,7 @@ class Worker:
         call.add_entries(frame["h"])
         args, kwargs = (call.value(part) for part in frame["a"])
         try:
-            result = splice_codec.unwrap(_resolve(*frame["entry"]), frame["layers"])(*args, **kwargs)
+            result = _without_wrappers(_resolve(*frame["entry"]), frame["layers"])(*args, **kwargs)
             # the list and dictionary that carried the arguments are no arguments
             return call.reply({"k": "value", "v": call.heap.value(result)})
         except BaseException as exc:  # noqa: BLE001
