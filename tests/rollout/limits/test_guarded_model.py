@@ -102,3 +102,14 @@ async def test_of_a_model_that_insists_what_is_allowed_is_kept(recorder: Recorde
     assert [[o.error for o in step.observations] for step in found.steps] == [[True, True]] * MOST_REFUSALS
     assert {e.data["decision"] for e in found.evidence if e.kind == "guard"} == {"denied", "not made"}
     assert [call.delivered for call in found.calls] == [False] * MOST_REFUSALS
+
+
+async def test_a_reply_is_refused_for_its_reasoning(recorder: Recorder) -> None:
+    rule = NO_RM.replace('not (call.name == "rm")', 'not (reasoning matches "CHEAT")')
+    thought, allowed = reply("rm"), reply("ls")
+    thought.message["reasoning_content"] = "I will CHEAT"
+    allowed.message["reasoning_content"] = "honestly"
+    guard = ContractGuard([read_contract(rule, "x")], recorder, None)
+    model = GuardedModel(Remembering(thought, allowed), guard, recorder, Meter(Limits()))
+    answered = await model.ask("c1", REQUEST, CallTree().locate(REQUEST), discard_deltas)
+    assert [call["function"]["name"] for call in answered.reply.message["tool_calls"]] == ["ls"]

@@ -101,6 +101,48 @@ async def test_what_was_refused_counts_as_attempted_afterwards_and_what_held_is_
     assert [(f.rule, f.reach, f.steps) for f in findings] == [("once.add-once", "attempted", (1,))]
 
 
+THINKER = """
+import asyncio
+from assay.records import ToolCall
+
+
+class Thinker:
+    name = "thinker"
+    needs_model = False
+
+    async def run(self, attempt):
+        for thought in ("add five", "I will CHEAT", "add five"):
+            call = ToolCall("x", "add", '{"by":5}', {"by": 5})
+            await attempt.act([call], reasoning=thought)
+            await asyncio.sleep(0.3)
+        attempt.finish("ok")
+"""
+
+
+@pytest.mark.parametrize(
+    ("require", "refused"),
+    [('not (reasoning matches "CHEAT")', [False, True, False]), ("seconds < 0.5", [False, False, True])],
+)
+async def test_a_deny_on_reasoning_and_on_time_refuses_the_call(
+    tmp_path: Path, require: str, refused: list[bool]
+) -> None:
+    (tmp_path / "thinker.py").write_text(THINKER)
+    rule = f"""contract = "live"
+[[rules]]
+name = "live"
+kind = "invariant"
+require = '{require}'
+enforce = "deny"
+"""
+    (tmp_path / "live.toml").write_text(rule)
+    config = RunConfig(tasks=("-",), agent=f"{tmp_path}/thinker.py", run="r", contracts=(str(tmp_path / "live.toml"),))
+    await start_run(config, Settings(tmp_path, tmp_path), Tally(), tasks=[counting_task()])
+    with RunStore.open(tmp_path, "r") as store:
+        (found,) = store.trajectories()
+    assert [o.error for s in found.steps for o in s.observations] == refused
+    assert [e.data["decision"] for e in guards(found)] == ["denied"]
+
+
 async def test_a_tasks_own_contract_holds(tmp_path: Path) -> None:
     import tomllib
 

@@ -58,9 +58,11 @@ class Tracer:
             yield number, {**turn, "call": _call(call), **_act(actions.get(number)), **result}
 
     def _turn(self, step: Step, *, pending: bool) -> dict[str, Any]:
-        if self._first is None:
+        if self._first is None and not step.extra.get("beside"):
             self._first = step.started
-        seconds = None if step.started is None or self._first is None else step.started - self._first
+        # An act beside the steps, before the first of them, is at its time.
+        first = step.started if self._first is None else self._first
+        seconds = None if step.started is None or first is None else step.started - first
         state: Any = PENDING
         if not pending:
             known = step.state is not None and self._state is not None

@@ -116,7 +116,7 @@ class LiveAttempt(Attempt):
         name = "shell" if fork is None else FORK_SHELL
         call = ToolCall(f"t{self._recorder.steps}", name, canonical_bytes(arguments).decode(), arguments)
         try:
-            reason = await self._refusal(message, (call,))
+            reason = await self._refusal(Step(self._recorder.steps, "agent", message, None, (call,), started=started))
             if reason is None:
                 result = await (fork or self.acting or self.workspace).exec(command, timeout_s=timeout_s, env=env)
             else:
@@ -155,7 +155,9 @@ class LiveAttempt(Attempt):
             self.episode.step = self._recorder.steps
         try:
             for tool_call in calls:
-                reason = await self._refusal(message, calls, observations)
+                known, made = tuple(calls[: len(observations) + 1]), tuple(observations)
+                step = Step(self._recorder.steps, "agent", message, reasoning, known, made, started=started)
+                reason = await self._refusal(step)
                 refused = None if reason is None else Observation(reason, tool_call.id, error=True)
                 observations.append(refused or await self._observe(tool_call))
         finally:
@@ -174,16 +176,13 @@ class LiveAttempt(Attempt):
             steps = self._recorder.steps
             raise LimitReached("turns", steps, steps)
 
-    async def _refusal(
-        self, message: str | None, calls: Sequence[ToolCall], observations: Sequence[Observation] = ()
-    ) -> str | None:
-        """Returns why the next call is refused; None if it is allowed. `observations` are those of the calls before
-        it."""
+    async def _refusal(self, step: Step) -> str | None:
+        """Returns why the last call of a step under way is refused; None if it is allowed. The calls before it have
+        their observations."""
         if self.guard is None:
             return None
-        done = len(observations)
-        step = Step(self._recorder.steps, "agent", message, None, tuple(calls[: done + 1]), tuple(observations))
-        return (await self.guard.judge(step, done)).get(done)
+        made = len(step.observations)
+        return (await self.guard.judge(step, made)).get(made)
 
     async def _observe(self, call: ToolCall) -> Observation:
         if call.error is not None or call.parsed is None:

@@ -10,6 +10,7 @@ of a program in the sandbox without a model call; only the sandbox limits those.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Unpack
@@ -234,5 +235,5 @@ class GuardedWorkspace(WorkspaceWrapper):
 
     async def _refusal(self, name: str, arguments: dict[str, Any]) -> str | None:
         call = ToolCall(name, name, canonical_bytes(arguments).decode(), arguments)
-        step = Step(0, "agent", tool_calls=(call,), extra={"beside": True})
+        step = Step(0, "agent", tool_calls=(call,), started=time.time(), extra={"beside": True})
         return (await self._guard.judge(step)).get(0)

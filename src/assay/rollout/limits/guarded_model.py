@@ -22,7 +22,7 @@ from assay.gateway.model import Model, ModelAnswer, discard_deltas
 from assay.records import Observation, SpanProof, Step, ToolCall, Usage
 from assay.rollout.limits.contract_guards import ContractGuard
 from assay.rollout.limits.meter import Meter
-from assay.rollout.recording.observed_turns import tool_calls_of
+from assay.rollout.recording.observed_turns import reasoning_of, tool_calls_of
 from assay.rollout.recording.recorder import Recorder
 
 MOST_REFUSALS: Final = 3
@@ -75,6 +75,7 @@ class GuardedModel:
             index=self._recorder.steps,
             actor="agent",
             message=content_text(message.get("content")) or None,
+            reasoning=reasoning_of(message),
             tool_calls=tool_calls_of(message),
             started=time.time(),
             extra={"name": name} if name else {},

@@ -62,12 +62,11 @@ class Turns:
     def _close(self, call_id: str, seen: tuple[Observation, ...], state: str | None) -> None:
         turn = self._open.pop(call_id)
         message = turn.answer
-        reasoning = message.get("reasoning_content") or message.get("reasoning")
         step = Step(
             index=self._recorder.steps,
             actor="agent",
             message=content_text(message.get("content")) or None,
-            reasoning=reasoning if isinstance(reasoning, str) else None,
+            reasoning=reasoning_of(message),
             tool_calls=turn.tool_calls,
             observations=seen,
             call=call_id,
@@ -103,6 +102,12 @@ class Turns:
             error=message.get("is_error") is True,
             truncated=cut,
         )
+
+
+def reasoning_of(message: dict[str, Any]) -> str | None:
+    """Returns the reasoning in an assistant message; None without one."""
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    return reasoning if isinstance(reasoning, str) else None
 
 
 def tool_calls_of(message: dict[str, Any]) -> tuple[ToolCall, ...]:
