@@ -17,8 +17,6 @@ EXCEPTIONS = {
     "assay.verify.payload.assay_supervisor.assay_judge": "the program `assay-judge`, mounted with its folder",
     "assay.environments.workspace.images.import_root": "makes a base image for tests of sandboxed builds",
     "assay.learning.curation.interface.Selector": "the type that a selector of a plugin has",
-    "assay.analysis.signals.one.Signals": "not yet decided: signals of one attempt in `show`, or gone",
-    "assay.analysis.signals.one.signals_of": "not yet decided, as `Signals`",
 }
 """Public names that no user reaches, each with the reason why it stays."""
 
