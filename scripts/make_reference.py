@@ -682,8 +682,9 @@ def rules_page() -> str:
         "inspection: `assay.analysis.signals.signals(steps)` over the columns of the table `steps`, a row a "
         "trajectory; `signals_of(trajectory)` for one. `assay show` prints those of an attempt, and the page of a "
         "run's failures groups attempts by them, with the signals of all installed sets. Names and thresholds as "
-        "published (arXiv 2604.00356), phrases and patterns are our own, for English only. A custom set is a class with `name`, `signals` and "
-        "`counts(steps)` under the entry point `assay.signals`.\n\n| signal | raised when |\n|---|---|\n"
+        "published (arXiv 2604.00356), phrases and patterns are our own, for English only. A custom set is a class "
+        "with `name`, `signals` and `counts(steps)` under the entry point `assay.signals`.\n\n| signal | raised "
+        "when |\n|---|---|\n"
     )
     made += "".join(f"| `{signal.name}` | {signal.raised} |\n" for signal in SIGNALS)
     categories = ", ".join(f"`{category}`" for category in CATEGORIES)
