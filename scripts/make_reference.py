@@ -219,7 +219,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         },
         (),
     ),
-    "setup": ({"layers": "list of ToolLayer"}, (ToolLayer,)),
+    "setup": ({"layers": "list of ToolLayer", "roots": "imported name to content address"}, (ToolLayer,)),
     "doctor": ({"backends": "list of BackendReport"}, (BackendReport,)),
     "admit": (
         {
