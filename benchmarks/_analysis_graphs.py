@@ -10,7 +10,7 @@ import random
 from typing import Any
 
 from assay.analysis.actions import actions_of
-from assay.analysis.prefix_tree import forks, prefix_tree
+from assay.analysis.prefix_tree import prefix_tree
 from assay.analysis.quotient import bifurcations, quotient_graph
 from assay.analysis.states import states_of
 from assay.records import AttemptStarted, Observation, Step, ToolCall, Trajectory
@@ -34,7 +34,6 @@ def measure_graphs(attempts: int = 1_000, acts: int = 40) -> dict[str, Any]:
         "actions": lambda: held.update(actions=[actions_of(each) for each in trajectories]),
         "states": lambda: held.update(states=[states_of(each) for each in held["actions"]]),
         "tree": lambda: held.update(tree=prefix_tree(held["states"], outcomes)),
-        "forks": lambda: held.update(forks=forks(held["tree"])),
         "graph": lambda: held.update(graph=quotient_graph(held["actions"], outcomes, held["states"])),
         "measures": lambda: held.update(bifurcations=bifurcations(held["graph"])),
     }

@@ -45,7 +45,7 @@ from assay.analysis.contracts.fields import ROOTS
 from assay.analysis.interface import Finding as RuleFinding
 from assay.analysis.interface import Quote
 from assay.analysis.replayed import Comparison, Difference, PathDifference
-from assay.analysis.signals import CATEGORIES, SIGNALS
+from assay.analysis.signals import CATEGORIES, SIGNALS, Signals
 from assay.analysis.volatile import VOLATILE, VOLATILE_PATHS
 from assay.cli.app import build_app
 from assay.environments.interface import ResourceLimits
@@ -219,7 +219,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         },
         (),
     ),
-    "setup": ({"layers": "list of ToolLayer"}, (ToolLayer,)),
+    "setup": ({"layers": "list of ToolLayer", "roots": "imported name to content address"}, (ToolLayer,)),
     "doctor": ({"backends": "list of BackendReport"}, (BackendReport,)),
     "admit": (
         {
@@ -285,8 +285,9 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "outcome_class": "`pass`, `doubt`, `fail`, `unknown`, `error` or `open`",
             "separation": "grade of the outcome",
             "standing": "CurrentVerdicts",
+            "signals": "Signals; missing if an installed set of signals fails",
         },
-        (),
+        (Signals,),
     ),
     "query": (
         {
@@ -679,9 +680,11 @@ def rules_page() -> str:
     made += (
         "\n## Triage signals\n\nCounted without a model and without the outcome, to select trajectories for "
         "inspection: `assay.analysis.signals.signals(steps)` over the columns of the table `steps`, a row a "
-        "trajectory; `signals_of(trajectory)` for one. Names and thresholds as published (arXiv 2604.00356), phrases "
-        "and patterns are our own, for English only. A custom set is a class with `name`, `signals` and "
-        "`counts(steps)` under the entry point `assay.signals`.\n\n| signal | raised when |\n|---|---|\n"
+        "trajectory; `signals_of(trajectory)` for one. `assay show` prints those of an attempt, and the page of a "
+        "run's failures groups attempts by them, with the signals of all installed sets. Names and thresholds as "
+        "published (arXiv 2604.00356), phrases and patterns are our own, for English only. A custom set is a class "
+        "with `name`, `signals` and `counts(steps)` under the entry point `assay.signals`.\n\n| signal | raised "
+        "when |\n|---|---|\n"
     )
     made += "".join(f"| `{signal.name}` | {signal.raised} |\n" for signal in SIGNALS)
     categories = ", ".join(f"`{category}`" for category in CATEGORIES)

@@ -15,22 +15,7 @@ EXCEPTIONS = {
     "assay.agents.cheats.payload.reports.forge_once": "called by name in a source that a cheat writes into the sandbox",
     "assay.environments.workspace.launcher.init.main": "started by file in a sandbox without the launcher",
     "assay.verify.payload.assay_supervisor.assay_judge": "the program `assay-judge`, mounted with its folder",
-    "assay.environments.workspace.images.import_root": "makes a base image for tests of sandboxed builds",
     "assay.learning.curation.interface.Selector": "the type that a selector of a plugin has",
-    "assay.store.chain.make_event": "forges and makes chains in tests",
-    "assay.store.chain.verify_chain": "checks chains in tests and benchmarks",
-    "assay.tasks.folder.task_digest": "the digest of a folder, for tests of task folders",
-    "assay.verdicts.separation.grade_recorded": "grades recorded facts again, in tests of every verifier",
-    "assay.analysis.prefix_tree.Fork": "not yet decided: forks of a task's attempts on the comparison page, or gone",
-    "assay.analysis.prefix_tree.divergence": "not yet decided, as `Fork`",
-    "assay.analysis.prefix_tree.forks": "not yet decided, as `Fork`",
-    "assay.analysis.prefix_tree.paths": "enumerates a tree in its property tests",
-    "assay.analysis.quality.quality_score": "the published score, recomputed on the released annotations",
-    "assay.analysis.quality.tier": "the published tiers, recomputed on the released annotations",
-    "assay.analysis.signals.one.Signals": "not yet decided: signals of one attempt in `show`, or gone",
-    "assay.analysis.signals.one.signals_of": "not yet decided, as `Signals`",
-    "assay.learning.curation.similar.similarity": "the estimate that tests hold against the exact Jaccard index",
-    "assay.viewer.views.names": "all pages of a run, in tests of the pages",
 }
 """Public names that no user reaches, each with the reason why it stays."""
 

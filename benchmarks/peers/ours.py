@@ -19,7 +19,7 @@ from assay.environments.interface import ToolSpec
 from assay.records import Check, EnvironmentSpec, Observation, Task, digest_record
 from assay.rollout import PlannedAttempt, RunConfig, Tally, TrialResult, start_run
 from assay.settings import Settings
-from assay.store import RunStore, verify_chain
+from assay.store import RunStore, verify_links
 from assay.tasks import LoadedTask
 
 SCHEMA = {"type": "object", "properties": {"by": {"type": "integer"}}, "required": ["by"]}
@@ -107,7 +107,7 @@ def _turns(folder: Path) -> int:
     """Steps on record; the first chain is recomputed, to be sure that there is one."""
     with RunStore.open(folder, "overhead") as store:
         rows = store.attempts()
-        if verify_chain(store.events(rows[0].chain), head=rows[0].head) is not None:
+        if verify_links(store.links(rows[0].chain), rows[0].head) is not None:
             raise SystemExit("the chain does not hold")
         return sum(row.steps for row in rows)
 

@@ -98,6 +98,20 @@ def construct(
         raise PluginLoadError(f"{shown} cannot be constructed: {describe_error(exc)}") from exc
 
 
+def call(shown: str, function: Callable[..., T], *arguments: Any) -> T:
+    """Calls a plugin's function; `shown` is what messages call the plugin.
+
+    Raises:
+        PluginLoadError: It failed; the message has its error and the line.
+    """
+    try:
+        return function(*arguments)
+    except AssayError:
+        raise
+    except Exception as exc:
+        raise PluginLoadError(f"{shown} failed: {describe_error(exc)}") from exc
+
+
 def _import(kind: str, name: str, target: str) -> Any:
     module_name, _, attribute = target.partition(":")
     try:

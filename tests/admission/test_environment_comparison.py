@@ -18,7 +18,8 @@ from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Observation, Task, ToolCall, digest_record
 from assay.rollout import Tally
 from assay.settings import Settings
-from assay.tasks import LoadedTask, TaskDraft, write_task
+from assay.store import RunStore
+from assay.tasks import LoadedTask, TaskDraft, find_tasks, write_task
 
 CLOSED = {"type": "object", "properties": {"by": {"type": "integer"}}, "additionalProperties": False}
 ADD = {"type": "object", "properties": {"by": {"type": "integer"}}, "required": ["by"]}
@@ -96,6 +97,13 @@ class Random(Counter):
         return Observation(f"token {Random.made}")
 
 
+class Hollow(Counter):
+    """Answers as if it moved, and does not."""
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        return Observation(str(self.value + arguments.get("by", 0)))
+
+
 class Forgets(Counter):
     """Reports less, so that its check is not observed."""
 
@@ -145,6 +153,47 @@ async def test_the_first_divergence_is_reported_with_what_led_there(
     assert other in found.other
     assert bool(found.actions) == (layer == "interaction")
     assert not report.equivalent
+
+
+def outcomes(folder: Path, report: ComparisonReport) -> list[dict[str, tuple[str, int]]]:
+    """Returns, for each of the two runs, outcome and number of steps by task and agent."""
+    found = []
+    for run in report.runs:
+        with RunStore.open(folder / "store", run) as store:
+            found.append({row.attempt: (row.outcome or "none", row.steps) for row in store.attempts()})
+    return found
+
+
+async def test_policies_act_in_both_worlds_and_their_verdicts_are_compared(tmp_path: Path) -> None:
+    only_rollouts = ComparisonOptions(episodes=0, rollouts=1)
+    same = await compared(tmp_path, world("Counter", 73), world("Rewritten", 73), only_rollouts)
+    first, second = outcomes(tmp_path, same)
+    assert first == second == {"count@null.0": ("fail", 0), "count@oracle.0": ("pass", 1)}
+    assert same.equivalent
+
+
+async def test_a_policy_that_one_world_fails_is_a_divergence(tmp_path: Path) -> None:
+    report = await compared(
+        tmp_path, world("Counter", 73), world("Hollow", 73), ComparisonOptions(episodes=0, rollouts=1)
+    )
+    found = {one.about: (one.one, one.other) for one in report.divergences}
+    assert found["verdict of oracle.0"] == ("pass", "fail")
+    assert "verdict of null.0" not in found
+
+
+async def test_text_worlds_of_a_family_are_run_by_expert_and_random_policy(tmp_path: Path) -> None:
+    grids = [find_tasks([f"family:grid,n=1,seed={seed}"])[0] for seed in (1, 1, 2)]
+    options = ComparisonOptions(episodes=0, rollouts=1)
+    report = await compared(tmp_path, grids[0], grids[1], options)
+    first, second = outcomes(tmp_path, report)
+    assert first == second
+    by_agent = {attempt.rpartition("@")[2]: found for attempt, found in first.items()}
+    assert by_agent["expert.0"][0] == "pass"
+    assert by_agent["expert.0"][1] > 0
+    assert by_agent["null.0"] == ("fail", 0)
+    assert by_agent["random-world.0"][1] > 0
+    assert report.equivalent
+    assert not (await compared(tmp_path, grids[0], grids[2], options)).equivalent
 
 
 async def test_what_the_first_does_not_repeat_itself_is_no_divergence(tmp_path: Path) -> None:

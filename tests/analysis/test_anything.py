@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assay.analysis.actions import actions_of, is_test_run, read_paths, removed_paths, written_paths
 from assay.analysis.outcomes import outcome_of
-from assay.analysis.prefix_tree import divergence, forks, prefix_tree
+from assay.analysis.prefix_tree import divergence, prefix_tree
 from assay.analysis.quality import process_quality
 from assay.analysis.quotient import bifurcations, quotient_graph
 from assay.analysis.recovery import recovery_of
@@ -81,6 +81,6 @@ def test_many_odd_attempts_make_a_tree_and_a_graph(held: list[tuple[Trajectory, 
     tree = prefix_tree([states_of(each) for each in actions], outcomes)
     graph = quotient_graph(actions, outcomes)
     assert [len(walk) for walk in tree.walks] == [len(walk) for walk in graph.walks] == [len(each) for each in actions]
-    assert all(0.0 <= found.gain <= 1.0 for found in (*forks(tree), *bifurcations(graph)))
+    assert all(0.0 <= found.gain <= 1.0 for found in bifurcations(graph))
     for attempt in range(len(held)):
         divergence(tree, attempt)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assay.analysis.actions import actions_of
 from assay.analysis.interface import Action
-from assay.analysis.prefix_tree import divergence, forks, information_gain, paths, prefix_tree
+from assay.analysis.prefix_tree import ROOT, PrefixTree, divergence, information_gain, prefix_tree
 from assay.analysis.quotient import (
     bifurcations,
     quotient_graph,
@@ -31,6 +31,14 @@ def actions(letters: str) -> tuple[Action, ...]:
     """An act for each letter; that of a capital one comes to an error."""
     seen = {True: Observation("bad", error=True), False: Observation("fine")}
     return actions_of(trajectory(*(step(call(x.lower(), {}), seen=[seen[x.isupper()]]) for x in letters)))
+
+
+def path_letters(tree: PrefixTree, number: int) -> str:
+    letters = []
+    while number != ROOT:
+        letters.append(tree.nodes[number].state.tool)  # type: ignore[union-attr]
+        number = tree.nodes[number].parent
+    return "".join(reversed(letters))
 
 
 def test_a_tree_by_hand() -> None:
@@ -55,8 +63,7 @@ def test_divergence_is_from_the_ways_of_others_that_passed() -> None:
 @given(attempts)
 def test_a_tree_holds_every_attempt_and_no_other(given_attempts: list[str]) -> None:
     tree = prefix_tree([states(each) for each in given_attempts], [None] * len(given_attempts))
-    held = {"".join(state.tool for state in way) for way in paths(tree)}
-    assert held == set(given_attempts)
+    assert {path_letters(tree, number) for number, node in enumerate(tree.nodes) if node.ended} == set(given_attempts)
     assert sum(node.ended for node in tree.nodes) == len(given_attempts)
     for node in tree.nodes[1:]:
         assert tree.nodes[node.parent].attempts >= node.attempts
@@ -71,14 +78,8 @@ def test_attempts_share_nodes_exactly_while_they_do_the_same(given_attempts: lis
     assert len(tree.nodes) == 1 + len(prefixes)
 
 
-def test_a_fork_tells_what_the_branch_tells() -> None:
-    tree = prefix_tree([states("a")] * 20 + [states("b")] * 20, [True] * 20 + [False] * 20)
-    (fork,) = forks(tree)
-    assert (fork.node, fork.attempts, len(fork.branches)) == (0, 40, 2)
-    assert fork.gain == pytest.approx(1.0, abs=0.03)
-
-
 def test_information_is_corrected_for_chance() -> None:
+    assert information_gain([(20, 0), (0, 20)]) == pytest.approx(1.0, abs=0.03)
     assert information_gain([(50, 50), (50, 50)]) == 0.0
     assert information_gain([(1, 0), (0, 1)]) < 0.7
     assert information_gain([]) == 0.0

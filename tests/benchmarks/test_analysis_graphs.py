@@ -10,4 +10,4 @@ def test_graphs_of_made_up_attempts_are_measured() -> None:
     assert (found["attempts"], found["acts"]) == (20, 240)
     assert 12 < found["tree_nodes"] <= 241
     assert 1 < found["graph_nodes"] < found["tree_nodes"]
-    assert set(found["cpu_s"]) == {"actions", "states", "tree", "forks", "graph", "measures"}
+    assert set(found["cpu_s"]) == {"actions", "states", "tree", "graph", "measures"}

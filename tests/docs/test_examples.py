@@ -16,7 +16,7 @@ IN_A_SANDBOX = {"first_run.py", "python_agents.py", "tasks_from_calls.py"}
 SAYS = {
     "check_again.py": "decisive: step 1",
     "compare_attempts.py": "then rm test_cart.py: 0 passed, 2 failed",
-    "curate_a_run.py": "{'instances': 13, 'pairs': 13, 'salvage': 13}",
+    "curate_a_run.py": "{'pairs': 13, 'salvage': 13}",
     "csv_format.py": "unreadable: conversation 1 who is it?",
     "import_runs.py": "0 read, 1 there already, 1 unreadable",
     "counter_world.py": "count-from-5 pass all 1 facts hold",

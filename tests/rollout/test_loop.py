@@ -11,8 +11,9 @@ from assay.errors import UserError
 from assay.records import Limits
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
-from assay.store import AttemptRow, RunStore, verify_chain
+from assay.store import AttemptRow, RunStore
 from tests.rollout.counting import counting_task
+from tests.store.chains import verify_chain
 
 pytestmark = pytest.mark.quick
 AGENTS = Path(__file__).with_name("agents.py")

@@ -26,9 +26,10 @@ from assay.records import (
     VerdictAdded,
     canonical_bytes,
 )
-from assay.store import Link, make_event, verify_links
+from assay.store import Link, verify_links
 from assay.store.chain import decode_event
 from assay.store.run import encode_body
+from tests.store.chains import make_event
 
 pytestmark = pytest.mark.quick
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)

@@ -29,7 +29,8 @@ from assay.records import (
     canonical_bytes,
     decode,
 )
-from assay.store import AttemptRow, RunStore, audit, list_runs, newest_run, verify_chain, verify_links
+from assay.store import AttemptRow, RunStore, audit, list_runs, newest_run, verify_links
+from tests.store.chains import verify_chain
 
 pytestmark = pytest.mark.quick
 

@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from assay.errors import UserError
-from assay.tasks import task_digest
-from assay.tasks.folder import scan
+from assay.tasks.folder import scan, tree_digest
 
 pytestmark = pytest.mark.quick
 Make = Callable[..., Path]
+
+
+def task_digest(folder: Path) -> str:
+    return tree_digest(scan(folder), str(folder))
 
 
 def test_digest_is_the_same_for_a_copy(make: Make) -> None:

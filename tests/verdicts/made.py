@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.records import AttemptEnded, AttemptStarted, Body, Event, Noted, Trajectory, Verdict, VerdictAdded
-from assay.store import make_event
 from assay.store.assemble import assemble
+from tests.store.chains import make_event
 
 __all__ = ["chain", "trajectory", "verdict"]
 

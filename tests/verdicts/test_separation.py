@@ -16,7 +16,7 @@ from assay.records import (
     canonical_bytes,
     decode,
 )
-from assay.verdicts import SEPARATIONS, grade_of, grade_recorded, meets, weakest
+from assay.verdicts import SEPARATIONS, grade_of, meets, weakest
 
 
 def test_weakest_of_two_grades_is_the_later_one():
@@ -152,9 +152,8 @@ def test_every_fact_that_is_missing_makes_the_grade_unknown():
 
 def test_grade_is_read_back_from_recorded_evidence():
     data = msgspec.to_builtins(pair())
-    assert grade_recorded(data) == "separate"
-    assert grade_recorded({**data, "judge": {**data["judge"], "mounts": "none"}}) == "unknown"
-    assert grade_recorded({}) == "unknown"
+    assert grade_of(msgspec.convert(data, SeparationFacts)) == "separate"
+    assert grade_of(msgspec.convert(data | {"judge": {}}, SeparationFacts)) == "unknown"
 
 
 CAT = "/usr/bin/cat"

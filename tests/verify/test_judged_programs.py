@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 
 from assay.environments.interface import PipedExec
 from assay.errors import TaskError
-from assay.verdicts import grade_recorded
+from assay.records import SeparationFacts
+from assay.verdicts import grade_of
 from assay.verify.judged_programs import JudgedPrograms, require_data_path
 from assay.verify.transcript import Transcript
 from tests.sampling import draw_sample
@@ -39,7 +41,7 @@ async def judge(bench: Any, script: str, command: str, **parameters: Any) -> Any
 async def test_an_untouched_script_is_separate_where_the_task_names_its_program(bench: Any, code: str, status: str):
     outcome = await judge(bench, DIRECT, typed(code))
     assert (outcome.verdict.status, outcome.verdict.separation) == (status, "separate"), outcome.verdict.reason
-    assert grade_recorded(outcome.of_kind("separation")[0]) == "separate"
+    assert grade_of(msgspec.convert(outcome.of_kind("separation")[0], SeparationFacts)) == "separate"
     assert len(outcome.of_kind("judged_programs")[0]["programs"]) == 2
 
 

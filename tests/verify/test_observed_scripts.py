@@ -8,11 +8,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay.environments.workspace.session import InitSession
-from assay.records import LoadFacts
-from assay.verdicts import grade_recorded
+from assay.records import LoadFacts, SeparationFacts
+from assay.verdicts import grade_of
 from tests.sampling import draw_sample
 
 SCRIPT = "tests/test.sh"
@@ -26,7 +27,7 @@ async def judge(bench: Any, lines: str, command: str = WRITES, **parameters: Any
     bench.files = {SCRIPT: f"#!/bin/bash\n{lines}\necho 1 > /logs/verifier/reward.txt\n", **bench.files}
     outcome = await bench.judge(command, "script", script=SCRIPT, interpreter=["/bin/bash"], timeout_s=30, **parameters)
     (facts,) = outcome.of_kind("separation")
-    assert outcome.verdict.separation in (grade_recorded(facts), "same-process")
+    assert outcome.verdict.separation in (grade_of(msgspec.convert(facts, SeparationFacts)), "same-process")
     return outcome.verdict.separation, facts.get("loads", {})
 
 

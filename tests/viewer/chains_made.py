@@ -6,6 +6,7 @@ import base64
 import json
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from assay.records import (
 )
 from assay.store import RunStore
 from assay.viewer.interface import view_name
-from assay.viewer.views import make_view
+from assay.viewer.views import VIEWS, make_view
 
 LONG = "first line\n" + "x" * 200_000 + "\nneedle here\n" + "last line é\n" * 300
 PATCH = "def f():\n    return 1\n"
@@ -122,3 +123,9 @@ def shown(root: Path, *parts: str, run: str = "r", chain: str = "t@0.0") -> Any:
     found = make_view(root, view_name("run", run, "attempt", chain, *parts))
     assert found is not None, "there is such a view"
     return json.loads(found)
+
+
+def view_names(root: Path, run: str) -> Iterator[str]:
+    """Yields the names of all views in an export of a run, kind by kind."""
+    for view in VIEWS:
+        yield from view.names(root, run)

@@ -12,8 +12,8 @@ from assay.errors import UserError
 from assay.records import Body, Evidence, EvidenceAdded, ModelCall, Noted, Verdict, VerdictAdded
 from assay.store import RunStore, annotate, seal
 from assay.viewer.exchanges import tokens_part
-from assay.viewer.views import make_view, names
-from tests.viewer.chains_made import LONG, make, png, shown
+from assay.viewer.views import make_view
+from tests.viewer.chains_made import LONG, make, png, shown, view_names
 
 pytestmark = pytest.mark.quick
 
@@ -133,7 +133,7 @@ def test_an_attempt_that_is_not_there_is_refused(root: Path) -> None:
 
 
 def test_every_view_that_an_export_holds_is_there(root: Path) -> None:
-    found = [name for name in names(root, "r") if "/attempt/" in name or "/blob/" in name]
+    found = [name for name in view_names(root, "r") if "/attempt/" in name or "/blob/" in name]
     assert len(found) == len(set(found))
     kinds = {name.split("/")[4] for name in found}
     assert kinds == {"outline", "siblings", "lines", "changes", "call", "tokens", "text", "picture"}

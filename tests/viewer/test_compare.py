@@ -14,8 +14,8 @@ from assay.errors import UserError
 from assay.records import AttemptEnded, Body, Evidence, EvidenceAdded, Verdict, VerdictAdded, canonical_bytes
 from assay.store import RunStore, seal
 from assay.viewer.compare import _align_walks, compare_attempts
-from assay.viewer.views import make_view, names
-from tests.viewer.chains_made import shell, started
+from assay.viewer.views import make_view
+from tests.viewer.chains_made import shell, started, view_names
 
 pytestmark = pytest.mark.quick
 CHAINS = ("t@0.0", "t@1.0", "t@2.0")
@@ -70,6 +70,11 @@ def test_the_tree_says_where_outcomes_part(root: Path) -> None:
     assert (found["tree"]["passed"][0], found["tree"]["failed"][0]) == (1, 2)
 
 
+def test_an_attempt_leaves_the_passing_ones_at_its_first_other_act(root: Path) -> None:
+    assert [one["divergence"] for one in compare_attempts(root, "r", CHAINS)["attempts"]] == [None, [1, 1], [0, 0]]
+    assert [one["divergence"] for one in compare_attempts(root, "r", CHAINS[1:])["attempts"]] == [None, None]
+
+
 def test_files_that_differ_at_the_end_are_listed(root: Path) -> None:
     files = compare_attempts(root, "r", CHAINS)["files"]
     assert [file["path"] for file in files["paths"]] == ["a.py"]
@@ -91,7 +96,7 @@ def test_what_cannot_be_compared_is_refused(root: Path, chains: tuple[str, ...])
 
 
 def test_an_export_compares_the_attempts_of_a_task(root: Path) -> None:
-    (name,) = [name for name in names(root, "r") if "/compare/" in name]
+    (name,) = [name for name in view_names(root, "r") if "/compare/" in name]
     assert [one["number"] for one in json.loads(make_view(root, name) or b"")["attempts"]] == [0, 1, 2]
 
 

@@ -11,7 +11,8 @@ import pytest
 from assay.errors import UserError
 from assay.viewer.export import export_run, view_file
 from assay.viewer.interface import view_name
-from assay.viewer.views import make_view, names
+from assay.viewer.views import make_view
+from tests.viewer.chains_made import view_names
 from tests.viewer.made_runs import HOSTILE, small_run
 
 pytestmark = pytest.mark.quick
@@ -35,7 +36,7 @@ def test_every_view_is_there_as_it_is_served(tmp_path: Path) -> None:
     small_run(tmp_path / "store")
     report = export_run(tmp_path / "store", "r", tmp_path / "site")
     found = provided(tmp_path / "site")
-    wanted = list(names(tmp_path / "store", "r"))
+    wanted = list(view_names(tmp_path / "store", "r"))
     assert report.left_out == {}
     assert set(wanted) | {"runs", "export"} == set(found)
     rows = view_name("run", "r", "rows")
@@ -63,7 +64,7 @@ def test_what_has_no_room_is_told(tmp_path: Path) -> None:
     small_run(tmp_path / "store")
     report = export_run(tmp_path / "store", "r", tmp_path / "site", limit_bytes=3000)
     assert report.size_bytes <= 3000
-    assert sum(report.left_out.values()) + report.views == len(list(names(tmp_path / "store", "r")))
+    assert sum(report.left_out.values()) + report.views == len(list(view_names(tmp_path / "store", "r")))
     assert "Left out" in json.loads(provided(tmp_path / "site")["export"])["note"]
 
 
@@ -83,4 +84,4 @@ def test_names_with_one_hash_share_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     small_run(tmp_path / "store")
     export_run(tmp_path / "store", "r", tmp_path / "site")
     lines = (tmp_path / "site" / "data/00/0000000000000000.js").read_text().splitlines()
-    assert len(lines) == len(list(names(tmp_path / "store", "r"))) + 2
+    assert len(lines) == len(list(view_names(tmp_path / "store", "r"))) + 2

@@ -13,8 +13,9 @@ from assay.records import AttemptEnded, AttemptStarted, Evidence, EvidenceAdded
 from assay.store import ADMISSION, RunStore, seal
 from assay.viewer.figures import MOST_POINTS, MOST_TASKS, figures
 from assay.viewer.soundness import soundness, soundness_of_task
-from assay.viewer.views import make_view, names
+from assay.viewer.views import make_view
 from tests.viewer import made
+from tests.viewer.chains_made import view_names
 
 pytestmark = pytest.mark.quick
 
@@ -89,7 +90,7 @@ def test_soundness_says_what_was_admitted(root: Path) -> None:
 
 
 def test_an_export_names_every_task_of_an_admission(root: Path) -> None:
-    found = list(names(root, "sound"))
+    found = list(view_names(root, "sound"))
     assert "run/sound/soundness/made%2Fbad%40certificate.0" in found
     assert {"run/sound/figures", "run/sound/soundness"} <= set(found)
 

@@ -4,7 +4,8 @@
   the first state of a world.
 - *Interaction*: the same actions on both, observation and state compared after each. For worlds also the calls of their
   own hooks. The first environment runs twice: differences between its runs are counted, not reported.
-- *Rollout*: the same agents with the same seeds, verdicts compared; for worlds each episode is judged as well.
+- *Rollout*: the same agents with the same seeds, verdicts compared: the null agent, the known solution, a random
+  policy; in text worlds also the expert. For worlds each episode is judged as well.
 
 Equivalent means: no divergence in these tests, which is not a proof. Not compared: time, cost, hidden state.
 """
@@ -17,10 +18,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.agents.calls import CallsAgent
+from assay.agents.expert import ExpertAgent
 from assay.agents.interface import Agent
 from assay.agents.null import NullAgent
 from assay.agents.oracle import OracleAgent
 from assay.agents.random_shell import RandomShellAgent
+from assay.agents.random_world import RandomWorldAgent
 from assay.errors import UserError
 from assay.records import canonical_bytes, digest_bytes
 from assay.rollout.attempt.preparation import Preparer
@@ -43,7 +47,7 @@ from ._comparison_sides import (
     truncate_text,
 )
 from .config import AdmitConfig
-from .worlds import collect_hooks
+from .worlds import collect_hooks, gives_advice
 
 Layer = Literal["property", "interaction", "rollout"]
 LAYERS: tuple[Layer, ...] = ("property", "interaction", "rollout")
@@ -362,8 +366,9 @@ class _Rollouts:
     async def run(self, pairs: Sequence[tuple[LoadedTask, LoadedTask]], progress: Progress) -> tuple[str, ...]:
         """Runs the agents, records differing verdicts and returns the names of the runs."""
         name, outcomes, runs = self._config.run or new_run_name("against"), [], []
+        agents = {pair[0].task.id: await self._agents(*pair) for pair in pairs}
         for side, label in enumerate(("one", "other")):
-            planned = [p for pair in pairs for p in self._plan_attempts(pair[0], pair[side])]
+            planned = [p for pair in pairs for p in self._plan_attempts(pair[0], pair[side], agents[pair[0].task.id])]
             if not planned:
                 return ()
             runs.append(f"{name}-{label}")
@@ -376,9 +381,24 @@ class _Rollouts:
                 self._comparer.diverge(Divergence("rollout", task, f"verdict of {agent}", verdict, other_verdict))
         return tuple(runs)
 
-    def _plan_attempts(self, first: LoadedTask, own: LoadedTask) -> Iterator[PlannedAttempt]:
+    async def _agents(self, first: LoadedTask, other: LoadedTask) -> list[Agent]:
+        """Returns the policies of a pair: the null agent, the known solution, and a random one where there is one."""
+        if first.task.environment.kind == "workspace":
+            oracle: list[Agent] = [OracleAgent()] if first.task.oracle is not None else []
+            return [NullAgent(), *oracle, RandomShellAgent(steps=6, odd=0.0)]
+        agents: list[Agent] = [NullAgent()]
+        if other.task.environment.kind == "workspace":
+            return agents
+        hooks = await collect_hooks(first, self._config.seed)
+        if hooks.oracle is not None:
+            agents.append(CallsAgent("oracle", hooks.oracle))
+        if await gives_advice(first) and await gives_advice(other):
+            agents += [ExpertAgent(), RandomWorldAgent(steps=self._options.steps)]
+        return agents
+
+    def _plan_attempts(self, first: LoadedTask, own: LoadedTask, agents: Sequence[Agent]) -> Iterator[PlannedAttempt]:
         """Yields attempts with the first side's seeds and names, so that both runs match."""
-        for agent in _agents(first):
+        for agent in agents:
             for number in range(self._options.rollouts):
                 text = f"{self._config.seed} {first.task.id} {agent.name} {number}"
                 seed = int(digest_bytes(text.encode()).rpartition(":")[2][:15], 16)
@@ -394,10 +414,3 @@ class _Rollouts:
         with RunStore.create(self._settings.store, run, manifest) as store:
             await run_attempts(store, self._resources, planned, progress)
             return {row.attempt: row.outcome for row in store.attempts() if row.final}
-
-
-def _agents(loaded: LoadedTask) -> list[Agent]:
-    if loaded.task.environment.kind != "workspace":
-        return [NullAgent()]
-    oracle: list[Agent] = [OracleAgent()] if loaded.task.oracle is not None else []
-    return [NullAgent(), *oracle, RandomShellAgent(steps=6, odd=0.0)]

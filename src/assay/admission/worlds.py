@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.agents.expert import AdvisesActs
 from assay.environments.hooks import Collects, DoesNothing, Perturbs, Shortcuts, SolvesItself
 from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import TaskError, boundary
@@ -46,6 +47,16 @@ async def collect_hooks(loaded: LoadedTask, seed: int) -> WorldHooks:
         finally:
             await world.close()
             await other.close()
+
+
+async def gives_advice(loaded: LoadedTask) -> bool:
+    """Returns whether a task's world is a text world, in which `expert` and `random-world` act."""
+    spec = loaded.task.environment
+    world: Any = open_world(spec, world_kind(spec.kind))
+    try:
+        return isinstance(world, AdvisesActs)
+    finally:
+        await world.close()
 
 
 async def _end_alike(spec: EnvironmentSpec, kind: Any, ways: Sequence[Sequence[ToolCall]]) -> bool:

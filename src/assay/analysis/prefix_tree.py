@@ -1,17 +1,16 @@
 """Prefix tree of many attempts at one task.
 
-A node stands for all attempts that reached it by equivalent acts in the same order; attempts part at forks and end at
-nodes. AgentLens (arXiv 2605.12925) merges equivalent states across positions into a graph; a tree keeps the order
-(`assay.analysis.quotient` is the graph). Forks follow the bifurcation analysis named in WebStep's abstract; the
-measure, information gain, is ours.
+A node stands for all attempts that reached it by equivalent acts in the same order. AgentLens (arXiv 2605.12925) merges
+equivalent states across positions into a graph; a tree keeps the order (`assay.analysis.quotient` is the graph, and
+its `bifurcations` are where attempts and their outcomes part).
 
-Misleading: reordered acts are two branches; forks with few attempts gain information by chance (`Fork.attempts`).
+Misleading: reordered acts are two branches.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import msgspec
 
@@ -52,19 +51,6 @@ class PrefixTree(msgspec.Struct, frozen=True):
     walks: tuple[tuple[int, ...], ...]
     """Nodes of each attempt after the root, one per act."""
     outcomes: tuple[bool | None, ...]
-
-
-class Fork(msgspec.Struct, frozen=True):
-    """Node where attempts and their outcomes part."""
-
-    node: int
-    depth: int
-    attempts: int
-    """Number of attempts with known outcome."""
-    gain: float
-    """Information of the branch about the outcome in bits, in [0, 1]."""
-    branches: tuple[int, ...]
-    """Child nodes; attempts that ended here took none."""
 
 
 def prefix_tree(
@@ -117,38 +103,16 @@ def _count(node: Node, outcome: bool | None) -> None:  # noqa: FBT001 - a value,
     node.failed += outcome is False
 
 
-def paths(tree: PrefixTree) -> Iterator[tuple[State, ...]]:
-    """Yields every path from the root to a node where an attempt ended, by node number."""
-    for node in tree.nodes:
-        if node.ended:
-            way: list[State] = []
-            at = node
-            while at.parent >= 0:
-                way.append(_state_of(at))
-                at = tree.nodes[at.parent]
-            yield tuple(reversed(way))
-
-
 def divergence(tree: PrefixTree, attempt: int) -> int | None:
-    """Returns the first act after which no passing attempt follows the same path; None without one."""
+    """Returns the position of an attempt's first act that begins no path of another passing attempt; None without one.
+
+    It is 0 where no other attempt passed.
+    """
     own = int(tree.outcomes[attempt] is True)
     for position, number in enumerate(tree.walks[attempt]):
         if tree.nodes[number].passed - own <= 0:
             return position
     return None
-
-
-def forks(tree: PrefixTree) -> tuple[Fork, ...]:
-    """Returns the forks by decreasing information about the outcome."""
-    found = []
-    for number, node in enumerate(tree.nodes):
-        if len(node.children) + bool(node.ended) < 2:
-            continue
-        branches = [(tree.nodes[child].passed, tree.nodes[child].failed) for child in node.children]
-        stayed = node.passed - sum(each[0] for each in branches), node.failed - sum(each[1] for each in branches)
-        gain = information_gain([*branches, stayed])
-        found.append(Fork(number, node.depth, node.passed + node.failed, gain, tuple(node.children)))
-    return tuple(sorted(found, key=lambda each: (-each.gain * each.attempts, each.node)))
 
 
 def information_gain(branches: Sequence[tuple[int, int]]) -> float:

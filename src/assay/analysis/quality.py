@@ -1,4 +1,4 @@
-"""A quality score of the process, with and without the outcome in it, and its tiers.
+"""A quality score of the process, without the outcome in it.
 
 Source: AgentLens (arXiv 2605.12925), recomputed exactly on its released annotations. The published score of 0 to 100 is
 
@@ -6,7 +6,6 @@ Source: AgentLens (arXiv 2605.12925), recomputed exactly on its released annotat
 
 with the outcome 1 (passed), 0 (failed) or .5 (unknown), and every other part in [0, 1]. Its last term is the label: it
 gives a passing attempt 10 of the points that it takes to be no "lucky" one. `label_free_score` leaves it out (0 to 90).
-The tiers of failed attempts part at 40 in the released annotations, not at the 47 of its code's documentation.
 
 When it misleads: it knows nothing of integrity. Attempts that read the fix in the repository's future history are among
 the best scored. The parts against a reference reward likeness to attempts that passed before. Without a reference
@@ -16,7 +15,6 @@ the best scored. The parts against a reference reward likeness to attempts that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
@@ -27,12 +25,8 @@ from .states import State, states_of
 from .waste import waste_of
 from .workflow import coherence, workflow_similarity
 
-Tier = Literal["ideal", "solid", "lucky", "partial_fail", "off_track"]
-IDEAL, SOLID, PARTIAL = 70.0, 47.0, 40.0
-"""Lower bounds of the tiers, in points."""
 MOST_ACTS = 1_000
 _PARTS = {"coverage": 25.0, "coherence": 25.0, "completeness": 18.0, "workflow": 12.0, "f1": 10.0}
-_OUTCOME = 10.0
 _LABEL_FREE = sum(_PARTS.values())
 _EXPECTED: tuple[Stage, ...] = ("explore", "implement", "verify")
 _ALONE = {"coherence": 25.0, "completeness": 18.0, "thrift": 25.0}
@@ -68,18 +62,6 @@ class Quality(msgspec.Struct, frozen=True):
 def label_free_score(parts: Parts) -> float:
     """Returns the points without the outcome, 0 to 90."""
     return sum(weight * float(getattr(parts, name)) for name, weight in _PARTS.items())
-
-
-def quality_score(parts: Parts, *, passed: bool | None) -> float:
-    """Returns the published points, 0 to 100, for an outcome or None if unknown."""
-    return label_free_score(parts) + _OUTCOME * (0.5 if passed is None else float(passed))
-
-
-def tier(score: float, *, passed: bool) -> Tier:
-    """Returns the published tier of a score of 0 to 100."""
-    if not passed:
-        return "partial_fail" if score >= PARTIAL else "off_track"
-    return "ideal" if score >= IDEAL else "solid" if score >= SOLID else "lucky"
 
 
 def without_reference(states: Sequence[State]) -> dict[str, float]:

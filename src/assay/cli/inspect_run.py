@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from assay.errors import StoreError
+from assay.errors import PluginLoadError, StoreError
 from assay.records import VerdictAdded
 from assay.verdicts import assess
 
@@ -19,6 +19,7 @@ from .shared import JsonOption, StoreOption, pick_run, settings_with
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from assay.analysis.signals import Signals
     from assay.records import Evidence, Step, Trajectory, Verdict
     from assay.store import RunStore
 
@@ -45,7 +46,7 @@ def show(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Shows one attempt: steps, commands, outputs, changed files, and each verdict with its evidence.
+    """Shows one attempt: steps, commands, outputs, changed files, each verdict with its evidence, and triage signals.
 
     Examples:
 
@@ -73,13 +74,35 @@ def show(
                 "outcome_class": trust.outcome_class,
                 "separation": trust.separation,
             }
+            found = _signals_of(trajectory)
+            more = {} if found is None else {"signals": found}
             differs = {"differing": checked.differing[chain]} if checked.differing else {}
-            emit_json({**msgspec.to_builtins(trajectory), **trust_fields, **differs, "standing": stands[row.chain]})
+            emit_json(
+                {**msgspec.to_builtins(trajectory), **trust_fields, **more, **differs, "standing": stands[row.chain]}
+            )
             return
         if warning := checked.warning():
             say(f"warning: {warning}")
         show_trajectory(trajectory, opened, output_chars=10**9 if full else SHOWN)
+        _print_signals(_signals_of(trajectory))
         print_audit_findings(settings.store, trajectory, trust)
+
+
+def _signals_of(trajectory: Trajectory) -> Signals | None:
+    """Returns the triage signals; None, with a warning, where an installed set of signals fails."""
+    from assay.analysis.signals import signals_of
+
+    try:
+        return signals_of(trajectory)
+    except PluginLoadError as exc:
+        say(f"warning: no signals: {exc}")
+        return None
+
+
+def _print_signals(signals: Signals | None) -> None:
+    if signals is not None and signals.counts:
+        listed = ", ".join(f"{name} {number}" for name, number in sorted(signals.counts.items()))
+        console().print(_block(f"signals: {listed}; quality {signals.quality:.0f} of 100 ({signals.bucket})"))
 
 
 def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: int = SHOWN) -> None:

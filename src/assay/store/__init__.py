@@ -13,7 +13,7 @@ from .calls import (
     restore_prompt_ids,
     restore_request,
 )
-from .chain import BrokenLink, Link, StoreProblem, heads_digest, make_event, verify_chain, verify_links
+from .chain import BrokenLink, Link, StoreProblem, heads_digest, verify_links
 from .erase import Erasure, ErasureReport, erase_blob, erasures, list_erasures
 from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
@@ -73,7 +73,6 @@ __all__ = [
     "list_runs",
     "listed_addresses",
     "load_current_verdicts",
-    "make_event",
     "make_receipt",
     "new_key",
     "newest_run",
@@ -88,7 +87,6 @@ __all__ = [
     "seal",
     "search",
     "store_tree",
-    "verify_chain",
     "verify_links",
     "write_receipt",
     "write_tree",

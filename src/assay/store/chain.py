@@ -60,10 +60,6 @@ def link_digest(chain: str, index: int, previous: str, body: bytes) -> str:
     return digest_bytes(b'[%s,%d,"%s",%s]' % (canonical_bytes(chain), index, previous.encode(), body))
 
 
-def make_event(chain: str, index: int, previous: str, body: Body) -> Event:
-    return Event(chain, index, previous, body, link_digest(chain, index, previous, canonical_bytes(body)))
-
-
 def decode_event(stored: Link) -> Event:
     """Decodes a link's event. Raises `StoreError` where its bytes are invalid."""
     try:
@@ -76,11 +72,6 @@ def decode_event(stored: Link) -> Event:
 def heads_digest(heads: Iterable[tuple[str, str, int]]) -> str:
     """Returns one digest for a whole run: over `(chain, head, length)` of its chains, in order of their names."""
     return digest_bytes(canonical_bytes(sorted(heads)))
-
-
-def verify_chain(events: Iterable[Event], *, head: str | None = None) -> BrokenLink | None:
-    """Recomputes a chain of decoded events up to a known head; returns None where all of it holds."""
-    return verify_links((Link(e.chain, e.index, e.previous, canonical_bytes(e.body), e.digest) for e in events), head)
 
 
 def verify_links(links: Iterable[Link], head: str | None = None, start: str = GENESIS) -> BrokenLink | None:

@@ -3,7 +3,6 @@
 from .assay_config import AssayTable, CheckTable, LimitsTable, WorkspaceTable
 from .families import TaskFamily, family_tasks, load_family
 from .findings import InvalidTask, TaskFinding
-from .folder import task_digest
 from .harbor_config import HarborTask
 from .lint import lint_task
 from .load import LoadedTask, TaskStep, load_task, load_tasks
@@ -33,6 +32,5 @@ __all__ = [
     "load_tasks",
     "resolve_env",
     "resolve_task",
-    "task_digest",
     "write_task",
 ]

@@ -171,17 +171,13 @@ def read_text(tree: Tree, path: str) -> str | TaskFinding:
         return TaskFinding("not-text", "error", path, message, "save it as UTF-8")
 
 
-def task_digest(folder: Path) -> str:
-    """Returns the BLAKE3 digest over sorted relative paths, execute bits and contents of a task.
+def tree_digest(tree: Tree, where: str) -> str:
+    """Returns the BLAKE3 digest over sorted relative paths, execute bits and contents of a task's listed tree.
 
     Raises:
-        UserError: The folder cannot be read, or holds what no task may hold.
+        InvalidTask: It holds what no task may hold.
+        UserError: A file cannot be read.
     """
-    return tree_digest(scan(folder), str(folder))
-
-
-def tree_digest(tree: Tree, where: str) -> str:
-    """Returns the task digest of a listed tree."""
     if tree.findings:
         raise InvalidTask(where, tree.findings)
     whole = blake3(b"assay task 1\n")

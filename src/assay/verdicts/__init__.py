@@ -37,7 +37,7 @@ from .names import (
     reverification_check,
     was_given_solution,
 )
-from .separation import SEPARATIONS, grade_of, grade_recorded, meets, weakest
+from .separation import SEPARATIONS, grade_of, meets, weakest
 from .trust import OutcomeClass, Trust, assess, outcome_class_of, trust_of
 
 __all__ = [
@@ -62,7 +62,6 @@ __all__ = [
     "current_verdicts",
     "current_verdicts_of",
     "grade_of",
-    "grade_recorded",
     "is_baseline",
     "is_imported",
     "is_imported_record",

@@ -7,11 +7,9 @@ separation makes `same-user`, and nothing makes a grade better than the record s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from typing import Any, get_args
-
-import msgspec
+from typing import get_args
 
 from assay.records import LoadFacts, MountFact, SandboxFacts, Separation, SeparationFacts
 
@@ -83,14 +81,6 @@ def _grade_of_sandboxes(facts: SeparationFacts) -> Separation:
         and all(_is_apart(facts.judge, box) for box in facts.judged)
     )
     return "separate" if holds else "same-user"
-
-
-def grade_recorded(data: Mapping[str, Any]) -> Separation:
-    """Returns the grade of an evidence item of the kind `separation`; `unknown` where its data is malformed."""
-    try:
-        return grade_of(msgspec.convert(dict(data), SeparationFacts))
-    except msgspec.ValidationError:
-        return "unknown"
 
 
 def _is_complete(box: SandboxFacts) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from assay.analysis.alignment import MOST_CELLS, align
 from assay.analysis.interface import Action
-from assay.analysis.prefix_tree import PrefixTree, prefix_tree
+from assay.analysis.prefix_tree import PrefixTree, divergence, prefix_tree
 from assay.analysis.quotient import Quotient, QuotientNode, bifurcations, quotient_graph
 from assay.analysis.states import State, states_of
 from assay.errors import UserError
@@ -59,8 +59,9 @@ def compare_attempts(root: Path, run: str, chains: Sequence[str]) -> dict[str, A
     """Aligns several attempts of a run.
 
     Returns:
-        `attempts`; `classes` of acts; `rows`, each with a cell an attempt: null, or act, step, line, class, state of
-        the environment (position in `states`, or -1), and whether it failed; `tree`, `partings`, `files`.
+        `attempts`, each with its `divergence`: act and step at which its path leaves those of the other passing
+        attempts, or null; `classes` of acts; `rows`, each with a cell an attempt: null, or act, step, line, class,
+        state of the environment (position in `states`, or -1), and whether it failed; `tree`, `partings`, `files`.
 
     Raises:
         UserError: There are fewer than two, more than twelve, or one is not there.
@@ -85,7 +86,7 @@ def compare_attempts(root: Path, run: str, chains: Sequence[str]) -> dict[str, A
         for row in _align_walks(graph.walks)
     ]
     return {
-        "attempts": [_attempt(path) for path in paths],
+        "attempts": [{**_attempt(path), "divergence": _divergence(tree, n, path)} for n, path in enumerate(paths)],
         "same_task": len({(path.row.task, path.row.task_digest) for path in paths}) == 1,
         "classes": [_class(node) for node in graph.nodes],
         "rows": rows,
@@ -165,6 +166,14 @@ def _attempt(path: _AttemptPath) -> dict[str, Any]:
         "left_out": path.left_out,
         "metrics": {name: row.metrics.get(name) for name in _METRICS},
     }
+
+
+def _divergence(tree: PrefixTree, number: int, path: _AttemptPath) -> list[int] | None:
+    """Returns act and step from which an attempt follows no other passing attempt; None if it does to its end."""
+    if not any(outcome for other, outcome in enumerate(tree.outcomes) if other != number):
+        return None
+    act = divergence(tree, number)
+    return None if act is None else [act, path.actions[act].step]
 
 
 def _class(node: QuotientNode) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from assay.analysis.signals import SIGNALS, signals, steps_table
+from assay.analysis.signals import SIGNALS, count_signals
 from assay.errors import StoreError
 from assay.records import Step, VerdictAdded
 from assay.store import RunStore, current_verdicts_of, final_rows
@@ -125,14 +125,9 @@ def _examine(store: RunStore, rows: Sequence[AttemptRow], clusters: _Clusters) -
         read += 1
         if reason:
             clusters.add("reason", _VARYING.sub("#", reason), row)
-        for name in _raised(_Steps(row.chain, steps)) if steps else ():
+        for name in count_signals(_Steps(row.chain, steps)) if steps else ():
             clusters.add("signal", name, row)
     return read
-
-
-def _raised(one: _Steps) -> list[str]:
-    counts = signals(steps_table([one])).to_pylist()[0]
-    return [name for name in _SIGNALS if counts[name]]
 
 
 def _reason(chain: Chain) -> str | None:

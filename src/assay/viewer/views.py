@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from . import (
@@ -52,9 +51,3 @@ def make_view(root: Path, name: str) -> bytes | None:
         if fields is not None:
             return known.make(root, fields)
     return None
-
-
-def names(root: Path, run: str) -> Iterator[str]:
-    """Yields the names of all views in an export of a run, kind by kind."""
-    for known in VIEWS:
-        yield from known.names(root, run)

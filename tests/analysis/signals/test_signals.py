@@ -123,8 +123,7 @@ def test_one_trajectory_is_a_row_of_many() -> None:
     made = trajectory([said(0, "thanks", "user"), acted(1, "a", "command not found")])
     found = signals_of(made)
     assert found.counts == {"interaction.satisfaction.gratitude": 1, "execution.failure.tool_not_found": 1}
-    assert found.attributes()["signals.execution.failure.count"] == 1
-    assert found.attributes()["signal.gratitude"] == 1
+    assert found.severities["execution.failure"] == 1
     assert signals_of(trajectory([])).quality == 50
 
 

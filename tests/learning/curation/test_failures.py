@@ -141,6 +141,8 @@ def test_failed_attempts_become_lessons(settings: Settings, tmp_path: Path) -> N
     told = lines(tmp_path / "o" / "recovered.jsonl")
     assert len(told) == 4
     assert all(one["why"] for one in told)
+    assert all((one["retry"] is not None) == ("salvage" in one["lessons"]) for one in told)
+    assert all(one["retry"]["feedback"] and one["retry"]["prefix"] >= 0 for one in told if one["retry"])
     lessons = lines(tmp_path / "o" / "lessons.jsonl")
     assert {one["kind"] for one in lessons} >= {"reattempt"}
     assert all(any(one["learn"]) and len(one["learn"]) == len(one["messages"]) for one in lessons)

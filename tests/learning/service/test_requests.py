@@ -109,6 +109,7 @@ async def test_more_than_may_wait_is_refused(client: Client) -> None:
         ({"agent": "os:system"}, "not served here"),
         ({"credit": {"method": "os:system"}}, "not an installed method"),
         ({"credit": {"masks": [{"name": "/tmp/evil.py"}]}}, "not an installed method"),
+        ({"credit": {"method": "gae"}}, "no training row has"),
         ({"allocate": "best"}, "must be one of"),
         ({"id": "../x"}, "matching regex"),
         ({"attempts": 0}, ">= 1"),

@@ -15,8 +15,9 @@ from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.records import Limits, Trajectory
 from assay.rollout.recording.recorder import CALL_BEGUN
-from assay.store import RunStore, assistant_message, restore_body, restore_messages, verify_chain
+from assay.store import RunStore, assistant_message, restore_body, restore_messages
 from tests.rollout.programs import Program, run_program, write
+from tests.store.chains import verify_chain
 
 pytestmark = pytest.mark.quick
 PLAN = [write("/a"), write("/b"), "done"]

@@ -22,10 +22,11 @@ from assay.records import Evidence, Trajectory
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.limits.contract_guards import ActiveContracts, Ask, Question
 from assay.settings import Settings
-from assay.store import RunStore, restore_messages, verify_chain
+from assay.store import RunStore, restore_messages
 from tests.rollout.attempt.test_sandboxed_programs import CLIENT, bash
 from tests.rollout.counting import counting_task
 from tests.rollout.programs import Program, run_program, write
+from tests.store.chains import verify_chain
 
 AGENTS = Path(__file__).parents[1] / "agents.py"
 ONCE = """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .columns import COLUMNS, signals
 from .names import CATEGORIES, SIGNALS, Signal
-from .one import Signals, SignalSet, TriageSignals, signals_of, steps_table
+from .one import SignalSet, TriageSignals, steps_table
+from .sets import Signals, count_signals, signals_of
 
 __all__ = [
     "CATEGORIES",
@@ -14,6 +15,7 @@ __all__ = [
     "SignalSet",
     "Signals",
     "TriageSignals",
+    "count_signals",
     "signals",
     "signals_of",
     "steps_table",

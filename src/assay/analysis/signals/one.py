@@ -1,37 +1,14 @@
-"""Signals of one trajectory, and the protocol of plugins in the group `assay.signals`."""
+"""The protocol of plugins in the group `assay.signals`, the built-in set, and the table that sets count over."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-import msgspec
-
-from assay.records import Step, Trajectory
+from assay.records import Step
 
 from .columns import signals
-from .names import CATEGORIES, SIGNALS
-
-
-class Signals(msgspec.Struct, frozen=True):
-    """Signals of one trajectory."""
-
-    counts: dict[str, int]
-    """Counts by name, zeros omitted."""
-    severities: dict[str, int]
-    """Severity by category, 0 to 3."""
-    quality: float
-    bucket: str
-
-    def attributes(self) -> dict[str, int | float | str]:
-        """Returns attributes as published for OpenTelemetry; counts by category, and each signal as `signal.<type>`."""
-        found: dict[str, int | float | str] = {}
-        for category in CATEGORIES:
-            held = sum(n for name, n in self.counts.items() if name.startswith(category + "."))
-            found[f"signals.{category}.count"] = held
-            found[f"signals.{category}.severity"] = self.severities[category]
-        found |= {f"signal.{name.rsplit('.', 1)[1]}": n for name, n in self.counts.items()}
-        return {**found, "signals.quality": self.quality, "signals.bucket": self.bucket}
+from .names import SIGNALS
 
 
 @runtime_checkable
@@ -40,7 +17,7 @@ class SignalSet(Protocol):
 
     name: ClassVar[str]
     signals: ClassVar[tuple[str, ...]]
-    """Returns the names of its columns."""
+    """Names of its columns."""
 
     def counts(self, steps: Any) -> Any:
         """Counts its signals.
@@ -90,16 +67,3 @@ def steps_table(trajectories: Iterable[StepsOfChain]) -> Any:
     texts = pa.list_(pa.string())
     kinds = {"tools": texts, "arguments": texts, "outputs": texts}
     return pa.table({name: pa.array(column, kinds.get(name, pa.string())) for name, column in rows.items()})
-
-
-def signals_of(trajectory: Trajectory) -> Signals:
-    """Returns the signals of one trajectory; all zero without steps."""
-    if not trajectory.steps:
-        return Signals({}, dict.fromkeys(CATEGORIES, 0), 50.0, "neutral")
-    row = signals(steps_table([trajectory])).to_pylist()[0]
-    return Signals(
-        counts={signal.name: row[signal.name] for signal in SIGNALS if row[signal.name]},
-        severities={category: row[f"signals.{category}.severity"] for category in CATEGORIES},
-        quality=row["signals.quality"],
-        bucket=row["signals.bucket"],
-    )

@@ -222,7 +222,7 @@ def _start_from_base(base: str, where: str, options: BuildOptions) -> StageBuild
     except (OSError, msgspec.MsgspecError) as exc:
         raise UserError(
             f"{where}: found no base {name!r} here, and no engine to pull it: map it with `--base {base}=scratch` "
-            f"(the host's tools), or import a root file system under that name"
+            f"(the host's tools), or import a root file system with `assay setup --root {name}=PATH`"
         ) from exc
     builder = StageBuilder(options, layers=[root], root=True, notes=list(notes))
     builder.env, builder.workdir = dict(record.env), record.workdir

@@ -45,6 +45,39 @@ class CreditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Masks, applied in order."""
 
 
+_UNRECORDED = {
+    "gae": ("a critic's values of each turn", "step-returns, reinforce++ or grpo, which need no critic"),
+    "leave-one-out": ("the rewards of replays without each turn", "progress, or rloo, which it is without replays"),
+    "entropy": ("the policy's entropy over all tokens", "first-error or fresh, or leave the mask out"),
+}
+"""Methods that need a column which no training row has, with that column's content and what to use instead."""
+
+
+def require_recorded(config: CreditConfig) -> None:
+    """Raises `UserError` for a method whose columns training rows do not have; `compute_credit` takes it with a batch
+    of your own."""
+    for name in (config.method, *(stage.name for stage in config.masks)):
+        if name in _UNRECORDED:
+            column, instead = _UNRECORDED[name]
+            raise UserError(
+                f"credit by {name!r} needs {column}, which no training row has: use {instead}; with arrays of your own "
+                "`assay.learning.credit.compute_credit` takes it"
+            )
+
+
+def require_usable(config: CreditConfig) -> None:
+    """Loads all methods of a recipe, so that it is refused before anything runs.
+
+    Raises:
+        UserError: A method needs what no training row has, an option does not exist, or a mask stands for an estimator.
+        PluginLoadError: A method is not found or does not import.
+    """
+    require_recorded(config)
+    _load_method(config.method, config.options, mask=False)
+    for stage in config.masks:
+        _load_method(stage.name, stage.options, mask=True)
+
+
 def compute_credit(batch: Batch, config: CreditConfig) -> Credit:
     """Returns the credit of every turn as configured.
 

@@ -67,6 +67,6 @@ class CurateReport(msgspec.Struct, frozen=True):
     """Number of token rows written; None if none were requested."""
     conversations: int | None
     lessons: dict[str, int]
-    """Lessons by kind: `salvage`, `fission`, `reattempt`; also `pairs` and `instances`."""
+    """Lessons by kind: `salvage`, `fission`, `reattempt`; also `pairs`."""
     not_written: dict[str, int]
     """Selected attempts that could not be written, by reason."""

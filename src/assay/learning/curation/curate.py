@@ -221,14 +221,10 @@ class _SelectionWriter:
             new_file(out / "recovered.jsonl") as recovered,
             new_file(out / "lessons.jsonl") as lessons,
             new_file(out / "pairs.jsonl") as pairs,
-            new_file(out / "instances.jsonl") as instances,
         ):
             for one in found:
                 _, opening = openings[one.failed.run, one.failed.chain]
                 recovered.write(msgspec.json.encode(recovered_line(one, written=opening is not None)) + b"\n")
-                if one.instance is not None:
-                    instances.write(msgspec.json.encode(one.instance) + b"\n")
-                    self.lessons["instances"] += 1
                 if opening is None:
                     continue
                 for lesson in one.lessons:

@@ -62,10 +62,8 @@ class StepContrast(NamedTuple):
 
 
 class RetryInstance(msgspec.Struct, frozen=True):
-    """A state to retry from: after `prefix` steps of a recorded attempt, with `feedback`."""
+    """A state to retry from: after `prefix` steps of the failed attempt, with `feedback`."""
 
-    run: str
-    chain: str
     prefix: int
     feedback: str
 

@@ -59,6 +59,7 @@ def recovered_line(found: RecoveryResult, *, written: bool = True) -> dict[str, 
         "head": one.head,
         "lessons": [lesson.kind for lesson in found.lessons if written],
         "pair": found.contrast is not None and written,
+        "retry": found.instance,
         "why": why,
     }
 

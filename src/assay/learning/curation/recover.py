@@ -101,7 +101,7 @@ def from_prefixes(failed: Trajectory, rewound: RewindResult, won: dict[str, Traj
     if decisive is not None and decisive in wins:
         lessons.append(salvage_lesson(failed, wins[decisive], decisive))
         contrast = contrast_at(failed, wins[decisive], decisive)
-        instance = RetryInstance(failed.run, failed.chain, decisive, decisive_feedback(failed, decisive))
+        instance = RetryInstance(decisive, decisive_feedback(failed, decisive))
     overcome = [prefix for prefix in sorted(wins, reverse=True) if prefix and errors_in(agent_steps[prefix - 1])]
     lessons += [fission_lesson(failed, wins[prefix], prefix) for prefix in overcome[:MAX_FISSIONS]]
     errors = "no error of it could be got over" if not overcome else f"{len(overcome)} errors of it can be got over"

@@ -62,11 +62,6 @@ def minhash_signature(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def similarity(a: Sequence[int], b: Sequence[int]) -> float:
-    """Estimates the Jaccard index of two texts from their signatures; 0 if either is empty."""
-    return sum(x == y for x, y in zip(a, b, strict=True)) / len(a) if a and b else 0.0
-
-
 def duplicates(
     candidates: Sequence[AttemptCandidate], *, at_most: float = 0.9, within_task: bool = False
 ) -> list[Selection]:

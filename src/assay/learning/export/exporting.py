@@ -20,6 +20,7 @@ from assay.formats.interface import Addition, Loss
 from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.learning.conversation import conversations, has_agent_output
 from assay.learning.credit import CreditConfig, assign_credit
+from assay.learning.credit.compose import require_usable
 from assay.learning.reading import RunReader, TaskSource
 from assay.learning.rows import TrainingRow
 from assay.records import Trajectory
@@ -59,6 +60,8 @@ def export_for_training(run: str, config: WriteConfig, settings: Settings, progr
         StoreError: The run cannot be read, or was changed.
     """
     target, out = load_target(config.to), Path(config.out)
+    if target.credit or config.credit is not None:
+        require_usable(_credit_of(config))
     refuse_existing(out)
     with RunReader.open(settings.store, run, config) as reader, new_file(sidecar_of(out)) as stream:
         losses = LossFile(stream, {"run": run, "format": target.name, "out": out.name})
@@ -220,7 +223,7 @@ class _RunSource:
         )
 
     def _assign_credit(self, rows: Iterator[TrainingRow]) -> Iterator[TrainingRow]:
-        job = CreditConfig(method=self.config.credit or "grpo", options=self.config.credit_options)
+        job = _credit_of(self.config)
         listed = list(rows)
         if not listed:
             return
@@ -228,6 +231,10 @@ class _RunSource:
         for reason, turns in sorted(credited.credit.reasons.items()):
             self.record_loss(ALL, "credit", f"turns that are not trained: {reason}", turns)
         yield from credited.rows
+
+
+def _credit_of(config: WriteConfig) -> CreditConfig:
+    return CreditConfig(method=config.credit or "grpo", options=config.credit_options)
 
 
 def _informative_fields(row: TrainingRow) -> set[str]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.errors import UserError
-from assay.learning.credit.compose import CreditConfig
+from assay.learning.credit.compose import CreditConfig, require_recorded
 from assay.records import Limits
 from assay.rollout.config import RunConfig
 from assay.rollout.plan import merge_limits
@@ -174,3 +174,4 @@ def _require_installed_methods(credit: CreditConfig) -> None:
     for name in (credit.method, *(stage.name for stage in credit.masks)):
         if not _PLAIN.fullmatch(name):
             raise UserError(f"credit {name[:60]!r} is not an installed method")
+    require_recorded(credit)

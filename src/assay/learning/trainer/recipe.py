@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from assay.errors import UserError
-from assay.learning.credit.compose import CreditConfig
+from assay.learning.credit.compose import CreditConfig, require_usable
 from assay.records import Limits, Separation
 
 from .options import Count, DpoOptions, Keep, ModelOptions, PolicyGradientOptions, SftOptions
@@ -124,6 +124,7 @@ class ImproveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             )
         if not self.rollout.tasks or not self.evaluate.tasks:
             raise UserError("rollout.tasks and evaluate.tasks must each name at least one task or family")
+        require_usable(self.credit)
 
 
 class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -171,6 +172,7 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             raise UserError("nothing to learn from: name runs, or files of rows")
         if self.model.path is None:
             raise UserError("training on what is recorded needs the model that is to learn: name model.path")
+        require_usable(self.credit)
 
 
 def require_name(name: str) -> None:

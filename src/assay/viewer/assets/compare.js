@@ -54,7 +54,15 @@
       const facts = [one.agent, one.model, `${format.count(one.steps)} steps`, metrics.wall_s === null ? null : format.seconds(metrics.wall_s), Assay.tokensWords(metrics),
         metrics.cost_usd === null ? null : format.money(metrics.cost_usd), one.left_out ? `${format.count(one.left_out)} steps omitted` : null].filter(Boolean);
       return h("div", { class: "compare-card" }, h("h2", null, h("a", { href: Assay.href("run", this.run, "attempt", one.chain) }, Assay.line(this.data.same_task ? this.called(at) : `${this.called(at)} ${one.task}`)), " ", Assay.status(one.outcome, one.headline), Assay.separation(one.outcome, one.separation)),
-        h("p", { class: "small quiet-text" }, Assay.line(facts.join(" · "))));
+        h("p", { class: "small quiet-text" }, Assay.line(facts.join(" · "))), this.divergence(one, at));
+    }
+
+    /* Where the attempt leaves the paths of the others that passed. */
+    divergence(one, at) {
+      if (!one.divergence) return null;
+      const [act, step] = one.divergence;
+      return h("p", { class: "small" }, h("button", { type: "button", class: "quiet", "aria-label": `${this.called(at)}: the action at which it leaves the other passing attempts`, onclick: () => this.jump(at, act) }, `From step ${step} on`),
+        " on no path of another passing attempt");
     }
 
     partings() {
