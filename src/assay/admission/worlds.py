@@ -50,13 +50,17 @@ async def collect_hooks(loaded: LoadedTask, seed: int) -> WorldHooks:
 
 
 async def gives_advice(loaded: LoadedTask) -> bool:
-    """Returns whether a task's world is a text world, in which `expert` and `random-world` act."""
+    """Returns whether a task's world is a text world, in which `expert` and `random-world` act.
+
+    Raises `TaskError` if it cannot be opened.
+    """
     spec = loaded.task.environment
-    world: Any = open_world(spec, world_kind(spec.kind))
-    try:
-        return isinstance(world, AdvisesActs)
-    finally:
-        await world.close()
+    with boundary(TaskError, f"opening the environment {spec.kind!r} of task {loaded.task.id!r}"):
+        world: Any = open_world(spec, world_kind(spec.kind))
+        try:
+            return isinstance(world, AdvisesActs)
+        finally:
+            await world.close()
 
 
 async def _end_alike(spec: EnvironmentSpec, kind: Any, ways: Sequence[Sequence[ToolCall]]) -> bool:

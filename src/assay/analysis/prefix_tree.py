@@ -104,11 +104,13 @@ def _count(node: Node, outcome: bool | None) -> None:  # noqa: FBT001 - a value,
 
 
 def divergence(tree: PrefixTree, attempt: int) -> int | None:
-    """Returns the position of an attempt's first act that begins no path of another passing attempt; None without one.
+    """Returns the position of an attempt's first act that is on no path of another passing attempt.
 
-    It is 0 where no other attempt passed.
+    None where there is no such act, or no other attempt passed.
     """
     own = int(tree.outcomes[attempt] is True)
+    if tree.outcomes.count(True) == own:
+        return None
     for position, number in enumerate(tree.walks[attempt]):
         if tree.nodes[number].passed - own <= 0:
             return position

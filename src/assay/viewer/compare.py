@@ -170,8 +170,6 @@ def _attempt(path: _AttemptPath) -> dict[str, Any]:
 
 def _divergence(tree: PrefixTree, number: int, path: _AttemptPath) -> list[int] | None:
     """Returns act and step from which an attempt follows no other passing attempt; None if it does to its end."""
-    if not any(outcome for other, outcome in enumerate(tree.outcomes) if other != number):
-        return None
     act = divergence(tree, number)
     return None if act is None else [act, path.actions[act].step]
 

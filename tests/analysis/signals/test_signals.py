@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.analysis.signals import CATEGORIES, SIGNALS, TriageSignals, signals, signals_of, steps_table
+from assay.analysis.signals.interface import SignalSet
 from assay.analysis.signals.lexicon import EXHAUSTIONS, FAILURES, PHRASES
-from assay.analysis.signals.one import SignalSet
 from tests.analysis.signals.slow import Line, slow_counts
 from tests.analysis.trajectories import acted, said, trajectory
 

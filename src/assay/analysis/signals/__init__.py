@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .columns import COLUMNS, signals
+from .interface import SignalSet, TriageSignals, steps_table
 from .names import CATEGORIES, SIGNALS, Signal
-from .one import SignalSet, TriageSignals, steps_table
 from .sets import Signals, count_signals, signals_of
 
 __all__ = [

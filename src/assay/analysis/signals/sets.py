@@ -11,8 +11,8 @@ from assay.errors import PluginLoadError
 from assay.records import Trajectory
 
 from .columns import signals
+from .interface import SignalSet, StepsOfChain, steps_table
 from .names import CATEGORIES
-from .one import SignalSet, StepsOfChain, steps_table
 
 
 class Signals(msgspec.Struct, frozen=True):
