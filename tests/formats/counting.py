@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.formats.registry import load_format
+from assay.formats.registry import load_format, matching_formats
 from assay.records import AttemptEnded, ModelCalled
 from tests.formats.agents import imported, steps_of
 
@@ -27,7 +27,11 @@ Counter = Callable[[Sequence[Path]], Counts]
 
 
 def stored(name: str, paths: Sequence[Path]) -> Counts:
-    """Counts what the import of files stores; tokens of an attempt without model calls are those of its metrics."""
+    """Counts what the import of files stores, which no other format takes for its own.
+
+    Calls of the environment are quoted in a prompt. Tokens of an attempt without model calls are those of its metrics.
+    """
+    assert {format.name for path in paths[:3] for format in matching_formats(path)} == {name}
     runs = [run for path in paths for run in imported(load_format(name), path)[0]]
     steps = [step for run in runs for step in steps_of(run)]
     tokens = [0, 0]
@@ -39,7 +43,8 @@ def stored(name: str, paths: Sequence[Path]) -> Counts:
         tokens[0] += sum(int(metrics.get("prompt_tokens", 0)) for metrics in ends)
         tokens[1] += sum(int(metrics.get("completion_tokens", 0)) for metrics in ends)
     answers = sum(step.actor == "agent" for step in steps)
-    return Counts(len(runs), answers, sum(len(step.tool_calls) for step in steps), *tokens)
+    calls = sum(len(step.tool_calls) for step in steps if step.actor != "environment")
+    return Counts(len(runs), answers, calls, *tokens)
 
 
 def document(path: Path) -> Any:

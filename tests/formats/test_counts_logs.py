@@ -18,7 +18,7 @@ from tests.formats.counting import Counter, Counts, document, lines, of_messages
 from tests.formats.test_chat import TALK
 from tests.formats.test_chat_shapes import ANTHROPIC
 from tests.formats.test_claude_stream import LINES as STREAM
-from tests.formats.test_nemo_gym import ROLLOUT
+from tests.formats.test_nemo_gym import QUOTING, ROLLOUT
 
 HERE = Path(__file__).parent
 
@@ -82,6 +82,8 @@ def nemo_gym(paths: Sequence[Path]) -> Counts:
     counted = [of_items(row["response"]["output"]) for row in rows]
     usages = [row["response"].get("usage") for row in rows]
     tokens = sums(usages, "input_tokens", "output_tokens")
+    more = sums(usages, "prompt_tokens", "completion_tokens")  # as servers of Chat Completions name them
+    tokens = (tokens[0] + more[0], tokens[1] + more[1])
     return Counts(len(rows), sum(turns for turns, _ in counted), sum(calls for _, calls in counted), *tokens)
 
 
@@ -140,7 +142,7 @@ def tau2(paths: Sequence[Path]) -> Counts:
 
 
 def calls_in(value: Any) -> int:
-    """Counts the tool calls anywhere in answers of a model, in the shapes of Gemini and of OpenAI's and similar APIs."""
+    """Counts the tool calls anywhere in answers of a model, in the shapes of Gemini's, OpenAI's and similar APIs."""
     if isinstance(value, list):
         return sum(map(calls_in, value))
     if not isinstance(value, dict):
@@ -260,6 +262,7 @@ SIMULATION = {
         {"role": "assistant", "content": None, "tool_calls": [ASKED | {"id": "d", "requestor": "assistant"}]},
     ],
 }  # fmt: skip
+CHAT_USAGE = {"usage": {"prompt_tokens": 30, "completion_tokens": 2, "total_tokens": 32}}
 DESCRIBED: dict[str, tuple[Counter, list[Any]]] = {
     "chat": (chat, [TALK, TALK]),
     "chat of Anthropic": (chat, [ANTHROPIC]),
@@ -267,6 +270,7 @@ DESCRIBED: dict[str, tuple[Counter, list[Any]]] = {
     "chat of one array": (bare_array, TALK["messages"]),
     "claude-code by stream-json": (test_counts.claude_code, STREAM),
     "nemo-gym": (nemo_gym, [ROLLOUT, ROLLOUT]),
+    "nemo-gym that quotes": (nemo_gym, [QUOTING, QUOTING | {"response": QUOTING["response"] | CHAT_USAGE}]),
     "sharegpt": (sharegpt, [{"conversations": [{"from": who, "value": text} for who, text in TURNS]}]),
     "tau2": (tau2, [{"info": {"agent_info": {}, "user_info": {}}, "tasks": [], "simulations": [SIMULATION]}]),
 }

@@ -63,6 +63,26 @@ ROLLOUT = {
 }  # fmt: skip
 
 
+SAID: dict[str, Any] = {"type": "message", "role": "assistant", "status": "completed"}
+ITEMS: list[dict[str, Any]] = [
+    {"role": "user", "content": "Look."},
+    {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c", "output": "a"},
+    {**SAID, "content": "An a."},
+    {"role": "user", "content": "Thanks."},
+]
+QUOTING: dict[str, Any] = {
+    "responses_create_params": {"input": ITEMS, "tools": []},
+    "response": {
+        **{"id": "resp_1", "object": "response", "created_at": 1765834047.0, "model": "m", "error": None},
+        **{"output": [{**SAID, "id": "msg_1", "content": [{"type": "output_text", "text": "Bye."}]}]},
+        **{"usage": {"input_tokens": 30, "output_tokens": 2, "total_tokens": 32}},
+    },
+    "reward": 1.0,
+}  # fmt: skip
+"""A rollout as the examples of NeMo Gym have them: without tokens, after a conversation that its request quotes."""
+
+
 def rollouts(tmp_path: Path, *rows: Any) -> Path:
     path = tmp_path / "rollouts.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -84,10 +104,21 @@ def test_items_become_turns_and_tokens_calls(tmp_path: Path) -> None:
     assert (one.task, one.number, one.agent, one.model, one.outcome) == ("3", 2, "simple", "policy", "pass")
 
 
-def test_a_rollout_is_written_again_as_it_was(tmp_path: Path) -> None:
-    path, target = rollouts(tmp_path, ROLLOUT), tmp_path / "again.jsonl"
+def test_turns_that_the_request_quotes_are_not_the_agents(tmp_path: Path) -> None:
+    (one,) = read(rollouts(tmp_path, QUOTING))
+    assert [(s.actor, s.message, len(s.tool_calls), len(s.observations)) for s in one.steps] == [
+        ("user", "Look.", 0, 0), ("environment", None, 1, 1), ("environment", "An a.", 0, 0), ("user", "Thanks.", 0, 0),
+        ("agent", "Bye.", 0, 0),
+    ]  # fmt: skip
+    assert one.finished is not None
+    assert one.finished.metrics == {"prompt_tokens": 30, "completion_tokens": 2}
+
+
+@pytest.mark.parametrize("rollout", [ROLLOUT, QUOTING], ids=["with tokens", "quoting"])
+def test_a_rollout_is_written_again_as_it_was(rollout: dict[str, Any], tmp_path: Path) -> None:
+    path, target = rollouts(tmp_path, rollout), tmp_path / "again.jsonl"
     NEMO.write(read(path), target, ExportContext(Blobs().content, lambda loss: pytest.fail(str(loss))))
-    assert json.loads(target.read_text()) == ROLLOUT
+    assert json.loads(target.read_text()) == rollout
     assert list(map(plain, read(target))) == list(map(plain, read(path)))
 
 

@@ -49,9 +49,11 @@ class OpenAiResponsesFormat(TraceFormat):
     title: ClassVar[str] = "OpenAI Responses, items or responses (JSON, JSON lines)"
 
     def recognises(self, path: Path) -> bool:
-        return _has_items(path) or any(
-            sniff(path).values.get(f"{at}object") == "response" for at in ("", "[].", "response.", "[].response.")
-        )
+        seen = sniff(path)
+        if "responses_create_params" in seen.paths:  # a rollout of NeMo Gym, which holds a response
+            return False
+        starts = ("", "[].", "response.", "[].response.")
+        return _has_items(path) or any(seen.values.get(f"{at}object") == "response" for at in starts)
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         if not _has_items(path):

@@ -1,8 +1,10 @@
 """Rollouts of NeMo Gym, JSON lines: `responses_create_params` (the request), `response` (with tool calls and their
 results in line, as items of the Responses API), `reward`, and data that its resource server adds.
 
-Written and read from the published description alone. Token ids and log-probabilities of the training models are kept
-as sampled; the prompt of a call is stored as what it adds to the call before it.
+Written and read from the published description alone. What the request quotes of earlier turns is the environment's,
+since the policy did not say it in this rollout; the model's turns are those of the response. Token ids and
+log-probabilities of the training models are kept as sampled; the prompt of a call is stored as what it adds to the call
+before it.
 """
 
 from __future__ import annotations
@@ -36,6 +38,11 @@ from assay.records import AttemptEnded, ModelCall, Observation, Step, Trajectory
 
 LARGEST_LINE = 512 << 20
 _TOKENS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
+_USAGE = {
+    "prompt_tokens": ("input_tokens", "prompt_tokens"),
+    "completion_tokens": ("output_tokens", "completion_tokens"),
+}
+"""Metrics by the names that servers give them: those of the Responses API, or of Chat Completions."""
 _CALL = "assay_call"
 """Key of the call whose tokens were removed from an item."""
 
@@ -128,7 +135,10 @@ class _Rollout:
         step = self._open_step
         full = step is not None and (step.message is not None or bool(step.tool_calls))
         if step is None or (kind == "reasoning" and full) or (kind == "message" and full):
-            step = self._builder.add_step("agent", None)
+            quoted = list_name == "input"
+            step = self._builder.add_step(
+                "environment" if quoted else "agent", None, extra={"role": "assistant"} if quoted else {}
+            )
         part = kind
         if kind == "reasoning":
             said = [_text(item.get("summary")), _text(item.get("content"))]
@@ -142,7 +152,8 @@ class _Rollout:
             made = tool_call(id_, str(item.get("name") or ""), item.get("arguments"))
             part = f"call {len(step.tool_calls)}"
             step = self._builder.add_calls(step, made)
-        step, item = self._tokens(step, item)
+        if list_name == "output":
+            step, item = self._tokens(step, item)
         self._open_step = step
         self._builder.keep_item(item, part, step, list_name)
 
@@ -194,7 +205,10 @@ class _Rollout:
         reason = cut.get("reason") if isinstance(cut, dict) else None
         usage = response.get("usage")
         counted = usage if isinstance(usage, dict) else {}
-        metrics = {k: n for k in ("input_tokens", "output_tokens") if (n := number(counted.get(k))) is not None}
+        metrics = {}
+        for metric, keys in _USAGE.items():
+            known = [n for key in keys if (n := number(counted.get(key))) is not None]
+            metrics |= {metric: known[0]} if known else {}
         ended = AttemptEnded(
             ended=text_or_none(response.get("status")) if not error and not reason else None,
             stopped="tokens" if reason == "max_output_tokens" else text_or_none(reason),
