@@ -114,8 +114,8 @@ def openai_responses(paths: Sequence[Path]) -> Counts:
 
 def chat(paths: Sequence[Path]) -> Counts:
     """Rows of messages, Anthropic's blocks among them, or the messages of a call beside its response."""
-    rows = [row for path in paths for row in lines(path)]
-    rows = [{"messages": row} if isinstance(row, list) else row for row in rows]
+    written: list[Any] = [row for path in paths for row in lines(path)]
+    rows = [{"messages": row} if isinstance(row, list) else row for row in written]
     answers = [message for row in rows for message in row["messages"] if message["role"] == "assistant"]
     answers += [row["response"]["choices"][0]["message"] for row in rows if "response" in row]
     usages = [row["response"]["usage"] for row in rows if "response" in row]
@@ -253,7 +253,7 @@ OWN: dict[str, tuple[Counter, str]] = {
 }
 TURNS = [("human", "Go."), ("gpt", "I look."), ("function_call", '{"name": "ls", "arguments": {}}'), ("tool", "a")]
 ASKED = {"id": "c", "name": "look", "arguments": {}, "requestor": "user"}
-SIMULATION = {
+SIMULATION: dict[str, Any] = {
     "id": "1", "task_id": "t", "trial": 0,
     "messages": [
         {"role": "assistant", "content": "Hi", "usage": {"prompt_tokens": 3, "completion_tokens": 1}},

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from assay.errors import UserError
 from assay.formats.mapped.draft import draft_mapping
+from assay.formats.mapped.format import MappedFormat
 from assay.formats.mapped.mapping import load_mapping
+from assay.formats.registry import find_format
+from tests.formats.agents import steps_of
+from tests.formats.generated import ROUND_TRIPS, Blobs, read_all
 from tests.rollout.exchange.test_importing import imported
 
 TALK: dict[str, Any] = {
@@ -96,6 +103,76 @@ def test_the_mapping_that_a_refusal_drafts_reads_the_file(name: str, text: str, 
     report, found = stored(tmp_path, path, draft)
     assert (report.read, report.unreadable_total, report.remarks_total) == (count, 0, count - 1)
     assert {step.actor for one in found for step in one.steps} == {"user", "agent"}
+
+
+CALLS: dict[str, Any] = {
+    "one": ("does", {"tool": "ls", "with": {"p": 1}}),
+    "several": ("actions", [{"name": "ls", "args": {"p": 1}}, {"name": "cat", "args": {}}]),
+    "nested": ("tool_calls", [{"id": "c", "function": {"name": "ls", "arguments": '{"p": 1}'}}]),
+    "with their result": ("invocation", {"function": "ls", "input": {"p": 1}, "result": "a.txt"}),
+}
+"""Calls of tools, as files of no known format have them: the key in a turn, and what it holds."""
+PARTS = [{"type": "text", "text": "Parts."}]
+WRAPPED: dict[str, Any] = {
+    "lines": lambda runs: "".join(json.dumps(run) + "\n" for run in runs),
+    "array": json.dumps,
+    "document": lambda runs: json.dumps({"version": 3, "about": {"by": "x"}, "episodes": runs}, indent=1),
+    "inside a document": lambda runs: json.dumps({"about": "x", "data": {"attempts": runs}}),
+    "inside the items of an array": lambda runs: json.dumps([{"batch": [run]} for run in runs]),
+}
+
+
+@st.composite
+def unknown_runs(draw: st.DrawFn) -> tuple[list[dict[str, Any]], tuple[int, int, int]]:
+    """Runs in a shape of no known format, and the counts of their attempts, answers and calls."""
+    role, text = (
+        draw(st.sampled_from(["speaker", "who", "kind", "actor"])),
+        draw(st.sampled_from(["utterance", "body"])),
+    )
+    user, agent = draw(st.sampled_from([("Customer", "Robot"), ("human", "Coder"), ("user", "GPT-4"), ("Q", "agent")]))
+    place, (key, calls) = draw(st.sampled_from(["dialog", "events"])), CALLS[draw(st.sampled_from(sorted(CALLS)))]
+    acts = draw(st.lists(st.lists(st.booleans(), min_size=1, max_size=3), min_size=1, max_size=4))
+    said = draw(st.sampled_from(["Hello.", PARTS]))
+    runs = []
+    for number, answers in enumerate(acts):
+        turns: list[dict[str, Any]] = [{role: user, text: said}]
+        for acting in answers:
+            turns.append({role: agent, text: said, **({key: calls} if acting else {})})
+            turns += [{role: "tool", text: "a.txt"}] * acting
+        runs.append({"id": f"t{number}", "score": 1, "meta": {"tags": ["a"]}, place: turns})
+    made = sum(map(sum, acts)) * (len(calls) if isinstance(calls, list) else 1)
+    return runs, (len(runs), sum(map(len, acts)), made)
+
+
+@settings(ROUND_TRIPS, max_examples=40)
+@given(unknown_runs(), st.sampled_from(sorted(WRAPPED)))
+def test_the_mapping_of_a_refusal_imports_the_file_with_its_counts(
+    runs: tuple[list[dict[str, Any]], tuple[int, int, int]], wrapped: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, written = Path(folder) / "unknown.json", Path(folder) / "map.toml"
+        path.write_text(WRAPPED[wrapped](runs[0]))
+        with pytest.raises(UserError, match=r"--map map\.toml") as caught:
+            find_format(path)
+        written.write_text(str(caught.value).split("\n\n")[1])
+        found, problems = read_all(MappedFormat(load_mapping(written)), path, Blobs())
+    steps = [step for one in found for step in steps_of(one)]
+    assert not problems
+    answers = sum(step.actor == "agent" for step in steps)
+    assert (len(found), answers, sum(len(step.tool_calls) for step in steps)) == runs[1]
+    assert {one.started.task for one in found} == {run["id"] for run in runs[0]}
+
+
+def test_a_speaker_of_a_later_run_and_a_first_run_without_turns_are_drafted(tmp_path: Path) -> None:
+    late: dict[str, Any] = {
+        "dialog": [{"speaker": "Customer", "utterance": "Hi."}, {"speaker": "Planner bot", "utterance": "Yes?"}]
+    }
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(run) + "\n" for run in [{"dialog": []}, TALK, late]))
+    draft = draft_mapping(path)
+    assert draft is not None
+    assert '"Planner bot" = "assistant"' in draft
+    assert 'result = "saw"' in draft
 
 
 def test_a_compressed_file_of_an_unknown_format_is_answered_with_a_mapping_too(tmp_path: Path) -> None:

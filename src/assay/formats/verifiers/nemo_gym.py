@@ -205,7 +205,7 @@ class _Rollout:
         reason = cut.get("reason") if isinstance(cut, dict) else None
         usage = response.get("usage")
         counted = usage if isinstance(usage, dict) else {}
-        metrics = {}
+        metrics: dict[str, float] = {}
         for metric, keys in _USAGE.items():
             known = [n for key in keys if (n := number(counted.get(key))) is not None]
             metrics |= {metric: known[0]} if known else {}
