@@ -115,7 +115,7 @@ def openai_responses(paths: Sequence[Path]) -> Counts:
 def chat(paths: Sequence[Path]) -> Counts:
     """Rows of messages, Anthropic's blocks among them, or the messages of a call beside its response."""
     written: list[Any] = [row for path in paths for row in lines(path)]
-    rows = [{"messages": row} if isinstance(row, list) else row for row in written]
+    rows: list[dict[str, Any]] = [{"messages": row} if isinstance(row, list) else row for row in written]
     answers = [message for row in rows for message in row["messages"] if message["role"] == "assistant"]
     answers += [row["response"]["choices"][0]["message"] for row in rows if "response" in row]
     usages = [row["response"]["usage"] for row in rows if "response" in row]
@@ -303,6 +303,5 @@ def test_described_files_are_imported_with_the_counts_of_their_files(name: str, 
 
 
 def test_every_format_is_counted() -> None:
-    tables = [SHARED, OWN, DESCRIBED, test_counts.SHARED, test_counts.OWN]
-    counted = {name.split()[0] for table in tables for name in table}
-    assert counted | {"codex-exec"} == set(plugins.names("formats"))
+    named = [*SHARED, *OWN, *DESCRIBED, *test_counts.SHARED, *test_counts.OWN, "codex-exec"]
+    assert {name.split()[0] for name in named} == set(plugins.names("formats"))
