@@ -296,6 +296,21 @@ def test_sessions_are_imported_with_the_counts_of_their_files(name: str) -> None
     assert stored(name.split()[0], paths) == count(paths)
 
 
+def test_events_of_openhands_one_a_line_have_the_totals_of_their_last_stats(tmp_path: Path) -> None:
+    session = HERE / "sessions" / "openhands"
+    stats = document(session / "base_state.json")["stats"]
+    for metrics in stats["usage_to_metrics"].values():
+        del metrics["token_usages"]  # as the program leaves them out of its events
+    about = {"kind": "ConversationStateUpdateEvent", "source": "environment", "timestamp": "2026-11-22T00:31:22"}
+    events = [about | {"key": "execution_status", "value": "running"}]
+    events += [document(path) for path in sorted(session.glob("events/*.json"))]
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in [*events, about | {"key": "stats", "value": stats}]))
+    assert stored("openhands", [path]) == openhands([session])
+    ((one,), problems) = imported(ALL["openhands"], path)
+    assert (one.started.model, problems) == ("openai/scripted", [])
+
+
 def test_printed_events_are_imported_with_their_counts(shared_data: Path, tmp_path: Path) -> None:
     runs = [run for task in sorted((shared_data / "spark-skills").glob("*/")) for run in printed_events(task) if run]
     paths = [tmp_path / f"{number}.jsonl" for number in range(len(runs))]

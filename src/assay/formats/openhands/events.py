@@ -15,6 +15,8 @@ _NOT_ARGUMENTS = frozenset(
     {"thought", "confirmation_state", "security_risk", "blocking", "hidden", "is_static", "impl_source", "kind"}
 )
 _RESULTS = {"ObservationEvent", "UserRejectObservation", "AgentErrorEvent"}
+KINDS = frozenset({"ActionEvent", "MessageEvent", "SystemPromptEvent", "ConversationStateUpdateEvent", *_RESULTS})
+"""Kinds of the SDK's events that a stream of them begins with."""
 _SILENT = {"change_agent_state", "recall", "agent_state_changed", "condensation", "condensation_request", "null"}
 
 

@@ -1,9 +1,10 @@
-"""OpenHands: `output.jsonl` of evaluations, lists of events, and conversation folders of its SDK.
+"""OpenHands: `output.jsonl` of evaluations, events in an array or one a line, and conversation folders of its SDK.
 
 Reads events of the SDK (`kind`: ActionEvent, ObservationEvent, ...) and of the program before it (`action` and
 `observation`, an observation naming its action in `cause`). Calls that came of one answer of the model are one step.
-Tokens come from the metrics that stand beside the events. Writes `output.jsonl` with the SDK's events. The SDK's were
-tested on what it wrote itself, the older ones and `output.jsonl` on their description alone.
+Tokens come from the metrics beside the events, or in all from the last event with `stats`. Writes `output.jsonl` with
+the SDK's events. The SDK's were tested on what it wrote itself, the older ones and `output.jsonl` on their description
+alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 
 from assay.errors import UserError
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
-from assay.formats.openhands.events import EventReader, plan_events, render_event
+from assay.formats.openhands.events import KINDS, EventReader, plan_events, render_event
 from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin
 from assay.formats.shared.json_stream import WarnFunction, digest_file, json_items, json_lines, load_document, warn_in
@@ -33,6 +34,7 @@ from assay.formats.shared.round_trip_builder import (
     is_imported_from,
     named_rewards,
     number,
+    objects_in,
     source_fields,
     text_or_none,
 )
@@ -58,6 +60,8 @@ class OpenHandsFormat:
             return False
         if start == "history[]." and seen.has("history[][].action", "history[][].source"):
             return True
+        if _is_event_stream(path):
+            return True
         said = any(seen.has(start + key) for key in ("kind", "action", "observation"))
         return (said and seen.has(start + "source", start + "timestamp")) or seen.values.get("format") == "openhands"
 
@@ -67,8 +71,9 @@ class OpenHandsFormat:
             yield from self._conversation(path, reading, bad)
             return
         origin = file_origin(self.name, path)
-        if sniff(path).shape == "array":
-            events = [event for _, event in json_items(path, (), bad)]
+        if sniff(path).shape == "array" or _is_event_stream(path):
+            found = json_items(path, (), bad) if sniff(path).shape == "array" else json_lines(path, bad)
+            events = [event for _, event in found]
             yield self._one(origin, reading, bad, {"history": events}, path.stem)
             return
         for number_, line in json_lines(path, bad):
@@ -103,11 +108,12 @@ class OpenHandsFormat:
         status = state.get("execution_status") if isinstance(state, dict) else None
         error = text_or_none(line.get("error"))
         cost = number(get_path(line.get("metrics"), "accumulated_cost"))
+        metrics = {} if builder.calls else _totals(line)
         ended = AttemptEnded(
             ended="the agent finished" if events.finished or status == "finished" else None,
             stopped=_STOPPED.get(str(status)),
             error=error or ("it ended with an error" if status == "error" else None),
-            metrics={} if cost is None else {"cost_usd": cost},
+            metrics=metrics | ({} if cost is None else {"cost_usd": cost}),
             at=events.last,
         )
         return builder.finish(
@@ -138,6 +144,12 @@ class OpenHandsFormat:
         return line
 
 
+def _is_event_stream(path: Path) -> bool:
+    """Returns whether a file has one event of the SDK a line, as `openhands --json` prints them."""
+    seen = sniff(path)
+    return seen.shape == "lines" and seen.has("kind", "source", "timestamp") and str(seen.values["kind"]) in KINDS
+
+
 def _prefix_place(bad: WarnFunction, where: str) -> WarnFunction:
     return lambda place, problem: bad(f"{where} {place}", problem)
 
@@ -163,15 +175,35 @@ def _document(path: Path, bad: WarnFunction) -> Any:
 
 
 def _model(line: dict[str, Any]) -> str | None:
-    named = get_path(line, "base_state", "agent", "llm", "model"), get_path(line, "metadata", "llm_config", "model")
+    named = [get_path(line, "base_state", "agent", "llm", "model"), get_path(line, "metadata", "llm_config", "model")]
+    named += [metrics.get("model_name") for metrics in _by_use(line)]
     return next((name for name in named if isinstance(name, str)), None)
+
+
+def _by_use(line: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the metrics of each use of a model: of the conversation's state, else of the last event with `stats`."""
+    stats = get_path(line, "base_state", "stats")
+    for event in line["history"] if not isinstance(stats, dict) else ():
+        stats = event.get("value") if isinstance(event, dict) and event.get("key") == "stats" else stats
+    by_use = get_path(stats, "usage_to_metrics")
+    return objects_in(list(by_use.values())) if isinstance(by_use, dict) else []
+
+
+def _totals(line: dict[str, Any]) -> dict[str, float]:
+    """Returns an attempt's tokens and cost where its answers have none of their own."""
+    uses = _by_use(line)
+    found: dict[str, float] = {}
+    for name in ("prompt_tokens", "completion_tokens"):
+        counts = [count_or_none(get_path(use, "accumulated_token_usage", name)) for use in uses]
+        found |= {name: float(sum(count or 0 for count in counts))} if any(counts) else {}
+    cost = sum(number(use.get("accumulated_cost")) or 0.0 for use in uses)
+    return found | ({"cost_usd": cost} if cost else {})
 
 
 def _usages(line: dict[str, Any]) -> dict[str, Usage]:
     """Returns the tokens of each answer of the model, by its id."""
     found: dict[str, Usage] = {}
-    by_use = get_path(line, "base_state", "stats", "usage_to_metrics")
-    told = [get_path(line, "metrics"), *(by_use.values() if isinstance(by_use, dict) else ())]
+    told = [get_path(line, "metrics"), *_by_use(line)]
     for metrics in told:
         usages = get_path(metrics, "token_usages")
         for usage in usages if isinstance(usages, list) else ():
