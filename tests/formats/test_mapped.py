@@ -163,6 +163,33 @@ def test_the_mapping_of_a_refusal_imports_the_file_with_its_counts(
     assert {one.started.task for one in found} == {run["id"] for run in runs[0]}
 
 
+KEYS = ["dialog", "role", "type", "name", "content", "text", "tool", "input", "result", "id", "a.b", "\U0001f916"]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=6) | st.sampled_from(KEYS),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@settings(ROUND_TRIPS, max_examples=60)
+@given(st.lists(st.dictionaries(st.sampled_from(KEYS), JSON, min_size=1, max_size=5), min_size=1, max_size=3))
+def test_a_draft_of_any_json_is_a_mapping_that_can_be_read(rows: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, written = Path(folder) / "any.json", Path(folder) / "map.toml"
+        path.write_text(json.dumps(rows))
+        draft = draft_mapping(path)
+        if draft is not None:
+            written.write_text(draft)
+            read_all(MappedFormat(load_mapping(written)), path, Blobs())
+
+
+def test_speakers_are_quoted_as_toml(tmp_path: Path) -> None:
+    turns = [{"speaker": "\U0001f916 bot", "utterance": "Hi."}, {"speaker": 'a "b"\x7f\n', "utterance": "Yes?"}]
+    (tmp_path / "a.json").write_text(json.dumps([{"dialog": turns}]))
+    (tmp_path / "map.toml").write_text(draft_mapping(tmp_path / "a.json") or "")
+    assert set(load_mapping(tmp_path / "map.toml").roles) == {turn["speaker"] for turn in turns}
+
+
 def test_a_speaker_of_a_later_run_and_a_first_run_without_turns_are_drafted(tmp_path: Path) -> None:
     late: dict[str, Any] = {
         "dialog": [{"speaker": "Customer", "utterance": "Hi."}, {"speaker": "Planner bot", "utterance": "Yes?"}]

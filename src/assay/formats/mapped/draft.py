@@ -105,7 +105,7 @@ def _candidates(rows: list[Any], *, single: bool) -> Iterator[_Candidate]:
 
 def _likeness(items: list[dict[str, Any]]) -> int:
     """Returns how far objects look like turns; 5 and more where they have a speaker and a text."""
-    if not items or all("role" not in item and item.get("type") in _PARTS for item in items):
+    if not items or all("role" not in item and str(item.get("type")) in _PARTS for item in items):
         return 0
     keys = set().union(*items)
     role = 3 if keys & set(_SPEAKERS) else 2 if keys & set(_ROLES) else 0
@@ -141,13 +141,20 @@ def _render(found: _Candidate) -> str:
     places |= acting | {field: _first(run, names, str | int | float) for field, names in _RUNS.items()}
     unset = Mapping(found.turns)
     lines = [
-        f"{field} = {json.dumps(place)}"
+        f"{field} = {_quote(place)}"
         for field, place in places.items()
         if field in ("turns", "role", "text") or place not in ("", getattr(unset, field))
     ]
     callers = {str(turn.get(role)) for turn in turns if turn.get(acting.get("calls", "")) not in (None, [])}
     roles = _roles(_names(turns, role), callers)
-    return "\n".join([*lines, "[roles]", *(f"{json.dumps(name)} = {json.dumps(kind)}" for name, kind in roles.items())])
+    pairs = [f"{_quote(name)} = {_quote(kind)}" for name, kind in islice(roles.items(), _MOST)]
+    return "\n".join([*lines, "[roles]", *pairs])
+
+
+def _quote(text: str) -> str:
+    """Returns a string of TOML, whose escapes know no surrogates."""
+    whole = text.encode("utf-8", "replace").decode()
+    return json.dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _first(value: dict[str, Any], names: Sequence[str], kind: Any) -> str:
