@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,21 @@ def test_a_compressed_file_of_an_unknown_format_is_answered_with_a_mapping_too(t
     ((what),) = report.unreadable
     assert f"--map map.toml {tmp_path / 'a.jsonl.gz'}" in what.problem
     assert stored(tmp_path, tmp_path / "a.jsonl.gz", what.problem.split("\n\n")[1])[0].read == 1
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip", "tar"])
+def test_what_holds_files_of_an_unknown_format_is_answered_with_a_mapping_too(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "NOTES.md").write_text("hello")
+    (folder / "talks.jsonl").write_text((json.dumps(TALK) + "\n") * 2)
+    path = folder if kind == "folder" else Path(shutil.make_archive(str(tmp_path / "packed"), kind, folder))
+    with pytest.raises(UserError, match=r"talks\.jsonl: Otherwise") as caught:
+        imported(tmp_path / "s", path)
+    assert f"--map map.toml {path}" in str(caught.value)
+    report, found = stored(tmp_path, path, str(caught.value).split("\n\n")[1])
+    assert (report.read, report.unreadable_total, report.remarks_total) == (2, 0, 1)
+    assert [len(one.steps) for one in found] == [3, 3]
 
 
 def test_what_a_mapping_does_not_find_is_told(tmp_path: Path) -> None:

@@ -74,11 +74,17 @@ def describe_unknown(path: Path, name: str, tried: tuple[Format, ...]) -> str:
     known = ", ".join(f.name for f in tried)
     said = f"{Path(name).name} is of no known format ({_describe_content(path)}); tried: {known}; "
     said += "if it is one of these, name it with --format"
-    draft = draft_mapping(path)
-    if draft is None:
+    advice = advise_mapping(path, name)
+    if advice is None:
         return f"{said}; a mapping file (--map) reads JSON with an array of turns, a format of your own reads the rest"
-    return (
-        f"{said}. Otherwise write where its turns are into a file map.toml, check the lines below, and run "
+    return f"{said}. {advice}"
+
+
+def advise_mapping(path: Path, name: str) -> str | None:
+    """Returns how to import `name`, a file or what holds it, by a mapping drafted from `path`; None without a draft."""
+    draft = draft_mapping(path)
+    return draft and (
+        "Otherwise write where its turns are into a file map.toml, check the lines below, and run "
         f"`assay import --map map.toml {shlex.quote(name)}`\n\n{draft}\n"
     )
 

@@ -351,6 +351,7 @@ class _Import:
         raise UserError(
             f"there is nothing to import: {self._files:,} files hold no trajectory, {walk.others:,} are of no known "
             f"format{first}, {walk.links:,} links are not followed; `assay formats` lists what is read"
+            + (f". {walk.advice}" if walk.advice else "")
         )
 
     def report(self, walk: SourceWalk) -> ImportReport:

@@ -18,11 +18,20 @@ from assay.errors import UserError
 from assay.formats.interface import Format, ReadProblem
 from assay.formats.mapped.format import MappedFormat
 from assay.formats.mapped.mapping import load_mapping
-from assay.formats.registry import describe_unknown, find_format, load_format, load_formats, matching_formats
+from assay.formats.registry import (
+    advise_mapping,
+    describe_unknown,
+    find_format,
+    load_format,
+    load_formats,
+    matching_formats,
+)
 from assay.formats.shared.archives import UnpackBudget, decompress_file, extract_archive, open_archive
 from assay.formats.shared.parquet_rows import write_lines_as_array, write_rows_as_lines
 from assay.formats.shared.sniffing import Shape, sniff
 
+_DRAFTED = 20
+"""Files of no known format for which a mapping is sought."""
 _CONTAINERS = frozenset({"zip", "tar", "compressed", "parquet"})
 
 
@@ -110,12 +119,16 @@ class SourceWalk:
         """Files of no known format; at most a thousand names."""
         self.others = 0
         """Number of such files."""
+        self.advice: str | None = None
+        """How to import by a mapping the first of these files for which one can be drafted."""
+        self._named = Path()
+        """The path that the user named."""
         self.links = 0
         """Number of links not followed."""
 
     def find_sources(self, path: Path) -> Iterator[ImportSource]:
         """Yields the sources at a path that the user named."""
-        detected = None
+        self._named, detected = path, None
         if self._forced is not None and path.is_file():
             detected = _detect(path, self._known)
             if not detected.is_container:
@@ -142,7 +155,7 @@ class SourceWalk:
         elif detected.is_container:
             yield from self._inside(path, name, detected.shape, named=top)
         else:
-            self._count_unrecognised(name)
+            self._count_unrecognised(path, name)
 
     def _admit_source(self, path: Path, name: str, detected: _Detection) -> Iterator[ImportSource]:
         """Yields a source; one that is an archive inside another counts as unpacked."""
@@ -215,7 +228,10 @@ class SourceWalk:
             return
         yield from self._below(scratch, "", top=True)
 
-    def _count_unrecognised(self, name: str) -> None:
+    def _count_unrecognised(self, path: Path, name: str) -> None:
         self.others += 1
+        if self.advice is None and self._forced is None and self.others <= _DRAFTED:
+            advice = advise_mapping(path, str(self._named))
+            self.advice = advice and f"{name}: {advice}"
         if len(self.unrecognised) < 1000:
             self.unrecognised.append(name)
