@@ -112,3 +112,11 @@ async def test_another_worlds_solution_that_solves_this_one_is_no_cheat() -> Non
         assert (hooks.elsewhere is None) == one.facts()["solved"]
         found.add(hooks.elsewhere is None)
     assert found == {True, False}
+
+
+def test_the_levels_of_a_curriculum_have_ids_of_their_own() -> None:
+    levels = ["family:grid,n=2", "family:grid,n=2,size=3", "family:grid,n=2,size=8", "family:grid,n=2,size=8,part=test"]
+    found = [task.task.id for task in find_tasks([*levels, "family:grid,n=2,wrap=failures:rate=0.1"])]
+    assert found[:4] == ["grid-0-0", "grid-0-1", "grid-size3-0-0", "grid-size3-0-1"]
+    assert found[6:8] == ["grid-test-size8-0-0", "grid-test-size8-0-1"]
+    assert len(set(found)) == len(found) == 10

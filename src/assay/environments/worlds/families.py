@@ -1,12 +1,14 @@
 """Task families of text worlds, one per kind of world.
 
 Options not listed below are options of the world. The same `n` and `seed` give the same tasks; the first tasks do not
-depend on `n`.
+depend on `n`. A task's id holds the options that were given: `grid-size3-0-1` is the second task of
+`family:grid,size=3`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -21,6 +23,7 @@ from .opening import WRAP, text_world, world_kind
 Part = Literal["all", "train", "test"]
 _SEARCH = 400
 """Worlds examined per task of a part before the part is considered exhausted."""
+_ID_WORD = re.compile(r"[A-Za-z0-9_.]{1,24}")
 
 
 class WorldTasks:
@@ -53,6 +56,7 @@ class WorldTasks:
         if part not in ("all", "train", "test"):
             raise UserError(f"part={part} of the family {self.short or self.kind!r}: expected all, train or test")
         self._short = self.short or self.kind
+        self._name = "-".join((self._short, *_option_words(check, part, wrap, twins, config)))
         self._naive, self._part, self._twins = check == "naive", part, twins
         try:
             self._config = {name: _pairs(value) if name in self.tables else value for name, value in config.items()}
@@ -110,7 +114,7 @@ class WorldTasks:
         checks = (Check(name, "facts", {"expected": expected}),)
         spec = EnvironmentSpec(self.kind, parameters, world_seed)
         return Task(
-            id=f"{self._short}-{seed}-{number}" + ("" if solvable else "-twin"),
+            id=f"{self._name}-{seed}-{number}" + ("" if solvable else "-twin"),
             instruction=instruction,
             environment=spec,
             checks=checks,
@@ -125,6 +129,30 @@ def brief_of(world: Any) -> str:
     """Returns the world's own brief, or the first words of its class documentation."""
     brief = getattr(world, "brief", None)
     return str(brief()) if callable(brief) else (type(world).__doc__ or "Solve the task.").strip().partition("\n")[0]
+
+
+def _option_words(check: Any, part: str, wrap: Any, twins: bool, config: Mapping[str, Any]) -> Iterator[str]:  # noqa: FBT001
+    """Yields the given options as words of a task id: other options make other tasks, which need other ids.
+
+    A word that is long or has characters that no id may have is replaced by a digest of it.
+    """
+    if check == "naive":
+        yield "naive"
+    if part != "all":
+        yield part
+    if wrap != "":
+        yield _id_word("wrap", wrap)
+    if twins:
+        yield "twins"
+    for name, value in sorted(config.items()):
+        yield _id_word(name, value)
+
+
+def _id_word(name: str, value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+    if not _ID_WORD.fullmatch(text):
+        text = "." + blake3(text.encode()).hexdigest()[:8]
+    return f"{name}{text}"
 
 
 def _part_of(dedup_key: str) -> str:
