@@ -8,7 +8,7 @@ depend on `n`. A task's id holds the options that were given: `grid-size3-0-1` i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -24,6 +24,8 @@ Part = Literal["all", "train", "test"]
 _SEARCH = 400
 """Worlds examined per task of a part before the part is considered exhausted."""
 _ID_WORD = re.compile(r"[A-Za-z0-9_.]{1,24}")
+_PREFIX_LENGTH = 150
+"""Maximum characters of an id before seed and number; ids have at most 200."""
 
 
 class WorldTasks:
@@ -56,7 +58,9 @@ class WorldTasks:
         if part not in ("all", "train", "test"):
             raise UserError(f"part={part} of the family {self.short or self.kind!r}: expected all, train or test")
         self._short = self.short or self.kind
-        self._name = "-".join((self._short, *_option_words(check, part, wrap, twins, config)))
+        marks = {"naive": check == "naive", part: part != "all", "twins": twins}
+        flags = [word for word, is_set in marks.items() if is_set]
+        self._id_prefix = _id_prefix([self._short, *flags], {**config, "wrap": wrap} if wrap != "" else config)
         self._naive, self._part, self._twins = check == "naive", part, twins
         try:
             self._config = {name: _pairs(value) if name in self.tables else value for name, value in config.items()}
@@ -114,7 +118,7 @@ class WorldTasks:
         checks = (Check(name, "facts", {"expected": expected}),)
         spec = EnvironmentSpec(self.kind, parameters, world_seed)
         return Task(
-            id=f"{self._name}-{seed}-{number}" + ("" if solvable else "-twin"),
+            id=f"{self._id_prefix}-{seed}-{number}" + ("" if solvable else "-twin"),
             instruction=instruction,
             environment=spec,
             checks=checks,
@@ -131,28 +135,20 @@ def brief_of(world: Any) -> str:
     return str(brief()) if callable(brief) else (type(world).__doc__ or "Solve the task.").strip().partition("\n")[0]
 
 
-def _option_words(check: Any, part: str, wrap: Any, twins: bool, config: Mapping[str, Any]) -> Iterator[str]:  # noqa: FBT001
-    """Yields the given options as words of a task id: other options make other tasks, which need other ids.
-
-    A word that is long or has characters that no id may have is replaced by a digest of it.
-    """
-    if check == "naive":
-        yield "naive"
-    if part != "all":
-        yield part
-    if wrap != "":
-        yield _id_word("wrap", wrap)
-    if twins:
-        yield "twins"
-    for name, value in sorted(config.items()):
-        yield _id_word(name, value)
+def _id_prefix(words: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Returns what the ids of a family's tasks begin with; other options give other tasks, which need other ids."""
+    prefix = "-".join((*words, *(_id_word(name, value) for name, value in sorted(options.items()))))
+    return prefix if len(prefix) <= _PREFIX_LENGTH else f"{words[0]}-{_short_digest(prefix)}"
 
 
 def _id_word(name: str, value: Any) -> str:
+    """Returns an option as a word of an id; a value that is long or holds other characters is replaced by a digest."""
     text = value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
-    if not _ID_WORD.fullmatch(text):
-        text = "." + blake3(text.encode()).hexdigest()[:8]
-    return f"{name}{text}"
+    return f"{name}{text if _ID_WORD.fullmatch(text) else _short_digest(text)}"
+
+
+def _short_digest(text: str) -> str:
+    return f".{blake3(text.encode()).hexdigest()[:8]}"
 
 
 def _part_of(dedup_key: str) -> str:
