@@ -16,7 +16,7 @@ from assay.learning.rendered import rows_of_transcript
 from assay.learning.rows import TrainingRow
 from assay.records import Step, Trajectory
 
-from .failures import Lesson, WinningAttempt, StepContrast
+from .failures import Lesson, StepContrast, WinningAttempt
 from .recover import RecoveryResult
 
 LESSONS, PAIRS = "lessons.jsonl", "pairs.jsonl"
