@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from assay.agents.interface import Attempt
 from assay.cli.app import build_app
 from assay.errors import UserError
 from assay.learning.curation.lessons import read_lessons, read_pairs
@@ -18,6 +19,7 @@ from assay.learning.trainer.dpo import find_token_pairs
 from assay.learning.trainer.options import ModelOptions
 from assay.learning.trainer.policy import TrainedPolicy, make_model
 from assay.learning.trainer.rollouts import complete_run
+from assay.records import ToolCall
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
 
@@ -37,7 +39,7 @@ device = "cpu"
 
 [{method}]
 steps = 6
-batch = 4
+batch = 16
 optimise = {{ learning_rate = 5e-3 }}
 """
 
@@ -47,16 +49,34 @@ def assay(*words: str) -> tuple[int, str]:
     return result.exit_code, f"{result.output}{result.exception or ''}"
 
 
+class Stumbles:
+    """Makes a move that does not exist, and then moves into the same wall until it is stopped."""
+
+    name = "stumbles"
+    needs_model = False
+
+    async def run(self, attempt: Attempt) -> None:
+        for direction in ("sideways", *["up"] * 9):
+            arguments = {"direction": direction}
+            await attempt.act([ToolCall("c", "move", json.dumps(arguments), arguments)])
+
+
 @pytest.fixture(scope="module")
 def curated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model, a run of an expert that often errs, and what `curate` made of its failures."""
+    """A small model, runs of an expert that often errs and of an agent that never wins, and what `curate` made of their
+    failures."""
     folder = tmp_path_factory.mktemp("curated")
     options = ModelOptions(hidden=32, layers=1, heads=2, feed_forward=32, device="cpu", thinking=False, context=4096)
     make_model(folder / "model", ["goal 1 down 1 left " * 4], options, seed=0)
-    run = RunConfig(tasks=(FAMILY,), agent="expert", agent_options={"noise": 0.6}, attempts=4, run="expert")
-    asyncio.run(complete_run(run, Settings(cache=folder / "cache", store=folder / "store")))
+    settings = Settings(cache=folder / "cache", store=folder / "store")
+    expert = RunConfig(tasks=(FAMILY,), agent="expert", agent_options={"noise": 0.6}, attempts=4, run="expert")
+    stumbles = RunConfig(tasks=(FAMILY,), agent=f"{__file__}:Stumbles", run="stumbles")
+    for run in (expert, stumbles):
+        asyncio.run(complete_run(run, settings))
     agents = ["--recover", "expert", "--reattempt", "expert", "--where", "verdicts:outcome=fail"]
-    code, text = assay("curate", "expert", *agents, "--store", str(folder / "store"), "--out", str(folder / "out"))
+    code, text = assay(
+        "curate", "expert", "stumbles", *agents, "--store", str(folder / "store"), "--out", str(folder / "out")
+    )
     assert code == 0, text
     return folder
 
@@ -90,13 +110,23 @@ def test_what_curate_made_of_failures_is_trained_on(curated: Path, tmp_path: Pat
 def test_only_the_marked_turns_of_a_lesson_are_trained(curated: Path, policy: TrainedPolicy) -> None:
     rows = list(read_lessons(curated / "out", policy.renderer, "digest"))
     told = lines(curated / "out" / "lessons.jsonl")
-    assert {line["kind"] for line in told} >= {"salvage", "reattempt"}
+    assert {line["kind"] for line in told} == {"salvage", "fission", "reattempt"}
     for row, line in zip(rows, told, strict=True):
         learn = [mark for mark, message in zip(line["learn"], line["messages"], strict=True)
                  if message["role"] == "assistant"]  # fmt: skip
         assert [turn.trained for turn in row.turns] == learn
         assert int(row.loss_mask.sum()) == sum(turn.end - turn.start for turn in row.turns if turn.trained)
         assert (row.outcome, row.chain, row.verified_pass) == ("pass", line["won"]["chain"], True)
+
+
+def test_an_error_is_context_and_getting_over_it_is_trained(curated: Path, policy: TrainedPolicy) -> None:
+    decode = policy.renderer.tokenizer.decode
+    rows = [row for row in read_lessons(curated / "out", policy.renderer, "d") if row.branch.startswith("fission")]
+    assert rows
+    for row in rows:
+        assert "sideways" in decode(row.token_ids.tolist())
+        assert "sideways" not in decode(row.token_ids[row.loss_mask].tolist())
+        assert [turn.trained for turn in row.turns][:2] == [False, True]
 
 
 def test_a_mark_in_the_file_decides_what_is_trained(curated: Path, policy: TrainedPolicy, tmp_path: Path) -> None:
