@@ -83,6 +83,18 @@ def label(n):
     return f"<{_double(n)}>"
 
 
+def visit(items, key):
+    return [key(Box([_double(item)])) for item in items]
+
+
+def reserve(box, n):
+    box.items = iter([_double(n)])
+
+
+def refuse(n):
+    raise KeyError([Box([_double(n)])])
+
+
 def maker(n):
     doubled = _double(n)
     return lambda: doubled
@@ -103,8 +115,9 @@ class Box:
     def unpacked(self, items, by):
         return [_double(item) // by for item in items]
 '''
-TESTS = """from boxes import Box, doubles, grow, is_even_double, label, lazy, maker, odd, pack
-from boxes import remainders, same, size, unpack
+TESTS = """import pytest
+from boxes import Box, doubles, grow, is_even_double, label, lazy, maker, odd, pack
+from boxes import refuse, remainders, reserve, same, size, unpack, visit
 
 
 def test_doubles():
@@ -180,6 +193,22 @@ def test_callback():
     assert doubles([1]) == [2]
 
 
+def test_visit():
+    assert visit([1, 2], lambda box: box.items[0]) == [2, 4]
+
+
+def test_reserve():
+    box = Box([])
+    reserve(box, 3)
+    assert list(box.items) == [6]
+
+
+def test_refuse():
+    with pytest.raises(KeyError) as caught:
+        refuse(2)
+    assert caught.value.args[0][0].items == [4]
+
+
 def test_untouched():
     assert len(doubles([1, 2, 3])) == 3
 """
@@ -253,7 +282,24 @@ def test_only_what_the_reference_changed_may_change(
 ) -> None:
     (use,) = test_of(plan, name).uses
     assert [(part.name, part.path) for part in use.changes] == changes
-    assert use.inside == ()
+    assert use.inside == use.handed == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "handed"),
+    [
+        ("test_visit", ("boxes:Box",)),
+        ("test_reserve", ("iterator", "unread")),
+        ("test_refuse", ("boxes:Box",)),
+        ("test_callback", ()),
+    ],
+)
+def test_kinds_of_all_that_reaches_the_test_are_recorded(
+    plan: SeparationPlan, name: str, handed: tuple[str, ...]
+) -> None:
+    test = test_of(plan, name)
+    assert test.method == "splice"
+    assert [use.handed for use in test.uses] == [handed]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,10 @@ class RecordedEntryCalls(msgspec.Struct, frozen=True):
     results: ValueKinds
     shapes: tuple[AnswerShape, ...] = ()
     """Different shapes of answers, in order of appearance."""
+    handed: ValueKinds = ValueKinds()
+    """What else reaches the test, as in `EntryUse.handed`."""
+    is_handed_whole: bool = False
+    """Whether all of that was looked at."""
 
     @property
     def answer_types(self) -> tuple[str, ...] | None:
@@ -75,6 +79,11 @@ class RecordedEntryCalls(msgspec.Struct, frozen=True):
     def kinds_inside(self) -> tuple[str, ...] | None:
         """Kinds of what the answers hold, as in `EntryUse.inside`; None if not all calls were recorded."""
         return None if self.calls > MOST_RECORDED else self.results.inside
+
+    @property
+    def kinds_handed(self) -> tuple[str, ...] | None:
+        """Kinds of what else reaches the test, as in `EntryUse.handed`; None if not all of it was recorded."""
+        return self.handed.inside if self.is_handed_whole else None
 
     @property
     def is_one_bit(self) -> bool:

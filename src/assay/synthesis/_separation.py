@@ -272,7 +272,11 @@ def _test_plan(case: str, candidate: _CandidatePlan) -> TestPlan:
         reasons=reasons,
         uses=tuple(
             EntryUse(
-                entry, tuple(Argument(name, path) for name, path in use.changes), use.answer_types, use.kinds_inside
+                entry=entry,
+                changes=tuple(Argument(name, path) for name, path in use.changes),
+                answers=use.answer_types,
+                inside=use.kinds_inside,
+                handed=use.kinds_handed,
             )
             for entry, use in sorted(uses.items())
         ),
@@ -283,7 +287,7 @@ def _classes(tests: Iterable[TracedTest]) -> tuple[RecordedClass, ...]:
     fields: dict[str, set[str]] = {}
     for test in tests:
         for use in test.uses.values():
-            for kinds in (use.arguments, use.results):
+            for kinds in (use.arguments, use.results, use.handed):
                 for name, traces in kinds.classes.items():
                     fields.setdefault(name, set()).update(traces)
     named = [(name.partition(":"), traces) for name, traces in sorted(fields.items())]

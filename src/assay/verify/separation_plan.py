@@ -58,6 +58,9 @@ class EntryUse(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     """Kinds of things that the answers and the values of their iterators hold at any depth: classes as
     `module:qualname`, and `iterator`. Instances of other classes of the package and iterators are refused there. With
     `unread`, values of an iterator were not recorded, and those of a worker's are not checked; None: not recorded."""
+    handed: tuple[str, ...] | None = None
+    """As `inside`, for what else reaches the test: parts of its arguments that were changed in place, arguments of its
+    functions, arguments and fields of exceptions. Only what the worker made is compared with it."""
 
 
 class RecordedClass(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

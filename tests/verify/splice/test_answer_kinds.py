@@ -144,8 +144,103 @@ async def test_an_instance_that_is_as_the_test_sent_it_is_not_opened(shop: Any) 
     assert (await judged(shop, solution(sort_by=body), nothing, "sort_by", OWNED))[0] == "fail"
 
 
+REFILLED = """
+import shop
+
+
+def test_refill():
+    basket = shop.Basket()
+    shop.refill(basket, 1)
+    assert basket.items
+    for one in basket.items:
+        assert one == 1
+"""
+KEYED = """
+import shop
+
+
+def test_sort_by():
+    seen = []
+
+    def key(one):
+        assert one
+        seen.append([part == 1 for part in one])
+        return 0
+
+    assert shop.sort_by([[1]], key) == [[1]]
+    assert seen and all(all(parts) for parts in seen)
+"""
+RAISED = """
+import pytest
+import shop
+
+
+def test_missing():
+    with pytest.raises(shop.ShopError) as caught:
+        shop.missing("pears")
+    assert caught.value.args[0]
+    for one in caught.value.args[0]:
+        assert one == "pears"
+"""
+FULL = "['o', ['shop.core', 'Basket'], {'items': 'ab'}]"
+ENDS = "if frame['op'] == 'next': return send(frame, k='stop')\n    "
+NUMBERS = "n = len(frame['h']); b = {entry[0]: at for at, entry in enumerate(frame['h'])}.get('o')\n    "
+HANDED = {
+    "an iterator in a field": (
+        "refill", REFILLED, "basket.items.append(item)",
+        f"{ENDS}{NUMBERS}send(frame, k='value', v=None, h=[['it']], "
+        "c=[[b, ['o', ['shop.core', 'Basket'], {'items': [n], 'notes': frame['h'][b][2]['notes']}]]])",
+    ),
+    "an instance in a field": (
+        "refill", REFILLED.partition("    for")[0], "basket.items.append(item)",
+        f"{NUMBERS}send(frame, k='value', v=None, h=[{FULL}], "
+        "c=[[b, ['o', ['shop.core', 'Basket'], {'items': [n], 'notes': frame['h'][b][2]['notes']}]]])",
+    ),
+    "an iterator for a function": (
+        "sort_by", KEYED, "return sorted(items, key=key)",
+        f"{ENDS}number = {{entry[0]: at for at, entry in enumerate(frame['h'])}}\n    "
+        "if 'k' in number:\n        STATE[:] = [len(frame['h'])]\n        "
+        "return send(frame, k='callback', n=number['k'], a=[[STATE[0]]], w={}, h=[['it']])\n    "
+        "n = STATE[0] + 1 + len(frame['h']); send(frame, k='value', v=[n], h=[['l', [n + 1]], ['l', 1]])",
+    ),
+    "an iterator in an exception": (
+        "missing", RAISED, "raise ShopError([name])",
+        f"{ENDS}n = len(frame['h']); "
+        "send(frame, k='raise', e=[['shop.core', 'ShopError'], ['builtins', 'ValueError']], a=[[n]], h=[['it']])",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HANDED)
+async def test_what_else_reaches_the_test_holds_what_the_references_does(shop: Any, name: str) -> None:
+    entry, tests, right, lie = HANDED[name]
+    changes = (Argument("basket", ("items",)),) if entry == "refill" else ()
+    lies = takeover(lie).replace("test = -1\n", "test = -1\nSTATE = []\n")
+    for handed, passes in (((), False), (None, True), (("iterator", "unread", "shop.core:Basket"), True)):
+        plan = with_use(entry, EntryUse(f"shop.core:{entry}", changes, None, None, handed))
+        assert (await judged(shop, solution(**{entry: right}), plan, entry, tests)) == ("pass", "[]")
+        status, refused = await judged(shop, lies, plan, entry, tests)
+        assert (status, "never puts there" in refused) == (("pass", False) if passes else ("fail", True)), refused
+
+
+TAKEN_APART = """
+import operator
+import shop
+
+
+def test_sort_by():
+    assert shop.sort_by([1], operator.attrgetter("items")) == [1]
+"""
+
+
+async def test_a_getter_may_take_what_the_worker_made(shop: Any) -> None:
+    plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), None, None, ()))
+    body = "return [key(Basket([one]))[0] for one in items]"
+    assert (await judged(shop, solution(sort_by=body), plan, "sort_by", TAKEN_APART)) == ("pass", "[]")
+
+
 def test_an_empty_record_is_stored_and_is_not_no_record(tmp_path: Any) -> None:
-    uses = (EntryUse("a:f", (Argument("b"),), (), ()), EntryUse("a:f"))
+    uses = (EntryUse("a:f", (Argument("b"),), (), (), ()), EntryUse("a:f"))
     tests = tuple(TestPlan(str(number), "splice", (), (use,)) for number, use in enumerate(uses))
     (tmp_path / "tests").mkdir()
     stored = encode_plan(SeparationPlan("a", (EntryPoint("a", "f"),), tests))
@@ -153,3 +248,4 @@ def test_an_empty_record_is_stored_and_is_not_no_record(tmp_path: Any) -> None:
     known = load_plan(tmp_path)
     assert known is not None
     assert [test.uses[0].inside for test in known.tests] == [(), None]
+    assert [test.uses[0].handed for test in known.tests] == [(), None]

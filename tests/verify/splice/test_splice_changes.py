@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import fractions
 import functools
 import types
+import uuid
 from typing import Any
 
 import pytest
@@ -34,7 +38,7 @@ class Called(Box):
     def __call__(self) -> None: ...
 
 
-USE: dict[str, Any] = {"changes": (), "answers": None, "inside": None}
+USE: dict[str, Any] = {"changes": (), "answers": None, "inside": None, "handed": None}
 
 
 def guard_of(programs: Any, named: dict[str, Any], changes: list[dict[str, Any]]) -> Any:
@@ -98,3 +102,42 @@ def test_arguments_too_large_to_compare_are_refused(programs: Any, monkeypatch: 
     monkeypatch.setattr(programs.splice_changes, "MAX_COMPARED", 100)
     with pytest.raises(programs.splice_decoder.RefusedReply, match="too large"):
         guard_of(programs, {"items": list(range(200))}, [])
+
+
+PLAIN = {
+    "a decimal": ("Decimal", lambda: decimal.Decimal("1.50")),
+    "a fraction": ("Fraction", lambda: fractions.Fraction(1, 3)),
+    "a moment": ("datetime", lambda: datetime.datetime(2026, 1, 2, 3, tzinfo=datetime.UTC)),
+    "a number of 128 bits": ("UUID", lambda: uuid.UUID(int=5)),
+    "a range": ("range", lambda: range(2, 9)),
+    "a slice": ("slice", lambda: slice(None, 5)),
+}
+
+
+@pytest.mark.parametrize("make", [make for _, make in PLAIN.values()], ids=PLAIN)
+def test_equal_values_sent_by_value_are_no_change(programs: Any, make: Any) -> None:
+    same = programs.splice_changes._is_same
+    assert make() is not make()
+    assert same(make(), make())
+    assert not any(same(make(), other()) for _, other in PLAIN.values() if other is not make)
+    assert not same(decimal.Decimal("1.5"), decimal.Decimal("1.50"))
+    assert not same(range(0), range(1, 1))
+
+
+def texts() -> Any:
+    loop: list[Any] = []
+    loop.append(loop)
+    deep: Any = 1
+    for _ in range(60):
+        deep = [deep, deep]
+    return {"loop": loop, "deep": deep, "long": [0] * 2_000_000, "pair": [[1], {"a": (2,)}] * 3}
+
+
+@pytest.mark.parametrize("name", ["loop", "deep", "long", "pair"])
+def test_the_text_of_an_exception_is_bounded(programs: Any, name: str) -> None:
+    given = (texts()[name],)
+    if name == "pair":
+        programs.splice_changes.require_short_text((given, given))
+        return
+    with pytest.raises(programs.splice_decoder.RefusedReply, match="an exception with"):
+        programs.splice_changes.require_short_text((given,))

@@ -6,7 +6,7 @@ Calls that an entry point makes of another one are not recorded: they happen whe
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType, FunctionType, GeneratorType
 from typing import Any
 
@@ -18,12 +18,15 @@ from value_shapes import (  # type: ignore[import-not-found]
     TooLarge,
     fields_of,
     fingerprint,
+    inner_parts,
     shape_of,
     type_name,
 )
 
 MOST_RECORDED = 200
 """Calls of one entry point in one test whose values are looked at; the others are counted."""
+MOST_LENT = 10_000
+"""Calls of the test's own functions by one entry point in one test whose arguments are looked at."""
 MOST_LINES = 50
 MOST_SHAPES = 50
 
@@ -42,6 +45,10 @@ class EntryCalls:
         self.lines: set[int] = set()
         self.arguments = Shapes(package.owns_class)
         self.results = Shapes(package.owns_class)
+        self.handed = Shapes(package.owns_class)
+        """What else reaches the test: changed parts of arguments, arguments of its functions, parts of exceptions."""
+        self.lent = 0
+        """Calls of the test's functions."""
         self.shapes: list[list[Any]] = []
         """Different shapes of answers, in order of appearance; an item of a generator is a part of one."""
 
@@ -54,9 +61,35 @@ class EntryCalls:
         if len(self.shapes) < MOST_SHAPES and shape not in self.shapes:
             self.shapes.append(shape)
 
-    def note_changes(self, before: dict[Any, str], after: dict[Any, str]) -> None:
-        """Records the parts of the arguments that differ after a call."""
-        self.changes.update(key for key in {*before, *after} if before.get(key) != after.get(key))
+    def note_changes(self, before: dict[Any, str], after: dict[Any, str], arguments: dict[str, Any]) -> None:
+        """Records the parts of the arguments that differ after a call, and what these hold now."""
+        changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
+        self.changes |= changed
+        for name, path in sorted(changed):
+            if not path:
+                self.handed.add(arguments[name])
+                continue
+            elements = list(inner_parts(arguments[name])) if path[0] == "*" else [arguments[name]]
+            fields = [fields_of(element) for element in elements]
+            self.note_handed([held[path[-1]] for held in fields if path[-1] in held])
+
+    def note_handed(self, values: Iterable[Any]) -> None:
+        """Records what some values are and hold."""
+        for value in values:
+            self.handed.add(value, is_part=True)
+
+    def note_lent(self, frame: FrameType) -> None:
+        """Records the arguments of a function of the test's that is called."""
+        self.lent += 1
+        if self.lent <= MOST_LENT:
+            code = frame.f_code
+            count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
+            self.note_handed([frame.f_locals[name] for name in code.co_varnames[:count] if name in frame.f_locals])
+
+    def note_exception(self, exc: BaseException) -> None:
+        """Records the exception that a call ends in."""
+        self.note_answer(f"raise {type_name(type(exc))}")
+        self.note_handed([*exc.args, *fields_of(exc).values()])
 
     def describe(self) -> dict[str, Any]:
         """Returns the record in the format of the reply."""
@@ -69,6 +102,8 @@ class EntryCalls:
             "lines": sorted(self.lines)[:MOST_LINES],
             "arguments": self.arguments.describe(),
             "results": self.results.describe(),
+            "handed": self.handed.describe(),
+            "is_handed_whole": self.calls <= MOST_RECORDED and self.lent <= MOST_LENT,
             "shapes": self.shapes,
         }
 
@@ -83,6 +118,8 @@ class EntryRecorder:
         self._calls: dict[str, EntryCalls] = {}
         self._answered: list[Any] = []
         self._depth = 0
+        self._active: EntryCalls | None = None
+        """The calls of the entry point that runs."""
         self._reached = False
         self._ran: tuple[set[CodeType], set[CodeType]] = (set(), set())
 
@@ -112,8 +149,11 @@ class EntryRecorder:
         return [list(one) for one in sorted(named) if one[1]]
 
     def _profile(self, frame: Any, event: str, _argument: Any) -> None:
-        if event == "call":
-            self._ran[self._depth > 0].add(frame.f_code)
+        if event != "call":
+            return
+        self._ran[self._depth > 0].add(frame.f_code)
+        if self._depth and self._active is not None and self._package.is_test(frame.f_code.co_filename):
+            self._active.note_lent(frame)
 
     def _hook(self, function: FunctionType, name: str, *, is_changed: bool) -> None:
         def hook(original: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -127,7 +167,7 @@ class EntryRecorder:
             before = self._parts(calls, arguments)
             self._reached = is_changed
             answer = self._call(calls, original, args, kwargs)
-            calls.note_changes(before, self._parts(calls, arguments))
+            calls.note_changes(before, self._parts(calls, arguments), arguments)
             if calls.calls <= MOST_RECORDED:
                 calls.results.add(answer)
             self._answered.append(answer)
@@ -149,8 +189,9 @@ class EntryRecorder:
                 calls.arguments.add(value)
 
     def _call(self, calls: EntryCalls, original: FunctionType, args: Any, kwargs: Any) -> Any:
+        self._active = calls
         sys.setprofile(self._profile)
-        kind = "raise"
+        kind = ""
         self._depth += 1
         try:
             answer = original(*args, **kwargs)
@@ -158,12 +199,13 @@ class EntryRecorder:
             if type(answer) in (bool, type(None)) and any(self._is_answer(a) for a in (*args, *kwargs.values())):
                 calls.compared += 1
         except BaseException as exc:
-            kind = f"raise {type_name(type(exc))}"
+            calls.note_exception(exc)
             raise
         finally:
             self._depth -= 1
             calls.reaching += self._reached
-            calls.note_answer(kind)
+            if kind:
+                calls.note_answer(kind)
         sys.setprofile(None)
         return answer
 
@@ -187,13 +229,14 @@ class EntryRecorder:
         """Yields what a generator yields; its body counts as inside the entry point."""
         while True:
             self._depth += 1
+            self._active = calls
             self._reached = False
             try:
                 item = next(answer)
             except StopIteration:
                 return
             except BaseException as exc:
-                calls.note_answer(f"raise {type_name(type(exc))}")
+                calls.note_exception(exc)
                 raise
             finally:
                 self._depth -= 1

@@ -25,11 +25,13 @@ __all__ = [
     "change_fields",
     "elements_of",
     "fields_of",
-    "parts_of",
+    "require_short_text",
 ]
 
 MAX_COMPARED = 20_000_000
 """Parts of arguments that are compared in one call."""
+MAX_RAISED = 1_000_000
+"""Parts inside an exception's arguments, counted as often as they occur: its text shows each."""
 
 
 def change_fields(call: Any, target: Any, entry: list[Any], permitted: set[str] | None) -> list[Any]:
@@ -44,7 +46,7 @@ def change_fields(call: Any, target: Any, entry: list[Any], permitted: set[str] 
     changed: list[Any] = []
     for name, raw in entry[2].items():
         value = call.decoder.value(raw)
-        if name in own and (own[name] is value or (type(value) in SCALARS and _same(own[name], value))):
+        if name in own and _is_same(own[name], value):
             continue
         if name in computed:
             raise RefusedReply(f"the computed attribute {name[:60]} of {cls.__qualname__}")
@@ -66,10 +68,16 @@ def change_fields(call: Any, target: Any, entry: list[Any], permitted: set[str] 
 SCALARS = (type(None), bool, int, float, str, bytes, complex)
 
 
-def _same(one: Any, other: Any) -> bool:
-    if type(one) is not type(other):
-        return False
-    return repr(one) == repr(other) if type(one) in (float, complex) else bool(one == other)
+def _is_same(one: Any, other: Any) -> bool:
+    """Returns whether two values are one object, or equal values of an immutable type that is sent by value."""
+    if one is other or type(one) is not type(other):
+        return one is other
+    if type(one) in SCALARS:
+        return repr(one) == repr(other) if type(one) in (float, complex) else bool(one == other)
+    if type(one) in (range, slice):
+        return all(_is_same(getattr(one, name), getattr(other, name)) for name in ("start", "stop", "step"))
+    plain = splice_codec.write_plain(one)
+    return plain is not None and bool(plain == splice_codec.write_plain(other))
 
 
 class PermittedChanges:
@@ -121,20 +129,29 @@ class MovedObjects:
     def __init__(self) -> None:
         self._found: dict[tuple[int, int], Any] = {}  # holds the objects, so that their ids stay theirs
 
-    def add(self, call: Any, holder: Any, parts: list[Any]) -> None:
-        """Adds the objects that may not change in a call among the parts of something that the worker made or changed,
-        and below those that it made."""
-        todo, seen = [(holder, part) for part in parts], set()
+    def add_made(self, call: Any, values: list[Any]) -> None:
+        """Adds the objects that may not change in a call, below values of the worker's. What it made is walked once in
+        a call: later changes of it are added by `add_changed`."""
+        todo = list(values)
         while todo:
-            holder, part = todo.pop()
-            if type(part) in SCALARS or isinstance(part, _NAMED):
-                continue
-            if call.is_made_by_worker(part):
-                if id(part) not in seen:
-                    seen.add(id(part))
-                    todo += [(part, inner) for inner in parts_of(part)]
-            elif call.heap.number_of(part) is not None and not call.permitted.is_whole(part):
+            value = todo.pop()
+            if call.is_made_by_worker(value) and id(value) not in call.walked:
+                call.walked.add(id(value))
+                todo += self._add_parts(call, value, parts_of(value))
+
+    def add_changed(self, call: Any, target: Any, parts: list[Any]) -> None:
+        """Adds the objects that may not change in a call among the new parts of something that the worker changed, and
+        below those that it made."""
+        self.add_made(call, self._add_parts(call, target, parts))
+
+    def _add_parts(self, call: Any, holder: Any, parts: list[Any]) -> list[Any]:
+        """Adds some parts of an object, and returns those that the worker made."""
+        held = [part for part in parts if not (type(part) in SCALARS or isinstance(part, _NAMED))]
+        made = [part for part in held if call.is_made_by_worker(part)]
+        for part in held:
+            if call.owns_object(part) and not call.permitted.is_whole(part):
                 self._found[id(holder), id(part)] = (holder, part)
+        return made
 
     def without(self, holder: Any, parts: list[Any]) -> list[Any]:
         """Returns the parts of an object that no worker put there."""
@@ -168,10 +185,6 @@ class ArgumentGuard:
                     "a function of the test's was made to change an argument that the reference leaves as it is "
                     f"({type(one[0]).__name__})"
                 )
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    return one is other or (type(one) in SCALARS and _same(one, other))
 
 
 def _content(target: Any, but: set[str]) -> list[Any]:
@@ -229,3 +242,23 @@ def elements_of(value: Any) -> list[Any]:
         if isinstance(value, base):
             return list(base.__iter__(value))  # type: ignore[arg-type]
     return []
+
+
+def require_short_text(arguments: tuple[Any, ...]) -> None:
+    """Refuses containers whose text is too long to write, or that hold themselves, as arguments of an exception."""
+    sizes: dict[int, int] = {}
+    above: set[int] = set()
+    todo: list[tuple[Any, list[Any] | None]] = [(arguments, None)]
+    while todo:
+        value, parts = todo.pop()
+        if parts is not None:
+            above.discard(id(value))
+            sizes[id(value)] = 1 + sum(sizes.get(id(part), 1) for part in parts)
+            if sizes[id(value)] > MAX_RAISED:
+                raise RefusedReply("an exception with too many parts in its parts")
+        elif id(value) in above:
+            raise RefusedReply("an exception with a container that holds itself")
+        elif id(value) not in sizes:
+            above.add(id(value))
+            parts = elements_of(value)
+            todo += [(value, parts), *((part, None) for part in parts if type(part) not in SCALARS)]

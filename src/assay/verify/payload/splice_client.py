@@ -8,6 +8,8 @@ and is always reported.
 from __future__ import annotations
 
 import collections
+import functools
+import operator
 import os
 import threading
 import time
@@ -21,7 +23,7 @@ from splice_changes import (  # type: ignore[import-not-found]
     PermittedChanges,
     change_fields,
     elements_of,
-    parts_of,
+    require_short_text,
 )
 from splice_decoder import Decoder, RefusedReply  # type: ignore[import-not-found]
 from splice_kinds import AnswerKinds  # type: ignore[import-not-found]
@@ -35,6 +37,8 @@ MAX_CALLBACKS = 200_000
 """Limit of calls of the test's functions and pulls of its iterators during one call."""
 MAX_NESTING = 20
 MAX_PULLS = 2_000_000
+MAX_RECEIVED = 256 << 20
+"""Bytes of all answers in one test."""
 _CHANGEABLE = ("l", "d", "s", "od", "cn", "dd", "q", "ba", "ra", "o")
 
 
@@ -62,6 +66,8 @@ class _Call:
         self.compared = 0
         self.guard: ArgumentGuard | None = None
         """Guard of the active exchange, from the first function or iterator of the test that runs in it."""
+        self.walked: set[int] = set()
+        """Ids of the worker's objects whose parts `moved` holds."""
         self._own: set[int] = set()
 
     def sent(self) -> list[list[Any]]:
@@ -80,11 +86,9 @@ class _Call:
         number = self.heap.number_of(value)
         return number is not None and number not in self._own
 
-    def note_moved(self, values: list[Any]) -> None:
-        """Notes what values of the worker's hold of the test's; the test itself puts them where it wants."""
-        for value in values:
-            if self.is_made_by_worker(value):
-                self.moved.add(self, value, parts_of(value))
+    def owns_object(self, value: Any) -> bool:
+        """Returns whether an object is one that the judge sent."""
+        return self.heap.number_of(value) in self._own
 
     def require_unchanged(self) -> None:
         """Refuses changes that the test's own functions made in this exchange."""
@@ -130,6 +134,7 @@ class Client:
         self._timeout_s = call_timeout_s
         self._report = report
         self._token = ""
+        self._received = 0
         self._running = False
         self._broken: tuple[str, str] | None = None
         self._dead = False
@@ -142,6 +147,7 @@ class Client:
     def end_test(self) -> None:
         """Ends the worker of the test that is over; the next call gets a fresh one."""
         self.moved = MovedObjects()
+        self._received = 0
         running, self._running = self._running, False
         if not running or self._dead or self._broken:
             self._dead = False
@@ -159,8 +165,9 @@ class Client:
 
         Args:
             entry: Module and qualname.
-            use: `changes`, what may come back changed, each `{"name": ..., "path": [...]}`, and `answers` and
-                `inside`, the kinds of the reference's answers and of what they hold (as in `EntryUse`).
+            use: `changes`, what may come back changed, each `{"name": ..., "path": [...]}`, and `answers`, `inside`
+                and `handed`, the kinds of the reference's answers, of what they hold, and of what else reaches the
+                test (as in `EntryUse`).
             arguments: Positional values, keyword values, names of the positional parameters, and the names of the
                 parameters for the rest of both (or None).
         """
@@ -234,7 +241,11 @@ class Client:
         self._token = os.urandom(8).hex()
         deadline = time.monotonic() + self._timeout_s
         splice_codec.write_frame(self._writes, {**message, "id": self._token}, deadline)
-        answer = splice_codec.read_frame(self._reads, deadline)
+        body = splice_codec.read_body(self._reads, deadline)
+        self._received += len(body)
+        if self._received > MAX_RECEIVED:
+            raise splice_codec.ChannelError("protocol", "answers too large for one test")
+        answer = splice_codec.parse_frame(body)
         if answer.get("k") == "died":
             self._dead = True
             raise splice_codec.ChannelError("closed", f"the worker ended: {str(answer.get('why'))[:80]}")
@@ -270,7 +281,7 @@ class Client:
                     continue
                 call.require_unchanged()
                 _require_failure(call, answer)
-                call.kinds.require_changed(self._take_changes(call, answer.get("c", [])))
+                self._take_changes(call, answer.get("c", []))
                 if kind == "stop" and is_pull:
                     return _STOP
                 value, error = self._result(call, answer, is_pull=is_pull)
@@ -287,7 +298,7 @@ class Client:
         kind = answer.get("k")
         if kind == "value":
             value = call.decoder.value(answer.get("v"))
-            call.note_moved([value])
+            call.moved.add_made(call, [value])
             if is_pull:
                 call.kinds.require_yielded(value)
             else:
@@ -297,7 +308,10 @@ class Client:
             return None, self._raised_again(call, answer.get("n"))
         if kind == "raise":
             error = call.decoder.exception(answer)
-            call.note_moved(list(error.args))
+            require_short_text(error.args)
+            handed = [*error.args, *vars(error).values()]
+            call.kinds.require_handed(handed)
+            call.moved.add_made(call, handed)
             return None, error
         if kind == "unsendable":
             raise RefusedReply(f"a result that cannot be sent: {str(answer.get('why'))[:200]}")
@@ -339,7 +353,10 @@ class Client:
                 result = next(function)
             else:
                 values, keywords = self._sequence(call, answer.get("a")), self._mapping(call, answer.get("w"))
-                call.note_moved([*values, *keywords.values()])
+                handed = [*values, *keywords.values()]
+                if not _is_getter(function):  # it takes a part of its argument and tests nothing
+                    call.kinds.require_handed(handed)
+                call.moved.add_made(call, handed)
                 result = function(*values, **keywords)
         except StopIteration as exc:
             if wanted == "it":
@@ -374,11 +391,12 @@ class Client:
 
     # What comes back changed
 
-    def _take_changes(self, call: _Call, raw: Any) -> list[Any]:
-        """Applies the changes of a message and returns what they changed."""
+    def _take_changes(self, call: _Call, raw: Any) -> None:
+        """Applies the changes of a message and checks what it put where."""
         if type(raw) is not list:
             raise RefusedReply("malformed changes")
-        changed = []
+        changed: list[Any] = []
+        handed: list[Any] = []
         for change in raw:
             if type(change) is not list or len(change) != 2 or type(change[1]) is not list or not change[1]:
                 raise RefusedReply("a malformed change")
@@ -400,9 +418,17 @@ class Client:
                 raise RefusedReply(
                     f"a change of an argument that the reference leaves as it is ({type(target).__name__})"
                 )
-            call.moved.add(call, target, held)
+            call.moved.add_changed(call, target, held)
             changed.append(target)
-        return changed
+            handed += held if call.owns(number) else []
+        call.kinds.require_changed(changed)
+        call.kinds.require_handed(handed)
+
+
+def _is_getter(function: Any) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return isinstance(function, (operator.itemgetter, operator.attrgetter))
 
 
 def _require_failure(call: _Call, answer: dict[str, Any]) -> None:

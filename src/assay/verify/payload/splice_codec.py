@@ -37,6 +37,8 @@ __all__ = [
     "EncodeError",
     "Heap",
     "field_names",
+    "parse_frame",
+    "read_body",
     "read_frame",
     "read_plain",
     "read_slot",
@@ -44,6 +46,7 @@ __all__ = [
     "unwrap",
     "wrapper_layers",
     "write_frame",
+    "write_plain",
 ]
 
 MAX_FRAME = 24 << 20
@@ -97,10 +100,19 @@ def read_frame(fd: int, deadline: float | None = None) -> dict[str, Any]:
     Raises:
         ChannelError: The end of the stream, a missed deadline, or a malformed message.
     """
+    return parse_frame(read_body(fd, deadline))
+
+
+def read_body(fd: int, deadline: float | None = None) -> bytes:
+    """Reads one message's bytes. Raises `ChannelError`."""
     (size,) = _HEADER.unpack(_read_exactly(fd, _HEADER.size, deadline))
     if size > MAX_FRAME:
         raise ChannelError("protocol", f"a frame of {size} bytes")
-    body = _read_exactly(fd, size, deadline)
+    return _read_exactly(fd, size, deadline)
+
+
+def parse_frame(body: bytes) -> dict[str, Any]:
+    """Returns the message in some bytes. Raises `ChannelError`."""
     try:
         message = json.loads(body.decode("ascii"))
     except (ValueError, RecursionError) as exc:  # also integers of more digits than Python converts

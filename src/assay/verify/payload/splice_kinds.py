@@ -26,55 +26,79 @@ _CONTAINERS = (
 
 
 class AnswerKinds:
-    """Refuses kinds that the reference's answers never are or hold.
+    """Refuses kinds that the reference's answers never are or hold, and that reach the test in no other way.
 
     Args:
         call: Active call.
-        use: `answers` and `inside`, as in `EntryUse`.
+        use: `answers`, `inside` and `handed`, as in `EntryUse`.
     """
 
     def __init__(self, call: Any, use: dict[str, Any]) -> None:
         self._call = call
         self._answers: Sequence[str] | None = use["answers"]
-        self._inside: Sequence[str] | None = use["inside"]
-        self._known: dict[int, Any] = {}
-        """Objects that were looked into."""
+        self._held = _Parts(call, use["inside"], "returns inside another")
+        self._handed = _Parts(call, use["handed"], "puts there", only_made=True)
 
     def require_answer(self, value: Any) -> None:
         """Checks an answer with all that it holds."""
-        self._require(value, self._answers, "returns")
-        self._require_parts(self._open(value))
+        _require_kind(self._call, value, self._answers, "returns")
+        self._held.require(self._held.open(value))
 
     def require_yielded(self, value: Any) -> None:
         """Checks a value of a worker's iterator, if those of the reference's iterators are recorded."""
-        if self._inside is not None and "unread" not in self._inside:
-            self._require_parts([value])
+        if not (self._held.are_unread() or self._handed.are_unread()):
+            self._held.require([value])
+
+    def require_handed(self, values: list[Any]) -> None:
+        """Checks values that reach the test otherwise than as an answer, as far as the worker made them."""
+        self._handed.require(list(values))
 
     def require_changed(self, targets: list[Any]) -> None:
-        """Checks objects that have changed since they were part of an answer."""
-        again = [target for target in targets if self._known.pop(id(target), None) is not None]
-        self._require_parts([part for target in again for part in self._open(target)])
+        """Checks objects that have changed since they were looked into."""
+        self._held.require_again(targets)
+        self._handed.require_again(targets)
 
-    def _require(self, value: Any, recorded: Sequence[str] | None, does: str) -> None:
-        kind = type(value)
-        names = {"iterator"} if hasattr(kind, "__next__") else set()
-        if self._call.heap.is_of_package(kind) and not isinstance(value, type):
-            names.update(f"{cls.__module__}:{cls.__qualname__}" for cls in kind.__mro__)
-        if names and recorded is not None and names.isdisjoint(recorded):
-            raise RefusedReply(f"an answer of type {kind.__qualname__}, which the reference never {does}")
 
-    def _require_parts(self, todo: list[Any]) -> None:
+class _Parts:
+    """What values of some origin may be and hold.
+
+    Args:
+        call: Active call.
+        recorded: Kinds; None: any.
+        does: Verb and place for the refusal.
+        only_made: Objects of the test's are neither checked nor opened.
+    """
+
+    def __init__(self, call: Any, recorded: Sequence[str] | None, does: str, *, only_made: bool = False) -> None:
+        self._call = call
+        self._only_made = only_made
+        self._recorded = recorded
+        self._does = does
+        self._known: dict[int, Any] = {}
+        """Objects that were looked into."""
+
+    def are_unread(self) -> bool:
+        """Returns whether there are iterators whose values are not recorded."""
+        return self._recorded is not None and "unread" in self._recorded
+
+    def require(self, todo: list[Any]) -> None:
+        """Checks values with all that they hold."""
         while todo:
             value = todo.pop()
-            if type(value) not in SCALARS:
-                self._require(value, self._inside, "returns inside another")
-                todo += self._open(value)
+            if type(value) not in SCALARS and (not self._only_made or self._call.is_made_by_worker(value)):
+                _require_kind(self._call, value, self._recorded, self._does)
+                todo += self.open(value)
 
-    def _open(self, value: Any) -> list[Any]:
+    def require_again(self, targets: list[Any]) -> None:
+        """Checks what has changed since it was looked into."""
+        again = [target for target in targets if self._known.pop(id(target), None) is not None]
+        self.require([part for target in again for part in self.open(target)])
+
+    def open(self, value: Any) -> list[Any]:
         """Returns the parts of an object that was not looked into; instances that are as the test sent them are not
         opened."""
         kind = type(value)
-        if self._inside is None or id(value) in self._known:
+        if self._recorded is None or id(value) in self._known:
             return []
         if kind in _CONTAINERS:
             self._known[id(value)] = value
@@ -90,3 +114,12 @@ class AnswerKinds:
         permitted = self._call.permitted
         may_change = self._call.is_made_by_worker(value) or permitted.is_whole(value) or permitted.fields(value)
         return not may_change
+
+
+def _require_kind(call: Any, value: Any, recorded: Sequence[str] | None, does: str) -> None:
+    kind = type(value)
+    names = {"iterator"} if hasattr(kind, "__next__") else set()
+    if call.heap.is_of_package(kind) and not isinstance(value, type):
+        names.update(f"{cls.__module__}:{cls.__qualname__}" for cls in kind.__mro__)
+    if names and recorded is not None and names.isdisjoint(recorded):
+        raise RefusedReply(f"an answer of type {kind.__qualname__}, which the reference never {does}")

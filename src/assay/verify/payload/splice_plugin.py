@@ -129,7 +129,7 @@ class SplicePlugin:
 def _join_uses(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Returns what either of two uses of an entry point allows."""
     joined: dict[str, Any] = {}
-    for name in ("answers", "inside"):
+    for name in ("answers", "inside", "handed"):
         recorded = [use[name] for use in (one, other)]
         joined[name] = None if None in recorded else sorted({kind for kinds in recorded for kind in kinds})
     more = [change for change in other["changes"] if change not in one["changes"]]

@@ -114,7 +114,8 @@ def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[st
 
 
 def _encode_use(use: EntryUse) -> dict[str, Any]:
-    return {"changes": msgspec.to_builtins(use.changes), "answers": use.answers, "inside": use.inside}
+    kinds = {"answers": use.answers, "inside": use.inside, "handed": use.handed}
+    return {"changes": msgspec.to_builtins(use.changes), **kinds}
 
 
 class SpliceRequest(NamedTuple):
