@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
+from assay.environments.worlds import families
 from assay.store import RunStore
 
 pytestmark = pytest.mark.quick
@@ -63,3 +64,31 @@ def test_a_run_that_lacks_attempts_is_sealed_only_when_told(tmp_path: Path) -> N
     code, text = called(tmp_path, "resume", "odd")
     assert (code, "does not say how it was made" in text) == (2, True)
     assert called(tmp_path, "seal", "odd")[0] == 0
+
+
+def test_levels_of_a_curriculum_are_tasks_of_their_own(tmp_path: Path) -> None:
+    levels = [f"family:grid,n=2,size={size}" for size in (3, 5, 8)]
+    words = ["--agent", "expert", "--attempts", "2", "--allocate", "frontier", "--allocate-option", "promote=0.8"]
+    code, text = called(tmp_path, "run", *levels, *words, "--run", "levels", "--json")
+    assert code == 0, text
+    for size in (3, 8):
+        called(tmp_path, "run", f"family:grid,n=2,size={size}", "--agent", "expert", "--run", f"size-{size}")
+    pairs = {base: compared(tmp_path, base, "size-3") for base in ("size-8", "levels")}
+    assert (pairs["size-8"]["tasks"], pairs["size-8"]["only_after"]) == ([], ["grid-size3-0-0", "grid-size3-0-1"])
+    assert set(pairs["levels"]["tasks"]) & {"grid-size3-0-0", "grid-size3-0-1"}
+    assert "grid-size8-0-0" not in pairs["levels"]["tasks"]
+
+
+def compared(store: Path, *runs: str) -> dict[str, Any]:
+    (found,) = document(called(store, "compare", *runs, "--json")[1])["comparisons"]
+    return dict(found["comparison"])
+
+
+def test_a_run_whose_tasks_have_other_names_now_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(families, "_id_prefix", lambda words, options: words[0])
+        assert called(tmp_path, "run", "family:grid,n=2,size=3", "--agent", "expert", "--run", "before")[0] == 0
+    code, text = called(tmp_path, "resume", "before")
+    assert code == 2
+    assert "task 'grid-0-0' of the run is called 'grid-size3-0-0' now (2 in all)" in " ".join(text.split())
+    assert called(tmp_path, "verify", "before")[0] == 0

@@ -7,7 +7,7 @@ log-probabilities, and are for supervised training only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,14 +39,23 @@ def rendered_rows(
     Raises:
         UserError: The attempt says nothing that can be rendered, or the template cannot tell whose each token is.
     """
-    writing = _ConversationRenderer(renderer, HarnessMessages(trajectory), TurnFacts(trajectory))
-    found = [part for line in conversations(trajectory, opening) for part in writing.row_builders(line)]
-    common = attempt_fields(trajectory, require) | {
-        "attempt_rows": len(found),
-        "tokenizer": tokenizer,
-        "origin": "rendered",
-    }
-    return [part.row(common) for part in found]
+    writing = _ConversationRenderer(renderer, HarnessMessages(trajectory.steps), TurnFacts(trajectory))
+    lines = conversations(trajectory, opening)
+    return _render_rows(lines, writing, attempt_fields(trajectory, require) | {"tokenizer": tokenizer})
+
+
+def rows_of_transcript(
+    line: Transcript, renderer: AttributingRenderer, *, tokenizer: str | None = None, **fields: Any
+) -> list[TrainingRow]:
+    """Renders a transcript that no single attempt holds, with `fields` in its rows. Raises as `rendered_rows`."""
+    return _render_rows([line], _ConversationRenderer(renderer, HarnessMessages()), fields | {"tokenizer": tokenizer})
+
+
+def _render_rows(
+    lines: Iterable[Transcript], writing: _ConversationRenderer, fields: dict[str, Any]
+) -> list[TrainingRow]:
+    found = [part for line in lines for part in writing.row_builders(line)]
+    return [part.row(fields | {"attempt_rows": len(found), "origin": "rendered"}) for part in found]
 
 
 class _RowBuilder:
@@ -79,7 +88,7 @@ class _RowBuilder:
 
 
 class _ConversationRenderer:
-    def __init__(self, renderer: AttributingRenderer, harness: HarnessMessages, facts: TurnFacts) -> None:
+    def __init__(self, renderer: AttributingRenderer, harness: HarnessMessages, facts: TurnFacts | None = None) -> None:
         self._renderer = renderer
         self._harness = harness
         self._facts = facts
@@ -133,7 +142,9 @@ class _ConversationRenderer:
 
     def _turn(self, line: Transcript, position: int, start: int, length: int) -> TurnSpan:
         call = line.calls[position]
-        known = self._facts.of_step(line.steps[position]) if call is None else self._facts.of_call(call)
+        known: dict[str, Any] = {}
+        if self._facts is not None:
+            known = self._facts.of_step(line.steps[position]) if call is None else self._facts.of_call(call)
         return TurnSpan(start=start, end=start + length, call=call or "", trained=line.own[position], **known)
 
 

@@ -9,7 +9,7 @@ Limit: a template token that includes the first letter of a message counts as pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from assay.errors import ProviderError, boundary
 from assay.gateway.tokens import AttributingRenderer, TokenAttribution, context_of
 from assay.gateway.tokens.messages import tool_call_names
-from assay.records import ModelCall, Trajectory
+from assay.records import ModelCall, Step
 from assay.store import restore_messages, restore_request
 
 from .conversation import continued_call
@@ -30,10 +30,10 @@ Roles = NDArray[np.uint8]
 class HarnessMessages:
     """Distinguishes the harness's messages from the environment's."""
 
-    def __init__(self, trajectory: Trajectory) -> None:
-        calls = [call for step in trajectory.steps for call in step.tool_calls]
+    def __init__(self, steps: Sequence[Step] = ()) -> None:
+        calls = [call for step in steps for call in step.tool_calls]
         self._refused_calls = {call.id for call in calls if call.error is not None}
-        self._messages = {step.message for step in trajectory.steps if step.actor in ("user", "environment")}
+        self._messages = {step.message for step in steps if step.actor in ("user", "environment")}
 
     def role(self, message: Mapping[str, Any]) -> int:
         """Returns the role of a message after the first action."""

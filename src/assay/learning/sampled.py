@@ -115,7 +115,7 @@ class _RowBuilder:
     ) -> None:
         self._calls = calls
         self._facts = TurnFacts(trajectory)
-        words = HarnessMessages(trajectory)
+        words = HarnessMessages(trajectory.steps)
         self._roles: dict[str, Roles] = {
             call.id: prompt_roles(calls, call, renderer, words)
             for call in calls.values()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import msgspec
 
 from assay.errors import UserError
 from assay.learning.credit.batch import assign_credit
+from assay.learning.curation.lessons import read_lessons, read_pairs
 from assay.learning.held_out import find_held_out
-from assay.learning.reading import RowsConfig, rows_of_run
+from assay.learning.reading import RowsConfig, rows_of_run, tokenizer_digest
 from assay.learning.row_files import read_rows
 from assay.learning.rows import TrainingRow
 from assay.settings import Settings
@@ -111,17 +112,20 @@ class _Training:
             held_out=recipe.held_out,
         )
         found = [row for run in recipe.runs for row in rows_of_run(self.settings.store, run, config)]
-        in_files = [row for path in recipe.rows for row in read_rows(Path(path))]
+        in_files = [*self._lesson_rows(), *(row for path in recipe.rows for row in read_rows(Path(path)))]
         find_held_out(recipe.held_out).require_rows_apart(in_files)
         found += in_files
         self._require_its_tokens(found)
         found = [row for row in found if meets_requirement(row, recipe.require)]
         return found if recipe.method == "dpo" else filter_rows(found, recipe.keep)
 
+    def _lesson_rows(self) -> Iterator[TrainingRow]:
+        read = read_pairs if self.recipe.method == "dpo" else read_lessons
+        for folder in self.recipe.lessons:
+            yield from read(Path(folder), self.policy.renderer, tokenizer_digest(self.policy.folder))
+
     def _require_its_tokens(self, rows: Sequence[TrainingRow]) -> None:
         """Raises `UserError` if rows use another tokenizer."""
-        from assay.learning.reading import tokenizer_digest
-
         ours = tokenizer_digest(Path(self.recipe.model.path or ""))
         other = next((row for row in rows if row.tokenizer not in (None, ours)), None)
         if other is not None:

@@ -430,6 +430,13 @@ async def _backend(config: RunConfig, tasks: Sequence[LoadedTask]) -> AsyncItera
 def require_same_tasks(recorded: dict[str, Any], found: Sequence[LoadedTask]) -> None:
     present = {t.task.id: t.task.digest for t in found}
     changed = [task for task, digest in recorded.items() if present.get(task) != digest]
+    renamed = {t.task.digest: t.task.id for t in found if t.task.id not in recorded}
+    if changed and recorded[changed[0]] in renamed:
+        raise UserError(
+            f"task {changed[0]!r} of the run is called {renamed[recorded[changed[0]]]!r} now ({len(changed)} in all): "
+            "its folder was renamed, or this version of Assay names generated tasks differently; finish the run under "
+            "the old names, or start a new run"
+        )
     if changed:
         what = "is gone" if changed[0] not in present else "has changed"
         raise UserError(

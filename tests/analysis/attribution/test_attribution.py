@@ -39,7 +39,7 @@ def test_calls_are_looked_at_too() -> None:
     assert (found.step, found.label) == (1, Label("action", "format_error"))
 
 
-def test_alignment_names_the_first_act_after_the_last_that_a_passing_attempt_shares() -> None:
+def test_alignment_names_the_first_act_after_the_last_that_a_winning_attempt_shares() -> None:
     passed = subject([ran(0, "ls"), ran(1, "cat a"), ran(2, "make"), ran(3, "make test")])
     failed = subject([ran(0, "ls"), ran(1, "cat b"), ran(2, "make"), ran(3, "rm -r src"), ran(4, "echo done")])
     found = attribute_by_alignment(failed.trajectory, failed.actions, [passed.actions])

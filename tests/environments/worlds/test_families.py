@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from msgspec import structs
 from assay.admission.battery import admit
 from assay.admission.config import AdmitConfig
 from assay.admission.worlds import collect_hooks
+from assay.environments.worlds.families import GridTasks
 from assay.environments.worlds.opening import open_world, text_world, world_kind
 from assay.environments.worlds.played import solution
 from assay.errors import TaskError, UserError
@@ -112,3 +114,19 @@ async def test_another_worlds_solution_that_solves_this_one_is_no_cheat() -> Non
         assert (hooks.elsewhere is None) == one.facts()["solved"]
         found.add(hooks.elsewhere is None)
     assert found == {True, False}
+
+
+def test_the_levels_of_a_curriculum_have_ids_of_their_own() -> None:
+    levels = ["family:grid,n=2", "family:grid,n=2,size=3", "family:grid,n=2,size=8", "family:grid,n=2,size=8,part=test"]
+    found = [task.task.id for task in find_tasks([*levels, "family:grid,n=2,wrap=failures:rate=0.1"])]
+    assert found[:4] == ["grid-0-0", "grid-0-1", "grid-size3-0-0", "grid-size3-0-1"]
+    assert found[6:8] == ["grid-test-size8-0-0", "grid-test-size8-0-1"]
+    assert len(set(found)) == len(found) == 10
+    assert all(len(one) < 40 for one in found)
+
+
+def test_an_id_is_short_however_many_options_were_given() -> None:
+    options = {f"option_{n}": f"value_{n}" for n in range(20)}
+    first, second = (GridTasks(**options, last=last)._id_prefix for last in (1, 2))
+    assert first != second
+    assert all(re.fullmatch(r"grid-\.[0-9a-f]{8}", one) for one in (first, second))

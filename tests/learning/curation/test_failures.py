@@ -75,17 +75,19 @@ def test_a_fission_learns_only_how_the_error_was_got_over() -> None:
 def test_a_lesson_as_a_conversation_says_which_messages_to_learn() -> None:
     opening = Opening([{"role": "user", "content": "Do it."}], [])
     line = lesson_line(fission_lesson(FAILED, won(2, "x"), 2), FAILED, opening)
-    roles = [message["role"] for message in line["messages"]]
+    roles = [message["role"] for message in line.messages]
     assert roles == ["user", "assistant", "tool", "assistant", "tool", "user", "assistant", "tool"]
-    assert line["learn"] == [False] * 6 + [True, False]
+    assert line.learn == [False] * 6 + [True, False]
 
 
 def test_a_pair_is_one_message_against_one_under_the_same_conversation() -> None:
     contrast = contrast_at(FAILED, won(2, "x", "y"), 2)
     assert contrast is not None
     line = pair_line(contrast, FAILED, Opening([{"role": "user", "content": "Do it."}], []))
-    assert [m["role"] for m in line["prompt"]] == ["user", "assistant", "tool", "assistant", "tool"]
-    chosen, rejected = (line[name][0]["tool_calls"][0]["function"]["arguments"] for name in ("chosen", "rejected"))
+    assert [m["role"] for m in line.prompt] == ["user", "assistant", "tool", "assistant", "tool"]
+    chosen, rejected = (
+        getattr(line, name)[0]["tool_calls"][0]["function"]["arguments"] for name in ("chosen", "rejected")
+    )
     assert (json.loads(chosen), json.loads(rejected)) == ({"what": "x"}, {"what": "c"})
     assert contrast_at(FAILED, won(2, "c"), 2) is None
     assert contrast_at(FAILED, won(2), 2) is None

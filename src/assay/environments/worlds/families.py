@@ -1,12 +1,14 @@
 """Task families of text worlds, one per kind of world.
 
 Options not listed below are options of the world. The same `n` and `seed` give the same tasks; the first tasks do not
-depend on `n`.
+depend on `n`. A task's id holds the options that were given: `grid-size3-0-1` is the second task of
+`family:grid,size=3`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -21,6 +23,9 @@ from .opening import WRAP, text_world, world_kind
 Part = Literal["all", "train", "test"]
 _SEARCH = 400
 """Worlds examined per task of a part before the part is considered exhausted."""
+_ID_WORD = re.compile(r"[A-Za-z0-9_.]{1,24}")
+_PREFIX_LENGTH = 150
+"""Maximum characters of an id before seed and number; ids have at most 200."""
 
 
 class WorldTasks:
@@ -53,6 +58,9 @@ class WorldTasks:
         if part not in ("all", "train", "test"):
             raise UserError(f"part={part} of the family {self.short or self.kind!r}: expected all, train or test")
         self._short = self.short or self.kind
+        marks = {"naive": check == "naive", part: part != "all", "twins": twins}
+        flags = [word for word, is_set in marks.items() if is_set]
+        self._id_prefix = _id_prefix([self._short, *flags], {**config, "wrap": wrap} if wrap != "" else config)
         self._naive, self._part, self._twins = check == "naive", part, twins
         try:
             self._config = {name: _pairs(value) if name in self.tables else value for name, value in config.items()}
@@ -110,7 +118,7 @@ class WorldTasks:
         checks = (Check(name, "facts", {"expected": expected}),)
         spec = EnvironmentSpec(self.kind, parameters, world_seed)
         return Task(
-            id=f"{self._short}-{seed}-{number}" + ("" if solvable else "-twin"),
+            id=f"{self._id_prefix}-{seed}-{number}" + ("" if solvable else "-twin"),
             instruction=instruction,
             environment=spec,
             checks=checks,
@@ -125,6 +133,22 @@ def brief_of(world: Any) -> str:
     """Returns the world's own brief, or the first words of its class documentation."""
     brief = getattr(world, "brief", None)
     return str(brief()) if callable(brief) else (type(world).__doc__ or "Solve the task.").strip().partition("\n")[0]
+
+
+def _id_prefix(words: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Returns what the ids of a family's tasks begin with; other options give other tasks, which need other ids."""
+    prefix = "-".join((*words, *(_id_word(name, value) for name, value in sorted(options.items()))))
+    return prefix if len(prefix) <= _PREFIX_LENGTH else f"{words[0]}-{_short_digest(prefix)}"
+
+
+def _id_word(name: str, value: Any) -> str:
+    """Returns an option as a word of an id; a value that is long or holds other characters is replaced by a digest."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+    return f"{name}{text if _ID_WORD.fullmatch(text) else _short_digest(text)}"
+
+
+def _short_digest(text: str) -> str:
+    return f".{blake3(text.encode()).hexdigest()[:8]}"
 
 
 def _part_of(dedup_key: str) -> str:

@@ -29,7 +29,7 @@ from assay.tasks import find_tasks
 
 from .config import CurateConfig, CurateReport
 from .interface import AttemptCandidate, SelectionStage
-from .lessons import lesson_line, opening_for, pair_line, recovered_line
+from .lessons import LESSONS, PAIRS, lesson_line, opening_for, pair_line, recovered_line
 from .measures import AttemptMeasurement, compare_within_tasks, measure
 from .recover import recover
 from .select import SelectionResult, count_by_stage, parse_stage, select
@@ -219,8 +219,8 @@ class _SelectionWriter:
         found = await recover([one for one, _ in openings.values()], self._config, self._settings)
         with (
             new_file(out / "recovered.jsonl") as recovered,
-            new_file(out / "lessons.jsonl") as lessons,
-            new_file(out / "pairs.jsonl") as pairs,
+            new_file(out / LESSONS) as lessons,
+            new_file(out / PAIRS) as pairs,
         ):
             for one in found:
                 _, opening = openings[one.failed.run, one.failed.chain]

@@ -25,11 +25,22 @@ import msgspec
 from assay.analysis.actions import actions_of_step
 from assay.analysis.attribution import attribute_by_replay
 from assay.analysis.outcomes import is_error
-from assay.records import Observation, Step, ToolCall, Trajectory
+from assay.records import Observation, Separation, Step, ToolCall, Trajectory
+from assay.verdicts import trust_of
 
 from .config import Guidance
 
 QUOTED = 600
+
+
+class WinningAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """The undoubted pass that a lesson or a pair rests on."""
+
+    run: str
+    chain: str
+    head: str
+    agent: str
+    separation: Separation
 
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,10 +55,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     """Number of leading agent steps of the failed attempt."""
     failed: str
     """Chain of the failed attempt."""
-    won: str
-    """Chain of the passing attempt, in the run `won_run`."""
-    won_run: str
-    won_head: str
+    won: WinningAttempt
     feedback: str | None = None
     """The diagnosis or the guidance."""
     why: str
@@ -59,6 +67,7 @@ class StepContrast(NamedTuple):
     before: tuple[Step, ...]
     chosen: Step
     rejected: Step
+    won: WinningAttempt
 
 
 class RetryInstance(msgspec.Struct, frozen=True):
@@ -83,7 +92,8 @@ def salvage_lesson(failed: Trajectory, won: Trajectory, prefix: int) -> Lesson:
         steps=steps,
         learn=(True,) * len(steps),
         prefix=prefix,
-        **_chain_fields(failed, won),
+        failed=failed.chain,
+        won=_winning_attempt(won),
         why=f"step {prefix} lost it: before it {_winner_name(won)} still won; {prefix} of its steps are kept",
     )
 
@@ -106,7 +116,8 @@ def fission_lesson(failed: Trajectory, won: Trajectory, prefix: int) -> Lesson:
         learn=(False,) * (prefix + 1) + (True,) * len(ending),
         prefix=prefix,
         feedback=feedback,
-        **_chain_fields(failed, won),
+        failed=failed.chain,
+        won=_winning_attempt(won),
         why=f"step {prefix - 1} came to an error that {_winner_name(won)} got over",
     )
 
@@ -120,7 +131,8 @@ def reattempt_lesson(failed: Trajectory, won: Trajectory, guidance: str) -> Less
         learn=(True,) * len(steps),
         prefix=0,
         feedback=guidance,
-        **_chain_fields(failed, won),
+        failed=failed.chain,
+        won=_winning_attempt(won),
         why="won when it was tried again with guidance, which is left out of the prompt",
     )
 
@@ -136,7 +148,8 @@ def contrast_at(failed: Trajectory, won: Trajectory, decisive: int) -> StepContr
     ):
         return None
     *before, first = _join_steps([*agent_steps[:decisive], rejected])
-    return StepContrast(tuple(before), _join_steps([*agent_steps[:decisive], chosen])[-1], first)
+    last = _join_steps([*agent_steps[:decisive], chosen])[-1]
+    return StepContrast(tuple(before), last, first, _winning_attempt(won))
 
 
 def errors_in(step: Step) -> list[str]:
@@ -182,8 +195,9 @@ def _describe_act(step: Step) -> str:
     return calls or _cut(step.message or "nothing")
 
 
-def _chain_fields(failed: Trajectory, won: Trajectory) -> dict[str, str]:
-    return {"failed": failed.chain, "won": won.chain, "won_run": won.run, "won_head": won.head}
+def _winning_attempt(won: Trajectory) -> WinningAttempt:
+    separation = trust_of(won).separation
+    return WinningAttempt(run=won.run, chain=won.chain, head=won.head, agent=won.agent, separation=separation)
 
 
 def _acting(trajectory: Trajectory) -> list[Step]:

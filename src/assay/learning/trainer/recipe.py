@@ -138,6 +138,9 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Runs to train on."""
     rows: tuple[str, ...] = ()
     """Parquet files of training rows, as `assay export --to rows` and `assay curate` write them."""
+    lessons: tuple[str, ...] = ()
+    """Folders that `assay curate` made with `--recover` or `--reattempt`: `sft` trains on their lessons, `dpo` on their
+    pairs."""
     held_out: tuple[str, ...] = ()
     """Held-out tasks, as folders or families: the training is refused if an attempt or a row is at one of them."""
     keep: Keep = "all"
@@ -168,8 +171,10 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def __post_init__(self) -> None:
         """Rejects invalid combinations."""
         require_name(self.name)
-        if not self.runs and not self.rows:
-            raise UserError("nothing to learn from: name runs, or files of rows")
+        if not self.runs and not self.rows and not self.lessons:
+            raise UserError("nothing to learn from: name runs, files of rows, or folders of lessons")
+        if self.lessons and self.method == "policy_gradient":
+            raise UserError("lessons were not sampled from the model, so they have no policy gradient: use sft or dpo")
         if self.model.path is None:
             raise UserError("training on what is recorded needs the model that is to learn: name model.path")
         require_usable(self.credit)
