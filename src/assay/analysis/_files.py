@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from .commands import SimpleCommand, simple_commands
+from .commands import SimpleCommand, cached_by_command, simple_commands
 
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
 _NO_FILE = re.compile(r"^(?:\d*|-|[<>$]\(.*|/dev/(?:null|stdout|stderr|stdin|tty|fd/\d+))$", re.DOTALL)
@@ -81,6 +81,7 @@ class _Uses:
         return FileUse(*(tuple(each) for each in self._paths))
 
 
+@cached_by_command
 def command_files(command: str) -> FileUse:
     """Returns the files that the simple commands of a shell text write, read and remove."""
     uses = _Uses()

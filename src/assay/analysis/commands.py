@@ -12,13 +12,15 @@ so the work is linear in the text's length.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cached_property, lru_cache, wraps
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from ._wrappers import handed_on, without_wrappers
 
+T = TypeVar("T")
 _DEPTH = 24
 _SHORT = 16_384
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
@@ -43,7 +45,7 @@ class Redirect(NamedTuple):
     """The number written before it."""
 
 
-class SimpleCommand(msgspec.Struct, frozen=True):
+class SimpleCommand(msgspec.Struct, frozen=True, dict=True):
     """A call of a program, builtin or function, quotes removed and expansions as written."""
 
     words: tuple[str, ...]
@@ -61,28 +63,32 @@ class SimpleCommand(msgspec.Struct, frozen=True):
         """Returns the last path component of the first word; empty without one."""
         return self.words[0].rsplit("/", 1)[-1] if self.words else ""
 
-    @property
+    @cached_property
     def effective(self) -> tuple[str, ...]:
         """Returns the words without wrapper programs (`sudo`, `env A=b`, `timeout 60`, `uv run`)."""
         return without_wrappers(self.words)
 
 
+def cached_by_command(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Caches the results of a function of a command's text: of 2,048 texts of up to 16 KiB, and of 2 longer ones.
+
+    The rules ask many questions about one act in a row, and the attempts at one task share many commands.
+    """
+    short, long = lru_cache(maxsize=2048)(read), lru_cache(maxsize=2)(read)
+
+    @wraps(read)
+    def cached(command: str) -> T:
+        return short(command) if len(command) <= _SHORT else long(command)
+
+    return cached
+
+
+@cached_by_command
 def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
     """Returns the simple commands of `command` in text order, nested ones after the command that contains them.
 
     Malformed text is parsed too: an open quote or parenthesis reaches to the end.
     """
-    return _short(command) if len(command) <= _SHORT else _long(command)
-
-
-# What one act is asked about it is asked several times in a row.
-@lru_cache(maxsize=2048)
-def _short(command: str) -> tuple[SimpleCommand, ...]:
-    return _read(command, 0)
-
-
-@lru_cache(maxsize=2)
-def _long(command: str) -> tuple[SimpleCommand, ...]:
     return _read(command, 0)
 
 
