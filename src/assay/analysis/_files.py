@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from .commands import SimpleCommand, cached_by_command, simple_commands
+from ._memo import cached_by_command
+from .commands import SimpleCommand, simple_commands
 
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
 _NO_FILE = re.compile(r"^(?:\d*|-|[<>$]\(.*|/dev/(?:null|stdout|stderr|stdin|tty|fd/\d+))$", re.DOTALL)

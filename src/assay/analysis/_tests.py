@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .commands import SimpleCommand, cached_by_command, simple_commands
+from ._memo import cached_by_command
+from .commands import SimpleCommand, simple_commands
 
 _RUNNER_NAMES = """pytest py.test pytest-3 nosetests nose2 tox nox trial jest mocha vitest ava karma jasmine ctest
     phpunit pest rspec prove bats runtests runtests.py stestr green ward behave robot gotestsum cucumber minitest

@@ -12,17 +12,15 @@ so the work is linear in the text's length.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cached_property, lru_cache, wraps
-from typing import NamedTuple, TypeVar
+from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
+from ._memo import cached_by_command
 from ._wrappers import handed_on, without_wrappers
 
-T = TypeVar("T")
 _DEPTH = 24
-_SHORT = 16_384
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _PLAIN = re.compile(r"[^ \t\r\n'\"\\$`|&;()<>#]+")
 _QUOTED = re.compile(r'[^"\\$`]+')
@@ -67,20 +65,6 @@ class SimpleCommand(msgspec.Struct, frozen=True, dict=True):
     def effective(self) -> tuple[str, ...]:
         """Returns the words without wrapper programs (`sudo`, `env A=b`, `timeout 60`, `uv run`)."""
         return without_wrappers(self.words)
-
-
-def cached_by_command(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Caches the results of a function of a command's text: of 2,048 texts of up to 16 KiB, and of 2 longer ones.
-
-    The rules ask many questions about one act in a row, and the attempts at one task share many commands.
-    """
-    short, long = lru_cache(maxsize=2048)(read), lru_cache(maxsize=2)(read)
-
-    @wraps(read)
-    def cached(command: str) -> T:
-        return short(command) if len(command) <= _SHORT else long(command)
-
-    return cached
 
 
 @cached_by_command
