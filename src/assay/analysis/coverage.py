@@ -10,6 +10,7 @@ references.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import msgspec
@@ -59,7 +60,7 @@ def matches(attempt: Sequence[State], path: Sequence[State]) -> NDArray[np.bool_
     which = [
         np.array([of[state] for state in states], dtype=np.int64) for of, states in ((rows, attempt), (columns, path))
     ]
-    return np.asarray(distinct[np.ix_(*which)])
+    return np.asarray(distinct[which[0][:, None], which[1]])
 
 
 def _numbered(states: Sequence[State]) -> dict[State, int]:
@@ -83,12 +84,12 @@ def cover(attempt: Sequence[State], paths: Sequence[Sequence[State]]) -> Coverag
 
 def _against(attempt: Sequence[State], path: Sequence[State], number: int) -> Coverage:
     pairs = align(matches(attempt, path))
-    held = {stage: sum(state.stage == stage for state in path) for stage in STAGES}
-    matched = {stage: sum(path[pair.right].stage == stage for pair in pairs) for stage in STAGES}
+    held = Counter(state.stage for state in path)
+    matched = Counter(path[pair.right].stage for pair in pairs)
     return Coverage(
         path=number,
         pairs=pairs,
         coverage=len(pairs) / len(path) if path else 0.0,
         precision=len(pairs) / len(attempt) if attempt else 0.0,
-        stages={stage: matched[stage] / count for stage, count in held.items() if count},
+        stages={stage: matched[stage] / held[stage] for stage in STAGES if held[stage]},
     )

@@ -119,9 +119,8 @@ def current_verdicts_of(
 
 def _append_live(root: Path, run: str, batch: Sequence[tuple[str, Sequence[Body]]]) -> None:
     with RunStore.open(root, run, write=True) as store:
-        rows = {row.chain: row for row in store.attempts()}
         for chain, _ in batch:
-            row = rows.get(chain)
+            row = store.row(chain)
             if row is None:
                 raise UserError(f"run {run!r} has no chain {chain!r}: `assay ls {run} --all` shows them")
             if row.finished is None and not row.interrupted:
