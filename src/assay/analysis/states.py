@@ -35,7 +35,7 @@ _ARGUMENTS = 0.5
 _QUERIES = 0.8
 _MOST_WORDS = 400
 _MOST_TEXT = 8192
-_ATTEMPTS = 8
+ATTEMPTS = 8
 """Attempts whose states are cached: the one that is judged, and those that it is compared with."""
 
 
@@ -87,7 +87,7 @@ def states_of(actions: Sequence[Action], stages: Sequence[Stage] | None = None) 
     return tuple(_state(action, stage) for action, stage in zip(actions, stages, strict=True))
 
 
-@cached_by_identity(_ATTEMPTS)
+@cached_by_identity(ATTEMPTS)
 def _states(actions: tuple[Action, ...]) -> tuple[State, ...]:
     return tuple(_state(action, stage) for action, stage in zip(actions, stages_of(actions), strict=True))
 
