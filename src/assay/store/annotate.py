@@ -21,7 +21,7 @@ from .addenda import addenda, append_addenda
 from .layout import Layout
 from .rows import AttemptRow, ends_attempt
 from .run import RunStore
-from .sealed import VerdictSummary
+from .sealed import VerdictSummary, summary_of
 
 AUDITED = "audited"
 """Name of the note that holds an audit's findings."""
@@ -162,7 +162,4 @@ def _addendum_verdicts(root: Path, run: str) -> Iterator[VerdictSummary]:
     for addendum in addenda(root, run):
         for about, event in addendum.parts():
             if about is not None and isinstance(event.body, VerdictAdded):
-                verdict = event.body.verdict
-                yield VerdictSummary(
-                    about, verdict.check, verdict.kind, verdict.status, verdict.marks, verdict.score, verdict.separation
-                )
+                yield summary_of(about, event.body.verdict)

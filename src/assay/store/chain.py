@@ -60,13 +60,31 @@ def link_digest(chain: str, index: int, previous: str, body: bytes) -> str:
     return digest_bytes(b'[%s,%d,"%s",%s]' % (canonical_bytes(chain), index, previous.encode(), body))
 
 
-def decode_event(stored: Link) -> Event:
-    """Decodes a link's event. Raises `StoreError` where its bytes are invalid."""
+def to_link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:
+    """Converts a stored row to a link. SQLite holds any type in any column, so a changed row may have other types.
+
+    Raises:
+        StoreError: A type is wrong, except that of a body that is stored as text.
+    """
+    if not (type(index) is int and type(chain) is str and type(previous) is str and type(digest) is str):
+        raise StoreError(
+            f"an event of {chain!r} has the index {index!r}, the predecessor {previous!r}, the digest {digest!r}"
+        )
+    return Link(chain, index, previous, body if type(body) is bytes else str(body).encode(), digest)
+
+
+def decode_body(stored: Link) -> Body:
+    """Decodes the body of a link. Raises `StoreError` where its bytes are invalid."""
     try:
         body: Body = _BODY.decode(stored.body)
     except (msgspec.DecodeError, ValueError, RecursionError, TypeError) as exc:
         raise StoreError(f"event {stored.index} of {stored.chain} is damaged: {exc}") from exc
-    return Event(stored.chain, stored.index, stored.previous, body, stored.digest)
+    return body
+
+
+def decode_event(stored: Link) -> Event:
+    """Decodes a link's event. Raises `StoreError` where its bytes are invalid."""
+    return Event(stored.chain, stored.index, stored.previous, decode_body(stored), stored.digest)
 
 
 def heads_digest(heads: Iterable[tuple[str, str, int]]) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from assay.errors import StoreError
 
-from .chain import Link
+from .chain import Link, to_link
 from .database import store_errors
 from .layout import Layout
 from .rows import AttemptRow, match_rows
@@ -68,7 +68,7 @@ class LiveRun:
         query = f"SELECT chain, idx, previous, body, digest FROM events {which} ORDER BY chain, idx"
         with store_errors(self.layout.sqlite):
             for found in self.connection.execute(query, arguments):
-                yield _to_link(*found)
+                yield to_link(*found)
 
     def later(self, after: int, until: int, kind: str | None) -> Iterator[Link]:
         """Yields the events with `after < seq <= until`, in the order of their appending.
@@ -79,7 +79,7 @@ class LiveRun:
         query = f"SELECT chain, idx, previous, body, digest FROM events WHERE seq > ? AND seq <= ? {one} ORDER BY seq"
         with store_errors(self.layout.sqlite):
             for found in self.connection.execute(query, (after, until, *arguments)):
-                yield _to_link(*found)
+                yield to_link(*found)
 
     def changed(self, after: int, until: int) -> list[AttemptRow]:
         """Returns the rows of the chains that have events with `after < seq <= until`."""
@@ -154,12 +154,3 @@ def _decode_row(chain: object, row: object) -> AttemptRow:
     if found.chain != chain:
         raise StoreError(f"the summary row of {chain!r} belongs to {found.chain!r}; restore the run from a copy")
     return found
-
-
-def _to_link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:
-    """Converts a row to a link. SQLite holds any type in any column, so a changed row may have other types."""
-    if not isinstance(index, int) or not all(isinstance(text, str) for text in (chain, previous, digest)):
-        raise StoreError(
-            f"an event of {chain!r} has the index {index!r}, the predecessor {previous!r}, the digest {digest!r}"
-        )
-    return Link(chain, index, previous, body if isinstance(body, bytes) else str(body).encode(), digest)

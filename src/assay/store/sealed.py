@@ -23,6 +23,7 @@ from assay.records import (
     SCHEMA_VERSION,
     Event,
     Separation,
+    Verdict,
     VerdictKind,
     VerdictStatus,
     canonical_bytes,
@@ -91,6 +92,12 @@ class _VerdictBody(msgspec.Struct):
 
 _VERDICT = msgspec.json.Decoder(_VerdictBody)
 _JUDGED = ("chain", "check", "kind", "status", "marks", "score", "separation")
+
+
+def summary_of(chain: str, verdict: Verdict) -> VerdictSummary:
+    """Returns the main fields of a verdict on a chain."""
+    fields = verdict.check, verdict.kind, verdict.status, verdict.marks, verdict.score, verdict.separation
+    return VerdictSummary(chain, *fields)
 
 
 def summarize_verdict(chain: str, body: bytes) -> VerdictSummary:

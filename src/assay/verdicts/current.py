@@ -89,6 +89,8 @@ def outcome_separation(verdicts: Iterable[Judgement]) -> Separation:
             recorded[name] = "unknown" if imported else verdict.separation
         elif not imported:
             again[name] = verdict.separation if "agree" in verdict.marks else "unknown"
+    if not again:
+        return weakest(recorded.values())
     return weakest(_stronger(grade, again.get(name, "unknown")) for name, grade in recorded.items())
 
 
