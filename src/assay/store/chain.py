@@ -12,6 +12,7 @@ meaning can change, and records of older schemas verify for ever.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, GENESIS, Body, Event, canonical_bytes, digest_bytes
 
 _BODY = msgspec.json.Decoder(Body)
+_name_bytes = lru_cache(maxsize=64)(canonical_bytes)
 
 
 class BrokenLink(NamedTuple):
@@ -57,7 +59,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 def link_digest(chain: str, index: int, previous: str, body: bytes) -> str:
-    return digest_bytes(b'[%s,%d,"%s",%s]' % (canonical_bytes(chain), index, previous.encode(), body))
+    return digest_bytes(b'[%s,%d,"%s",%s]' % (_name_bytes(chain), index, previous.encode(), body))
 
 
 def to_link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:

@@ -57,9 +57,10 @@ class LiveRun:
     def near(self, attempt: str) -> list[AttemptRow]:
         return match_rows(self.attempts(), attempt)
 
-    def links(self, chain: str | None = None) -> Iterator[Link]:
-        one, arguments = ("", ()) if chain is None else ("WHERE chain = ?", (chain,))
-        return self._links(one, arguments)
+    def links(self, chain: str | None = None, containing: bytes = b"") -> Iterator[Link]:
+        wanted = {"chain = ?": chain, "instr(CAST(body AS BLOB), ?)": containing}
+        given = {term: value for term, value in wanted.items() if value}
+        return self._links(f"WHERE {' AND '.join(given)}" if given else "", tuple(given.values()))
 
     def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
         return self._links("WHERE chain = ? AND idx >= ? AND idx < ?", (chain, start, stop))

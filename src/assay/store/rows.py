@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -87,9 +86,6 @@ def final_rows(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
     return [row for row in rows if row.final and row.agent != ADMISSION]
 
 
-_STARTED = ("attempt", "task", "task_digest", "agent", "model", "seed", "number", "retry")
-_ENDED = ("ended", "stopped", "broke", "error", "metrics")
-_read_started, _read_ended = attrgetter(*_STARTED), attrgetter(*_ENDED)
 _EMPTY: dict[str, Any] = dict.fromkeys(AttemptRow.__struct_fields__) | {
     **dict.fromkeys(("attempt", "task", "task_digest", "agent", "head"), ""),
     **dict.fromkeys(("seed", "number", "retry", "steps", "length"), 0),
@@ -113,12 +109,13 @@ class RowBuilder:
             case StepAdded():
                 fields["steps"] += 1
             case AttemptStarted():
-                fields.update(zip(_STARTED, _read_started(body), strict=True))
-                fields["started"] = body.at
+                fields["attempt"], fields["task"], fields["task_digest"] = body.attempt, body.task, body.task_digest
+                fields["agent"], fields["model"], fields["seed"] = body.agent, body.model, body.seed
+                fields["number"], fields["retry"], fields["started"] = body.number, body.retry, body.at
                 fields["isolation"] = body.isolation.name if body.isolation else None
             case AttemptEnded():
-                fields.update(zip(_ENDED, _read_ended(body), strict=True))
-                fields["finished"] = body.at or 0.0
+                fields["ended"], fields["stopped"], fields["broke"] = body.ended, body.stopped, body.broke
+                fields["error"], fields["metrics"], fields["finished"] = body.error, body.metrics, body.at or 0.0
                 self._closed = True
             case VerdictAdded(verdict):
                 self._judge(verdict)

@@ -181,13 +181,10 @@ class SealedRun:
     def events(self, chain: str) -> Iterator[Event]:
         return map(decode_event, self.links(chain))
 
-    def links(self, chain: str | None = None) -> Iterator[Link]:
-        if chain is None:
-            yield from self._links(None, None)
-            return
-        groups = self._groups_of("events", chain)
-        if groups:
-            yield from self._links(groups, chain)
+    def links(self, chain: str | None = None, containing: bytes = b"") -> Iterator[Link]:
+        groups = None if chain is None else self._groups_of("events", chain)
+        found = iter(()) if groups == [] else self._links(groups, chain)
+        yield from (link for link in found if containing in link.body) if containing else found
 
     def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
         """Reads only the row groups that may hold the events."""

@@ -85,7 +85,7 @@ def outcome_separation(verdicts: Iterable[Judgement]) -> Separation:
         if verdict.kind != "outcome":
             continue
         name, imported = recorded_check(verdict.check), is_imported(verdict.marks)
-        if not is_reverification(verdict.check):
+        if name == verdict.check:
             recorded[name] = "unknown" if imported else verdict.separation
         elif not imported:
             again[name] = verdict.separation if "agree" in verdict.marks else "unknown"
