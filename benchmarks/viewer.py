@@ -341,7 +341,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     peer = next((path for name, _, path in reversed(named) if name in ("", "inspect")), None)
     browser = chromium()
     if browser is None:
-        rows, missing = [], {"everything": "no Chromium is installed (scripts/system-packages.sh)"}
+        rows: list[dict[str, Any]] = []
+        missing = {"everything": "no Chromium is installed (scripts/system-packages.sh)"}
     else:
         rows, missing = measure(size, peer, browser)
     how = (
