@@ -115,6 +115,7 @@ class SealedRun:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._files: dict[str, Any] = {}
+        self._group: tuple[tuple[object, ...], Any] | None = None
 
     @cached_property
     def seal(self) -> SealManifest:
@@ -261,6 +262,7 @@ class SealedRun:
 
     def close(self) -> None:
         """Closes the files. Idempotent; reading again opens them again."""
+        self._group = None
         while self._files:
             self._files.popitem()[1].close()
 
@@ -284,16 +286,26 @@ class SealedRun:
             chosen = range(file.metadata.num_row_groups) if groups is None else groups
         for group in chosen:  # one at a time, because a batch would otherwise gather rows over many of them
             with _read_errors(path):
-                batches = file.iter_batches(_BATCH, row_groups=[group], columns=present, use_threads=False)
+                if chain is None:
+                    batches = file.iter_batches(_BATCH, row_groups=[group], columns=present, use_threads=False)
+                else:
+                    table = self._last_group(name, group, present)
+                    batches = iter(table.filter(pc.equal(table["chain"], chain)).to_batches(_BATCH))
             while True:
                 with _read_errors(path):
                     batch = next(batches, None)
                     if batch is None:
                         break
-                    if chain is not None:
-                        batch = batch.filter(pc.equal(batch.column("chain"), chain))
                     rows = batch.to_pylist()
                 yield from ({**row, **absent} for row in rows) if absent else rows
+
+    def _last_group(self, name: str, group: int, columns: list[str]) -> Any:
+        """Returns columns of a row group, which is kept until another is asked for: chains are often read in order."""
+        wanted = (name, group, *columns)
+        if self._group is None or self._group[0] != wanted:
+            self._group = None  # before the other is read, so that only one is in memory
+            self._group = wanted, self._file(name).read_row_group(group, columns=columns, use_threads=False)
+        return self._group[1]
 
     def _groups_of(self, name: str, chain: str) -> list[int]:
         """Returns the row groups that may hold a chain, by binary search: they are ordered by chain."""

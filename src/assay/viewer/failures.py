@@ -84,7 +84,8 @@ def cluster_failures(root: Path, run: str) -> dict[str, Any]:
             for mark in given.marks if given.chain in failed else ():
                 clusters.add("mark", mark, failed[given.chain])
         _add_endings(clusters, failed.values(), trusts)
-        examined = _examine(store, spread(list(failed.values())), clusters)
+        chosen = sorted(spread(list(failed.values())), key=lambda row: row.chain)  # as a sealed run holds them
+        examined = _examine(store, chosen, clusters)
     return {
         "run": run,
         "attempts": len(rows),
