@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.gc_tuning import raised_thresholds
-from assay.records import VerdictAdded
+from assay.records import AttemptStarted, VerdictAdded
 
 from .chain import decode_body, link_digest, to_link
 from .database import connect, store_errors
@@ -37,7 +37,8 @@ class CheckedRows(NamedTuple):
 
     rows: list[AttemptRow]
     differing: dict[str, tuple[str, ...]]
-    """Chain to the fields in which its stored row, or (`events`) an event's digest, differs."""
+    """Chain to the fields in which its stored row, or (`events`) an event's digest, differs; `run` too where it was
+    recorded in another run."""
     verdicts: list[VerdictSummary]
     """Every verdict of the chains in short, chain by chain in the order in which they were given."""
 
@@ -147,7 +148,7 @@ def _sum_events(table: Any, events: dict[str, list[_Record]], tails: dict[str, t
 
 def _check_row(run: str, chain: str, records: Iterable[_Record], inputs: _RowInputs, found: CheckedRows) -> None:
     """Folds one chain, compares it with its stored row, and adds both results to `found`."""
-    builder, holds = RowBuilder(run, chain), True
+    builder, holds, recorded_in = RowBuilder(run, chain), True, run
     for record in records:
         stored = to_link(*record)
         holds = holds and link_digest(chain, stored.index, stored.previous, stored.body) == stored.digest
@@ -155,10 +156,13 @@ def _check_row(run: str, chain: str, records: Iterable[_Record], inputs: _RowInp
         builder.add(body)
         if isinstance(body, VerdictAdded):
             found.verdicts.append(summary_of(chain, body.verdict))
+        elif isinstance(body, AttemptStarted):
+            recorded_in = body.run
     builder.fields["length"], builder.fields["head"], builder.fields["steps"] = inputs.tails.pop(chain)
     fields = _differences(builder, inputs.stored.pop(chain, None))
-    if fields or not holds:
-        found.differing[chain] = (*fields, *(() if holds else ("events",)))
+    if fields or not holds or recorded_in != run:
+        moved = () if recorded_in == run or "run" in fields else ("run",)
+        found.differing[chain] = (*moved, *fields, *(() if holds else ("events",)))
     found.rows.append(builder.row())
 
 
