@@ -77,11 +77,23 @@ def to_link(chain: str, index: object, previous: str, body: object, digest: str)
 
 def decode_body(stored: Link) -> Body:
     """Decodes the body of a link. Raises `StoreError` where its bytes are invalid."""
+    return _decode(stored.chain, stored.index, stored.body)
+
+
+def _decode(chain: str, index: int, raw: bytes) -> Body:
     try:
-        body: Body = _BODY.decode(stored.body)
+        body: Body = _BODY.decode(raw)
     except (msgspec.DecodeError, ValueError, RecursionError, TypeError) as exc:
-        raise StoreError(f"event {stored.index} of {stored.chain} is damaged: {exc}") from exc
+        raise StoreError(f"event {index} of {chain} is damaged: {exc}") from exc
     return body
+
+
+def check_record(chain: str, index: object, previous: str, body: object, digest: str) -> tuple[Body, bool]:
+    """Decodes the body of a stored row, and returns whether its digest matches. Raises `StoreError` as `to_link`."""
+    if not (type(index) is int and type(previous) is str and type(body) is bytes):
+        found = to_link(chain, index, previous, body, digest)
+        index, body = found.index, found.body
+    return _decode(chain, index, body), link_digest(chain, index, previous, body) == digest
 
 
 def decode_event(stored: Link) -> Event:

@@ -21,7 +21,7 @@ import msgspec
 from assay.gc_tuning import raised_thresholds
 from assay.records import AttemptStarted, VerdictAdded
 
-from .chain import decode_body, link_digest, to_link
+from .chain import check_record
 from .database import connect, store_errors
 from .layout import Layout
 from .rows import AttemptRow, RowBuilder
@@ -101,7 +101,7 @@ def _read_live(layout: Layout, only: str | None) -> Iterator[_RowInputs]:
         stored: dict[str, bytes] = dict(rows.fetchall())
         steps = "count(*) FILTER (WHERE type = 'step')"
         query = f"SELECT chain, max(idx) + 1, digest, {steps} FROM events WHERE 1{one} GROUP BY chain"
-        tails = {chain: (length, head, number) for chain, length, head, number in connection.execute(query, arguments)}
+        tails = {row[0]: row[1:] for row in connection.execute(query, arguments)}
         wanted = f"type IN ({types}){one}"
         query = f"SELECT chain, idx, previous, body, digest FROM events WHERE {wanted} ORDER BY chain, idx"
         yield _RowInputs(groupby(connection.execute(query, arguments), key=itemgetter(0)), stored, tails)
@@ -150,9 +150,8 @@ def _check_row(run: str, chain: str, records: Iterable[_Record], inputs: _RowInp
     """Folds one chain, compares it with its stored row, and adds both results to `found`."""
     builder, holds, recorded_in = RowBuilder(run, chain), True, run
     for record in records:
-        stored = to_link(*record)
-        holds = holds and link_digest(chain, stored.index, stored.previous, stored.body) == stored.digest
-        body = decode_body(stored)
+        body, matches = check_record(*record)
+        holds = holds and matches
         builder.add(body)
         if isinstance(body, VerdictAdded):
             found.verdicts.append(summary_of(chain, body.verdict))
