@@ -18,9 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from assay.records import (
@@ -77,6 +78,8 @@ class Ways(NamedTuple):
     row: tuple[str, str]
     """A selector and a text."""
     first_step: tuple[str, str]
+    pages: Mapping[str, tuple[str, tuple[str, str]]] = MappingProxyType({})
+    """Further pages: key of the figure to address, selector and text."""
 
 
 def make_store(root: Path, size: Size) -> None:
@@ -108,7 +111,7 @@ def _attempt(run: str, number: int, steps: int, size: int, draw: random.Random) 
 
 
 @contextmanager
-def assay_server(root: Path) -> Iterator[Ways]:
+def assay_server(root: Path, size: Size) -> Iterator[Ways]:
     """`assay view` on a store."""
     program = "from assay.cli import main; main()"
     argv = [sys.executable, "-c", program, "view", "--no-open", "--store", str(root)]
@@ -122,6 +125,12 @@ def assay_server(root: Path) -> Iterator[Ways]:
             f"{address}#/run/long/attempt/{first}-00.0",
             ("[role=grid] [role=gridcell]", first),
             ("main", "I read part 1."),
+            {
+                "failures_ms": (f"{address}#/run/many/failures", (".clusters strong", "said")),
+                "task_ms": (f"{address}#/task/{first}", (".task-run h2", "many")),
+                "search_ms": (f"{address}#/search?q=read+part+{size.steps - 1}.", (".hits-head h2", "long")),
+                "overlay_ms": (f"{address}#/overlay/many+long", (".overlaid li", "many")),
+            },
         )
 
 
@@ -223,6 +232,12 @@ def measured(browser: Any, name: str, ways: Ways, size: Size) -> dict[str, Any]:
             if name != INSPECT:
                 row["long_end_ms"] = _to_the_end(visit, ways, size)
     row |= {"long_first_ms": opened[0], "long_ms": statistics.median(opened[1:])}
+    for key, page in ways.pages.items():
+        opened = []
+        for _ in range(OPENED):
+            with Visit(browser) as visit:
+                opened.append(visit.open(*page))
+        row[key] = max(opened)
     return row | {"server_mib": _peak_mib(ways.pid)}
 
 
@@ -262,11 +277,11 @@ def measure(size: Size, peer: str | None, program: str) -> tuple[list[dict[str, 
         root, logs = Path(scratch) / "store", Path(scratch) / "logs"
         logs.mkdir()
         make_store(root, size)
-        with assay_server(root) as ways:
+        with assay_server(root, size) as ways:
             rows.append(measured(browser, OURS, ways, size))
         for run in ("many", "long"):
             seal(root, run)
-        with assay_server(root) as ways:
+        with assay_server(root, size) as ways:
             rows.append(measured(browser, SEALED, ways, size))
         if peer is None:
             missing[INSPECT] = "no interpreter was named: --peer-python inspect=PATH"
@@ -296,10 +311,13 @@ def targets_of(rows: Sequence[dict[str, Any]], *, counts: bool) -> list[Target]:
         Target(f"a run of {ATTEMPTS:,} attempts opens", "ms", 1000, worst("open_first_ms", "open_ms")),
         Target(f"{ATTEMPTS:,} attempts are filtered", "ms", 200, worst("filter_ms")),
         Target(f"an attempt of {STEPS:,} steps and 50 MB opens", "ms", 1000, worst("long_first_ms", "long_ms")),
+        Target("a run's failures, a task, two runs overlaid: the slowest", "ms", 1000, worst(*PAGES[:3])),
+        Target("a search through the steps of both runs", "ms", 2000, worst(PAGES[3])),
         Target("peak memory of the viewer's server", "MiB", 400, worst("server_mib")),
     ]
 
 
+PAGES = ("failures_ms", "task_ms", "overlay_ms", "search_ms")
 COLUMNS = (
     "what",
     "open_first_ms",
@@ -310,6 +328,7 @@ COLUMNS = (
     "long_end_ms",
     "long_loaded_mb",
     "long_heap_mib",
+    *PAGES,
     "server_mib",
 )
 
@@ -322,7 +341,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     peer = next((path for name, _, path in reversed(named) if name in ("", "inspect")), None)
     browser = chromium()
     if browser is None:
-        rows, missing = [], {"everything": "no Chromium is installed (scripts/system-packages.sh)"}
+        rows: list[dict[str, Any]] = []
+        missing = {"everything": "no Chromium is installed (scripts/system-packages.sh)"}
     else:
         rows, missing = measure(size, peer, browser)
     how = (

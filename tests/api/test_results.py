@@ -149,6 +149,15 @@ def test_attempts_open_each_run_once(result: assay.RunResult, monkeypatch: pytes
     assert opened == ["g-0-solver"]
 
 
+def test_a_summary_counts_the_attempts_that_were_read(
+    result: assay.RunResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twice = assay.RunResult(result.store, (*result.runs, result.runs[0]))
+    attempts = twice.attempts
+    monkeypatch.setattr(RunStore, "open", None)  # nothing is read again
+    assert sum(group.n_attempts for group in twice.summary) == len(attempts) - len(result.attempts) // 2
+
+
 def test_store_lists_its_runs_and_names_the_nearest(result: assay.RunResult) -> None:
     store = assay.open(result.store)
     assert store.runs == ("g-0-solver", "g-1-null")

@@ -188,3 +188,15 @@ def test_a_model_is_asked_once_and_its_findings_stay_without_deciding(root: Path
     before = later_events(root, "r")
     assert "model.shortcut" in {f["rule"] for f in judged(root)["cards"][0]["findings"]}
     assert later_events(root, "r") == before
+
+
+def test_an_attempt_of_another_run_is_named(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        started, *rest = attempt(0, 3)
+        store.append("t@0.0", [AttemptStarted("other", "t@0", "t", "d", "a", None, 1, 0, at=1.0), *rest])
+        store.append("t@1.0", attempt(1, 3))
+    assert isinstance(started, AttemptStarted)
+    result = CliRunner().invoke(build_app(), ["audit", "r", "--dry-run", "--store", str(tmp_path)])
+    assert "warning: recorded in another run than r: 1 attempt (t@0: other)" in result.stderr
+    result = CliRunner().invoke(build_app(), ["ls", "r", "--store", str(tmp_path)])
+    assert "(t@0.0: run)" in result.stderr

@@ -70,6 +70,22 @@ def test_rows_without_chains_and_chains_without_rows_are_named(tmp_path: Path, f
     assert "invented" not in {row.chain for row in found.rows}
 
 
+def test_an_attempt_of_another_run_is_named(tmp_path: Path, fill: Fill) -> None:
+    fill()
+    fill("other")
+    paths = [tmp_path / "runs" / run / "run.sqlite" for run in ("r", "other")]
+    with closing(sqlite3.connect(paths[0])) as connection:
+        connection.execute("ATTACH ? AS other", (str(paths[1]),))
+        with connection:
+            connection.execute("DELETE FROM events WHERE chain = 't.a.1.0'")
+            columns = "chain, idx, type, body, previous, digest"
+            there = f"SELECT {columns} FROM other.events WHERE chain = 't.a.1.0' ORDER BY idx"
+            connection.execute(f"INSERT INTO events ({columns}) {there}")
+    found = checked(tmp_path)
+    assert {fields[0] for fields in found.differing.values()} == {"run"}
+    assert list(found.differing) == ["t.a.1.0"]
+
+
 def test_a_verdict_that_was_rewritten_with_its_row_is_named(tmp_path: Path, fill: Fill) -> None:
     fill()
     with closing(sqlite3.connect(tmp_path / "runs" / "r" / "run.sqlite")) as connection, connection:

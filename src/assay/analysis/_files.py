@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from ._memo import cached_by_command
 from .commands import SimpleCommand, simple_commands
 
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
@@ -81,6 +82,7 @@ class _Uses:
         return FileUse(*(tuple(each) for each in self._paths))
 
 
+@cached_by_command
 def command_files(command: str) -> FileUse:
     """Returns the files that the simple commands of a shell text write, read and remove."""
     uses = _Uses()

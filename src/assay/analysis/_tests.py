@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ._memo import cached_by_command
 from .commands import SimpleCommand, simple_commands
 
 _RUNNER_NAMES = """pytest py.test pytest-3 nosetests nose2 tox nox trial jest mocha vitest ava karma jasmine ctest
@@ -79,6 +80,7 @@ def is_test_file(path: str) -> bool:
     return _TEST_FILE.search(path) is not None or _TEST_FOLDER.search(path) is not None
 
 
+@cached_by_command
 def test_commands(command: str) -> tuple[SimpleCommand, ...]:
     """Returns the simple commands of a shell text that run tests; listing, collecting and help are excluded."""
     return tuple(each for each in simple_commands(command) if _runs_tests(each))

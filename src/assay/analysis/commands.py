@@ -12,15 +12,15 @@ so the work is linear in the text's length.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
 
+from ._memo import cached_by_command
 from ._wrappers import handed_on, without_wrappers
 
 _DEPTH = 24
-_SHORT = 16_384
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _PLAIN = re.compile(r"[^ \t\r\n'\"\\$`|&;()<>#]+")
 _QUOTED = re.compile(r'[^"\\$`]+')
@@ -43,7 +43,7 @@ class Redirect(NamedTuple):
     """The number written before it."""
 
 
-class SimpleCommand(msgspec.Struct, frozen=True):
+class SimpleCommand(msgspec.Struct, frozen=True, dict=True):
     """A call of a program, builtin or function, quotes removed and expansions as written."""
 
     words: tuple[str, ...]
@@ -61,28 +61,18 @@ class SimpleCommand(msgspec.Struct, frozen=True):
         """Returns the last path component of the first word; empty without one."""
         return self.words[0].rsplit("/", 1)[-1] if self.words else ""
 
-    @property
+    @cached_property
     def effective(self) -> tuple[str, ...]:
         """Returns the words without wrapper programs (`sudo`, `env A=b`, `timeout 60`, `uv run`)."""
         return without_wrappers(self.words)
 
 
+@cached_by_command
 def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
     """Returns the simple commands of `command` in text order, nested ones after the command that contains them.
 
     Malformed text is parsed too: an open quote or parenthesis reaches to the end.
     """
-    return _short(command) if len(command) <= _SHORT else _long(command)
-
-
-# What one act is asked about it is asked several times in a row.
-@lru_cache(maxsize=2048)
-def _short(command: str) -> tuple[SimpleCommand, ...]:
-    return _read(command, 0)
-
-
-@lru_cache(maxsize=2)
-def _long(command: str) -> tuple[SimpleCommand, ...]:
     return _read(command, 0)
 
 

@@ -10,15 +10,18 @@ references.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ._memo import cached_by_identity
 from .alignment import Pair, align
 from .stages import STAGES, Stage
-from .states import State, block, equivalent
+from .states import ATTEMPTS, State, block, equivalent
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -48,25 +51,34 @@ class Coverage(msgspec.Struct, frozen=True):
 
 def matches(attempt: Sequence[State], path: Sequence[State]) -> NDArray[np.bool_]:
     """Returns state equivalence, of shape (len(attempt), len(path))."""
-    rows, columns = _numbered(attempt), _numbered(path)
-    blocks: dict[Hashable, list[tuple[State, int]]] = {}
-    for state, number in columns.items():
-        blocks.setdefault(block(state), []).append((state, number))
-    distinct = np.zeros((len(rows), len(columns)), dtype=np.bool_)
-    for state, row in rows.items():
-        for other, column in blocks.get(block(state), ()):
-            distinct[row, column] = equivalent(state, other)
-    which = [
-        np.array([of[state] for state in states], dtype=np.int64) for of, states in ((rows, attempt), (columns, path))
-    ]
-    return np.asarray(distinct[np.ix_(*which)])
+    rows, columns = _distinct(tuple(attempt)), _distinct(tuple(path))
+    distinct = np.zeros((rows.size, columns.size), dtype=np.bool_)
+    for key, states in rows.blocks.items():
+        others = columns.blocks.get(key, ())
+        for state, row in states:
+            for other, column in others:
+                distinct[row, column] = equivalent(state, other)
+    return np.asarray(distinct[rows.numbers[:, None], columns.numbers])
 
 
-def _numbered(states: Sequence[State]) -> dict[State, int]:
+class _Distinct(NamedTuple):
+    """The distinct states of an attempt, numbered by first occurrence."""
+
+    size: int
+    numbers: NDArray[np.int64]
+    """Of each state of the attempt, in order."""
+    blocks: dict[Hashable, list[tuple[State, int]]]
+    """The distinct states with their numbers, by `block`."""
+
+
+@cached_by_identity(ATTEMPTS)
+def _distinct(states: tuple[State, ...]) -> _Distinct:
     numbers: dict[State, int] = {}
-    for state in states:
-        numbers.setdefault(state, len(numbers))
-    return numbers
+    order = [numbers.setdefault(state, len(numbers)) for state in states]
+    blocks: dict[Hashable, list[tuple[State, int]]] = {}
+    for state, number in numbers.items():
+        blocks.setdefault(block(state), []).append((state, number))
+    return _Distinct(len(numbers), np.array(order, dtype=np.int64), blocks)
 
 
 def cover(attempt: Sequence[State], paths: Sequence[Sequence[State]]) -> Coverage:
@@ -83,12 +95,12 @@ def cover(attempt: Sequence[State], paths: Sequence[Sequence[State]]) -> Coverag
 
 def _against(attempt: Sequence[State], path: Sequence[State], number: int) -> Coverage:
     pairs = align(matches(attempt, path))
-    held = {stage: sum(state.stage == stage for state in path) for stage in STAGES}
-    matched = {stage: sum(path[pair.right].stage == stage for pair in pairs) for stage in STAGES}
+    held = Counter(state.stage for state in path)
+    matched = Counter(path[pair.right].stage for pair in pairs)
     return Coverage(
         path=number,
         pairs=pairs,
         coverage=len(pairs) / len(path) if path else 0.0,
         precision=len(pairs) / len(attempt) if attempt else 0.0,
-        stages={stage: matched[stage] / count for stage, count in held.items() if count},
+        stages={stage: matched[stage] / held[stage] for stage in STAGES if held[stage]},
     )

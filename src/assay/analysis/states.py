@@ -18,6 +18,7 @@ from functools import lru_cache
 import msgspec
 
 from ._files import command_files
+from ._memo import cached_by_identity
 from .actions import written_paths
 from .commands import simple_commands
 from .interface import Action, ActionKind
@@ -34,6 +35,8 @@ _ARGUMENTS = 0.5
 _QUERIES = 0.8
 _MOST_WORDS = 400
 _MOST_TEXT = 8192
+ATTEMPTS = 8
+"""Attempts whose states are cached: the one that is judged, and those that it is compared with."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -79,8 +82,14 @@ def _normal(command: str) -> str:
 
 def states_of(actions: Sequence[Action], stages: Sequence[Stage] | None = None) -> tuple[State, ...]:
     """Returns the acts of one attempt as states, with the given stages or those of `stages_of`."""
-    given = stages_of(actions) if stages is None else stages
-    return tuple(_state(action, stage) for action, stage in zip(actions, given, strict=True))
+    if stages is None:
+        return _states(tuple(actions))
+    return tuple(_state(action, stage) for action, stage in zip(actions, stages, strict=True))
+
+
+@cached_by_identity(ATTEMPTS)
+def _states(actions: tuple[Action, ...]) -> tuple[State, ...]:
+    return tuple(_state(action, stage) for action, stage in zip(actions, stages_of(actions), strict=True))
 
 
 def _state(action: Action, stage: Stage) -> State:

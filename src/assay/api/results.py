@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from assay.records import Separation, Trajectory, Verdict
 from assay.statistics import GroupSummary, summarise
-from assay.store import AttemptRow, QueryResult, RunStore, check_rows, current_verdicts_of, final_rows, query
+from assay.store import AttemptRow, QueryResult, RunStore, query
 from assay.store.frames import make_frame
 from assay.verdicts import OutcomeClass, Trust, assess
 
-from .summaries import EMPTY, load_measures, required_separation, separation_of, summary_rows
+from .summaries import EMPTY, DecidedAttempts, measures_of, read_decided, summary_rows
 from .tables import html_table, text_table
 from .viewing import ViewerHandle, serve_pages
 
@@ -122,21 +122,20 @@ class RunResult:
     def attempts(self) -> tuple[AttemptResult, ...]:
         """The attempts that have ended, each by its deciding trial, in the order in which they began."""
         found = []
-        for run in self.runs:
-            with RunStore.open(self.store, run) as store:
-                require = separation_of(store.manifest())
-                checked = check_rows(store)
-                rows = final_rows(checked.rows)
-                current = current_verdicts_of(store, rows, checked.verdicts)
-            found += [AttemptResult(self.store, row, assess(current[row.chain], row, require)) for row in rows]
+        for rows, current, required in self._decided:
+            found += [AttemptResult(self.store, row, assess(current[row.chain], row, required)) for row in rows]
         return tuple(found)
+
+    @cached_property
+    def _decided(self) -> tuple[DecidedAttempts, ...]:
+        return tuple(read_decided(self.store, run, _warn) for run in self.runs)
 
     @cached_property
     def summary(self) -> tuple[GroupSummary, ...]:
         """Rates with intervals, by agent and model."""
-        require = required_separation(self.store, self.runs[0])
-        measures = load_measures(self.store, self.runs, require, _warn)
-        outcomes = [one.outcome for one in measures]
+        require = self._decided[0].required
+        read = dict(zip(self.runs, self._decided, strict=True))  # a run that is named twice counts once
+        outcomes = [one.outcome for one in measures_of(read.values(), require)]
         return tuple(summarise(outcomes, ks=(1, 2, 4)))
 
     def arrow(self) -> pa.Table:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
     from assay.records import Separation
     from assay.statistics import Estimate, GroupSummary
+    from assay.store import AttemptRow
+    from assay.verdicts import CurrentVerdicts
 
 EMPTY = "no attempt has ended yet: `assay ls` shows those under way, `assay resume RUN` goes on"
 
@@ -28,18 +30,43 @@ def load_measures(
         require: Weakest grade of separation; a pass below it counts as doubtful.
         on_warning: Receives a text where a record contradicts its summary rows.
     """
+    decided = (read_decided(root, run, on_warning) for run in dict.fromkeys(runs))
+    return measures_of(decided, require)
+
+
+def measures_of(runs: Iterable[DecidedAttempts], require: Separation) -> list[AttemptMeasures]:
+    """Returns the measures of the decided attempts of some runs, as `load_measures`."""
     from assay.analysis.columns import measure_attempts
-    from assay.store import RunStore, check_rows, current_verdicts_of, final_rows
 
     measures = []
-    for index, run in enumerate(dict.fromkeys(runs)):
-        with RunStore.open(root, run) as store:
-            checked = check_rows(store)
-            current = current_verdicts_of(store, checked.rows, checked.verdicts)
-        measures += measure_attempts(final_rows(checked.rows), current, source=index, require=require)
-        if warning := checked.warning():
-            on_warning(f"run {run}: {warning}")
+    for index, run in enumerate(runs):
+        measures += measure_attempts(run.rows, run.current, source=index, require=require)
     return measures
+
+
+class DecidedAttempts(NamedTuple):
+    """The decided attempts of a run."""
+
+    rows: list[AttemptRow]
+    """Their deciding trials, in the order in which they began."""
+    current: dict[str, CurrentVerdicts]
+    """Their current verdicts, by chain."""
+    required: Separation
+    """The grade of separation that the run requires of its passes."""
+
+
+def read_decided(root: Path, run: str, on_warning: Callable[[str], None]) -> DecidedAttempts:
+    """Returns the decided attempts of a run, as its chains say; `on_warning` as in `load_measures`."""
+    from assay.store import RunStore, check_rows, current_verdicts_of, final_rows
+
+    with RunStore.open(root, run) as store:
+        checked = check_rows(store)
+        rows = final_rows(checked.rows)
+        current = current_verdicts_of(store, rows, checked.verdicts)
+        required = separation_of(store.manifest())
+    if warning := checked.warning():
+        on_warning(f"run {run}: {warning}")
+    return DecidedAttempts(rows, current, required)
 
 
 def required_separation(root: Path, run: str) -> Separation:

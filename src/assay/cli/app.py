@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from assay import __version__
 
 from .output import exit_on_errors
+from .plain_values import take_plain_flag, take_plain_values
 
 _HELP = """Turns any agent run into an environment-verified trajectory.
 
@@ -102,6 +103,9 @@ class _Group(TyperGroup):
         with exit_on_errors():
             return super().invoke(ctx)
 
+    def get_help_option(self, ctx: Any) -> Any:
+        return take_plain_flag(super().get_help_option(ctx))
+
     def format_commands(self, _: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(verb.name, verb.help) for verb in VERBS])
@@ -121,8 +125,10 @@ def _make_command(verb: Verb) -> Any:
         command = typer.main.get_command(found)
     else:
         single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        single.command(verb.name)(takes_out(found))
+        function = takes_out(found)
+        single.command(verb.name)(function)
         command = typer.main.get_command(single)
+        take_plain_values(command, function)
     command.name = verb.name
     return command
 

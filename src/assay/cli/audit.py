@@ -94,6 +94,12 @@ def _print(report: AuditReport, config: AuditConfig, shape: Literal["text", "mar
             sys.stdout.write("\n")
             print_tasks(report.tasks)
     kept = "nothing was kept (--dry-run)" if config.dry_run else f"{report.added} new verdicts were kept"
+    foreign = [card for card in report.cards if card.run != report.run]
+    if foreign:
+        say(
+            f"warning: recorded in another run than {report.run}: {quantity(len(foreign), 'attempt')} "
+            f"({foreign[0].attempt}: {foreign[0].run}); `assay verify {report.run}` tells more"
+        )
     if report.discarded:
         say(f"discarded: {quantity(report.discarded, 'finding')} of the model, whose quotes are not in the record")
     say(f"run {report.run}: {quantity(len(report.cards), 'attempt')} judged in {report.seconds:.1f} s; {kept}")

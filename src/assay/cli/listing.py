@@ -64,11 +64,14 @@ def ls(
         return
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
         checked = check_rows(opened)
-        stands = current_verdicts_of(opened, checked.rows, checked.verdicts)
-    newest = {r.attempt: r.retry for r in sorted(checked.rows, key=lambda r: r.retry)}
-    listed = [r for r in checked.rows if every or r.final or (r.finished is None and r.retry == newest[r.attempt])]
-    most = limit if limit is not None or as_json else LISTED_ATTEMPTS
-    rows = listed[offset : offset + most] if most else listed[offset:]
+        begun = {r.attempt for r in checked.rows if r.finished is None}
+        newest = {
+            r.attempt: r.retry for r in sorted((r for r in checked.rows if r.attempt in begun), key=lambda r: r.retry)
+        }
+        listed = [r for r in checked.rows if every or r.final or (r.finished is None and r.retry == newest[r.attempt])]
+        most = limit if limit is not None or as_json else LISTED_ATTEMPTS
+        rows = listed[offset : offset + most] if most else listed[offset:]
+        stands = current_verdicts_of(opened, rows, checked.verdicts)
     trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
     if as_json:
         shown = {r.chain: stands[r.chain] for r in rows}

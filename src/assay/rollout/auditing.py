@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from itertools import chain as chained
 from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
@@ -41,7 +42,8 @@ MODEL_JUDGE: Final = "model_judge"
 REFERENCES: Final = 6
 """Passing attempts at the same task that an attempt's process is compared with."""
 CHUNK: Final = 16
-"""Attempts per worker batch."""
+MOST_CHUNK: Final = 64
+"""Attempts that a worker judges at a time: at least `CHUNK`, more where there are many."""
 WRITTEN: Final = 256
 """Attempts whose verdicts are written in one transaction."""
 MOST_TEXT: Final = 4 << 20
@@ -154,7 +156,10 @@ def _judge_and_store(
     cards: list[Card] = []
     counts: Counter[str] = Counter()
     batch: dict[str, list[Body]] = {}
-    for done in _judge_batches(_make_batches(root, run, rows, contracts, before), config.workers, len(rows)):
+    workers = config.workers or os.cpu_count() or 1
+    most = min(MOST_CHUNK, max(CHUNK, len(rows) // (4 * workers)))
+    batches = _make_batches(root, run, rows, contracts, before, most)
+    for done in _judge_batches(batches, workers, most):
         later = before.get(done.chain, ())
         asked = (
             model_judge(done, later)
@@ -215,8 +220,9 @@ def _make_batches(
     rows: Sequence[AttemptRow],
     contracts: tuple[Contract, ...],
     before: Mapping[str, Sequence[Body]],
+    most: int,
 ) -> list[_Batch]:
-    """Groups attempts by task, so that a worker reads the passing references once per batch."""
+    """Groups up to `most` attempts at a task, so that a worker reads the passing references once per batch."""
     by_task: defaultdict[str, list[AttemptRow]] = defaultdict(list)
     for row in rows:
         by_task[row.task_digest or row.task].append(row)
@@ -235,8 +241,8 @@ def _make_batches(
         references = tuple(passed[task][:REFERENCES])
         judged = {row.chain for row in found}
         others = tuple(chain for chain in attempts[task] if chain not in judged)
-        for at in range(0, len(found), CHUNK):
-            chains = tuple(row.chain for row in found[at : at + CHUNK])
+        for at in range(0, len(found), most):
+            chains = tuple(row.chain for row in found[at : at + most])
             later = {
                 chain: tuple(b.verdict for b in before.get(chain, ()) if isinstance(b, VerdictAdded))
                 for chain in chains
@@ -245,13 +251,27 @@ def _make_batches(
     return works
 
 
-def _judge_batches(works: Sequence[_Batch], workers: int, attempts: int) -> Iterator[_JudgedAttempt]:
-    wanted = min(workers or os.cpu_count() or 1, len(works))
-    if wanted <= 1 or attempts <= FEW:
-        yield from _judge_tasks(works, map(_judge_batch, works))
+def _judge_batches(batches: Sequence[_Batch], workers: int, most: int) -> Iterator[_JudgedAttempt]:
+    groups = _group_batches(batches, most)
+    wanted = min(workers, len(groups))
+    if wanted <= 1 or sum(len(batch.chains) for batch in batches) <= FEW:
+        yield from _judge_tasks(batches, chained.from_iterable(map(_judge_group, groups)))
         return
     with boundary(EnvironmentFailure, "judging in worker processes"), _pool(wanted) as pool:
-        yield from _judge_tasks(works, pool.map(_judge_batch, works))
+        yield from _judge_tasks(batches, chained.from_iterable(pool.map(_judge_group, groups)))
+
+
+def _group_batches(batches: Sequence[_Batch], most: int) -> list[list[_Batch]]:
+    """Returns groups of consecutive batches with up to `most` attempts, for which a worker opens the store once."""
+    groups: list[list[_Batch]] = []
+    room = 0
+    for batch in batches:
+        if len(batch.chains) > room:
+            groups.append([])
+            room = most
+        groups[-1].append(batch)
+        room -= len(batch.chains)
+    return groups
 
 
 def _judge_tasks(works: Sequence[_Batch], judged: Iterable[list[_JudgedAttempt]]) -> Iterator[_JudgedAttempt]:
@@ -265,7 +285,7 @@ def _judge_tasks(works: Sequence[_Batch], judged: Iterable[list[_JudgedAttempt]]
                 if commits is None or not done.commits.named:
                     yield done
                 else:
-                    yield from _judge_batch(work._replace(chains=(done.chain,), commits=commits))
+                    yield from _judge_group([work._replace(chains=(done.chain,), commits=commits)])[0]
 
 
 def _commits_of_task(task: Sequence[tuple[_Batch, list[_JudgedAttempt]]]) -> CommitFacts | None:
@@ -289,23 +309,22 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def _judge_batch(work: _Batch) -> list[_JudgedAttempt]:
-    found = []
-    with RunStore.open(work.root, work.run) as store:
-        references = {chain: actions_of(store.trajectory(chain)) for chain in work.references}
-        for chain in work.chains:
-            subject = subject_of(store, chain)._replace(commits=work.commits)
-            others = [actions for name, actions in references.items() if name != chain and actions]
-            judged = _judge_attempt(subject, work.contracts, others[: REFERENCES - 1])
-            trajectory = subject.trajectory
-            card = card_of(trajectory, (*work.later[chain], *judged.verdicts), judged.findings)
-            noted = tuple(note for note in trajectory.notes if note.name == AUDITED)
-            found.append(
-                _JudgedAttempt(
-                    chain, card, judged.verdicts, judged.findings, trajectory.verdicts, noted, _commit_facts(subject)
-                )
-            )
-    return found
+def _judge_group(batches: Sequence[_Batch]) -> list[list[_JudgedAttempt]]:
+    with RunStore.open(batches[0].root, batches[0].run) as store:
+        return [[*_judge_batch(store, batch)] for batch in batches]
+
+
+def _judge_batch(store: RunStore, batch: _Batch) -> Iterator[_JudgedAttempt]:
+    references = {chain: subject_of(store, chain) for chain in batch.references}
+    for chain in batch.chains:
+        subject = (references.get(chain) or subject_of(store, chain))._replace(commits=batch.commits)
+        others = [other.actions for name, other in references.items() if name != chain and other.actions]
+        judged = _judge_attempt(subject, batch.contracts, others[: REFERENCES - 1])
+        trajectory = subject.trajectory
+        card = card_of(trajectory, (*batch.later[chain], *judged.verdicts), judged.findings)
+        noted = tuple(note for note in trajectory.notes if note.name == AUDITED)
+        commits = _commit_facts(subject)
+        yield _JudgedAttempt(chain, card, judged.verdicts, judged.findings, trajectory.verdicts, noted, commits)
 
 
 def _commit_facts(subject: Subject) -> CommitFacts:

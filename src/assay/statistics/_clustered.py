@@ -12,6 +12,7 @@ twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -109,22 +110,17 @@ def hierarchical_bootstrap(
     tasks = len(columns)
     if tasks < 2:
         return None
-    lengths = np.array([len(column) for column in columns])
-    if lengths.min() < 1:
+    if min(map(len, columns)) < 1:
         raise ValueError("every task needs at least one attempt")
-    widest = int(lengths.max())
-    values = np.zeros((tasks, widest))
-    for row, column in enumerate(columns):
-        values[row, : len(column)] = column
-    weights = (np.arange(widest) < lengths[:, None]) / lengths[:, None]
+    # Tasks with the same values are drawn as often as a multinomial says, and so are the values of their attempts.
+    alike = Counter(tuple(sorted(column)) for column in columns)
     draw = np.random.default_rng(seed)
-    samples = np.empty(replicates)
-    for start, count in _chunks(replicates, tasks * widest):
-        chosen = draw.integers(0, tasks, (count, tasks))
-        attempts = (draw.random((count, tasks, widest)) * lengths[chosen][:, :, None]).astype(np.intp)
-        sums = (values[chosen[:, :, None], attempts] * weights[chosen]).sum(axis=2)
-        samples[start : start + count] = sums.mean(axis=1)
-    return percentiles(samples, confidence)
+    sums = np.zeros(replicates)
+    drawn = draw.multinomial(tasks, np.array([*alike.values()]) / tasks, replicates)
+    for times, column in zip(drawn.T, alike, strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        sums += draw.multinomial(times * len(column), counts / len(column)) @ values / len(column)
+    return percentiles(sums / tasks, confidence)
 
 
 def _chunks(replicates: int, size: int) -> list[tuple[int, int]]:

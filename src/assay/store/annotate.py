@@ -21,7 +21,7 @@ from .addenda import addenda, append_addenda
 from .layout import Layout
 from .rows import AttemptRow, ends_attempt
 from .run import RunStore
-from .sealed import VerdictSummary
+from .sealed import VerdictSummary, summary_of
 
 AUDITED = "audited"
 """Name of the note that holds an audit's findings."""
@@ -119,9 +119,8 @@ def current_verdicts_of(
 
 def _append_live(root: Path, run: str, batch: Sequence[tuple[str, Sequence[Body]]]) -> None:
     with RunStore.open(root, run, write=True) as store:
-        rows = {row.chain: row for row in store.attempts()}
         for chain, _ in batch:
-            row = rows.get(chain)
+            row = store.row(chain)
             if row is None:
                 raise UserError(f"run {run!r} has no chain {chain!r}: `assay ls {run} --all` shows them")
             if row.finished is None and not row.interrupted:
@@ -163,7 +162,4 @@ def _addendum_verdicts(root: Path, run: str) -> Iterator[VerdictSummary]:
     for addendum in addenda(root, run):
         for about, event in addendum.parts():
             if about is not None and isinstance(event.body, VerdictAdded):
-                verdict = event.body.verdict
-                yield VerdictSummary(
-                    about, verdict.check, verdict.kind, verdict.status, verdict.marks, verdict.score, verdict.separation
-                )
+                yield summary_of(about, event.body.verdict)

@@ -11,8 +11,7 @@ on, truncate or extend it, and add or remove whole chains. Receipts (`receipt`) 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain as chained
 from itertools import groupby
 from operator import attrgetter
@@ -21,13 +20,12 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import StoreError
-from assay.records import AttemptEnded, AttemptStarted, Body, EvidenceAdded, ModelCalled, StepAdded
+from assay.records import AttemptStarted
 
 from .addenda import addendum_links
-from .blobs import BlobStore
+from .blob_check import BlobReferences
 from .byte_check import LiveContent, check_addenda_bytes, check_manifest, check_sealed_bytes
-from .chain import Link, StoreProblem, decode_event, heads_digest, verify_links
-from .erase import erasures
+from .chain import Link, StoreProblem, decode_body, decode_event, heads_digest, verify_links
 from .layout import Layout
 from .live_tables import check_live_tables
 from .parquet import is_same_row
@@ -36,10 +34,6 @@ from .run import RunStore
 from .sealed import SealedRun
 from .tables import TABLES, event_rows, trajectory_row
 from .text_index import check_index
-from .trees import LISTING, listed_addresses
-
-MISSING = "is missing"
-_ADDRESS = re.compile(rb"blake3:[0-9a-f]{64}")
 
 
 def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> tuple[StoreProblem, ...]:
@@ -54,30 +48,32 @@ def audit(root: Path, run: str, *, chains: bool = True, blobs: bool = True) -> t
     Layout(root, run).require()
     try:
         with RunStore.open(root, run) as store, store.snapshot():
-            parts = (_sealed_parts if store.is_sealed else _live_parts)(store) if chains else []
-            if blobs:
-                parts.append(_check_blobs(store))
+            references = BlobReferences(store) if blobs else None
+            parts = (_sealed_parts if store.is_sealed else _live_parts)(store, references) if chains else []
+            if references is not None:
+                parts.append(references.problems(already_read=chains))
             return tuple(chained.from_iterable(_catch_store_errors(run, part) for part in parts))
     except StoreError as exc:  # it cannot be opened at all
         return (StoreProblem(run, None, None, str(exc)),)
 
 
-def _live_parts(store: RunStore) -> list[Iterator[StoreProblem]]:
+def _live_parts(store: RunStore, references: BlobReferences | None) -> list[Iterator[StoreProblem]]:
     content = LiveContent(store)
     parts = [
         check_manifest(store.layout, content),
-        _check_live_chains(store.run, content),
+        _check_live_chains(store.run, content, references),
         content.check_database(),
         _check_types(store),
     ]
     return [*parts, check_live_tables(store)]
 
 
-def _sealed_parts(store: RunStore) -> list[Iterator[StoreProblem]]:
+def _sealed_parts(store: RunStore, references: BlobReferences | None) -> list[Iterator[StoreProblem]]:
     sealed, layout = store.sealed, store.layout
+    links = sealed.links() if references is None else references.watch(sealed.links())
     return [
         check_sealed_bytes(layout, sealed),
-        chain_problems(store.run, sealed.links(), sealed.attempts(), integrity=sealed.seal.schema_version > 1),
+        chain_problems(store.run, links, sealed.attempts(), integrity=sealed.seal.schema_version > 1),
         _check_seal(layout, sealed),
         check_index(sealed, store.run),
         check_addenda_bytes(layout),
@@ -124,7 +120,7 @@ def _fold_links(links: Iterable[Link], folded: RowBuilder, unreadable: list[Stor
     for stored in links:
         run: str = folded.fields["run"]
         try:
-            body = decode_event(stored).body
+            body = decode_body(stored)
             folded.add(body)
         except StoreError as exc:
             unreadable.append(StoreProblem(run, stored.chain, stored.index, str(exc)))
@@ -148,8 +144,9 @@ def _catch_store_errors(run: str, part: Iterator[StoreProblem]) -> Iterator[Stor
         yield StoreProblem(run, None, None, str(exc))
 
 
-def _check_live_chains(run: str, content: LiveContent) -> Iterator[StoreProblem]:
-    found = list(chain_problems(run, content.links(), content.attempts()))
+def _check_live_chains(run: str, content: LiveContent, references: BlobReferences | None) -> Iterator[StoreProblem]:
+    links = content.links() if references is None else references.watch(content.links())
+    found = list(chain_problems(run, links, content.attempts()))
     yield from (*content.problems, *found)
 
 
@@ -157,56 +154,6 @@ def _check_types(store: RunStore) -> Iterator[StoreProblem]:
     found = store.live.find_mistyped()
     if found is not None:
         yield StoreProblem(store.run, *found, "the column `type` differs from the event's type, so queries may miss it")
-
-
-def _check_blobs(store: RunStore) -> Iterator[StoreProblem]:
-    """Checks every blob that an event requires, and every other stored blob that its bytes name."""
-    checked: dict[str, str | None] = {}
-    erased = {one.blob for one in erasures(store)}
-    addenda = addendum_links(store.layout)
-    for stored in chained(store.links(), *(segment.links for segment in addenda)):
-        if b"blake3:" not in stored.body:
-            continue
-        needed = _referenced_blobs(decode_event(stored).body, store.blobs, checked)
-        named = {found.decode() for found in _ADDRESS.findall(stored.body)}
-        for address in sorted(needed | named):
-            if address not in checked:
-                checked[address] = _blob_problem(store, address)
-            what = checked[address]
-            if what == MISSING and address in erased:
-                continue
-            if what is not None and (address in needed or what != MISSING):
-                yield StoreProblem(store.run, stored.chain, stored.index, f"blob {address} {what}")
-
-
-def _referenced_blobs(body: Body, blobs: BlobStore, checked: Mapping[str, object]) -> set[str]:
-    """Returns the blobs that an event requires, without those of a listing that was already checked.
-
-    Other content addresses (of tasks, states, verifiers) need not be kept."""
-    match body:
-        case StepAdded(step):
-            cuts = [cut for o in step.observations for cut in (o.truncated, o.stderr_truncated) if cut is not None]
-            return {cut.digest for cut in cuts}
-        case ModelCalled(call):
-            sides = (call.raw_request, call.raw_response)
-            return {side.blob for side in sides if side is not None and side.blob is not None}
-        case EvidenceAdded(evidence):
-            known = evidence.data.get(LISTING) in checked
-            return {*evidence.blobs, *(() if known else listed_addresses(blobs, evidence))}
-        case AttemptEnded():
-            return set(body.artifacts.values())
-        case _:
-            return set()
-
-
-def _blob_problem(store: RunStore, address: str) -> str | None:
-    try:
-        path = store.blobs.path(address)
-    except StoreError as exc:
-        return str(exc)
-    if not path.is_file():
-        return MISSING
-    return None if store.blobs.intact(address) else "does not have the bytes of its address"
 
 
 def _check_seal(layout: Layout, sealed: SealedRun) -> Iterator[StoreProblem]:

@@ -12,6 +12,7 @@ meaning can change, and records of older schemas verify for ever.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, GENESIS, Body, Event, canonical_bytes, digest_bytes
 
 _BODY = msgspec.json.Decoder(Body)
+_name_bytes = lru_cache(maxsize=64)(canonical_bytes)
 
 
 class BrokenLink(NamedTuple):
@@ -57,16 +59,46 @@ class Link(msgspec.Struct, frozen=True):
 
 
 def link_digest(chain: str, index: int, previous: str, body: bytes) -> str:
-    return digest_bytes(b'[%s,%d,"%s",%s]' % (canonical_bytes(chain), index, previous.encode(), body))
+    return digest_bytes(b'[%s,%d,"%s",%s]' % (_name_bytes(chain), index, previous.encode(), body))
+
+
+def to_link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:
+    """Converts a stored row to a link. SQLite holds any type in any column, so a changed row may have other types.
+
+    Raises:
+        StoreError: A type is wrong, except that of a body that is stored as text.
+    """
+    if not (type(index) is int and type(chain) is str and type(previous) is str and type(digest) is str):
+        raise StoreError(
+            f"an event of {chain!r} has the index {index!r}, the predecessor {previous!r}, the digest {digest!r}"
+        )
+    return Link(chain, index, previous, body if type(body) is bytes else str(body).encode(), digest)
+
+
+def decode_body(stored: Link) -> Body:
+    """Decodes the body of a link. Raises `StoreError` where its bytes are invalid."""
+    return _decode(stored.chain, stored.index, stored.body)
+
+
+def _decode(chain: str, index: int, raw: bytes) -> Body:
+    try:
+        body: Body = _BODY.decode(raw)
+    except (msgspec.DecodeError, ValueError, RecursionError, TypeError) as exc:
+        raise StoreError(f"event {index} of {chain} is damaged: {exc}") from exc
+    return body
+
+
+def check_record(chain: str, index: object, previous: str, body: object, digest: str) -> tuple[Body, bool]:
+    """Decodes the body of a stored row, and returns whether its digest matches. Raises `StoreError` as `to_link`."""
+    if not (type(index) is int and type(previous) is str and type(body) is bytes):
+        found = to_link(chain, index, previous, body, digest)
+        index, body = found.index, found.body
+    return _decode(chain, index, body), link_digest(chain, index, previous, body) == digest
 
 
 def decode_event(stored: Link) -> Event:
     """Decodes a link's event. Raises `StoreError` where its bytes are invalid."""
-    try:
-        body: Body = _BODY.decode(stored.body)
-    except (msgspec.DecodeError, ValueError, RecursionError, TypeError) as exc:
-        raise StoreError(f"event {stored.index} of {stored.chain} is damaged: {exc}") from exc
-    return Event(stored.chain, stored.index, stored.previous, body, stored.digest)
+    return Event(stored.chain, stored.index, stored.previous, decode_body(stored), stored.digest)
 
 
 def heads_digest(heads: Iterable[tuple[str, str, int]]) -> str:

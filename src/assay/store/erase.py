@@ -17,12 +17,12 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import StoreError, UserError
-from assay.records import DIGEST_PREFIX, EvidenceAdded, Noted
+from assay.records import DIGEST_PREFIX, Body, EvidenceAdded, Noted
 
 from .addenda import addenda
 from .annotate import annotate_all
 from .blobs import BlobStore
-from .chain import decode_event
+from .chain import decode_body, decode_event
 from .database import has_writer, store_errors
 from .layout import Layout, list_runs
 from .run import RunStore
@@ -30,6 +30,8 @@ from .trees import LISTING, listed_addresses
 
 ERASED = "erased"
 """Name of the tombstone, a note with `blob`, `reason` and `size_bytes`."""
+MARKING = b'"erased"'
+"""Contained in the body of every tombstone."""
 LEAST_PREFIX = 8
 _HEX = re.compile(r"[0-9a-f]{1,64}")
 
@@ -98,24 +100,27 @@ def list_erasures(root: Path, run: str) -> tuple[Erasure, ...]:
 
 def erasures(store: RunStore, chain: str | None = None) -> tuple[Erasure, ...]:
     """Returns the tombstones of a run, or of one chain, those in its addenda included."""
-    found = []
-    for marked, body in _notes(store, chain):
-        blob, reason = body.data.get("blob"), body.data.get("reason")
-        if isinstance(blob, str) and isinstance(reason, str):
-            found.append(Erasure(marked, blob, reason, body.at))
-    return tuple(found)
+    found = (erasure_in(marked, body) for marked, body in _marking_bodies(store, chain))
+    return tuple(one for one in found if one is not None)
 
 
-def _notes(store: RunStore, chain: str | None) -> Iterator[tuple[str, Noted]]:
-    for link in store.links(chain):
-        if b'"erased"' in link.body:
-            body = decode_event(link).body
-            if isinstance(body, Noted) and body.name == ERASED:
-                yield link.chain, body
+def erasure_in(chain: str, body: Body) -> Erasure | None:
+    """Returns the tombstone that an event on a chain is; None for any other event."""
+    if not isinstance(body, Noted) or body.name != ERASED:
+        return None
+    blob, reason = body.data.get("blob"), body.data.get("reason")
+    if not isinstance(blob, str) or not isinstance(reason, str):
+        return None
+    return Erasure(chain, blob, reason, body.at)
+
+
+def _marking_bodies(store: RunStore, chain: str | None) -> Iterator[tuple[str, Body]]:
+    for link in store.links(chain, MARKING):
+        yield link.chain, decode_body(link)
     for addendum in addenda(store.layout.root, store.run) if store.is_sealed else ():
         for about, event in addendum.parts():
             marked = about or addendum.chain
-            if isinstance(event.body, Noted) and event.body.name == ERASED and chain in (None, marked):
+            if chain in (None, marked):
                 yield marked, event.body
 
 

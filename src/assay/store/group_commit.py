@@ -6,12 +6,14 @@ of them costs half. A waiting caller resumes when its own pending events are com
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from assay.errors import StoreError
 from assay.records import Body
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Pending(Protocol):
@@ -74,7 +76,7 @@ class GroupCommit:
             self._append_all([(pending.chain, pending.pending())])
             self._mark_committed(pending)
             return
-        loop = asyncio.get_running_loop()
+        loop = _running_loop()
         if not self._waiting:
             loop.call_soon(self._commit_waiting)
         found = self._waiting.get(pending.chain)
@@ -92,7 +94,7 @@ class GroupCommit:
         known = self._scheduled.get(pending.chain)
         if known is not None and known.pending is pending:
             return
-        now = asyncio.get_running_loop().time()
+        now = _running_loop().time()
         later = self._scheduled[pending.chain] = _Scheduled(pending, now + wait_s / 2, now + wait_s)
         if self._timer is None or later.due < self._timer.when():
             self._set_timer(later.due)
@@ -100,11 +102,11 @@ class GroupCommit:
     def _set_timer(self, due: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(due, self._on_timer)
+        self._timer = _running_loop().call_at(due, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
-        now = asyncio.get_running_loop().time()
+        now = _running_loop().time()
         ready_at = [one.pending for one in self._scheduled.values() if one.ready_at <= now]
         for pending in ready_at:
             del self._scheduled[pending.chain]
@@ -135,3 +137,9 @@ class GroupCommit:
         for one in waiting:
             self._mark_committed(one.pending)
             one.resolve(None)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop:
+    from asyncio import get_running_loop  # late: a reader of stores needs no event loop, and it is slow to import
+
+    return get_running_loop()

@@ -14,7 +14,7 @@ import msgspec
 
 from assay.errors import StoreError
 
-from .chain import Link
+from .chain import Link, to_link
 from .database import store_errors
 from .layout import Layout
 from .rows import AttemptRow, match_rows
@@ -57,9 +57,10 @@ class LiveRun:
     def near(self, attempt: str) -> list[AttemptRow]:
         return match_rows(self.attempts(), attempt)
 
-    def links(self, chain: str | None = None) -> Iterator[Link]:
-        one, arguments = ("", ()) if chain is None else ("WHERE chain = ?", (chain,))
-        return self._links(one, arguments)
+    def links(self, chain: str | None = None, containing: bytes = b"") -> Iterator[Link]:
+        wanted = {"chain = ?": chain, "instr(CAST(body AS BLOB), ?)": containing}
+        given = {term: value for term, value in wanted.items() if value}
+        return self._links(f"WHERE {' AND '.join(given)}" if given else "", tuple(given.values()))
 
     def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
         return self._links("WHERE chain = ? AND idx >= ? AND idx < ?", (chain, start, stop))
@@ -68,7 +69,7 @@ class LiveRun:
         query = f"SELECT chain, idx, previous, body, digest FROM events {which} ORDER BY chain, idx"
         with store_errors(self.layout.sqlite):
             for found in self.connection.execute(query, arguments):
-                yield _to_link(*found)
+                yield to_link(*found)
 
     def later(self, after: int, until: int, kind: str | None) -> Iterator[Link]:
         """Yields the events with `after < seq <= until`, in the order of their appending.
@@ -79,7 +80,7 @@ class LiveRun:
         query = f"SELECT chain, idx, previous, body, digest FROM events WHERE seq > ? AND seq <= ? {one} ORDER BY seq"
         with store_errors(self.layout.sqlite):
             for found in self.connection.execute(query, (after, until, *arguments)):
-                yield _to_link(*found)
+                yield to_link(*found)
 
     def changed(self, after: int, until: int) -> list[AttemptRow]:
         """Returns the rows of the chains that have events with `after < seq <= until`."""
@@ -154,12 +155,3 @@ def _decode_row(chain: object, row: object) -> AttemptRow:
     if found.chain != chain:
         raise StoreError(f"the summary row of {chain!r} belongs to {found.chain!r}; restore the run from a copy")
     return found
-
-
-def _to_link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:
-    """Converts a row to a link. SQLite holds any type in any column, so a changed row may have other types."""
-    if not isinstance(index, int) or not all(isinstance(text, str) for text in (chain, previous, digest)):
-        raise StoreError(
-            f"an event of {chain!r} has the index {index!r}, the predecessor {previous!r}, the digest {digest!r}"
-        )
-    return Link(chain, index, previous, body if isinstance(body, bytes) else str(body).encode(), digest)

@@ -14,7 +14,6 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,6 +154,8 @@ def _run_with_timeout(
 
     DuckDB runs in a thread of its own, because a keyboard interrupt does not stop it.
     """
+    from concurrent.futures import ThreadPoolExecutor, wait  # late: other readers of a store need no threads
+
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(_execute, connection, statement, bounds)
         try:

@@ -11,18 +11,22 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.records import VerdictAdded
+from assay.gc_tuning import raised_thresholds
+from assay.records import AttemptStarted, VerdictAdded
 
-from .chain import Link, decode_event, link_digest
+from .chain import check_record
 from .database import connect, store_errors
 from .layout import Layout
 from .rows import AttemptRow, RowBuilder
 from .run import RunStore
-from .sealed import SealedRun, VerdictSummary, summarize_verdict
+from .sealed import SealedRun, VerdictSummary, summary_of
 
 SUMMED = ("attempt_started", "attempt_ended", "verdict", "note")
 """Types of the events that a row depends on, beside the number of steps."""
@@ -33,7 +37,8 @@ class CheckedRows(NamedTuple):
 
     rows: list[AttemptRow]
     differing: dict[str, tuple[str, ...]]
-    """Chain to the fields in which its stored row, or (`events`) an event's digest, differs."""
+    """Chain to the fields in which its stored row, or (`events`) an event's digest, differs; `run` too where it was
+    recorded in another run."""
     verdicts: list[VerdictSummary]
     """Every verdict of the chains in short, chain by chain in the order in which they were given."""
 
@@ -55,56 +60,58 @@ def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
     Raises:
         StoreError: The run is damaged.
     """
+    found = CheckedRows([], {}, [])
     read = _read_sealed if store.is_sealed else _read_live
-    stored, links, tails = read(store.layout, chain)
-    rows: list[AttemptRow] = []
-    differing: dict[str, tuple[str, ...]] = {}
-    verdicts: list[VerdictSummary] = []
-    for name in sorted({*tails, *stored}):
-        if name not in tails:
-            differing[name] = ("missing events",)
-            continue
-        built, judged, holds = _fold_row(store.run, name, links.get(name, []), tails[name])
-        fields = _differences(built, stored.get(name))
-        if fields or not holds:
-            differing[name] = (*fields, *(() if holds else ("events",)))
-        rows.append(built)
-        verdicts += judged
-    return CheckedRows(sorted(rows, key=lambda r: (r.started or 0.0, r.chain)), differing, verdicts)
+    # Rows are many small objects without cycles.
+    with raised_thresholds(100_000, 50, 100), read(store.layout, chain) as inputs:
+        for name, records in inputs.events:
+            _check_row(store.run, name, records, inputs, found)
+        for name in list(inputs.tails):
+            _check_row(store.run, name, (), inputs, found)
+    differing = found.differing | dict.fromkeys(inputs.stored, ("missing events",))
+    return CheckedRows(
+        sorted(found.rows, key=lambda row: (row.started or 0.0, row.chain)),
+        dict(sorted(differing.items())),
+        found.verdicts,
+    )
+
+
+_Record = tuple[str, int, str, bytes, str]
+"""Chain, index, previous digest, body and digest of an event."""
 
 
 class _RowInputs(NamedTuple):
-    """The data that rows are folded from, by chain."""
+    """The data that rows are folded from."""
 
+    events: Iterable[tuple[str, Iterable[_Record]]]
+    """Those of `SUMMED` types in order, by chain."""
     stored: dict[str, bytes]
-    links: dict[str, list[Link]]
-    """Those of `SUMMED` types, in any order."""
+    """The stored rows of the chains that were not checked yet."""
     tails: dict[str, tuple[int, str, int]]
-    """Length, head, and number of steps."""
+    """Length, head, and number of steps of the chains that were not checked yet."""
 
 
-def _read_live(layout: Layout, only: str | None) -> _RowInputs:
+@contextlib.contextmanager
+def _read_live(layout: Layout, only: str | None) -> Iterator[_RowInputs]:
     types = ", ".join(f"'{name}'" for name in SUMMED)
     one, arguments = ("", ()) if only is None else (" AND chain = ?", (only,))
-    links: dict[str, list[Link]] = defaultdict(list)
     with contextlib.closing(connect(layout.sqlite, write=False)) as connection, store_errors(layout.sqlite):
         connection.execute("BEGIN")
-        query = f"SELECT chain, idx, previous, body, digest FROM events WHERE type IN ({types}){one}"
-        for chain, index, previous, body, digest in connection.execute(query, arguments):
-            whole = body if isinstance(body, bytes) else str(body).encode()
-            links[chain].append(Link(chain, index, previous, whole, digest))
-        query = f"SELECT chain, max(idx) + 1, digest FROM events WHERE 1{one} GROUP BY chain"
-        last = connection.execute(query, arguments).fetchall()
-        query = f"SELECT chain, count(*) FROM events WHERE type = 'step'{one} GROUP BY chain"
-        steps = dict(connection.execute(query, arguments))
-        rows = connection.execute(f"SELECT chain, CAST(row AS BLOB) FROM attempts WHERE 1{one}", arguments).fetchall()
+        rows = connection.execute(f"SELECT chain, CAST(row AS BLOB) FROM attempts WHERE 1{one}", arguments)
+        stored: dict[str, bytes] = dict(rows.fetchall())
+        steps = "count(*) FILTER (WHERE type = 'step')"
+        query = f"SELECT chain, max(idx) + 1, digest, {steps} FROM events WHERE 1{one} GROUP BY chain"
+        tails = {row[0]: row[1:] for row in connection.execute(query, arguments)}
+        wanted = f"type IN ({types}){one}"
+        query = f"SELECT chain, idx, previous, body, digest FROM events WHERE {wanted} ORDER BY chain, idx"
+        yield _RowInputs(groupby(connection.execute(query, arguments), key=itemgetter(0)), stored, tails)
         connection.execute("ROLLBACK")
-    return _RowInputs(dict(rows), links, {chain: (length, head, steps.get(chain, 0)) for chain, length, head in last})
 
 
-def _read_sealed(layout: Layout, only: str | None) -> _RowInputs:
+@contextlib.contextmanager
+def _read_sealed(layout: Layout, only: str | None) -> Iterator[_RowInputs]:
+    events: dict[str, list[_Record]] = defaultdict(list)
     stored: dict[str, bytes] = {}
-    links: dict[str, list[Link]] = defaultdict(list)
     tails: dict[str, tuple[int, str, int]] = {}
     with contextlib.closing(SealedRun(layout.sealed)) as sealed:
         for group in range(sealed.group_count("trajectories")):
@@ -112,8 +119,10 @@ def _read_sealed(layout: Layout, only: str | None) -> _RowInputs:
             stored |= dict(zip(table["chain"].to_pylist(), table["row"].to_pylist(), strict=True))
         for group in range(sealed.group_count("events")):
             table = sealed.columns("events", group, ["chain", "index", "previous", "body", "digest", "type"])
-            _sum_events(_filter_chain(table, only), links, tails)
-    return _RowInputs(stored, links, tails)
+            _sum_events(_filter_chain(table, only), events, tails)
+    for records in events.values():
+        records.sort(key=itemgetter(1))
+    yield _RowInputs(events.items(), stored, tails)
 
 
 def _filter_chain(table: Any, chain: str | None) -> Any:
@@ -122,12 +131,14 @@ def _filter_chain(table: Any, chain: str | None) -> Any:
     return table if chain is None else table.filter(pc.equal(table["chain"], chain))
 
 
-def _sum_events(table: Any, links: dict[str, list[Link]], tails: dict[str, tuple[int, str, int]]) -> None:
+def _sum_events(table: Any, events: dict[str, list[_Record]], tails: dict[str, tuple[int, str, int]]) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for row in table.filter(pc.is_in(table["type"], pa.array(SUMMED))).drop_columns(["type"]).to_pylist():
-        links[row["chain"]].append(Link(**row))
+    summed = table.filter(pc.is_in(table["type"], pa.array(SUMMED)))
+    columns = (summed[name].to_pylist() for name in ("chain", "index", "previous", "body", "digest"))
+    for record in zip(*columns, strict=True):
+        events[record[0]].append(record)
     plain = zip(*(table[name].to_pylist() for name in ("chain", "index", "digest", "type")), strict=True)
     for chain, index, digest, kind in plain:
         length, head, steps = tails.get(chain, (0, "", 0))
@@ -135,32 +146,37 @@ def _sum_events(table: Any, links: dict[str, list[Link]], tails: dict[str, tuple
         tails[chain] = (max(length, index + 1), head, steps + (kind == "step"))
 
 
-def _fold_row(
-    run: str, chain: str, links: list[Link], tail: tuple[int, str, int]
-) -> tuple[AttemptRow, list[VerdictSummary], bool]:
-    """Folds one chain; returns its row, its verdicts, and whether all digests match."""
-    builder, holds = RowBuilder(run, chain), True
-    judged: list[VerdictSummary] = []
-    for one in sorted(links, key=lambda link: link.index):
-        holds = holds and link_digest(one.chain, one.index, one.previous, one.body) == one.digest
-        body = decode_event(one).body
+def _check_row(run: str, chain: str, records: Iterable[_Record], inputs: _RowInputs, found: CheckedRows) -> None:
+    """Folds one chain, compares it with its stored row, and adds both results to `found`."""
+    builder, holds, recorded_in = RowBuilder(run, chain), True, run
+    for record in records:
+        body, matches = check_record(*record)
+        holds = holds and matches
         builder.add(body)
         if isinstance(body, VerdictAdded):
-            judged.append(summarize_verdict(chain, one.body))
-    builder.fields["length"], builder.fields["head"], builder.fields["steps"] = tail
-    return builder.row(), judged, holds
+            found.verdicts.append(summary_of(chain, body.verdict))
+        elif isinstance(body, AttemptStarted):
+            recorded_in = body.run
+    builder.fields["length"], builder.fields["head"], builder.fields["steps"] = inputs.tails.pop(chain)
+    fields = _differences(builder, inputs.stored.pop(chain, None))
+    if fields or not holds or recorded_in != run:
+        moved = () if recorded_in == run or "run" in fields else ("run",)
+        found.differing[chain] = (*moved, *fields, *(() if holds else ("events",)))
+    found.rows.append(builder.row())
 
 
-def _differences(built: AttemptRow, stored: bytes | None) -> tuple[str, ...]:
+def _differences(built: RowBuilder, stored: bytes | None) -> tuple[str, ...]:
     """Returns the fields in which the stored row differs; a field that an older version did not write does not
     count."""
     if stored is None:
         return ("missing row",)
+    if built.encode() == stored:
+        return ()
     try:
         known = msgspec.json.decode(stored)
     except (msgspec.DecodeError, ValueError, RecursionError):
         known = None
-    actual = msgspec.to_builtins(built)
+    actual = msgspec.to_builtins(built.row())
     if not isinstance(known, dict):
         return ("unreadable row",)
     stored_fields = ((name, value) for name, value in known.items() if name in _DEFAULTS)

@@ -86,14 +86,19 @@ def final_rows(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
     return [row for row in rows if row.final and row.agent != ADMISSION]
 
 
+_EMPTY: dict[str, Any] = dict.fromkeys(AttemptRow.__struct_fields__) | {
+    **dict.fromkeys(("attempt", "task", "task_digest", "agent", "head"), ""),
+    **dict.fromkeys(("seed", "number", "retry", "steps", "length"), 0),
+    **{"retried": False, "interrupted": False, "metrics": {}, "separation": "unknown"},
+}
+"""The fields of a chain without events; none of the values is ever changed in place."""
+
+
 class RowBuilder:
     """Folds the events of one chain into its row."""
 
     def __init__(self, run: str, chain: str) -> None:
-        self.fields: dict[str, Any] = dict.fromkeys(AttemptRow.__struct_fields__)
-        self.fields |= {"run": run, "chain": chain, "attempt": "", "task": "", "task_digest": "", "agent": ""}
-        self.fields |= {"seed": 0, "number": 0, "retry": 0, "retried": False, "interrupted": False}
-        self.fields |= {"steps": 0, "metrics": {}, "head": "", "length": 0, "separation": "unknown"}
+        self.fields: dict[str, Any] = _EMPTY | {"run": run, "chain": chain}
         self._integrity: dict[str, VerdictStatus] = {}
         self._deciding: tuple[Verdict, ...] = ()
         self._closed = False
@@ -101,23 +106,25 @@ class RowBuilder:
     def add(self, body: Body) -> None:
         fields = self.fields
         match body:
+            case StepAdded():
+                fields["steps"] += 1
             case AttemptStarted():
-                for name in ("attempt", "task", "task_digest", "agent", "model", "seed", "number", "retry"):
-                    fields[name] = getattr(body, name)
-                fields["started"] = body.at
+                fields["attempt"], fields["task"], fields["task_digest"] = body.attempt, body.task, body.task_digest
+                fields["agent"], fields["model"], fields["seed"] = body.agent, body.model, body.seed
+                fields["number"], fields["retry"], fields["started"] = body.number, body.retry, body.at
                 fields["isolation"] = body.isolation.name if body.isolation else None
             case AttemptEnded():
-                for name in ("ended", "stopped", "broke", "error", "metrics"):
-                    fields[name] = getattr(body, name)
-                fields["finished"] = body.at or 0.0
+                fields["ended"], fields["stopped"], fields["broke"] = body.ended, body.stopped, body.broke
+                fields["error"], fields["metrics"], fields["finished"] = body.error, body.metrics, body.at or 0.0
+                self._closed = True
             case VerdictAdded(verdict):
                 self._judge(verdict)
             case Noted(name):
                 fields["retried"] = fields["retried"] or name == "retried"
                 fields["interrupted"] = fields["interrupted"] or name == "interrupted"
+                self._closed = self._closed or ends_attempt(body)
             case _:
-                fields["steps"] += isinstance(body, StepAdded)
-        self._closed = self._closed or ends_attempt(body)
+                pass
 
     def _judge(self, verdict: Verdict) -> None:
         fields = self.fields
@@ -129,7 +136,8 @@ class RowBuilder:
         elif verdict.kind == "outcome" and not self._closed and not is_reverification(verdict.check):
             self._deciding = (*self._deciding, verdict)
             fields["separation"] = outcome_separation(self._deciding)
-            fields["outcome"] = worst_outcome(s for s in (fields["outcome"], verdict.status) if s is not None)
+            known, status = fields["outcome"], verdict.status
+            fields["outcome"] = status if known is None else worst_outcome((known, status))
             if verdict.score is not None:
                 fields["score"] = verdict.score if fields["score"] is None else min(fields["score"], verdict.score)
 

@@ -23,6 +23,7 @@ from assay.records import (
     SCHEMA_VERSION,
     Event,
     Separation,
+    Verdict,
     VerdictKind,
     VerdictStatus,
     canonical_bytes,
@@ -93,6 +94,12 @@ _VERDICT = msgspec.json.Decoder(_VerdictBody)
 _JUDGED = ("chain", "check", "kind", "status", "marks", "score", "separation")
 
 
+def summary_of(chain: str, verdict: Verdict) -> VerdictSummary:
+    """Returns the main fields of a verdict on a chain."""
+    fields = verdict.check, verdict.kind, verdict.status, verdict.marks, verdict.score, verdict.separation
+    return VerdictSummary(chain, *fields)
+
+
 def summarize_verdict(chain: str, body: bytes) -> VerdictSummary:
     """Decodes the main fields of a verdict's event. Raises `StoreError` where it is invalid."""
     try:
@@ -108,6 +115,7 @@ class SealedRun:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._files: dict[str, Any] = {}
+        self._group: tuple[tuple[object, ...], Any] | None = None
 
     @cached_property
     def seal(self) -> SealManifest:
@@ -174,13 +182,10 @@ class SealedRun:
     def events(self, chain: str) -> Iterator[Event]:
         return map(decode_event, self.links(chain))
 
-    def links(self, chain: str | None = None) -> Iterator[Link]:
-        if chain is None:
-            yield from self._links(None, None)
-            return
-        groups = self._groups_of("events", chain)
-        if groups:
-            yield from self._links(groups, chain)
+    def links(self, chain: str | None = None, containing: bytes = b"") -> Iterator[Link]:
+        groups = None if chain is None else self._groups_of("events", chain)
+        found = iter(()) if groups == [] else self._links(groups, chain)
+        yield from (link for link in found if containing in link.body) if containing else found
 
     def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
         """Reads only the row groups that may hold the events."""
@@ -257,6 +262,7 @@ class SealedRun:
 
     def close(self) -> None:
         """Closes the files. Idempotent; reading again opens them again."""
+        self._group = None
         while self._files:
             self._files.popitem()[1].close()
 
@@ -280,16 +286,26 @@ class SealedRun:
             chosen = range(file.metadata.num_row_groups) if groups is None else groups
         for group in chosen:  # one at a time, because a batch would otherwise gather rows over many of them
             with _read_errors(path):
-                batches = file.iter_batches(_BATCH, row_groups=[group], columns=present, use_threads=False)
+                if chain is None:
+                    batches = file.iter_batches(_BATCH, row_groups=[group], columns=present, use_threads=False)
+                else:
+                    table = self._last_group(name, group, present)
+                    batches = iter(table.filter(pc.equal(table["chain"], chain)).to_batches(_BATCH))
             while True:
                 with _read_errors(path):
                     batch = next(batches, None)
                     if batch is None:
                         break
-                    if chain is not None:
-                        batch = batch.filter(pc.equal(batch.column("chain"), chain))
                     rows = batch.to_pylist()
                 yield from ({**row, **absent} for row in rows) if absent else rows
+
+    def _last_group(self, name: str, group: int, columns: list[str]) -> Any:
+        """Returns columns of a row group, which is kept until another is asked for: chains are often read in order."""
+        wanted = (name, group, *columns)
+        if self._group is None or self._group[0] != wanted:
+            self._group = None  # before the other is read, so that only one is in memory
+            self._group = wanted, self._file(name).read_row_group(group, columns=columns, use_threads=False)
+        return self._group[1]
 
     def _groups_of(self, name: str, chain: str) -> list[int]:
         """Returns the row groups that may hold a chain, by binary search: they are ordered by chain."""

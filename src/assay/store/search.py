@@ -11,10 +11,9 @@ import contextlib
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +23,9 @@ from .layout import Layout, list_runs
 from .query import QueryLimits, run_query
 from .sealed import SealedRun, flatten_lists, text_bytes, text_ends
 from .text_index import TEXTS, candidate_groups
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _PLACES = {
     "message": "message",
@@ -102,6 +104,8 @@ def _statement(limit: int, *, ignore_case: bool) -> str:
 
 def _search_sealed(layout: Layout, text: str, limit: int, *, ignore_case: bool) -> list[Hit]:
     """Searches the candidate row groups, some at once, until there are enough hits."""
+    from concurrent.futures import ThreadPoolExecutor
+
     readers = [SealedRun(layout.sealed) for _ in range(AT_ONCE)]  # a file is read by one thread at a time
     term = text.lower() if ignore_case else text
 

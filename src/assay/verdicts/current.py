@@ -7,7 +7,7 @@ not undone by what another could not tell.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 import msgspec
@@ -85,10 +85,12 @@ def outcome_separation(verdicts: Iterable[Judgement]) -> Separation:
         if verdict.kind != "outcome":
             continue
         name, imported = recorded_check(verdict.check), is_imported(verdict.marks)
-        if not is_reverification(verdict.check):
+        if name == verdict.check:
             recorded[name] = "unknown" if imported else verdict.separation
         elif not imported:
             again[name] = verdict.separation if "agree" in verdict.marks else "unknown"
+    if not again:
+        return weakest(recorded.values())
     return weakest(_stronger(grade, again.get(name, "unknown")) for name, grade in recorded.items())
 
 
@@ -108,14 +110,24 @@ def current_verdicts(
     """
     every = list(verdicts)
     newest = {(v.kind, v.check): v for v in every if not is_own_praise(v)}
+    statuses: dict[VerdictKind, list[VerdictStatus]] = {}
+    results: set[str] = set()
+    scores: dict[str, float] = {}
+    for verdict in newest.values():
+        if is_reverification(verdict.check):
+            results.update(verdict.marks)
+        else:
+            statuses.setdefault(verdict.kind, []).append(verdict.status)
+        if verdict.kind == "process" and verdict.score is not None:
+            scores[verdict.check] = verdict.score
     return CurrentVerdicts(
         outcome=outcome,
         score=score,
-        reverified=_reverified(newest.values()),
-        integrity=_worst(newest, "integrity"),
-        process=_worst(newest, "process"),
-        safety=_worst(newest, "safety"),
-        scores={v.check: v.score for v in newest.values() if v.kind == "process" and v.score is not None},
+        reverified=next((result for result in REVERIFICATIONS if result in results), None) if results else None,
+        integrity=worst_finding(statuses.get("integrity", ())),
+        process=worst_finding(statuses.get("process", ())),
+        safety=worst_finding(statuses.get("safety", ())),
+        scores=scores,
         separation=outcome_separation(every),
     )
 
@@ -124,12 +136,3 @@ def current_verdicts_of(trajectory: Trajectory, later: Collection[Judgement] = (
     """Returns the current verdicts of a trajectory, and of verdicts given after it was read."""
     scores = [v.score for v in outcome_verdicts(trajectory.verdicts) if v.score is not None]
     return current_verdicts(trajectory.outcome, min(scores, default=None), (*trajectory.verdicts, *later))
-
-
-def _reverified(verdicts: Iterable[Judgement]) -> Reverification | None:
-    results = {mark for v in verdicts if is_reverification(v.check) for mark in v.marks}
-    return next((result for result in REVERIFICATIONS if result in results), None)
-
-
-def _worst(newest: Mapping[tuple[VerdictKind, str], Judgement], kind: VerdictKind) -> VerdictStatus | None:
-    return worst_finding(v.status for v in newest.values() if v.kind == kind and not is_reverification(v.check))

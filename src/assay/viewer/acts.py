@@ -5,7 +5,7 @@ Invariant: texts are truncated on reading, so that memory grows with the number 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from assay.analysis.actions import actions_of_step
 from assay.analysis.interface import Action
 from assay.records import Observation, Step, StepAdded, ToolCall
-from assay.store.chain import decode_event
+from assay.store.chain import Link, decode_event
 
 from .chains import Chain
 from .interface import json_bytes
@@ -35,9 +35,14 @@ _TYPE = msgspec.json.Decoder(_Type)
 
 def read_steps(chain: Chain) -> tuple[list[Step], int]:
     """Returns the steps of an attempt's agents with truncated texts, and the number of further ones."""
+    return read_steps_of(chain.links(0, chain.length))
+
+
+def read_steps_of(links: Iterable[Link]) -> tuple[list[Step], int]:
+    """Returns what `read_steps` returns, from the events of an attempt."""
     found: list[Step] = []
     acts = left_out = size = 0
-    for link in chain.links(0, chain.length):
+    for link in links:
         if _TYPE.decode(link.body).type != "step":
             continue
         if acts >= MOST_ACTS or size >= MOST_CHARACTERS:

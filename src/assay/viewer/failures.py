@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -16,11 +17,11 @@ from assay.analysis.signals import SIGNALS, count_signals
 from assay.errors import StoreError
 from assay.records import Step, VerdictAdded
 from assay.store import RunStore, current_verdicts_of, final_rows
-from assay.store.chain import decode_event
+from assay.store.chain import Link, decode_body
 from assay.store.rows import AttemptRow
 from assay.verdicts import Trust, assess
 
-from .acts import read_steps
+from .acts import read_steps_of
 from .chains import Chain
 from .cited import mark_meaning
 from .interface import Fields, View, json_bytes, run_view_name
@@ -32,7 +33,9 @@ MOST_CLUSTERS: Final = 60
 MOST_EXAMPLES: Final = 5
 LONGEST: Final = 160
 _VERDICTS_AT_END: Final = 60
-"""Last events in which verdicts are sought."""
+"""Last verdicts, and events that mention one, in which the reason is sought."""
+STEPS_AT_ONCE: Final = 1000
+"""Steps over which signals are counted together."""
 _VARYING = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?")
 _SIGNALS = {signal.name: signal.raised for signal in SIGNALS}
 _Source = Literal["reason", "mark", "ending", "signal"]
@@ -73,14 +76,16 @@ def cluster_failures(root: Path, run: str) -> dict[str, Any]:
     clusters = _Clusters()
     with RunStore.open(root, run) as store, store.snapshot():
         rows = final_rows(store.attempts())
-        stands = current_verdicts_of(store, rows)
+        verdicts = list(store.judged())
+        stands = current_verdicts_of(store, rows, verdicts)
         trusts = {row.chain: assess(stands[row.chain], row) for row in rows}
         failed = {row.chain: row for row in rows if not trusts[row.chain].trusted}
-        for given in store.judged(frozenset(failed)) if failed else ():
-            for mark in given.marks:
+        for given in verdicts:
+            for mark in given.marks if given.chain in failed else ():
                 clusters.add("mark", mark, failed[given.chain])
         _add_endings(clusters, failed.values(), trusts)
-        examined = _examine(store, spread(list(failed.values())), clusters)
+        chosen = sorted(spread(list(failed.values())), key=lambda row: row.chain)  # as a sealed run holds them
+        examined = _examine(store, chosen, clusters)
     return {
         "run": run,
         "attempts": len(rows),
@@ -114,30 +119,51 @@ def _add_endings(clusters: _Clusters, rows: Iterable[AttemptRow], trusts: Mappin
 def _examine(store: RunStore, rows: Sequence[AttemptRow], clusters: _Clusters) -> int:
     """Reads reasons and signals of attempts until the time is over; returns how many were read."""
     ends, read = time.monotonic() + LONGEST_S, 0
+    batch: dict[str, tuple[AttemptRow, _Steps]] = {}
     for row in rows:
         if time.monotonic() > ends:
             break
         chain = Chain(store, row, ())
+        verdicts: deque[Link] = deque(maxlen=_VERDICTS_AT_END)
         try:
-            reason, steps = _reason(chain), read_steps(chain)[0]
+            steps = read_steps_of(_keep_verdicts(chain.links(0, chain.length), verdicts))[0]
+            reason = _reason(verdicts)
         except StoreError:
             continue
         read += 1
         if reason:
             clusters.add("reason", _VARYING.sub("#", reason), row)
-        for name in count_signals(_Steps(row.chain, steps)) if steps else ():
-            clusters.add("signal", name, row)
+        if steps:
+            batch[row.chain] = row, _Steps(row.chain, steps)
+        if sum(len(one.steps) for _, one in batch.values()) > STEPS_AT_ONCE:
+            _add_signals(clusters, batch)
+    _add_signals(clusters, batch)
     return read
 
 
-def _reason(chain: Chain) -> str | None:
+def _add_signals(clusters: _Clusters, batch: dict[str, tuple[AttemptRow, _Steps]]) -> None:
+    """Adds the signals of some attempts together, which is faster than one by one; empties the batch."""
+    counted = count_signals([steps for _, steps in batch.values()])
+    for (row, _), counts in zip(batch.values(), counted, strict=True):
+        for name in counts:
+            clusters.add("signal", name, row)
+    batch.clear()
+
+
+def _keep_verdicts(links: Iterable[Link], kept: deque[Link]) -> Iterator[Link]:
+    for link in links:
+        if b'"verdict"' in link.body:
+            kept.append(link)
+        yield link
+
+
+def _reason(links: Iterable[Link]) -> str | None:
     """Returns the reason of the newest outcome verdict that is no pass."""
     reason = None
-    for link in chain.links(max(chain.length - _VERDICTS_AT_END, 0), chain.length):
-        if b'"verdict"' in link.body:
-            body = decode_event(link).body
-            if isinstance(body, VerdictAdded) and body.verdict.kind == "outcome" and body.verdict.status != "pass":
-                reason = body.verdict.reason
+    for link in links:
+        body = decode_body(link)
+        if isinstance(body, VerdictAdded) and body.verdict.kind == "outcome" and body.verdict.status != "pass":
+            reason = body.verdict.reason
     return reason
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from assay.analysis._memo import cached_by_command, cached_by_identity
 from assay.analysis.actions import read_paths, removed_paths, written_paths
 from assay.analysis.commands import SimpleCommand, simple_commands
 from assay.analysis.interface import Action, Finding, Quote, Reach, Severity
@@ -59,8 +60,13 @@ class PathAccess(NamedTuple):
     action: Action
 
 
-def command_uses(subject: Subject) -> Iterator[CommandUse]:
-    """Yields all commands and other actions in order."""
+@cached_by_identity(1)
+def command_uses(subject: Subject) -> tuple[CommandUse, ...]:
+    """Returns all commands and other actions in order."""
+    return tuple(_command_uses(subject))
+
+
+def _command_uses(subject: Subject) -> Iterator[CommandUse]:
     folder = ""
     for action in subject.actions:
         if action.command is None:
@@ -81,8 +87,13 @@ def join_folder(folder: str, path: str) -> str:
     return posixpath.normpath(posixpath.join(folder, path))
 
 
-def path_accesses(subject: Subject) -> Iterator[PathAccess]:
-    """Yields the paths of each action in order, without those in patterns of `grep` or filters of `find`."""
+@cached_by_identity(1)
+def path_accesses(subject: Subject) -> tuple[PathAccess, ...]:
+    """Returns the paths of each action in order, without those in patterns of `grep` or filters of `find`."""
+    return tuple(_path_accesses(subject))
+
+
+def _path_accesses(subject: Subject) -> Iterator[PathAccess]:
     folder = ""
     for action in subject.actions:
         if action.command is None:
@@ -129,19 +140,23 @@ def _command_accesses(
             yield PathAccess(path, "list", action)
 
 
-def code_in(action: Action) -> Iterator[str]:
-    """Yields code that an action runs or contains: a command's scripts and their input, a tool's code."""
+def code_in(action: Action) -> tuple[str, ...]:
+    """Returns code that an action runs or contains: a command's scripts and their input, a tool's code."""
     if action.command is None:
-        if action.kind == "tool" and action.text:
-            yield action.text
-        return
-    for command in simple_commands(action.command):
-        words = command.effective
-        scripted = any("\n" in word or len(word) > _LONG for word in words)
-        if scripted:
-            yield "\n".join(words)
-        if command.stdin:
-            yield command.stdin
+        return (action.text,) if action.kind == "tool" and action.text else ()
+    return _code_in_command(action.command)
+
+
+@cached_by_command
+def _code_in_command(command: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for simple in simple_commands(command):
+        words = simple.effective
+        if any("\n" in word or len(word) > _LONG for word in words):
+            found.append("\n".join(words))
+        if simple.stdin:
+            found.append(simple.stdin)
+    return tuple(found)
 
 
 def evidence_writes(subject: Subject) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
+from assay.analysis._memo import cached_by_identity
 from assay.analysis.commit_facts import CommitFacts, merge_facts, same_commit
 from assay.analysis.interface import Action
 from assay.analysis.subject import Subject
@@ -194,11 +195,12 @@ class CommitLog:
             self.later.add(rest[at])
 
 
+@cached_by_identity(1)
 def read_commits(subject: Subject) -> CommitLog:
     """Returns the commits of an attempt, with what others at its task prove (`Subject.commits`)."""
     log = CommitLog(subject)
-    uses = list(command_uses(subject))
-    for use, after in zip(uses, [*uses, None][1:], strict=True):
+    uses = command_uses(subject)
+    for use, after in zip(uses, (*uses, None)[1:], strict=True):
         log.read(use, after)
     log.close()
     return log

@@ -273,13 +273,11 @@ def _asked_for(action: Action, asked: str) -> bool:
 def _late(subject: Subject) -> Iterator[Finding]:
     acts = []
     for action in subject.actions:
-        if action.command is None:
+        if action.command is None or _BEHIND.search(action.command) is None:
             continue
         texts = [action.command, *code_in(action)]
-        behind = _BEHIND.search(action.command) is not None
         aims = any(_VERIFIERS.search(t) or _REPORT.search(t) or "/proc" in t for t in texts)
-        lasts = any(_LOOPS.search(t) or '"lasts_s"' in t or "lasts_s" in t for t in texts)
-        if behind and aims and lasts:
+        if aims and any(_LOOPS.search(t) or "lasts_s" in t for t in texts):
             acts.append(action)
     if acts:
         left = any(i.kind == "processes" and i.channel == "state" for i in subject.trajectory.evidence)

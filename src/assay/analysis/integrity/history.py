@@ -94,7 +94,7 @@ def _is_later(view: _CommitView, known: CommitLog) -> bool | None:
 
 def commit_facts(subject: Subject) -> CommitFacts:
     """Returns what an attempt's own record proves of commits, to be used in judging other attempts at its task."""
-    return read_commits(subject._replace(commits=None)).facts
+    return read_commits(subject if subject.commits is None else subject._replace(commits=None)).facts
 
 
 def _code_readers(subject: Subject) -> Iterator[Action]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -11,7 +12,7 @@ from assay.errors import PluginLoadError
 from assay.records import Trajectory
 
 from .columns import signals
-from .interface import SignalSet, StepsOfChain, steps_table
+from .interface import SignalSet, StepsOfChain, TriageSignals, steps_table
 from .names import CATEGORIES
 
 
@@ -27,29 +28,38 @@ class Signals(msgspec.Struct, frozen=True):
     bucket: str
 
 
-def count_signals(trajectory: StepsOfChain) -> dict[str, int]:
-    """Returns the signals of all installed sets that a trajectory with steps raises, with their counts.
+def count_signals(trajectories: Sequence[StepsOfChain]) -> list[dict[str, int]]:
+    """Returns the signals of all installed sets that each of some trajectories raises, with their counts.
+
+    The trajectories have steps, and different chains.
 
     Raises:
         PluginLoadError: A set does not load or fails, two sets have a signal of one name, or a set does not return one
-            row with a whole number for each of its signals.
+            row for each trajectory, with a whole number for each of its signals.
     """
-    steps = steps_table([trajectory])
+    return _count(steps_table(trajectories), len(trajectories), None) if trajectories else []
+
+
+def _count(steps: Any, trajectories: int, published: Any) -> list[dict[str, int]]:
+    """Counts over a table of steps; `published` are the published signals of these steps, where they are known."""
     owners: dict[str, str] = {}
-    counts: dict[str, int] = {}
+    counts: list[dict[str, int]] = [{} for _ in range(trajectories)]
     for name, one in _load_sets():
-        table = plugins.call(f"signals {name!r}", one.counts, steps)
+        known = published is not None and isinstance(one, TriageSignals)
+        table = published if known else plugins.call(f"signals {name!r}", one.counts, steps)
         for signal in one.signals:
             if owners.setdefault(signal, name) != name:
                 raise PluginLoadError(f"signals {owners[signal]!r} and {name!r} both have {signal!r}; remove one")
             column = table[signal].to_pylist() if signal in table.column_names else None
-            if column is None or len(column) != 1 or not isinstance(column[0], int):
+            if column is None or len(column) != trajectories or not all(isinstance(n, int) for n in column):
                 raise PluginLoadError(
                     f"signals {name!r}: `counts` must return one row for each attempt with a whole number in the "
                     f"column {signal!r}; got {'no such column' if column is None else column[:3]}"
                 )
-            counts[signal] = column[0]
-    return {signal: number for signal, number in counts.items() if number}
+            for found, number in zip(counts, column, strict=True):
+                if number:
+                    found[signal] = number
+    return counts
 
 
 def _load_sets() -> Iterator[tuple[str, SignalSet]]:
@@ -64,9 +74,11 @@ def signals_of(trajectory: Trajectory) -> Signals:
     """Returns the signals of one trajectory; all zero without steps. Raises `PluginLoadError` as `count_signals`."""
     if not trajectory.steps:
         return Signals({}, dict.fromkeys(CATEGORIES, 0), 50.0, "neutral")
-    row = signals(steps_table([trajectory])).to_pylist()[0]
+    steps = steps_table([trajectory])
+    published = signals(steps)
+    row = published.to_pylist()[0]
     return Signals(
-        counts=count_signals(trajectory),
+        counts=_count(steps, 1, published)[0],
         severities={category: row[f"signals.{category}.severity"] for category in CATEGORIES},
         quality=row["signals.quality"],
         bucket=row["signals.bucket"],
