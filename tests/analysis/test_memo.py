@@ -50,7 +50,7 @@ def test_short_and_long_texts_are_cached_apart(texts: list[str]) -> None:
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 3))
 def test_equal_objects_are_told_apart(order: list[int], size: int) -> None:
-    objects = [tuple([1, 2]) for _ in range(5)]  # noqa: C409 - five objects, not one constant
+    objects = [tuple([1, 2]) for _ in range(5)]
     itself = cached_by_identity(size)(lambda one: [one])
     assert all(itself(objects[number])[0] is objects[number] for number in order)
 

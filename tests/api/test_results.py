@@ -149,9 +149,7 @@ def test_attempts_open_each_run_once(result: assay.RunResult, monkeypatch: pytes
     assert opened == ["g-0-solver"]
 
 
-def test_a_summary_counts_the_attempts_that_were_read(
-    result: assay.RunResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_summary_counts_the_attempts_that_were_read(result: assay.RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
     twice = assay.RunResult(result.store, (*result.runs, result.runs[0]))
     attempts = twice.attempts
     monkeypatch.setattr(RunStore, "open", None)  # nothing is read again
