@@ -147,7 +147,7 @@ class OpenHandsFormat:
 def _is_event_stream(path: Path) -> bool:
     """Returns whether a file has one event of the SDK a line, as `openhands --json` prints them."""
     seen = sniff(path)
-    return seen.shape == "lines" and seen.has("kind", "source", "timestamp") and str(seen.values["kind"]) in KINDS
+    return seen.shape == "lines" and seen.has("kind", "source", "timestamp") and str(seen.values.get("kind")) in KINDS
 
 
 def _prefix_place(bad: WarnFunction, where: str) -> WarnFunction:
