@@ -172,5 +172,5 @@ def test_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
         assay.open(tmp_path)
     with pytest.raises(StoreNotFoundError, match="does not exist"):
         assay.open(tmp_path / "absent")
-    with pytest.raises(OptionError, match="is no folder"):
+    with pytest.raises(OptionError, match="is not a folder"):
         assay.open(3)  # type: ignore[arg-type]

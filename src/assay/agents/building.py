@@ -26,7 +26,7 @@ def build_agent(source: AgentSource, options: Mapping[str, Any] | None = None, *
         model: Name of the run's model; None if it has none.
 
     Raises:
-        AgentDefinitionError: The source is no agent; the message names what it lacks.
+        AgentDefinitionError: The source is not an agent; the message names what it lacks.
         MissingModelError: The agent asks a model, and the run names none.
         UserError: The agent rejects its options.
         PluginLoadError: Nothing has that name, or it does not import.

@@ -16,7 +16,7 @@ class CommitFacts(msgspec.Struct, frozen=True):
     past: frozenset[str] = frozenset()
     """Commits in the past of the task's own commit."""
     later: frozenset[str] = frozenset()
-    """Commits that are known not to be in that past; a commit of `past` is none of them."""
+    """Commits that are known not to be in that past; disjoint from `past`."""
     dates: tuple[tuple[str, float], ...] = ()
     """Author dates by commit, in seconds since the epoch, sorted."""
     head: float | None = None

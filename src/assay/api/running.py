@@ -126,7 +126,7 @@ def _listed_models(source: Any) -> list[ModelSource]:
     models = _listed(source)
     for model in models:
         if not isinstance(model, str | ModelBackend):
-            raise OptionError(f"{model!r:.100} is no model: give a name (openai:NAME) or an open backend as model=...")
+            raise OptionError(f"{model!r:.100} is not a model: give a name (openai:NAME) or an open backend")
     return models
 
 

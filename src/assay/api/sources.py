@@ -37,7 +37,7 @@ def find_task_sources(sources: TaskSource | Iterable[TaskSource]) -> ResolvedTas
     """Loads tasks from one source or several.
 
     Raises:
-        TaskSourceError: A source is none of the accepted forms, or there is none.
+        TaskSourceError: A source has none of the accepted forms, or no source is given.
         UserError: A path or family does not exist, or a task has errors.
         PluginLoadError: The constructor of a family failed.
         TaskError: A family itself failed.
@@ -79,7 +79,7 @@ def settings_of(store: str | PathLike[str] | None) -> Settings:
     if store is None:
         return settings
     if not isinstance(store, str | PathLike):
-        raise OptionError(f"{store!r:.100} is no folder: give the path of a store")
+        raise OptionError(f"{store!r:.100} is not a folder: give the path of a store")
     return msgspec.structs.replace(settings, store=Path(store))
 
 

@@ -80,7 +80,7 @@ def open_store(path: str | PathLike[str] | None = None) -> Store:
     """Opens a store: a folder that `assay run` made; by default `.assay`, or `$ASSAY_STORE`.
 
     Raises:
-        StoreNotFoundError: The folder does not exist, or is no store.
+        StoreNotFoundError: The folder does not exist, or is not a store.
     """
     folder = settings_of(path).store
     if not (folder / "runs").is_dir():

@@ -42,7 +42,7 @@ def diagnose_run(rows: Iterable[AttemptRow]) -> RunDiagnosis:
 
 
 def describe_shortfall(groups: Iterable[GroupSummary], least: float) -> str | None:
-    """Returns a sentence for each configuration whose pass@1 is below `least`; None if there is none.
+    """Returns a sentence for each configuration whose pass@1 is below `least`; None if no configuration is.
 
     An attempt without a judgement counts as failed, and so does a doubtful pass. A run without a decided attempt falls
     short.

@@ -60,7 +60,7 @@ def find_licence(files: Mapping[str, bytes]) -> str:
 
 
 def _spdx_expression(text: str) -> str:
-    """Returns the normalised SPDX expression; empty if the text is no valid expression."""
+    """Returns the normalised SPDX expression; empty if the text is not a valid expression."""
     from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
     if len(text) > MAX_LICENCE:

@@ -45,7 +45,7 @@ MAX_EXCERPT = 2000
 
 
 class MissingFileError(KeyError):
-    """A file is absent, or is no regular file."""
+    """A file is absent, or is not a regular file."""
 
 
 class FinalFiles(Mapping[str, str]):

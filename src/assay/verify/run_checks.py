@@ -33,7 +33,7 @@ def build_checks(sources: CheckSource | Iterable[CheckSource]) -> RunChecks:
     """Builds the checks of a run from one source or several.
 
     Raises:
-        CheckDefinitionError: A source is no check, or two have one name.
+        CheckDefinitionError: A source is not a check, or two checks have one name.
         PluginLoadError: Nothing has a given name, it does not import, or its constructor failed.
     """
     kinds: dict[str, OutcomeCheck] = {}

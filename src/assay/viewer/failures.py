@@ -158,7 +158,7 @@ def _keep_verdicts(links: Iterable[Link], kept: deque[Link]) -> Iterator[Link]:
 
 
 def _reason(links: Iterable[Link]) -> str | None:
-    """Returns the reason of the newest outcome verdict that is no pass."""
+    """Returns the reason of the newest outcome verdict other than a pass."""
     reason = None
     for link in links:
         body = decode_body(link)

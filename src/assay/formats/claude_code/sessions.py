@@ -96,7 +96,7 @@ class SessionReader:
             self._builder.keep_item(line)
 
     def _other_line(self, line: dict[str, Any], kind: str) -> None:
-        """Reads the facts of a line that is no turn: the start, the cost, the result."""
+        """Reads the facts of a line other than a turn: the start, the cost, the result."""
         if kind == "cost-state":
             self._cost = number(line.get("totalCostUSD"))
         elif kind == "system" and line.get("subtype") == "init":

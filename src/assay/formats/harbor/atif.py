@@ -82,7 +82,7 @@ def check_version(version: Any, bad: WarnFunction) -> None:
     """Reports a version that is newer than those read here.
 
     Raises:
-        UserError: The version is no minor version of ATIF 1, so that its fields may mean anything.
+        UserError: The version is not a minor version of ATIF 1; the meaning of its fields is unknown.
     """
     if version is None:
         return

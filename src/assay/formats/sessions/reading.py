@@ -43,4 +43,4 @@ class ConversationFormat(ReadOnlyFormat):
     def read_conversation(
         self, document: Any, where: str, builder: TrajectoryBuilder, bad: WarnFunction
     ) -> ImportedTrajectory:
-        """Reads one conversation. Raises `UserError` where the document is none."""
+        """Reads one conversation. Raises `UserError` if the document is not a conversation."""

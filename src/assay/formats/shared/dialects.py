@@ -176,7 +176,7 @@ def _envelope(value: dict[str, Any], role: str) -> Iterator[dict[str, Any]]:
 
 
 def _response_item(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Converts an item of OpenAI Responses that is no message."""
+    """Converts an item of OpenAI Responses other than a message."""
     message, results = _read_blocks([item], "assistant")
     if not results or message.get("tool_calls"):
         yield {**message, _ITEM: True}

@@ -135,7 +135,7 @@ def _is_model(span: TraceSpan) -> bool:
 
 
 def _outermost_calls(spans: list[TraceSpan], by_id: dict[str, TraceSpan]) -> dict[str, str | None]:
-    """Returns the farthest model span at or above each span, by their ids; None where there is none."""
+    """Returns the farthest model span at or above each span, by their ids; None without one."""
     found: dict[str, str | None] = {}
     for span in spans:
         line: list[TraceSpan] = []
@@ -201,7 +201,7 @@ def _link_tools(spans: Iterable[TraceSpan]) -> None:
 
 
 def _name_task(spans: list[TraceSpan]) -> None:
-    """Names a trace's task after the trace where no prompt is recorded: there is no instruction to name it by."""
+    """Names a trace's task after the trace if no prompt is recorded."""
     if any(span.attributes.get(INPUT) for span in spans):
         return
     ids = {span.id for span in spans}
