@@ -47,7 +47,7 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batch: Annotated[int, msgspec.Meta(ge=1)] = 20
     """Maximum evaluations per step."""
     cpu_s: Annotated[float, msgspec.Meta(gt=0)] = 3.0
-    """Maximum CPU seconds of one evaluation before it counts as failed; less for faster tests."""
+    """Maximum CPU seconds of the failing tests, and of the rest, in one evaluation before it counts as failed."""
 
 
 class RepairAgent:
@@ -169,14 +169,14 @@ class _Search:
 
     def _job(self, name: str, edit: Edit, texts: dict[str, str], state: State) -> Job:
         write: dict[str, str | None] = {f"{self._root}/{edit.path}": apply(texts[edit.path], edit.site)}
-        decisive = sum(state.result.tests[test].cpu_ms for test in state.failed) / 1000
         return Job(
             name,
             self._placed(),
             write=write,
             give_up_on=tuple(sorted(state.failed)),
-            cpu_s=min(self._options.cpu_s, 0.2 + 2 * decisive),
-            more_cpu_s=min(self._options.cpu_s, 0.5 + 2 * state.result.cpu_s),
+            # Limits that follow the measured CPU time would decide otherwise on a busy host.
+            cpu_s=self._options.cpu_s,
+            more_cpu_s=self._options.cpu_s,
         )
 
     async def _keep(self, edit: Edit, before: State) -> State | None:
