@@ -286,3 +286,24 @@ async def test_a_function_of_the_test_is_no_answer_where_the_reference_returns_n
     status, refusals = await judged(shop, solution(sort_by="return key"), plan, "sort_by", tests)
     assert status == "fail"
     assert "never returns" in refusals
+
+
+GIVEN_A_CLASS = """
+import shop
+
+
+def test_refill():
+    basket = shop.Basket()
+    shop.refill(basket, 1)
+    assert basket.items[-1].names
+"""
+
+
+@pytest.mark.parametrize(("handed", "status"), [((), "fail"), (("type",), "pass"), (None, "pass")])
+async def test_a_class_reaches_the_test_where_the_references_does(
+    shop: Any, handed: tuple[str, ...] | None, status: str
+) -> None:
+    changes = (Argument("basket", ("items",)),)
+    plan = with_use("refill", EntryUse("shop.core:refill", changes, None, None, handed))
+    found, refused = await judged(shop, solution(refill="basket.items.append(Basket)"), plan, "refill", GIVEN_A_CLASS)
+    assert (found, "never puts there" in refused) == (status, status == "fail"), refused

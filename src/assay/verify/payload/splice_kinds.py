@@ -41,7 +41,7 @@ class AnswerKinds:
         self._call = call
         self._answers: Sequence[str] | None = use["answers"]
         self._held = _Parts(call, use["inside"], "returns inside another", type_names=self._answers)
-        self._handed = _Parts(call, use["handed"], "puts there", only_made=True)
+        self._handed = _Parts(call, use["handed"], "puts there", type_names=use["handed"], only_made=True)
 
     def require_answer(self, value: Any) -> None:
         """Checks an answer with all that it holds."""
@@ -73,7 +73,7 @@ class _Parts:
         recorded: Kinds; None: any.
         does: Verb and place for the refusal.
         type_names: Types of values of that origin, with those of the classes that they hold; None: any.
-        only_made: Objects of the test's are neither checked nor opened.
+        only_made: Objects of the test's, except for classes, are neither checked nor opened.
     """
 
     def __init__(
@@ -101,11 +101,13 @@ class _Parts:
         """Checks values with all that they hold."""
         while todo:
             value = todo.pop()
-            if type(value) not in SCALARS and (not self._only_made or self._call.is_made_by_worker(value)):
-                _require_kind(self._call, value, self._recorded, self._does)
-                if isinstance(value, type):
-                    _require_type(value, self._type_names, self._does)
-                todo += self.open(value)
+            is_class = isinstance(value, type)
+            if type(value) in SCALARS or not (is_class or not self._only_made or self._call.is_made_by_worker(value)):
+                continue
+            _require_kind(self._call, value, self._recorded, self._does)
+            if is_class:
+                _require_type(value, self._type_names, self._does)
+            todo += self.open(value)
 
     def require_again(self, targets: list[Any]) -> None:
         """Checks what has changed since it was looked into."""
