@@ -69,3 +69,33 @@ def test_truth_values_are_lied_about_in_the_shape_of_the_answer(answers: Any, re
 def test_a_generator_of_truth_values_is_lied_about_as_one(answers: Any) -> None:
     call = answers.FunctionCall("a:f", refuse, (), {}, {}, shapes=[["generator", [["bool", None]]]])
     assert list(answers.ANSWERS["truth values False, the rest None"](call)) == [False]
+
+
+class Sized:
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.parts = [size]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sized) and (self.size, self.parts) == (other.size, other.parts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Shelf:
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+
+def arrange(items: Any) -> None: ...
+
+
+@pytest.mark.parametrize("make", [lambda: [Sized(3), Sized(1)], lambda: [[3], [1]], lambda: {"a": [3], "b": [1]}])
+def test_objects_in_what_the_reference_reorders_are_made_alike(answers: Any, make: Callable[[], Any]) -> None:
+    for wrap, path in ((lambda items: items, []), (Shelf, ["items"])):
+        items = make()
+        parts = list(items.values()) if isinstance(items, dict) else list(items)
+        call = answers.FunctionCall("a:arrange", arrange, (wrap(items),), {}, {}, changes=[("items", path)])
+        answers.ANSWERS["arguments levelled"](call)
+        assert parts == parts[::-1]
+        assert len(items) == 2

@@ -95,6 +95,10 @@ def refuse(n):
     raise KeyError([Box([_double(n)])])
 
 
+def enlist(found, n):
+    found.append((Box, _double(n)))
+
+
 def maker(n):
     doubled = _double(n)
     return lambda: doubled
@@ -116,7 +120,7 @@ class Box:
         return [_double(item) // by for item in items]
 '''
 TESTS = """import pytest
-from boxes import Box, doubles, grow, is_even_double, label, lazy, maker, odd, pack
+from boxes import Box, doubles, enlist, grow, is_even_double, label, lazy, maker, odd, pack
 from boxes import refuse, remainders, reserve, same, size, unpack, visit
 
 
@@ -209,6 +213,17 @@ def test_refuse():
     assert caught.value.args[0][0].items == [4]
 
 
+def test_enlist():
+    found = []
+    enlist(found, 2)
+    assert found == [(Box, 4)]
+
+
+def test_many():
+    for number in range(1, 400):
+        assert pack([number]) == [2 * number]
+
+
 def test_untouched():
     assert len(doubles([1, 2, 3])) == 3
 """
@@ -292,6 +307,8 @@ def test_only_what_the_reference_changed_may_change(
         ("test_reserve", ("iterator", "unread")),
         ("test_refuse", ("boxes:Box",)),
         ("test_callback", ()),
+        ("test_enlist", ("type",)),
+        ("test_many", ()),
     ],
 )
 def test_kinds_of_all_that_reaches_the_test_are_recorded(
@@ -300,6 +317,7 @@ def test_kinds_of_all_that_reaches_the_test_are_recorded(
     test = test_of(plan, name)
     assert test.method == "splice"
     assert [use.handed for use in test.uses] == [handed]
+    assert None not in [use.answers for use in test.uses]
 
 
 @pytest.mark.parametrize(

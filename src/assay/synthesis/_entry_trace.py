@@ -20,8 +20,6 @@ from ._laboratory import WORKSPACE, Laboratory, absolute_texts, import_paths, re
 from ._tree import SourceTree
 
 PAYLOAD = Path(__file__).with_name("payload")
-MOST_RECORDED = 200
-"""As in `payload/entry_records.py`."""
 TRACER = tuple(PAYLOAD / f"{name}.py" for name in ("entry_trace", "entry_records", "package_functions", "value_shapes"))
 
 
@@ -63,6 +61,8 @@ class RecordedEntryCalls(msgspec.Struct, frozen=True):
     results: ValueKinds
     shapes: tuple[AnswerShape, ...] = ()
     """Different shapes of answers, in order of appearance."""
+    are_results_whole: bool = False
+    """Whether all answers were looked at."""
     handed: ValueKinds = ValueKinds()
     """What else reaches the test, as in `EntryUse.handed`."""
     is_handed_whole: bool = False
@@ -70,20 +70,21 @@ class RecordedEntryCalls(msgspec.Struct, frozen=True):
 
     @property
     def answer_types(self) -> tuple[str, ...] | None:
-        """Types of the answers, as in `EntryUse.answers`; None if not all calls were recorded."""
-        if self.calls > MOST_RECORDED:
+        """Types of the answers, as in `EntryUse.answers`; None if not all of them were recorded."""
+        if not self.are_results_whole:
             return None
         return tuple(sorted({*self.results.types, *(["iterator"] if self.results.iterators else [])}))
 
     @property
     def kinds_inside(self) -> tuple[str, ...] | None:
-        """Kinds of what the answers hold, as in `EntryUse.inside`; None if not all calls were recorded."""
-        return None if self.calls > MOST_RECORDED else self.results.inside
+        """Kinds of what the answers hold, as in `EntryUse.inside`; None if not all of them were recorded."""
+        return self.results.inside if self.are_results_whole else None
 
     @property
     def kinds_handed(self) -> tuple[str, ...] | None:
         """Kinds of what else reaches the test, as in `EntryUse.handed`; None if not all of it was recorded."""
-        return self.handed.inside if self.is_handed_whole else None
+        classes = {"type"} & {*self.handed.types}
+        return tuple(sorted({*self.handed.inside, *classes})) if self.is_handed_whole else None
 
     @property
     def is_one_bit(self) -> bool:

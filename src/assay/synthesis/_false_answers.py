@@ -26,7 +26,7 @@ ANSWERS = (
     "every key is 0", "every key is empty", "all text", "infinity", "minus infinity", "all numbers",
     "remembered argument", "empty iterator", "None where it raises", "True where it raises", "False where it raises",
     "empty list where it raises", "own argument where it raises",
-    "raise AttributeError", "raise IndexError", "raise KeyError", "raise TypeError",
+    "raise AttributeError", "raise IndexError", "raise KeyError", "raise TypeError", "arguments levelled",
 )  # fmt: skip
 """Names in the table of `payload/false_answers.py`, and exceptions that Python's own protocols take for an answer."""
 SHAPED_ANSWERS = tuple(
@@ -36,7 +36,7 @@ SHAPED_ANSWERS = tuple(
 LIARS_ANSWERS = (
     "None", "True", "False", "0", "empty text", "empty list", "empty dict", "empty tuple", "first argument",
     "own argument", "remembered argument", "plausible value", "arguments emptied", "empty iterator",
-    "None where it raises",
+    "None where it raises", "arguments levelled",
 )  # fmt: skip
 """Told by some entry points of a test while its others stay unrepaired."""
 MOST_LIARS = 8

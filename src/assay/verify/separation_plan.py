@@ -60,7 +60,8 @@ class EntryUse(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     `unread`, values of an iterator were not recorded, and those of a worker's are not checked; None: not recorded."""
     handed: tuple[str, ...] | None = None
     """As `inside`, for what else reaches the test: parts of its arguments that were changed in place, arguments of its
-    functions, arguments and fields of exceptions. Only what the worker made is compared with it."""
+    functions, arguments and fields of exceptions. Only what the worker made is compared with it, and classes, which
+    are refused without `type`."""
 
 
 class RecordedClass(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -249,3 +249,61 @@ def test_an_empty_record_is_stored_and_is_not_no_record(tmp_path: Any) -> None:
     assert known is not None
     assert [test.uses[0].inside for test in known.tests] == [(), None]
     assert [test.uses[0].handed for test in known.tests] == [(), None]
+
+
+OF_A_CLASS = """
+import shop
+
+
+def test_discounted():
+    cheaper = shop.discounted(shop.Basket([("a", 100)]), 25)
+    assert cheaper.names
+"""
+
+
+async def test_a_class_is_no_answer_where_the_reference_returns_an_instance(shop: Any) -> None:
+    given = {"name": "discounted", "tests": OF_A_CLASS}
+    plan = with_use("discounted", EntryUse("shop.core:discounted", (), ("shop.core:Basket",), ()))
+    assert (await judged(shop, solution(), plan, **given)) == ("pass", "[]")
+    status, refusals = await judged(shop, solution(discounted="return Basket"), plan, **given)
+    assert status == "fail"
+    assert "never returns" in refusals
+    plan = with_use("discounted", EntryUse("shop.core:discounted", (), ("shop.core:Basket", "type"), ()))
+    assert (await judged(shop, solution(discounted="return Basket"), plan, **given))[0] == "pass"
+
+
+async def test_a_class_in_a_list_is_no_answer_where_the_reference_returns_a_list_of_others(shop: Any) -> None:
+    plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("list",), ()))
+    status, refusals = await judged(shop, solution(sort_by="return [Basket, int]"), plan, "sort_by", FOUND)
+    assert status == "fail"
+    assert "never returns inside" in refusals
+
+
+async def test_a_function_of_the_test_is_no_answer_where_the_reference_returns_none(shop: Any) -> None:
+    tests = FOUND.replace("all(shop.sort_by([3, -1, 2], abs))", "shop.sort_by([3, -1, 2], lambda n: n).__class__")
+    plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("list",), ()))
+    assert (await judged(shop, solution(), plan, "sort_by", tests)) == ("pass", "[]")
+    status, refusals = await judged(shop, solution(sort_by="return key"), plan, "sort_by", tests)
+    assert status == "fail"
+    assert "never returns" in refusals
+
+
+GIVEN_A_CLASS = """
+import shop
+
+
+def test_refill():
+    basket = shop.Basket()
+    shop.refill(basket, 1)
+    assert basket.items[-1].names
+"""
+
+
+@pytest.mark.parametrize(("handed", "status"), [((), "fail"), (("type",), "pass"), (None, "pass")])
+async def test_a_class_reaches_the_test_where_the_references_does(
+    shop: Any, handed: tuple[str, ...] | None, status: str
+) -> None:
+    changes = (Argument("basket", ("items",)),)
+    plan = with_use("refill", EntryUse("shop.core:refill", changes, None, None, handed))
+    found, refused = await judged(shop, solution(refill="basket.items.append(Basket)"), plan, "refill", GIVEN_A_CLASS)
+    assert (found, "never puts there" in refused) == (status, status == "fail"), refused

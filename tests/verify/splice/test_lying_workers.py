@@ -158,6 +158,10 @@ REFUSED = [
                       ["builtins", "AssertionError"], ["builtins", "KeyboardInterrupt"], ["shop.core", "Basket"])
     ),
     "send(frame, k='raise', e=[['builtins', 'ValueError']])",
+    *(
+        f"send(frame, k='raise', e=[['builtins', 'SyntaxError']], a=['no', [len(frame['h'])]], f={{}}, h=[{place}])"
+        for place in (['t', 'a', 1, 1, 'x', 1, 10**11], ['t', 'a', 1, 'x', 'x'], ['t', 'a', 1, 1, 7])
+    ),
     "send(frame, k='value', v=[0], h=[['l']] * 3, c=7)",
     "send(frame, k='value', v=0, h={})",
 ]  # fmt: skip
@@ -311,3 +315,24 @@ async def test_an_answer_of_a_kind_that_the_reference_never_gives_is_refused(sho
         assert outcome.verdict.status == "fail"
         refusals = [one for found in outcome.of_kind("test_report") for one in found.get("refusals", [])]
         assert "never returns" in str(refusals), outcome.evidence
+
+
+OF_EACH_KEY = """
+import shop
+
+
+def test_total():
+    found = shop.total([("a", 3), ("b", 4)])
+    assert len(found) == 2
+    for name, amount in found.items():
+        assert amount == {"a": 3, "b": 4}[name]
+"""
+
+
+async def test_an_ordered_dictionary_shows_all_of_its_keys(shop: Any) -> None:
+    given = {"expected": IDS["total"], "tests": OF_EACH_KEY}
+    body = "import collections\n    return collections.OrderedDict(%s)"
+    right = await shop.judge(solution(total=body % "items"), **given)
+    assert (right.verdict.status, right.verdict.separation) == ("pass", "separate"), right.verdict
+    wrong = await shop.judge(solution(total=body % "{'x': 1, 'y': 2}"), **given)
+    assert wrong.verdict.status == "fail", wrong.verdict

@@ -46,6 +46,7 @@ VALUES = st.recursive(
         | st.sets(KEYS, max_size=3)
         | st.frozensets(KEYS, max_size=3)
         | st.lists(inner, max_size=3).map(collections.deque)
+        | st.dictionaries(KEYS, inner, max_size=3).map(collections.OrderedDict)
         | st.builds(range, st.integers(-9, 9), st.integers(-9, 9))
     ),
     max_leaves=20,
@@ -75,6 +76,14 @@ def test_values_come_back_with_their_exact_types(programs: Any, value: Any) -> N
     back = there_and_back(programs, value)
     assert type(back) is type(value)
     assert repr(back) == repr(value) or back == value
+
+
+def test_an_ordered_dictionary_comes_back_with_its_keys_in_order(programs: Any) -> None:
+    value = collections.OrderedDict(a=1, b=2, c=3)
+    value.move_to_end("a")
+    back = there_and_back(programs, value)
+    assert (list(back), len(back), list(back.items())) == (["b", "c", "a"], 3, [("b", 2), ("c", 3), ("a", 1)])
+    assert back == value
 
 
 def test_sharing_and_cycles_survive(programs: Any) -> None:

@@ -24,7 +24,7 @@ from value_shapes import (  # type: ignore[import-not-found]
 )
 
 MOST_RECORDED = 200
-"""Calls of one entry point in one test whose values are looked at; the others are counted."""
+"""Calls of one entry point in one test whose arguments, and changes to them, are looked at; the others are counted."""
 MOST_LENT = 10_000
 """Calls of the test's own functions by one entry point in one test whose arguments are looked at."""
 MOST_LINES = 50
@@ -91,6 +91,11 @@ class EntryCalls:
         self.note_answer(f"raise {type_name(type(exc))}")
         self.note_handed([*exc.args, *fields_of(exc).values()])
 
+    def _is_handed_whole(self) -> bool:
+        """Returns whether all that was handed over was looked at; without a recorded change, later ones are refused."""
+        are_changes_whole = self.calls <= MOST_RECORDED or not self.changes
+        return are_changes_whole and self.lent <= MOST_LENT and self.handed.is_whole
+
     def describe(self) -> dict[str, Any]:
         """Returns the record in the format of the reply."""
         return {
@@ -103,7 +108,8 @@ class EntryCalls:
             "arguments": self.arguments.describe(),
             "results": self.results.describe(),
             "handed": self.handed.describe(),
-            "is_handed_whole": self.calls <= MOST_RECORDED and self.lent <= MOST_LENT,
+            "are_results_whole": self.results.is_whole,
+            "is_handed_whole": self._is_handed_whole(),
             "shapes": self.shapes,
         }
 
@@ -168,8 +174,7 @@ class EntryRecorder:
             self._reached = is_changed
             answer = self._call(calls, original, args, kwargs)
             calls.note_changes(before, self._parts(calls, arguments), arguments)
-            if calls.calls <= MOST_RECORDED:
-                calls.results.add(answer)
+            calls.results.add(answer)
             self._answered.append(answer)
             calls.note_shape(["generator", []] if isinstance(answer, GeneratorType) else shape_of(answer))
             sys.setprofile(self._profile)

@@ -13,7 +13,7 @@ import fractions
 import math
 import string
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import GeneratorType
 from typing import Any, NamedTuple
@@ -183,6 +183,27 @@ def bend(value: Any) -> Any:
 def _emptied(call: FunctionCall) -> Any:
     """Clears everything that the reference changes in place, and answers with an empty value of the right type."""
     answer = _plausible(call)
+    for part in _changed_parts(call):
+        _empty(part)
+    return answer
+
+
+def _levelled(call: FunctionCall) -> Any:
+    """Makes all objects alike that lie in what the reference changes in place, and leaves their order: a test that has
+    the same objects in the expected order finds them equal. Answers with a value of the right type."""
+    answer = _plausible(call)
+    for part in _changed_parts(call):
+        for held in list(part.values()) if isinstance(part, dict) else list(part) if type(part) in CONTAINERS else ():
+            _empty(held)
+            for name, field in fields_of(held).items() if hasattr(held, "__dict__") else ():
+                _empty(field)
+                if type(field) in PLAIN:
+                    vars(held)[name] = EMPTY.get(type(field).__name__, _nothing)()
+    return answer
+
+
+def _changed_parts(call: FunctionCall) -> Iterator[Any]:
+    """Yields the arguments, or fields of theirs, that the reference changes in place."""
     arguments = named_arguments(call.original.__code__, call.args, call.kwargs)
     for name, path in call.changes:
         holders = [arguments.get(name)]
@@ -190,8 +211,7 @@ def _emptied(call: FunctionCall) -> Any:
             holders = list(holders[0].values() if isinstance(holders[0], dict) else holders[0] or ())
         for holder in holders:
             fields = [part for part in path if part != "*"]
-            _empty(fields_of(holder).get(fields[0]) if fields else holder)
-    return answer
+            yield fields_of(holder).get(fields[0]) if fields else holder
 
 
 def _empty(value: Any) -> None:
@@ -268,6 +288,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "minus infinity": lambda _call: -math.inf,
     "all numbers": lambda _call: range(-9999, 10_000),
     "empty iterator": lambda _call: _some(()),
+    "arguments levelled": _levelled,
 }
 ANSWERS.update(
     (f"{name} where it raises", partial(_where_it_raises, ANSWERS[name]))

@@ -29,6 +29,8 @@ PLAIN = (
 CONTAINERS = (list, tuple, dict, set, frozenset)
 OTHER_CONTAINERS = (collections.deque, collections.OrderedDict, collections.Counter, collections.defaultdict)
 MOST_PARTS = 200_000
+MOST_PARTS_IN_ALL = 2_000_000
+"""Parts of all values of one origin in one test; after these no more are looked at."""
 MOST_DEPTH = 200
 MOST_SHAPED, DEEPEST_SHAPE = 8, 3
 """Lists and tuples with more parts, and those that lie deeper, have no shape but their type."""
@@ -131,9 +133,19 @@ class Shapes:
         self.opaque: set[str] = set()
         self.inside: set[str] = set()
         """Kinds of the parts of values, as in `EntryUse.inside`."""
+        self.parts = 0
+        """Parts that were looked at."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Returns whether all values were looked at."""
+        return self.parts <= MOST_PARTS_IN_ALL
 
     def add(self, value: Any, *, is_part: bool = False) -> None:
         """Adds a value and all its parts; `is_part`: it is itself a part, a value of an iterator."""
+        self.parts += 1
+        if not self.is_whole:
+            return
         self.types.add(type_name(type(value)))
         if _is_iterator(value) and not isinstance(value, types.GeneratorType):
             self.inside.add("unread")  # the values of a generator are added one by one
@@ -148,6 +160,7 @@ class Shapes:
             if id(part) in visited:
                 continue
             visited.add(id(part))
+            self.parts += 1
             if len(visited) > MOST_PARTS or depth > MOST_DEPTH:
                 self.opaque.add("too large")
                 return

@@ -262,6 +262,16 @@ class Client:
         raise SpliceRefusal(f"{kind}: {text}")
 
     def _answered(self, call: _Call, message: dict[str, Any]) -> Any:
+        """Returns what a request is answered with. A function that the worker called may advance an iterator of the
+        same call: the exchange in which that happens goes on with its own guard and failure."""
+        outer = call.guard, call.failed
+        call.guard = call.failed = None
+        try:
+            return self._serve_until_result(call, message)
+        finally:
+            call.guard, call.failed = outer
+
+    def _serve_until_result(self, call: _Call, message: dict[str, Any]) -> Any:
         """Sends a request and serves the worker's questions to the test until the result arrives."""
         is_pull = message["op"] == "next"
         while True:

@@ -36,7 +36,9 @@ __all__ = [
     "ChannelError",
     "EncodeError",
     "Heap",
+    "add_pairs",
     "field_names",
+    "pairs_of",
     "parse_frame",
     "read_body",
     "read_frame",
@@ -326,7 +328,7 @@ class Heap:
         return self._foreign(value)
 
     def _pairs(self, mapping: dict[Any, Any]) -> Iterable[Any]:
-        for key, value in dict.items(mapping):
+        for key, value in pairs_of(mapping):
             yield self.value(key)
             yield self.value(value)
 
@@ -431,6 +433,22 @@ class Heap:
 def _is_installed(path: str) -> bool:
     """Returns True for a file of the interpreter's own packages, and for code that has no file."""
     return not os.path.isabs(path) or "site-packages" in path or os.path.realpath(path).startswith(_INSTALLED)
+
+
+def pairs_of(mapping: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:
+    """Returns the keys and values of a dictionary in its order, without a method of a subclass."""
+    if isinstance(mapping, collections.OrderedDict):  # it orders its keys beside the dictionary's own order
+        return collections.OrderedDict.items(mapping)
+    return dict.items(mapping)
+
+
+def add_pairs(mapping: dict[Any, Any], pairs: Iterable[tuple[Any, Any]]) -> None:
+    """Sets keys and values of a dictionary, without a method of a subclass."""
+    if isinstance(mapping, collections.OrderedDict):  # of keys that only `dict` adds, it shows none
+        for key, value in pairs:
+            collections.OrderedDict.__setitem__(mapping, key, value)
+    else:
+        dict.update(mapping, pairs)
 
 
 MISSING = object()

@@ -27,6 +27,9 @@ MAX_EQUAL_HASHES = 200
 """Keys of one container with equal hashes: each look-up compares with all of them."""
 MAX_DIGITS = 20_000
 MAX_BASES = 50
+MAX_PLACE = 1_000_000
+"""Lines and columns of a syntax error: its text marks the columns from one to another."""
+_PLACES = {"filename": str, "text": str, "lineno": int, "offset": int, "end_lineno": int, "end_offset": int}
 _MUTABLE = {"l": list, "d": dict, "s": set, "od": collections.OrderedDict, "cn": collections.Counter, "ba": bytearray}
 _FACTORIES = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "str": str, "tuple": tuple}
 _EXCEPTIONS = frozenset(
@@ -127,7 +130,7 @@ class Decoder:
             parts = [self.value(part) for part in raw]
             pairs = list(zip(parts[::2], parts[1::2]))
             self._require_quick_keys(raw[::2], parts[::2])
-            self._replace(value, lambda: dict.update(value, pairs), len(pairs))
+            self._replace(value, lambda: splice_codec.add_pairs(value, pairs), len(pairs))
         elif kind == "ba":
             value[:] = _from_hex(entry[1] if len(entry) == 2 else None)
         else:
@@ -144,7 +147,7 @@ class Decoder:
         name, cls = self._exception_class(raw.get("e"))
         arguments = tuple(self.value(part) for part in raw["a"])
         if name[0] == "builtins":
-            return cls(*arguments)
+            return _require_short_place(cls(*arguments))
         if not issubclass(cls, Exception) or issubclass(cls, _NEVER_RAISED):
             raise RefusedReply(f"the exception {cls.__name__}")
         made = BaseException.__new__(cls, *arguments)
@@ -353,6 +356,15 @@ class Decoder:
             return range(*parts) if tag == "range" else slice(*parts)
         except ValueError as exc:
             raise RefusedReply(f"a malformed {tag}") from exc
+
+
+def _require_short_place(error: BaseException) -> BaseException:
+    """Returns an exception; refuses a place in a source whose text, with marks under it, cannot be written."""
+    places = [(name, getattr(error, name)) for name in _PLACES] if isinstance(error, SyntaxError) else []
+    for name, held in places:
+        if held is not None and (type(held) is not _PLACES[name] or (type(held) is int and abs(held) > MAX_PLACE)):
+            raise RefusedReply(f"a syntax error with an impossible {name}")
+    return error
 
 
 class _Placeholder:

@@ -1,4 +1,5 @@
-"""Kinds of things that an answer may be and hold: an iterator or an instance is true, whatever it contains.
+"""Kinds of things that an answer may be and hold: an iterator or an instance is true, whatever it contains, and of a
+class so is every property that the test asks for.
 
 Part of `splice_client`. No method of an object is called. Each object of a call is looked into once, and again after it
 has changed, so that this takes no longer than reading the messages.
@@ -7,6 +8,9 @@ has changed, so that this takes no longer than reading the messages.
 from __future__ import annotations
 
 import collections
+import functools
+import operator
+import types
 
 from splice_changes import SCALARS, elements_of, fields_of  # type: ignore[import-not-found]  # a sibling of this file
 from splice_codec import field_names  # type: ignore[import-not-found]
@@ -36,12 +40,14 @@ class AnswerKinds:
     def __init__(self, call: Any, use: dict[str, Any]) -> None:
         self._call = call
         self._answers: Sequence[str] | None = use["answers"]
-        self._held = _Parts(call, use["inside"], "returns inside another")
-        self._handed = _Parts(call, use["handed"], "puts there", only_made=True)
+        self._held = _Parts(call, use["inside"], "returns inside another", type_names=self._answers)
+        self._handed = _Parts(call, use["handed"], "puts there", type_names=use["handed"], only_made=True)
 
     def require_answer(self, value: Any) -> None:
         """Checks an answer with all that it holds."""
         _require_kind(self._call, value, self._answers, "returns")
+        if isinstance(value, (type, *_FUNCTIONS)):
+            _require_type(value, self._answers, "returns")
         self._held.require(self._held.open(value))
 
     def require_yielded(self, value: Any) -> None:
@@ -66,11 +72,21 @@ class _Parts:
         call: Active call.
         recorded: Kinds; None: any.
         does: Verb and place for the refusal.
-        only_made: Objects of the test's are neither checked nor opened.
+        type_names: Types of values of that origin, with those of the classes that they hold; None: any.
+        only_made: Objects of the test's, except for classes, are neither checked nor opened.
     """
 
-    def __init__(self, call: Any, recorded: Sequence[str] | None, does: str, *, only_made: bool = False) -> None:
+    def __init__(
+        self,
+        call: Any,
+        recorded: Sequence[str] | None,
+        does: str,
+        *,
+        type_names: Sequence[str] | None = None,
+        only_made: bool = False,
+    ) -> None:
         self._call = call
+        self._type_names = type_names
         self._only_made = only_made
         self._recorded = recorded
         self._does = does
@@ -85,9 +101,13 @@ class _Parts:
         """Checks values with all that they hold."""
         while todo:
             value = todo.pop()
-            if type(value) not in SCALARS and (not self._only_made or self._call.is_made_by_worker(value)):
-                _require_kind(self._call, value, self._recorded, self._does)
-                todo += self.open(value)
+            is_class = isinstance(value, type)
+            if type(value) in SCALARS or not (is_class or not self._only_made or self._call.is_made_by_worker(value)):
+                continue
+            _require_kind(self._call, value, self._recorded, self._does)
+            if is_class:
+                _require_type(value, self._type_names, self._does)
+            todo += self.open(value)
 
     def require_again(self, targets: list[Any]) -> None:
         """Checks what has changed since it was looked into."""
@@ -114,6 +134,19 @@ class _Parts:
         permitted = self._call.permitted
         may_change = self._call.is_made_by_worker(value) or permitted.is_whole(value) or permitted.fields(value)
         return not may_change
+
+
+_FUNCTIONS = (
+    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType),
+    *(functools.partial, operator.itemgetter, operator.attrgetter),
+)
+
+
+def _require_type(value: Any, recorded: Sequence[str] | None, does: str) -> None:
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}:{kind.__qualname__}"
+    if recorded is not None and ("type" if isinstance(value, type) else name) not in recorded:
+        raise RefusedReply(f"an answer of type {kind.__qualname__}, which the reference never {does}")
 
 
 def _require_kind(call: Any, value: Any, recorded: Sequence[str] | None, does: str) -> None:

@@ -229,7 +229,7 @@ class Call:
             target.update(self.value(part) for part in entry[1:])
         elif kind in ("d", "od", "cn", "dd"):
             parts = [self.value(part) for part in entry[2 if kind == "dd" else 1 :]]
-            dict.update(target, zip(parts[::2], parts[1::2]))
+            splice_codec.add_pairs(target, zip(parts[::2], parts[1::2]))
         elif kind == "o":
             self._fill_instance(target, entry)
 
@@ -244,7 +244,7 @@ class Call:
         if entry[3:4] == ["list"]:
             list.extend(instance, parts)
         elif entry[3:4] == ["dict"]:
-            dict.update(instance, zip(parts[::2], parts[1::2]))
+            splice_codec.add_pairs(instance, zip(parts[::2], parts[1::2]))
         elif entry[3:4] == ["set"]:
             set.update(instance, parts)
 
