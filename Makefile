@@ -9,7 +9,7 @@ LOCAL := $(VENV)/.local-model
 # Images for containers set this often: every `assay` would compile all its modules again, at twice the CPU time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test quick newest bench fuzz campaign lint docs clean
+.PHONY: help setup demo test quick newest gate bench fuzz campaign lint docs clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -43,6 +43,10 @@ lint: $(STAMP) ## style, types, import rules
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+gate: setup ## fail where a fixed piece of work costs over a tenth more than its bound (benchmarks/gate.json)
+	@sh scripts/system-packages.sh
+	@$(BIN)/python -m benchmarks.gate
 
 bench: setup ## measure; writes benchmarks/results/local/*.json
 	@$(BIN)/python -m benchmarks
