@@ -23,6 +23,7 @@ PEERS = {
     "separation": (),
     "gateway": ("verifiers", "litellm"),
     "coverage": (),
+    "gate": (),
     "viewer": ("inspect",),
     "credit": (),
     "trainer": (),

@@ -4,9 +4,9 @@ Counts do not depend on how busy the machine is: instructions of the host's proc
 statements of SQLite, bytes written, calls of reading and writing, memory at its peak. Bounds are in `gate.json`, each
 for one unit of the work. `--set` writes today's counts as the bounds; a commit that raises one says why.
 
-Function calls and memory are compared only on the version of Python that the bounds were counted with, instructions only
-on the same build of it: bounds of several builds stand side by side. Scenarios with sandboxes are not counted under
-callgrind, which lacks system calls that they use.
+Function calls and memory are compared only on the version of Python that the bounds were counted with, instructions
+only on the same build of it: bounds of several builds stand side by side. Scenarios with sandboxes are not counted
+under callgrind, which lacks system calls that they use.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ command -v faketime >/dev/null || missing="$missing faketime"
 command -v git >/dev/null || missing="$missing git"
 command -v podman >/dev/null || missing="$missing podman"
 command -v runc >/dev/null || missing="$missing runc"
+command -v valgrind >/dev/null || missing="$missing valgrind"
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     printf 'assay: installing%s for the tests\n' "$missing" >&2
