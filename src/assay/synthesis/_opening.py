@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import msgspec
 from assay.environments.interface import Backend
 from assay.environments.workspace.toolchain import ToolLayer, ensure_toolchain
 from assay.errors import UserError
-from assay.records import digest_record
+from assay.records import digest_bytes, digest_record
 
 from ._laboratory import Laboratory
 from ._reference import Reference, choose_test_files, measure_tests
@@ -78,7 +79,17 @@ def _tool_layer(cache: Path, pins: Sequence[str], name: str) -> tuple[ToolLayer,
 def _cache_key(tree: SourceTree, layer: ToolLayer, config: SynthesisConfig, releases: Sequence[Release]) -> str:
     digests = tuple(release.digest for release in releases)
     decides = msgspec.structs.replace(config, source="", out="", concurrency=1, releases=digests)
-    return digest_record([13, tree.digest, layer.digest, decides]).partition(":")[2][:32]
+    return digest_record([_code_digest(), tree.digest, layer.digest, decides]).partition(":")[2][:32]
+
+
+@functools.cache
+def _code_digest() -> str:
+    """Returns the digest of all code whose change may lead to other outcomes of candidates."""
+    root = Path(__file__).parent.parent
+    files = sorted(
+        file for part in ("synthesis", "verify", "code", "environments") for file in (root / part).rglob("*.py")
+    )
+    return digest_record([[str(file.relative_to(root)), digest_bytes(file.read_bytes())] for file in files])
 
 
 async def _reference(tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path) -> Reference:
