@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli import main
-from assay.records import AttemptEnded, AttemptStarted, Evidence, EvidenceAdded
+from assay.records import AttemptEnded, AttemptStarted, Evidence, EvidenceAdded, Step, StepAdded
 from assay.rollout.diagnosis import lint_warnings
 from assay.store import RunStore
 from assay.tasks import init_task, load_task
@@ -130,6 +130,26 @@ def test_a_failed_command_shows_its_exit_code_and_the_end_of_stderr(say: Say, tm
     assert shown.count("\n    line ") == 20
     assert "line 99\n" in shown
     assert say("show", "t@0", "--full")[1].count("\n    line ") == 100
+
+
+def test_a_program_that_ended_well_without_a_step_shows_what_it_printed(say: Say, tmp_path: Path) -> None:
+    data = {
+        "argv": "my-agent",
+        "exit_code": 0,
+        "beside": True,
+        "stdout": "no key found, skipped\n",
+        "stderr": "a hint\n",
+    }
+    acted = Step(0, "agent", "done")
+    with RunStore.create(tmp_path / "store", "r", {}) as store:
+        for number, steps in enumerate(([], [StepAdded(acted)])):
+            started = AttemptStarted("r", f"t@{number}", "t", "d", "command", None, 1, number)
+            program = EvidenceAdded(Evidence("e1", "audit", "execution", data))
+            store.append(f"t@{number}.0", [started, *steps, program, AttemptEnded("ended", at=2.0)])
+    said = "program ended with exit code 0: my-agent\n    no key found, skipped\n    a hint\n"
+    assert said in say("show", "t@0")[1]
+    assert said not in say("show", "t@1")[1]
+    assert said in say("show", "t@1", "--full")[1]
 
 
 def test_a_run_in_which_every_attempt_broke_exits_with_3(say: Say) -> None:
