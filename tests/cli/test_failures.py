@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -174,6 +175,7 @@ def test_a_model_that_no_attempt_asked_is_named(say: Say) -> None:
     write_agent("mute.py", body, head="name = 'mute'; needs_model = True")
     err = say("run", "family:grid,n=1", "--agent", "mute.py", "--model", "scripted:replies.json")[2]
     assert "warning: no attempt asked the model scripted:replies.json: the agent mute made no call" in err
+    assert re.search(r"attempt.ask\); `assay show \S+@0 --run \S+` shows what it did$", err, re.MULTILINE)
 
 
 def test_a_model_for_an_agent_that_asks_none_is_named(say: Say) -> None:
