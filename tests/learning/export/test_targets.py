@@ -344,6 +344,14 @@ def test_a_template_that_does_not_render_the_prompts_is_said(
     assert not report_of(other, tmp_path / "c", to="rows", model=str(model_folder), thinking=True).warnings
 
 
+def test_tokens_that_a_script_chose_are_said_to_be_off_policy(attempt: Attempts, tmp_path: Path) -> None:
+    both = [attempt("a0", "up"), attempt("a1", "up", outcome="fail", number=1)]
+    store = store_run(tmp_path / "s", both, config={"model": "local:tiny?steer=script.json&temperature=1"})
+    (warning,) = report_of(store, tmp_path / "grpo", to="trl-grpo").warnings
+    assert "a script chose the tokens of this run" in warning
+    assert report_of(store, tmp_path / "sft", to="trl-sft").warnings == ()
+
+
 def test_rows_that_teach_nothing_are_said(attempt: Attempts, tmp_path: Path) -> None:
     failed = [attempt(f"a{n}", "up", outcome="fail", number=n) for n in range(2)]
     report = report_of(store_run(tmp_path / "s", failed), tmp_path / "out", to="trl-grpo")

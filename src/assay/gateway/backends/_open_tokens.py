@@ -65,12 +65,14 @@ def _local(rest: str) -> RenderedBackend:
 
 
 class TemplateOptions(NamedTuple):
-    """What a model's name says of its chat template; None is the default."""
+    """What a model's name says of its chat template, and of who chose its tokens; None is the default."""
 
     folder: str | None = None
     """Folder of its tokenizer."""
     renderer: str | None = None
     thinking: bool | None = None
+    steered: bool = False
+    """A script chose the tokens, not the model."""
 
 
 def template_options(model: str) -> TemplateOptions:
@@ -81,7 +83,7 @@ def template_options(model: str) -> TemplateOptions:
     path, _, query = rest.partition("?")
     options = dict(parse_qsl(query))
     folder = path if kind == "local" else options.get("tokenizer")
-    return TemplateOptions(folder, options.get("renderer"), _thinking(options))
+    return TemplateOptions(folder, options.get("renderer"), _thinking(options), "steer" in options)
 
 
 def _thinking(options: dict[str, str]) -> bool | None:

@@ -148,7 +148,7 @@ class _RunSource:
         self._listed: set[tuple[str, str, str]] = set()
         self._counted: set[str] = set()
         self.left_out_by_outcome = False
-        self._without_roles = 0
+        self._sampled_rows = self._without_roles = 0
         self._without_advantage = False
 
     def rows(self) -> Iterator[TrainingRow]:
@@ -163,6 +163,7 @@ class _RunSource:
                 self.record_loss(row.attempt, "row", f"no token of row {row.branch} is trained")
                 continue
             self._unsupported.update(_informative_fields(row) - self._target.holds - _ALWAYS)
+            self._sampled_rows += row.origin == "sampled"
             self._without_roles += row.origin == "sampled" and bool((row.roles == UNKNOWN).any())
             yield row
 
@@ -209,6 +210,11 @@ class _RunSource:
             )
             rows = f"{self._without_roles} row{'s' * (self._without_roles != 1)}"
             yield f"the roles of prompt tokens are unknown in {rows}; {remedy}"
+        if self._sampled_rows and self._reader.template.steered and "logprobs" in self._target.holds:
+            yield (
+                "a script chose the tokens of this run (steer=): use them to try out a pipeline; a policy gradient on "
+                "them is off policy"
+            )
         if self._without_advantage:
             yield (
                 "every advantage is 0: no group holds both better and worse attempts at a task, so these rows teach "
