@@ -1,7 +1,7 @@
 """Writes the generated pages of docs/reference, the included parts of all pages, and llms.txt; `--check` says which
 are stale and exits with 1.
 
-A line `<!-- file: PATH -->` before a block of Python in any page makes that block the file's text; from a line
+A line `<!-- file: PATH -->` before a block of Python or TOML in any page makes that block the file's text; from a line
 `<!-- generated: NAME -->` to `<!-- end -->` stands what the function NAME of `layers_page` returns.
 
 The invariant: what stands in these pages is read from the program (help texts, fields, docstrings, tables), never
@@ -56,7 +56,7 @@ from assay.formats.mapped.mapping import Mapping
 from assay.formats.registry import load_formats
 from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
-from assay.gateway.backends import pricing
+from assay.gateway.backends import pricing, scripted
 from assay.learning.credit.compose import CreditConfig, MaskStage
 from assay.learning.improve import EvaluationPoint, ImproveReport
 from assay.learning.service import BatchRequest, PolicyRequest, RolloutServiceConfig
@@ -596,6 +596,7 @@ def environment_page() -> str:
     """docs/reference/environment.md."""
     made = f"# Environment variables\n\n{inspect.getdoc(settings)}\n\n# Names of models\n\n{inspect.getdoc(models)}\n"
     made += f"\n## Models that take tokens\n\n{inspect.getdoc(token_models)}\n"
+    made += f"\n## Scripts\n\n{inspect.getdoc(scripted)}\n"
     return made + f"\n# Prices\n\n{inspect.getdoc(pricing)}\n"
 
 
@@ -835,7 +836,7 @@ def with_files(text: str) -> str:
         return f"{found[1]}\n{getattr(_script('layers_page'), found[2])()}\n\n{found[3]}"
 
     text = re.sub(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->\n)", generated, text, flags=re.DOTALL)
-    return re.sub(r"(<!-- file: (\S+) -->\n```python\n).*?```\n", filled, text, flags=re.DOTALL)
+    return re.sub(r"(<!-- file: (\S+) -->\n```(?:python|toml)\n).*?```\n", filled, text, flags=re.DOTALL)
 
 
 def _script(name: str) -> Any:

@@ -231,3 +231,24 @@ def test_libraries_are_listed_and_run_by_a_command(cache: Path) -> None:
     assert set(HARNESSES) - set(AGENTS) == {"openai-agents", "smolagents"}
     agent = CommandAgent(command="x", harnesses=("openai-agents",))
     assert {mount.target for mount in agent.mounts} >= {"/opt/agents/openai-agents"}
+
+
+def test_a_command_has_the_name_that_it_is_given() -> None:
+    assert CommandAgent(command="x").name == "command"
+    assert CommandAgent(command="x", name="mine").name == "mine"
+    with pytest.raises(UserError, match="name"):
+        CommandAgent(command="x", name="")
+
+
+async def test_a_link_out_of_a_mount_is_named_as_the_reason_of_a_command_that_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "venv" / "bin" / "python").symlink_to(sys.executable)
+    workspace = FakeWorkspace(lambda command, files: ExecResult(127, "", "no such file", 0.1))
+    agent = CommandAgent(command=["/opt/venv/bin/python", "x.py"], mounts={str(tmp_path / "venv"): "/opt/venv"})
+    with pytest.raises(AgentError, match=r"/opt/venv/bin/python is a link to .*, which the sandbox does not show"):
+        await agent.run(FakeAttempt(task=fake_task("do it"), workspace=workspace, served=ENDPOINT))
+    (tmp_path / "venv" / "bin" / "python").unlink()
+    (tmp_path / "venv" / "bin" / "python").symlink_to("other")
+    (tmp_path / "venv" / "bin" / "other").touch()
+    with pytest.raises(AgentError, match=r"no such file$"):
+        await agent.run(FakeAttempt(task=fake_task("do it"), workspace=workspace, served=ENDPOINT))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from assay.cli import main
-from assay.records import AttemptEnded, AttemptStarted, Evidence, EvidenceAdded
+from assay.records import AttemptEnded, AttemptStarted, Evidence, EvidenceAdded, Step, StepAdded
 from assay.rollout.diagnosis import lint_warnings
 from assay.store import RunStore
 from assay.tasks import init_task, load_task
@@ -132,6 +133,26 @@ def test_a_failed_command_shows_its_exit_code_and_the_end_of_stderr(say: Say, tm
     assert say("show", "t@0", "--full")[1].count("\n    line ") == 100
 
 
+def test_a_program_that_ended_well_without_a_step_shows_what_it_printed(say: Say, tmp_path: Path) -> None:
+    data = {
+        "argv": "my-agent",
+        "exit_code": 0,
+        "beside": True,
+        "stdout": "no key found, skipped\n",
+        "stderr": "a hint\n",
+    }
+    acted = Step(0, "agent", "done")
+    with RunStore.create(tmp_path / "store", "r", {}) as store:
+        for number, steps in enumerate(([], [StepAdded(acted)])):
+            started = AttemptStarted("r", f"t@{number}", "t", "d", "command", None, 1, number)
+            program = EvidenceAdded(Evidence("e1", "audit", "execution", data))
+            store.append(f"t@{number}.0", [started, *steps, program, AttemptEnded("ended", at=2.0)])
+    said = "program ended with exit code 0: my-agent\n    no key found, skipped\n    a hint\n"
+    assert said in say("show", "t@0")[1]
+    assert said not in say("show", "t@1")[1]
+    assert said in say("show", "t@1", "--full")[1]
+
+
 def test_a_run_in_which_every_attempt_broke_exits_with_3(say: Say) -> None:
     Path("boom.py").write_text(CRASHING)
     code, out, err = say("run", "family:grid,n=2", "--agent", "boom.py", "--run", "r")
@@ -154,6 +175,7 @@ def test_a_model_that_no_attempt_asked_is_named(say: Say) -> None:
     write_agent("mute.py", body, head="name = 'mute'; needs_model = True")
     err = say("run", "family:grid,n=1", "--agent", "mute.py", "--model", "scripted:replies.json")[2]
     assert "warning: no attempt asked the model scripted:replies.json: the agent mute made no call" in err
+    assert re.search(r"attempt.ask\); `assay show \S+@0 --run \S+` shows what it did$", err, re.MULTILINE)
 
 
 def test_a_model_for_an_agent_that_asks_none_is_named(say: Say) -> None:

@@ -12,6 +12,8 @@ from scripts.make_reference import ROOT
 
 PROGRAMS = {"openai_agents_program.py", "smolagents_program.py", "check_receipt.py"}
 """Run by tests/harnesses with the libraries that they need, and by tests/store."""
+OF_A_PAGE = {"sdk_agent.py", "sdk_model.py", "sdk_from_python.py"}
+"""Run by test_agent_to_rows.py, with the commands of their page."""
 IN_A_SANDBOX = {"first_run.py", "python_agents.py", "tasks_from_calls.py"}
 SAYS = {
     "check_again.py": "decisive: step 1",
@@ -39,7 +41,7 @@ SAYS = {
 
 
 def examples() -> list[object]:
-    found = sorted(p for p in (ROOT / "docs_src").glob("*.py") if p.name not in PROGRAMS)
+    found = sorted(p for p in (ROOT / "docs_src").glob("*.py") if p.name not in PROGRAMS | OF_A_PAGE)
     return [pytest.param(p, marks=pytest.mark.slow if p.name in IN_A_SANDBOX else (), id=p.stem) for p in found]
 
 

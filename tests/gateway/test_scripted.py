@@ -112,7 +112,8 @@ def test_script_files(tmp_path: Path, name: str, text: str) -> None:
         ("s.json", "{}", "either `replies` or `rules`"),
         ("s.json", "[3]", r"\$\.replies\[0\]"),
         ("s.json", '{"rules": [{"match": "(", "reply": "x"}]}', "not a regular expression"),
-        ("s.toml", "reply = 3", "unknown field `reply`"),
+        ("s.toml", "reply = 3", "unknown field `reply`; a script has replies, after, rules, default"),
+        ("s.json", '[{"text": "hi"}]', "a reply has content, reasoning, tool_calls, finish_reason, error"),
         pytest.param("s.json", "[" * 100_000, "s.json", id="deep"),
     ],
 )

@@ -97,6 +97,7 @@ def _says_what_it_uses(said: str) -> None:
     )
     assert "for 42 attempts, by 6 earlier ones of loop with local:tiny" in estimates[1]
     assert len(estimates) == 2
+    assert re.search(r"^teaching 1 of \d+: loss ", said, re.MULTILINE)
     used = [int(calls) for calls in re.findall(r"^step .*; (\d+) of 9,000 model calls$", said, re.MULTILINE)]
     assert len(used) == 3
     assert used == sorted(used)

@@ -135,6 +135,8 @@ def _print_export(report: ExportReport) -> None:
             f"left out, because a secret is in it: {quantity(len(report.secret), 'attempt')} "
             f"({', '.join(report.secret[:5])}); the list names it, --with-secrets writes them"
         )
+    for warning in report.warnings:
+        say(f"warning: {warning}")
     if report.unaudited:
         say(f"never audited: {quantity(report.unaudited, 'pass')}; assay audit {report.run}")
 

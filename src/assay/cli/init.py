@@ -17,7 +17,9 @@ Examples:
 
   assay init task tasks/hello
 
-  assay init agent my_agent.py"""
+  assay init agent my_agent.py
+
+  assay init model models/tiny"""
 app = typer.Typer(
     help=_HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
@@ -57,6 +59,24 @@ def check(file: Annotated[Path, typer.Argument(help="The Python file to write; m
       assay init check my_check.py
     """
     _write("check", file, f'name it in task.toml: [[metadata.assay.checks]] with kind = "{file}"')
+
+
+@app.command()
+def model(folder: Annotated[Path, typer.Argument(help="The folder to write; must not exist.")]) -> None:
+    """Writes a tiny model of random weights, to try a pipeline with `--model local:FOLDER`; needs assay[train].
+
+    It writes noise, unless `?steer=SCRIPT` makes it write a script's replies, token by token.
+
+    Examples:
+
+      assay init model models/tiny
+
+      assay run tasks/ --agent loop --model 'local:models/tiny?steer=replies.json&temperature=1'
+    """
+    from assay.learning.trainer.policy import init_model
+
+    init_model(folder)
+    console().print(f"wrote {folder}; --model local:{folder}", markup=False)
 
 
 def _write(kind: str, file: Path, following: str) -> None:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 SHOWN = 1200
 """Characters of an output that `show` prints without --full."""
 LAST_LINES = 20
-"""Lines of a traceback, or of a failed program's stderr, that `show` prints without --full."""
-MOST_STDERR = 16 << 20
+"""Lines of a traceback, or of a program's output, that `show` prints without --full."""
+MOST_OUTPUT = 16 << 20
 
 
 class _Change(msgspec.Struct, frozen=True):
@@ -135,6 +135,8 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
     for found in trajectory.evidence:
         if _is_failed_program(found):
             out.print(_failed_program(found, opened, output_chars), style="red")
+        elif _is_program(found) and (output_chars > SHOWN or not trajectory.steps):
+            out.print(_ended_program(found, opened, output_chars))
     how = "still open" if end is None else (end.broke or end.stopped or end.ended or "ended without a reason")
     if end is not None and end.error:
         out.print(_block(f"{end.broke} failed: {end.error}"), style="red")
@@ -143,34 +145,52 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
     out.print(_block(f"how it ended: {how}; {quantity(trajectory.length, 'event')}, head {trajectory.head[:19]}"))
 
 
+def _is_program(found: Evidence) -> bool:
+    """Returns whether this is a program of the agent's own, outside its steps."""
+    return bool(found.data.get("beside")) and found.kind in ("execution", "execution_cut")
+
+
 def _is_failed_program(found: Evidence) -> bool:
     """Returns whether this is a program of the agent's own, outside its steps, that failed or was cut."""
-    if not found.data.get("beside") or found.kind not in ("execution", "execution_cut"):
-        return False
-    return found.kind == "execution_cut" or found.data.get("exit_code") != 0
+    return _is_program(found) and (found.kind == "execution_cut" or found.data.get("exit_code") != 0)
 
 
 def _failed_program(found: Evidence, opened: RunStore, output_chars: int) -> str:
     """Returns command, exit code and the end of stderr; all of stderr where nothing is cut."""
-    data, argv = found.data, found.data.get("argv")
-    command = argv if isinstance(argv, str) else shlex.join(str(word) for word in argv or ())
+    data = found.data
     ended = data.get("killed_by") or data.get("cause") or f"exit code {data.get('exit_code')}"
-    error = str(data.get("stderr") or "")
-    if output_chars > SHOWN:
-        error = _whole_stderr(found, opened) or error
-    lines = _last_lines(error, output_chars) or "(nothing on stderr)"
-    return _block(f"program failed with {ended}: {_cut(command, output_chars)}\n{lines}")
+    lines = _last_lines(_stream(found, "stderr", opened, output_chars), output_chars) or "(nothing on stderr)"
+    return _block(f"program failed with {ended}: {_command(found, output_chars)}\n{lines}")
 
 
-def _whole_stderr(found: Evidence, opened: RunStore) -> str | None:
-    """Returns the stored stderr where the record has a part of it; None if it has all, or the blob is gone."""
-    size, recorded = found.data.get("stderr_bytes"), str(found.data.get("stderr") or "")
+def _ended_program(found: Evidence, opened: RunStore, output_chars: int) -> str:
+    """Returns command and the end of what a program that did not fail printed."""
+    streams = [_stream(found, name, opened, output_chars).rstrip() for name in ("stdout", "stderr")]
+    lines = "\n".join(_last_lines(text, output_chars) for text in streams if text) or "(it printed nothing)"
+    return _block(f"program ended with exit code 0: {_command(found, output_chars)}\n{lines}")
+
+
+def _command(found: Evidence, output_chars: int) -> str:
+    argv = found.data.get("argv")
+    return _cut(argv if isinstance(argv, str) else shlex.join(str(word) for word in argv or ()), output_chars)
+
+
+def _stream(found: Evidence, name: str, opened: RunStore, output_chars: int) -> str:
+    """Returns a program's stdout or stderr as recorded; the whole of it where nothing is cut."""
+    recorded = str(found.data.get(name) or "")
+    whole = _whole_stream(found, name, opened) if output_chars > SHOWN else None
+    return whole or recorded
+
+
+def _whole_stream(found: Evidence, name: str, opened: RunStore) -> str | None:
+    """Returns a stored stream where the record has a part of it; None if it has all, or the blob is gone."""
+    size, recorded = found.data.get(f"{name}_bytes"), str(found.data.get(name) or "")
     if not isinstance(size, int) or size <= len(recorded.encode()):
         return None
     for digest in reversed(found.blobs):  # stdin, stdout and stderr, each where it was stored
         with suppress(StoreError):
-            stored = opened.blobs.get(digest, limit=MOST_STDERR)
-            if len(stored) == min(size, MOST_STDERR):
+            stored = opened.blobs.get(digest, limit=MOST_OUTPUT)
+            if len(stored) == min(size, MOST_OUTPUT):
                 return stored.decode(errors="replace")
     return None
 

@@ -209,10 +209,12 @@ class _ImprovementRun:
     def _record_teaching(
         self, policy: TrainedPolicy, optimiser: Optimiser, step: int, measured: dict[str, float]
     ) -> None:
-        last = step == self.recipe.teach.sft.steps
+        steps = self.recipe.teach.sft.steps
+        last = step == steps
         if step % 20 == 0 or last:
             self.metrics.add(f"{_SFT} {step}", measured)
-            self.on_progress(f"teaching {step}: loss {measured['loss']:.3f}")
+        if step == 1 or step % 20 == 0 or last:
+            self.on_progress(f"teaching {step} of {steps}: loss {measured['loss']:.3f}")
         if last or step % 40 == 0:
             self.checkpoints.write(policy, optimiser, TrainingProgress(stage=_SFT, step=step, version=policy.version))
 

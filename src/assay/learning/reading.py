@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.errors import StoreError, UserError
+from assay.gateway.backends import TemplateOptions, template_options
 from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
 from assay.gateway.tokens.library import open_renderer
 from assay.records import Separation, Trajectory, digest_bytes
@@ -48,9 +49,11 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     model: str | None = None
     """Checkpoint folder, whose tokenizer determines token roles and renders attempts without tokens."""
     renderer: str | None = None
-    """Name of the chat template, if the model's type does not determine it."""
+    """Name of the chat template, if the model's type does not determine it; unset takes what the run's model was named
+    with (`local:PATH?renderer=NAME`)."""
     thinking: bool | None = None
-    """Enables thinking in the prompt, for templates with that option; unset keeps their default."""
+    """Enables thinking in the prompt, for templates with that option; unset takes what the run's model was named with
+    (`local:PATH?thinking=false`), else the template's default."""
     uncertified: Literal["refuse", "mask"] = "refuse"
     """Treatment of sampled tokens without a context proof: the export is refused, or they are masked."""
     rendered: bool = False
@@ -115,9 +118,12 @@ class RunReader:
         self._imported_run = self.manifest.get("kind") == "import"
         self.renderer: AttributingRenderer | None = None
         self.tokenizer: str | None = None
+        self.template = _recorded_template(self.manifest)
+        """What the name of the run's model says of its template."""
         if config.model is not None:
-            folder = Path(config.model)
-            self.renderer = open_renderer(folder, config.renderer, thinking=config.thinking)
+            folder, thinking = Path(config.model), config.thinking
+            thinking = self.template.thinking if thinking is None else thinking
+            self.renderer = open_renderer(folder, config.renderer or self.template.renderer, thinking=thinking)
             self.tokenizer = tokenizer_digest(folder)
 
     @classmethod
@@ -220,6 +226,12 @@ class RunReader:
 
     def _is_wanted(self, row: AttemptRow) -> bool:
         return not self._config.attempts or any(row.attempt.startswith(start) for start in self._config.attempts)
+
+
+def _recorded_template(manifest: dict[str, Any]) -> TemplateOptions:
+    config = manifest.get("config")
+    model = config.get("model") if isinstance(config, dict) else None
+    return template_options(model) if isinstance(model, str) else TemplateOptions()
 
 
 def _ignore_left_out(_: str, __: str, ___: str) -> None:

@@ -77,7 +77,8 @@ def _describe_silence(rows: Sequence[AttemptRow]) -> str | None:
         return None
     return (
         f"no attempt asked the model {', '.join(models)}: the agent {rows[0].agent} made no call through the endpoint "
-        "that it was given (a program finds it in OPENAI_BASE_URL and the like; a Python agent calls attempt.ask)"
+        "that it was given (a program finds it in OPENAI_BASE_URL and the like; a Python agent calls attempt.ask); "
+        f"`assay show {rows[0].attempt} --run {rows[0].run}` shows what it did"
     )
 
 

@@ -300,3 +300,67 @@ def test_rendered_rows_are_for_no_policy_gradient(
     both = [attempt("a0", "up"), without_tokens_in(attempt("a1", "up", outcome="fail", number=1))]
     out = export(name, store=store_run(tmp_path / "s", both), model=str(model_folder), rendered=True)
     assert next(loss["attempt"] for loss in sidecar(out)["losses"] if loss["field"] == "row") == "a1"
+
+
+Attempts = Callable[..., list[Body]]
+
+
+def report_of(store: Path, out: Path, **how: Any) -> ExportReport:
+    return export_for_training("r", WriteConfig(out=str(out), **how), Settings(cache=out.parent, store=store))
+
+
+def test_what_gives_no_example_is_explained_with_its_remedy(attempt: Attempts, tmp_path: Path) -> None:
+    failed = store_run(tmp_path / "failed", [attempt("a0", "up", outcome="fail")])
+    without = store_run(tmp_path / "without", [without_tokens_in(attempt("a0", "up"))])
+    for store, to, said in (
+        (failed, "trl-chat", r"\(the first, a0: its outcome is fail\); --include all takes attempts of every outcome$"),
+        (without, "trl-sft", r"\(the first, a0: no tokens are known of it\); --rendered --model FOLDER renders"),
+        (without, "trl-grpo", r"run the agent with a model that takes tokens \(--model local:FOLDER"),
+    ):
+        with pytest.raises(UserError, match=said):
+            report_of(store, tmp_path / "out", to=to)
+
+
+def test_unknown_roles_are_said_with_the_model_that_assigns_them(
+    attempt: Attempts, model_folder: Path, tmp_path: Path
+) -> None:
+    name = f"local:{model_folder}?temperature=1"
+    store = store_run(tmp_path / "s", [attempt("a0", "up")], config={"model": name})
+    report = report_of(store, tmp_path / "without", to="rows")
+    assert report.warnings == (f"the roles of prompt tokens are unknown in 1 row; --model {model_folder} assigns them",)
+    assert report_of(store, tmp_path / "with", to="rows", model=str(model_folder)).warnings == ()
+    assert report_of(store, tmp_path / "sft", to="trl-sft").warnings == ()
+
+
+def test_a_template_that_does_not_render_the_prompts_is_said(
+    attempt: Attempts, model_folder: Path, tmp_path: Path
+) -> None:
+    recorded = store_run(tmp_path / "s", [attempt("a0", "up")], config={"model": f"local:{model_folder}"})
+    (warning,) = report_of(recorded, tmp_path / "a", to="rows", model=str(model_folder), thinking=False).warnings
+    assert f"the template of {model_folder} does not render the recorded prompts" in warning
+    # A run whose model was named with thinking=false is rendered so unless the export says otherwise.
+    other = store_run(tmp_path / "o", [attempt("a0", "up")], config={"model": "local:elsewhere?thinking=false"})
+    assert report_of(other, tmp_path / "b", to="rows", model=str(model_folder)).warnings
+    assert not report_of(other, tmp_path / "c", to="rows", model=str(model_folder), thinking=True).warnings
+
+
+def test_tokens_that_a_script_chose_are_said_to_be_off_policy(attempt: Attempts, tmp_path: Path) -> None:
+    both = [attempt("a0", "up"), attempt("a1", "up", outcome="fail", number=1)]
+    store = store_run(tmp_path / "s", both, config={"model": "local:tiny?steer=script.json&temperature=1"})
+    (warning,) = report_of(store, tmp_path / "grpo", to="trl-grpo").warnings
+    assert "a script chose the tokens of this run" in warning
+    assert report_of(store, tmp_path / "sft", to="trl-sft").warnings == ()
+
+
+def test_rows_that_teach_nothing_are_said(attempt: Attempts, tmp_path: Path) -> None:
+    failed = [attempt(f"a{n}", "up", outcome="fail", number=n) for n in range(2)]
+    report = report_of(store_run(tmp_path / "s", failed), tmp_path / "out", to="trl-grpo")
+    assert (report.written, len(report.warnings)) == (2, 1)
+    assert "every advantage is 0" in report.warnings[0]
+    mixed = [attempt("b0", "up"), attempt("b1", "up", outcome="fail", number=1)]
+    assert report_of(store_run(tmp_path / "t", mixed), tmp_path / "out2", to="trl-grpo").warnings == ()
+
+
+def test_nothing_is_counted_as_lost_that_the_run_does_not_have(attempt: Attempts, tmp_path: Path) -> None:
+    store = store_run(tmp_path / "s", [without_tokens_in(attempt("a0", "up"))])
+    assert 0 not in report_of(store, tmp_path / "out", to="openai").losses.values()

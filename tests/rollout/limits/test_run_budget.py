@@ -15,6 +15,7 @@ from assay.errors import AssayError, BudgetExceededError, UserError
 from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.learning.trainer.rollouts import RecipeBudget, complete_run
+from assay.records import AttemptEnded, AttemptStarted
 from assay.rollout import RunConfig, Tally, resume_run, start_run
 from assay.rollout.limits.run_budget import BudgetLimits, ModelUse, RunBudget, estimate_use
 from assay.settings import Settings
@@ -115,6 +116,13 @@ async def test_an_estimate_comes_from_earlier_attempts_of_the_same_agent_and_mod
     assert told == "estimate: about 20 model calls and $5.00 for 10 attempts, by 3 earlier ones of asker with priced"
     unknown = estimate_use(tmp_path / "store", "asker", "m", 10)
     assert unknown.sentence() == "no estimate: the store has no earlier attempt of asker with m"
+
+
+async def test_an_attempt_without_a_model_call_is_no_basis_of_an_estimate(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path / "store", "r", {}) as store:
+        started = AttemptStarted("r", "t@0", "t", "d", "asker", "priced", 1, 0)
+        store.append("t@0.0", [started, AttemptEnded("ended", at=2.0, metrics={"model_calls": 0.0, "cost_usd": 0.0})])
+    assert estimate_use(tmp_path / "store", "asker", "priced", 10).earlier == 0
 
 
 async def test_the_estimate_of_a_model_in_a_file_finds_its_earlier_attempts(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ installed ones (`/opt/agents/NAME`).
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +42,8 @@ class CommandOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     command: str | tuple[str, ...]
     """Command to run: a text for the shell, or (as a JSON list) words."""
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=80)] = "command"
+    """Name of the agent in records and tables. Give each program its own: attempts of one name are one agent."""
     env: dict[str, str] = {}
     """Variables added to its environment."""
     mounts: dict[str, str] = {}
@@ -65,7 +68,7 @@ class CommandAgent:
         if "command" not in options:
             raise UserError("agent 'command' runs a command line: give --agent-option 'command=...'")
         given = read_options(CommandOptions, {**options, "command": _words(options["command"])}, self.name)
-        self._options = given
+        self._options, self.name = given, given.name
         self.mounts: tuple[Mount, ...] = (*_given_mounts(given.mounts), *_harness_mounts(given.harnesses))
         self.needs: Needs = Needs(given.memory_mib, given.processes, tmpfs=(_OWN, *given.own))
 
@@ -89,8 +92,26 @@ class CommandAgent:
         data = {"command": self._options.command, "exit_code": result.exit_code, "killed_by": result.killed_by}
         attempt.note(Evidence(id="harness", channel="audit", kind="harness", data=data, at=started))
         if result.exit_code in {126, 127} and result.duration_s < 5:
-            raise AgentError(f"the command did not start: {result.stderr.strip()[-500:] or result.exit_code}")
+            said = f"the command did not start: {result.stderr.strip()[-500:] or result.exit_code}"
+            raise AgentError(said + explain_link(command, self.mounts))
         attempt.finish(describe_exit("the command", result))
+
+
+def explain_link(command: str | tuple[str, ...], mounts: Sequence[Mount]) -> str:
+    """Returns why a mounted program cannot start though it exists on the host: it is a link to a file outside of the
+    mounts, as the Python of a virtual environment is; empty if that is not the cause."""
+    words = command.split() if isinstance(command, str) else command
+    program = words[0] if words else ""
+    for mount in mounts:
+        if not f"{program}/".startswith(f"{mount.target}/"):
+            continue
+        found = Path(mount.source, program[len(mount.target) :].lstrip("/"))
+        if found.exists() and not found.resolve().is_relative_to(Path(mount.source).resolve()):
+            return (
+                f"; {program} is a link to {found.resolve()}, which the sandbox does not show: mount a folder of "
+                "packages (pip install --target FOLDER ...), name it in PYTHONPATH, and start the sandbox's own python3"
+            )
+    return ""
 
 
 def environment_of(endpoint: Endpoint) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Model servers and their stand-ins, each behind `ModelBackend`. `open_backend` finds one by name."""
 
 from ._open import open_backend
+from ._open_tokens import TemplateOptions, template_options
 
-__all__ = ["open_backend"]
+__all__ = ["TemplateOptions", "open_backend", "template_options"]

@@ -6,14 +6,15 @@
 | `anthropic:NAME` | the server at `ANTHROPIC_BASE_URL`, with `ANTHROPIC_API_KEY` |
 | `http://host/v1#NAME` | that server; the credential is sent only where the URL lies under `OPENAI_BASE_URL`'s host |
 | `local:PATH`, `vllm:...`, `sglang:...` | models that take tokens: the table below this one |
-| `scripted:PATH` | replies from a JSON, TOML or YAML file |
-| `scripted:module:function`, `scripted:file.py:function` | replies from a function |
+| `scripted:PATH` | replies from a JSON, TOML or YAML file: [scripts](#scripts) |
+| `scripted:module:function`, `scripted:file.py:function` | replies from a function: [scripts](#scripts) |
 | `replay:ATTEMPT`, `replay:RUN:ATTEMPT` | the replies of a recorded attempt, again (in runs; see `replay`) |
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from assay import plugins
@@ -23,6 +24,9 @@ from assay.settings import Settings
 
 from ._open_tokens import check_url
 from .pricing import Prices
+
+if TYPE_CHECKING:
+    from .scripted import ScriptedBackend
 
 _FORMS = (
     "openai:NAME, anthropic:NAME, http://host/v1#NAME, local:PATH, vllm:URL#NAME?tokenizer=PATH, "
@@ -46,7 +50,7 @@ def open_backend(model: str, settings: Settings) -> ModelBackend:
     if kind in {"http", "https"}:
         return _open_url(model, settings)
     if kind == "scripted" and rest:
-        return _scripted(rest)
+        return open_scripted(rest)
     if kind in {"local", "vllm", "sglang"} and rest:
         from ._open_tokens import open_token_backend  # late: it brings the rendering with it
 
@@ -95,16 +99,17 @@ def _prices(settings: Settings) -> Prices | None:
     return Prices.from_file(settings.prices) if settings.prices is not None else None
 
 
-def _scripted(rest: str) -> ModelBackend:
+def open_scripted(rest: str, what: str = "--model scripted:") -> ScriptedBackend:
+    """Opens a script by the path of its file or the name of its function; `what` precedes that name in messages."""
     from .scripted import ScriptedBackend, load_script
 
     path = Path(rest)
     if path.suffix in {".json", ".toml", ".yaml", ".yml"}:
         return ScriptedBackend(load_script(path), f"scripted:{path.name}")
     if ":" not in rest:
-        raise UserError(f"--model scripted:{rest}: expected a .json, .toml or .yaml file, or module:function")
+        raise UserError(f"{what}{rest}: expected a .json, .toml or .yaml file, or module:function")
     function = plugins.load("scripts", rest)
     if not callable(function):
-        raise UserError(f"--model scripted:{rest}: expected a function, got {type(function).__name__}")
+        raise UserError(f"{what}{rest}: expected a function, got {type(function).__name__}")
     place, _, attribute = rest.rpartition(":")
     return ScriptedBackend(function, f"scripted:{Path(place).name}:{attribute}")

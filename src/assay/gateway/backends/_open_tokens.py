@@ -7,15 +7,19 @@
 | `sglang:http://host:30000#NAME?tokenizer=PATH` | an SGLang server |
 
 Options after `?`: `renderer` (the template's name), `thinking` (true or false), `context` (tokens; servers only),
-`device` and `dtype` (`local` only), `steer` (`local` only: a script file for tests), and sampling options that go
-before the client's: `temperature`, `top_p`, `top_k`, `min_p`, `max_tokens`, `seed`.
+`device` and `dtype` (`local` only), `steer` (`local` only), and sampling options that go before the client's:
+`temperature`, `top_p`, `top_k`, `min_p`, `max_tokens`, `seed`.
+
+`steer` names a script, as `scripted:` does: the model writes the script's replies, in its own template and tokens, each
+with the log-probability that the model gives it. With a model of random weights (`assay init model FOLDER`) a whole
+pipeline can be tried without a trained model. What comes out measures the script, not the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from assay.errors import UserError
@@ -54,10 +58,36 @@ def _local(rest: str) -> RenderedBackend:
     placed = {key: options[key] for key in ("device", "dtype") if key in options}
     steer = None
     if "steer" in options:
-        from .scripted import ScriptedBackend, load_script
+        from ._open import open_scripted
 
-        steer = steer_with(renderer, ScriptedBackend(load_script(Path(options["steer"]))))
+        steer = steer_with(renderer, open_scripted(options["steer"], f"--model local:{folder}: steer="))
     return RenderedBackend(open_local(Path(folder), name, **placed), renderer, _forced_sampling(options), steer)
+
+
+class TemplateOptions(NamedTuple):
+    """What a model's name says of its chat template, and of who chose its tokens; None is the default."""
+
+    folder: str | None = None
+    """Folder of its tokenizer."""
+    renderer: str | None = None
+    thinking: bool | None = None
+    steered: bool = False
+    """A script chose the tokens, not the model."""
+
+
+def template_options(model: str) -> TemplateOptions:
+    """Returns the template options in a model's name, as a run records it; all None for a model that takes text."""
+    kind, _, rest = model.partition(":")
+    if kind not in {"local", "vllm", "sglang"}:
+        return TemplateOptions()
+    path, _, query = rest.partition("?")
+    options = dict(parse_qsl(query))
+    folder = path if kind == "local" else options.get("tokenizer")
+    return TemplateOptions(folder, options.get("renderer"), _thinking(options), "steer" in options)
+
+
+def _thinking(options: dict[str, str]) -> bool | None:
+    return options["thinking"] == "true" if "thinking" in options else None
 
 
 def steer_with(renderer: LibraryRenderer, script: ScriptedBackend) -> Steer:
@@ -126,8 +156,7 @@ def _forced_sampling(options: dict[str, str]) -> dict[str, Any]:
 def _renderer(folder: Path, options: dict[str, str]) -> Any:
     from assay.gateway.tokens.library import open_renderer
 
-    thinking = options["thinking"] == "true" if "thinking" in options else None
-    return open_renderer(folder, options.get("renderer"), thinking=thinking)
+    return open_renderer(folder, options.get("renderer"), thinking=_thinking(options))
 
 
 def check_url(url: str, what: str, credential: str) -> SplitResult:

@@ -7,7 +7,16 @@ Usage is counted, not guessed: a message costs 4 tokens and a token for every 4 
 arguments of its tool calls, each rounded down. The prompt is the sum over the request's messages (tools are not
 counted), the completion is the reply's.
 
-A script is a function `(ModelRequest) -> reply` (it may be async), a list of replies, a `Script`, or a file:
+A script is a function `(ModelRequest) -> reply` (it may be async), a list of replies, a `Script`, or a file. The
+function sees the conversation, whichever API the agent speaks, as Chat Completions have it:
+
+    def answer(request):
+        turn = sum(message["role"] == "assistant" for message in request.messages)
+        if turn == 0:
+            return {"tool_calls": [{"name": "bash", "arguments": {"command": "ls"}}]}
+        return "Done."
+
+A JSON or YAML file holds a list of replies, or the same keys as this file in TOML:
 
     replies = ["hello", {tool_calls = [{name = "shell", arguments = {command = "ls"}}]}]
     after = "last"                       # or "cycle", or "error" (the default): what follows the last reply
@@ -92,6 +101,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"rule {rule.match!r} is not a regular expression: {exc}") from exc
 
 
+_TABLES = (("script", Script), ("reply", Reply), ("tool call", ScriptedCall))
 Answer = str | Reply | dict[str, Any]
 ScriptFunction = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 
@@ -112,7 +122,15 @@ def load_script(path: Path) -> Script:
             f"script {path}: YAML needs the package PyYAML; install it, or write the script as JSON or TOML"
         ) from exc
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-        raise UserError(f"script {path}: {exc}") from exc
+        raise UserError(f"script {path}: {exc}{_known_fields(exc)}") from exc
+
+
+def _known_fields(exc: BaseException) -> str:
+    """Returns the fields of a script, for a message about one that does not exist."""
+    if "unknown field" not in str(exc):
+        return ""
+    listed = (f"a {what} has {', '.join(kind.__struct_fields__)}" for what, kind in _TABLES)
+    return f"; {'; '.join(listed)}"
 
 
 def _decoder(suffix: str) -> Callable[[bytes], Any]:

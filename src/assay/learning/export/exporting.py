@@ -22,7 +22,7 @@ from assay.learning.conversation import conversations, has_agent_output
 from assay.learning.credit import CreditConfig, assign_credit
 from assay.learning.credit.compose import require_usable
 from assay.learning.reading import RunReader, TaskSource
-from assay.learning.rows import TrainingRow
+from assay.learning.rows import UNKNOWN, TrainingRow
 from assay.records import Trajectory
 from assay.rollout.exchange.exporting import (
     FAILED_INTEGRITY,
@@ -82,6 +82,7 @@ def export_for_training(run: str, config: WriteConfig, settings: Settings, progr
         sum(status.integrity is None for status in passes),
         tuple(source.secret),
         losses.additions(),
+        tuple(source.warnings()),
     )
 
 
@@ -93,15 +94,27 @@ def _write_atomically(target: ExportTarget, source: _RunSource, out: Path) -> in
     try:
         written = target.write(source, partial)
         if written == 0:
-            why = source.first.why if source.first is not None else "none is decided"
-            message = f"nothing to write for {target.name}: every attempt was left out (the first: {why})"
-            if source.first is not None and source.first.field == "tokens":
-                message += "; --rendered --model FOLDER renders such attempts for supervised targets"
-            raise UserError(message)
+            raise UserError(f"nothing to write for {target.name}: {_explain_nothing(target, source)}")
         partial.rename(out)
     finally:
         _remove(partial)
     return written
+
+
+def _explain_nothing(target: ExportTarget, source: _RunSource) -> str:
+    """Returns why every attempt was left out, by the first of them, and what would change that."""
+    first = source.first
+    if first is None:
+        return "no attempt is decided"
+    said = f"every attempt was left out (the first, {first.attempt}: {first.why.removeprefix('left out: ')})"
+    if first.field != "tokens":
+        return said + ("; --include all takes attempts of every outcome" if source.left_out_by_outcome else "")
+    if target.sampled:
+        return (
+            f"{said}; it takes sampled tokens, so run the agent with a model that takes tokens (--model local:FOLDER, "
+            "vllm:... or sglang:...)"
+        )
+    return f"{said}; --rendered --model FOLDER renders such attempts for supervised targets"
 
 
 def _remove(partial: Path) -> None:
@@ -134,6 +147,9 @@ class _RunSource:
         self._include: Include = target.include if wanted == "default" else wanted
         self._listed: set[tuple[str, str, str]] = set()
         self._counted: set[str] = set()
+        self.left_out_by_outcome = False
+        self._sampled_rows = self._without_roles = 0
+        self._without_advantage = False
 
     def rows(self) -> Iterator[TrainingRow]:
         credited_rows = self._rows()
@@ -147,6 +163,8 @@ class _RunSource:
                 self.record_loss(row.attempt, "row", f"no token of row {row.branch} is trained")
                 continue
             self._unsupported.update(_informative_fields(row) - self._target.holds - _ALWAYS)
+            self._sampled_rows += row.origin == "sampled"
+            self._without_roles += row.origin == "sampled" and bool((row.roles == UNKNOWN).any())
             yield row
 
     def conversations(self) -> Iterator[AttemptConversation]:
@@ -180,9 +198,32 @@ class _RunSource:
         """Records what the reader left out."""
         self.record_loss(attempt, field, why)
 
+    def warnings(self) -> Iterator[str]:
+        """Yields what makes the written examples less useful than they could be."""
+        if self._without_roles and "roles" in self._target.holds:
+            folder = self._reader.template.folder or "FOLDER"
+            remedy = (
+                f"--model {folder} assigns them"
+                if self.config.model is None
+                else f"the template of {self.config.model} does not render the recorded prompts: name another --model, "
+                "--renderer, or --thinking or --no-thinking"
+            )
+            rows = f"{self._without_roles} row{'s' * (self._without_roles != 1)}"
+            yield f"the roles of prompt tokens are unknown in {rows}; {remedy}"
+        if self._sampled_rows and self._reader.template.steered and "logprobs" in self._target.holds:
+            yield (
+                "a script chose the tokens of this run (steer=): use them to try out a pipeline; a policy gradient on "
+                "them is off policy"
+            )
+        if self._without_advantage:
+            yield (
+                "every advantage is 0: no group holds both better and worse attempts at a task, so these rows teach "
+                "nothing; more attempts at a task may differ (assay run --attempts N)"
+            )
+
     def close(self) -> None:
         """Records the fields that the target cannot represent."""
-        for field, count in sorted(self._unsupported.items()):
+        for field, count in sorted((+self._unsupported).items()):
             self.record_loss(ALL, field, f"{self._target.name} has no place for it", count)
 
     def _rows(self) -> Iterator[TrainingRow]:
@@ -216,11 +257,11 @@ class _RunSource:
         if self._include == "all":
             return None
         outcome = "broken" if trajectory.finished is not None and trajectory.finished.broke else trajectory.outcome
-        if self._include == "passes":
-            return None if outcome == "pass" else f"its outcome is {outcome or 'not judged'}"
-        return (
-            None if outcome in ("pass", "fail") else f"its outcome is {outcome or 'not judged'}, which gives no reward"
-        )
+        passes_alone = self._include == "passes"
+        if outcome == "pass" or (outcome == "fail" and not passes_alone):
+            return None
+        self.left_out_by_outcome = True
+        return f"its outcome is {outcome or 'not judged'}{'' if passes_alone else ', which gives no reward'}"
 
     def _assign_credit(self, rows: Iterator[TrainingRow]) -> Iterator[TrainingRow]:
         job = _credit_of(self.config)
@@ -230,6 +271,8 @@ class _RunSource:
         credited = assign_credit(listed, job)
         for reason, turns in sorted(credited.credit.reasons.items()):
             self.record_loss(ALL, "credit", f"turns that are not trained: {reason}", turns)
+        rows_with = (row for row in credited.rows if row.advantages is not None and row.advantages.any())
+        self._without_advantage = next(rows_with, None) is None
         yield from credited.rows
 
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import torch
 
 
+_TINY = ModelOptions(vocabulary=300, hidden=64, layers=2, heads=2, feed_forward=128, context=16384)
+
+
 class TrainedPolicy:
     """A causal language model in training. It stays in evaluation mode, because dropout would change the recomputed
     log-probabilities."""
@@ -94,6 +97,20 @@ def make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed: 
     require_torch()
     with atomic_folder(folder) as partial:
         _make_model(partial, texts, options, seed)
+
+
+def init_model(folder: Path) -> None:
+    """Writes a tiny Qwen3 of random weights that takes one byte a token, to try a pipeline out with `local:FOLDER`.
+
+    Raises:
+        UserError: The folder exists or cannot be written, or PyTorch is missing.
+    """
+    if folder.exists():
+        raise UserError(f"{folder} exists: choose another name or remove it first")
+    try:
+        make_model(folder, (), _TINY, seed=0)
+    except OSError as exc:
+        raise UserError(f"cannot write {folder}: {exc.strerror}") from exc
 
 
 def _make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed: int) -> None:

@@ -90,6 +90,8 @@ class ExportReport(msgspec.Struct, frozen=True):
     """Attempts that were left out because they hold a secret."""
     additions: dict[str, int] = {}
     """Number of attempts by field that is written beyond the records."""
+    warnings: tuple[str, ...] = ()
+    """What makes the written examples less useful than they could be, with the remedy."""
 
 
 def sidecar_of(out: Path) -> Path:

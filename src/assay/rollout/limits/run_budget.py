@@ -140,8 +140,9 @@ class UseHistory:
         self._rows: dict[str, list[AttemptRow]] = {}
 
     def estimate(self, agent: str, model: str, attempts: int) -> UseEstimate:
-        """Returns what a plan will use by the newest attempts of the same agent with the same model."""
-        rows = [row for row in self._find(agent, model) if "model_calls" in row.metrics]
+        """Returns what a plan will use by the newest attempts of the same agent with the same model. An attempt without
+        a model call, as of a program that did not start, is no measure of one that works."""
+        rows = [row for row in self._find(agent, model) if row.metrics.get("model_calls", 0) > 0]
         if not rows:
             return UseEstimate(agent, model, attempts, 0)
         costs = [row.metrics["cost_usd"] for row in rows if "cost_usd" in row.metrics]
