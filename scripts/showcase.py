@@ -34,6 +34,7 @@ from assay.records import (
     VerdictAdded,
     canonical_bytes,
     digest_bytes,
+    digest_record,
 )
 from assay.store import BlobStore, RunStore, seal
 
@@ -60,11 +61,11 @@ def seconds(text):
             digits = ""
     return total
 '''
-AFTER = BEFORE.replace('"h": 60', '"h": 3600').replace(
-    '    """Returns a duration in seconds."""\n',
-    '    """Returns a duration in seconds. Raises `ValueError` for an unknown unit."""\n',
-)
+IMAGE = digest_bytes(b"python:3.12")
+WORDS = ("in seconds.", "in seconds. Raises `KeyError` for an unknown unit.")
+AFTER = BEFORE.replace('"h": 60', '"h": 3600').replace(*WORDS)
 NOTES = "The hour was worth 60 seconds.\n"
+NOTED = f"sed -i 's/{WORDS[0]}/{WORDS[1]}/' durations.py\necho '{NOTES.strip()}' > NOTES.md"
 INSTRUCTION = """`durations.py` in `/workspace` reads durations such as `1h30m`, and `seconds("1h30m")` is wrong.
 
 Repair it. `python -m pytest` runs the tests that you may see; further tests decide.
@@ -162,7 +163,7 @@ def _turn(index: int, at: float, model: str, *, passed: bool) -> Iterator[Body]:
             _pytest_output(passed=passed),
             int(not passed),
         ),
-        ("I note what was wrong.", "bash", {"command": "echo 'The hour was worth 60 seconds.' > NOTES.md"}, "", 0),
+        ("I say in the docstring what it raises, and note what was wrong.", "bash", {"command": NOTED}, "", 0),
     )
     said, tool, arguments, output, code = turns[index]
     call = ToolCall(f"t{index}", tool, json.dumps(arguments), arguments)
@@ -180,7 +181,7 @@ def _turn(index: int, at: float, model: str, *, passed: bool) -> Iterator[Body]:
     )  # fmt: skip
     ran = {"argv": arguments.get("command", "edit"), "exit_code": code, "stdout": output, "duration_s": 0.4 + index}
     yield EvidenceAdded(Evidence(f"x{index}", "audit", "execution", ran, (), at + 4.2))
-    state = digest_bytes(f"state {min(index, 1)} {index > 2} {passed or index == 0}".encode())
+    state = digest_record({"image": IMAGE, "changes": _changes_after(index, passed=passed)})
     why = "The table of units is the likely cause." if index == 1 else None
     yield StepAdded(
         Step(index, "agent", said, why, (call,), (seen,), f"c{index}", state, at + 3.1, at + 4.3 + index / 3)
@@ -195,19 +196,31 @@ def _pytest_output(*, passed: bool) -> str:
     )
 
 
-def _sealed_state(blobs: BlobStore, at: float, *, passed: bool) -> Iterator[Body]:
+def _changes_after(index: int, *, passed: bool) -> list[dict[str, Any]]:
+    """Returns the manifest of the state after a turn, sorted by path."""
     after = AFTER if passed else AFTER.replace("3600", "360")
-    changed = {
-        "path": "/workspace/durations.py",
-        "kind": "changed",
-        "digest": blobs.put(after.encode()),
-        "size": len(after),
-    }
-    added = {"path": "/workspace/NOTES.md", "kind": "added", "digest": blobs.put(NOTES.encode()), "size": len(NOTES)}
-    manifest = blobs.put(canonical_bytes([added, changed]))
-    data = {"digest": digest_bytes(after.encode()), "manifest": manifest, "changes": 2}
-    named = (manifest, str(added["digest"]), str(changed["digest"]))
-    yield EvidenceAdded(Evidence("e3", "state", "snapshot", data, named, at))
+    texts = {"NOTES.md": NOTES, "durations.py": after} if index > 2 else {}
+    if index in (1, 2):
+        texts = {"durations.py": after.replace(WORDS[1], WORDS[0])}
+    return [
+        {
+            "path": f"/workspace/{name}",
+            "kind": "added" if name == "NOTES.md" else "changed",
+            "mode": 0o644,
+            "size": len(text),
+            "digest": digest_bytes(text.encode()),
+        }
+        for name, text in texts.items()
+    ]
+
+
+def _sealed_state(blobs: BlobStore, at: float, *, passed: bool) -> Iterator[Body]:
+    changes = _changes_after(3, passed=passed)
+    after = AFTER if passed else AFTER.replace("3600", "360")
+    named = [blobs.put(canonical_bytes(changes)), blobs.put(NOTES.encode()), blobs.put(after.encode())]
+    digest = digest_record({"image": IMAGE, "changes": changes})
+    data = {"digest": digest, "image": IMAGE, "manifest": named[0], "changes": 2}
+    yield EvidenceAdded(Evidence("e3", "state", "snapshot", data, tuple(named), at))
 
 
 def _judged(at: float, *, passed: bool) -> Iterator[Body]:

@@ -96,9 +96,14 @@ def test_changes_are_told_against_the_task_s_own_files(root: Path) -> None:
 
 def test_steps_that_write_are_told_with_their_files(root: Path) -> None:
     steps = view(root, "changes")["steps"]
-    assert [(step, paths, differs) for step, _, paths, differs in steps] == [
-        (1, ["/workspace/durations.py"], True),
-        (3, ["NOTES.md"], True),
+    assert [(one["step"], one["paths"], one["differs"], one["basis"]) for one in steps] == [
+        (1, ["/workspace/durations.py"], True, "states"),
+        (3, ["durations.py", "NOTES.md"], True, "states"),
+    ]
+    assert [(file["path"], file["kind"]) for one in steps for file in one["files"]] == [
+        ("/workspace/durations.py", "changed"),
+        ("/workspace/NOTES.md", "added"),
+        ("/workspace/durations.py", "changed"),
     ]
 
 

@@ -158,3 +158,15 @@ def test_no_page_is_wider_than_a_phone(looking: Callable[..., Any]) -> None:
             page = phone.go(route)
             page.wait_for_timeout(150)
             assert not page.evaluate(OVERFLOW), route
+
+
+def test_changes_show_the_difference_of_each_step(look: Look) -> None:
+    page = look.go(f"{ATTEMPT}?view=changes")
+    steps = page.locator(".change[data-basis=states]")
+    expect(steps).to_have_count(2)
+    first = steps.first
+    expect(first.locator("summary")).to_contain_text("step 1")
+    expect(first.locator(".diff-added")).to_have_count(1)
+    expect(first.locator(".diff-removed")).to_contain_text('"h": 60')
+    expect(steps.nth(1).locator(".change-head code")).to_have_text(["/workspace/NOTES.md", "/workspace/durations.py"])
+    expect(steps.nth(1).locator(".diff-added")).to_have_count(2)

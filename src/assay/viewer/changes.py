@@ -2,12 +2,13 @@
 
 The final state is the manifest of the last snapshot. The text before is the task's own file of that name, where the
 archived task holds exactly one; else it is unknown, and the page shows the final text alone. A step is listed where its
-calls name a written file, or where the recorded digest of the environment differs from the one before.
+calls name a written file, or where the recorded digest of the environment differs from the one before; its files have
+contents where the record determines them (`step_files`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from .chains import Chain, open_chain
 from .files import MOST_BYTES, MOST_PATHS, EndPath, read_ends
 from .interface import Fields, json_bytes
 from .outline import Outline, outline_of
+from .step_files import StepFiles, find_step_files
 from .task_text import task_evidence
 
 MOST_STEPS: Final = 2000
@@ -44,13 +46,15 @@ def list_changes(chain: Chain, outline: Outline) -> dict[str, Any]:
 
     Returns:
         `known` (whether the final state is in the store), `files` (each with `path`, `kind`, `type`, `size`, `digest`,
-        and of a file that the task brought `before` and `from`), `left_out`, `steps` (each `[step, line, paths,
-        whether the state's digest changed]`) and `steps_left_out`.
+        and of a file that the task brought `before` and `from`), `left_out`, `steps` (each with `step`, `line`, the
+        `paths` that its calls name, `differs`: whether the state's digest changed, `basis`: `states`, `calls` or None,
+        `since`, `files` with `before_text` and `text` where a content is not in the store, and `files_left_out`) and
+        `steps_left_out`.
     """
     ends = read_ends(chain, outline)
     originals = _task_files(chain, outline) if ends else {}
     paths = sorted(ends or {})
-    steps, left_out = _writing_steps(chain, outline)
+    steps, left_out = _writing_steps(chain, outline, lambda path: _original(path, originals))
     return {
         "known": ends is not None,
         "files": [_file((ends or {})[path], originals) for path in paths[:MOST_PATHS]],
@@ -92,21 +96,33 @@ def _read_listing(blobs: BlobStore, digest: str) -> Sequence[_Listed]:
         return ()
 
 
-def _writing_steps(chain: Chain, outline: Outline) -> tuple[list[list[Any]], int]:
+def _writing_steps(
+    chain: Chain, outline: Outline, original: Callable[[str], _Listed | None]
+) -> tuple[list[dict[str, Any]], int]:
     steps, left_out = read_steps(chain)
+    actions = list(list_actions(steps))
     named: dict[int, dict[str, None]] = {}
-    for action in list_actions(steps):
+    for action in actions:
         written = (*written_paths(action), *removed_paths(action))
         named.setdefault(action.step, {}).update(dict.fromkeys(path[:500] for path in written))
-    found: list[list[Any]] = []
+    known = find_step_files(chain, outline, steps, actions, original)
+    found: list[dict[str, Any]] = []
     before: str | None = None
     for step in steps:
         paths = list(named.get(step.index, ()))[:MOST_NAMED]
+        files = known.get(step.index)
         differs = step.state is not None and before is not None and step.state != before
         before = step.state or before
-        if paths or differs:
-            found.append([step.index, outline.steps.get(step.index, -1), paths, differs])
+        if paths or differs or files is not None:
+            listed = {"step": step.index, "line": outline.steps.get(step.index, -1), "paths": paths, "differs": differs}
+            found.append(listed | _files_json(files))
     return found, left_out
+
+
+def _files_json(files: StepFiles | None) -> dict[str, Any]:
+    if files is None:
+        return {"basis": None, "since": None, "files": [], "files_left_out": 0}
+    return {"basis": files.basis, "since": files.since, "files": files.files, "files_left_out": files.left_out}
 
 
 def make_changes(root: Path, fields: Fields) -> bytes:
@@ -117,7 +133,7 @@ def make_changes(root: Path, fields: Fields) -> bytes:
 
 def changed_blobs(found: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Yields the blobs that the page of changes may load, with their sizes as far as known."""
-    for one in found["files"]:
+    for one in (*found["files"], *(file for step in found["steps"] for file in step["files"])):
         for digest in (one.get("digest"), one.get("before")):
             if isinstance(digest, str) and one["type"] == "file":
                 yield digest, one["size"] or 1

@@ -6,6 +6,7 @@
   const PART = 65536;
   const MOST_PARTS = 6;
   const OPENED = 3; /* files that are shown at once */
+  const SUMMARISED = 6; /* files of a step that its heading names */
 
   async function whole(run, digest) {
     const first = await Assay.load(Assay.path("run", run, "blob", digest, "0"));
@@ -16,33 +17,43 @@
     return { text: texts.join("") };
   }
 
+  /* A content before or after: computed text, a blob, or nothing. Of an absent file the empty text. */
+  async function content(run, text, digest, absent) {
+    if (typeof text === "string") return { text };
+    if (digest) return whole(run, digest);
+    return absent ? { text: "" } : null;
+  }
+
+  const small = (...words) => h("p", { class: "small quiet-text" }, words);
+
   async function drawn(run, file) {
-    const after = file.kind === "removed" || !file.digest ? { text: "" } : await whole(run, file.digest);
-    const before = file.before ? await whole(run, file.before) : { text: "" };
-    const problem = after.problem || before.problem;
-    if (problem) return h("p", { class: "small quiet-text" }, problem);
-    if (file.kind === "removed" && !file.before) return h("p", { class: "small quiet-text" }, "The file was removed; its content is not in the store.");
-    if (file.kind === "changed" && !file.before) {
-      return [h("p", { class: "small quiet-text" }, "The content before is not in the store: this is the whole file at the end."),
+    if (file.type !== "file") return small(Assay.line(file.type));
+    const after = await content(run, file.text, file.digest, file.kind === "removed");
+    const before = await content(run, file.before_text, file.before, file.kind === "added");
+    const problem = (after && after.problem) || (before && before.problem);
+    if (problem) return small(problem);
+    if (!after) return small("The content after is not in the store.");
+    if (!before && file.kind === "removed") return small("The file was removed; its content is not in the store.");
+    if (!before) {
+      return [small("The content before is not in the store: this is the whole file after."),
         Assay.block({ text: after.text.slice(0, PART), at: "" }, { run }, { label: file.path, plain: true })];
     }
     const lines = (text) => text.replace(/\n$/, ""); /* the end of the last line is no line of its own */
-    return Assay.diff(lines(before.text), lines(after.text), `difference of ${file.path}`)
-      || h("p", { class: "small quiet-text" }, "The texts differ too much for a comparison by lines.");
+    return Assay.diff(lines(before.text), lines(after.text), `difference of ${file.path}`) || small("The texts differ too much for a comparison by lines.");
   }
+
+  const fileHead = (file) => [h("span", { class: "chip", "data-change": file.kind }, Assay.line(file.kind)), h("code", { class: "change-path" }, Assay.line(file.path)),
+    file.size === null ? null : h("span", { class: "small quiet-text" }, format.bytes(file.size))];
 
   function fileRow(run, file, open) {
     const body = h("div", { class: "change-body" });
     const buttons = h("p", { class: "small change-texts" }, file.from ? h("span", null, "Before: ", h("code", null, Assay.line(file.from)), " of the task") : null,
       file.before ? Assay.blob(run, file.before, "Whole text before", file.path) : null,
       file.digest ? Assay.blob(run, file.digest, "Whole text at the end", file.path) : null);
-    const box = h("details", { class: "change panel", open }, h("summary", null,
-      h("span", { class: "chip", "data-change": file.kind }, Assay.line(file.kind)), h("code", { class: "change-path" }, Assay.line(file.path)),
-      file.size === null ? null : h("span", { class: "small quiet-text" }, format.bytes(file.size))), body);
+    const box = h("details", { class: "change panel", open }, h("summary", null, fileHead(file)), body);
     const show = async () => {
       if (body.childElementCount || !box.open) return;
       fill(body, h("p", { class: "small quiet-text" }, "Loading…"));
-      if (file.type !== "file") return fill(body, h("p", { class: "small quiet-text" }, Assay.line(file.type)));
       try {
         return fill(body, await drawn(run, file), buttons);
       } catch (error) {
@@ -54,26 +65,58 @@
     return box;
   }
 
-  function stepRow(attempt, [step, line, paths, differs]) {
+  const NAMED_ONLY = "Contents are stored for the final state only; these are the files that the calls of this step name.";
+  const UNNAMED = "Contents are stored for the final state only, and no call of this step names a file that it writes.";
+  const FROM_CALLS = "Computed from the recorded calls, which together give the stored final file byte for byte.";
+
+  /* What the files of a step are compared with; null where that is the step before. */
+  function since(one) {
+    if (one.basis === "calls") return FROM_CALLS;
+    if (one.since === null || one.since === one.step - 1) return null;
+    return one.since < 0 ? (one.step ? "Compared with the start: no earlier step has a recorded state." : null)
+      : `Compared with the state after step ${one.since}: the steps between have no recorded state.`;
+  }
+
+  async function stepFiles(attempt, one) {
+    const parts = await Promise.all(one.files.map(async (file) => [one.files.length > 1 ? h("p", { class: "change-head" }, fileHead(file)) : null, await drawn(attempt.run, file)]));
+    const note = since(one);
+    return [note ? small(note) : null, parts, one.files_left_out ? small(`${format.count(one.files_left_out)} more files are not listed.`) : null];
+  }
+
+  async function stepCalls(attempt, one) {
+    const start = Math.floor(one.line / attempt.lines.at_once) * attempt.lines.at_once;
+    const piece = one.line < 0 ? { lines: [] } : await Assay.load(attempt.name("lines", String(start)));
+    const found = piece.lines.find((each) => each.line === one.line);
+    const here = { run: attempt.run, chain: attempt.chain, event: found ? found.event : 0 };
+    return [small(one.paths.length ? NAMED_ONLY : UNNAMED), found && found.calls ? found.calls.map((call) => Assay.toolCall(call, here)) : small("This step cannot be shown.")];
+  }
+
+  function stepSummary(one) {
+    if (!one.basis) {
+      return one.paths.length ? one.paths.map((path) => h("code", { class: "change-path" }, Assay.line(path)))
+        : h("span", { class: "quiet-text" }, "the state changed; no call names a file");
+    }
+    if (!one.files.length) return h("span", { class: "quiet-text" }, "folders or modes changed");
+    if (one.files.length === 1) return fileHead(one.files[0]);
+    return one.files.slice(0, SUMMARISED).map((file) => [h("span", { class: "chip", "data-change": file.kind }, Assay.line(file.kind)), h("code", { class: "change-path" }, Assay.line(file.path))])
+      .concat(one.files.length > SUMMARISED ? [h("span", { class: "small quiet-text" }, `and ${format.count(one.files.length - SUMMARISED)} more`)] : []);
+  }
+
+  function stepRow(attempt, one, open) {
     const body = h("div", { class: "change-body" });
-    const words = paths.length ? paths.map((path) => h("code", { class: "change-path" }, Assay.line(path)))
-      : h("span", { class: "quiet-text" }, "the state changed; no call names a file");
-    const box = h("details", { class: "change panel" }, h("summary", null, h("strong", null, `step ${step}`), words,
-      differs ? null : h("span", { class: "small quiet-text" }, "same state digest, or not recorded")), body);
-    box.addEventListener("toggle", async () => {
+    const box = h("details", { class: "change panel", open, "data-basis": one.basis || "named" }, h("summary", null, h("strong", null, `step ${one.step}`), stepSummary(one),
+      one.differs || one.basis ? null : h("span", { class: "small quiet-text" }, "same state digest, or not recorded")), body);
+    const show = async () => {
       if (body.childElementCount || !box.open) return;
-      fill(body, h("p", { class: "small quiet-text" }, "Loading…"));
-      const start = Math.floor(line / attempt.lines.at_once) * attempt.lines.at_once;
+      fill(body, small("Loading…"));
       try {
-        const piece = line < 0 ? { lines: [] } : await Assay.load(attempt.name("lines", String(start)));
-        const found = piece.lines.find((each) => each.line === line);
-        const here = { run: attempt.run, chain: attempt.chain, event: found ? found.event : 0 };
-        fill(body, found && found.calls ? found.calls.map((call) => Assay.toolCall(call, here)) : h("p", { class: "small quiet-text" }, "This step cannot be shown."),
-          h("p", { class: "small" }, h("a", { href: attempt.href("step", String(step)) }, "In the log")));
+        fill(body, one.basis ? await stepFiles(attempt, one) : await stepCalls(attempt, one), h("p", { class: "small" }, h("a", { href: attempt.href("step", String(one.step)) }, "In the log")));
       } catch (error) {
-        fill(body, h("p", { class: "small quiet-text" }, error.message));
+        fill(body, small(error.message));
       }
-    });
+    };
+    box.addEventListener("toggle", show);
+    show();
     return box;
   }
 
@@ -87,7 +130,7 @@
       fill(place,
         h("section", null, h("h2", null, found.known ? `In all: ${format.count(many)} ${many === 1 ? "file" : "files"}` : "In all"), files,
           found.left_out ? h("p", { class: "small quiet-text" }, `${format.count(found.left_out)} more files are not listed.`) : null),
-        h("section", null, h("h2", null, "Step by step"), found.steps.length ? found.steps.map((one) => stepRow(attempt, one))
+        h("section", null, h("h2", null, "Step by step"), found.steps.length ? found.steps.map((one, at) => stepRow(attempt, one, Boolean(one.basis) && at < OPENED))
           : h("p", { class: "quiet-text" }, "No step names a file that it writes."),
         found.steps_left_out ? h("p", { class: "small quiet-text" }, `${format.count(found.steps_left_out)} more steps are not listed.`) : null));
     }, (error) => fill(place, h("p", { class: "note" }, error.message)));
