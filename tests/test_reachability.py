@@ -15,7 +15,6 @@ EXCEPTIONS = {
     "assay.agents.cheats.payload.reports.forge_once": "called by name in a source that a cheat writes into the sandbox",
     "assay.environments.workspace.launcher.init.main": "started by file in a sandbox without the launcher",
     "assay.verify.payload.assay_supervisor.assay_judge": "the program `assay-judge`, mounted with its folder",
-    "assay.learning.curation.interface.Selector": "the type that a selector of a plugin has",
 }
 """Public names that no user reaches, each with the reason why it stays."""
 

@@ -12,7 +12,9 @@ from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
-    from assay.learning.curation.config import CurateReport
+    from assay.learning.curation.config import CurateReport, RecoveryOutcome
+
+SHOWN = 50
 
 
 @takes_config(CurateConfig, arguments=("runs",))
@@ -59,6 +61,15 @@ def _print(report: CurateReport) -> None:
     )
     if report.lessons:
         said = ", ".join(f"{count:,} {kind}" for kind, count in report.lessons.items())
-        typer.echo(plain(f"of failed attempts: {said} (recovered.jsonl says what came of each)"))
+        typer.echo(plain(f"of failed attempts: {said}"))
+    if report.recovered:
+        print_rows([_recovery_cells(one) for one in report.recovered[:SHOWN]])
+    if len(report.recovered) > SHOWN:
+        typer.echo(f"... and {len(report.recovered) - SHOWN:,} more (--json and manifest.json list all)")
     for reason, count in report.not_written.items():
         say(f"{count:,} not written: {reason}")
+
+
+def _recovery_cells(one: RecoveryOutcome) -> dict[str, str]:
+    written = [*one.lessons, *(["pair"] if one.pair else [])]
+    return {"failed attempt": one.attempt, "written": ", ".join(written) or "-", "result": one.why}

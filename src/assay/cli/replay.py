@@ -171,3 +171,6 @@ def _print_rewound(one: RewindResult) -> None:
     console().print(plain(f"{one.attempt} (was {one.was or '-'}), with {one.agent} from before each step:"))
     print_rows(rows)
     console().print(one.summary)
+    if one.attribution is not None:
+        label = one.attribution.label
+        console().print(plain(f"that step is of {one.attribution.who}; kind of error: {label.module}, {label.mode}"))

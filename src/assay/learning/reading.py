@@ -6,7 +6,7 @@ is left out (attempts that are not decided, that know no tokens, spans without a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -31,6 +31,7 @@ from .held_out import find_held_out
 from .rendered import rendered_rows
 from .rows import TrainingRow
 from .sampled import sampled_rows
+from .selected import read_selected
 
 OnLeftOut = Callable[[str, str, str], None]
 """Called with the attempt, the kind of data left out, and the reason."""
@@ -66,6 +67,8 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Weakest grade of separation of an undoubted pass (`separate` accepts `no-agent-code` too)."""
     held_out: tuple[str, ...] = ()
     """Held-out tasks, as folders or families: an attempt at one of them is an error, and nothing is written."""
+    selected: tuple[str, ...] = ()
+    """Folders that `assay curate` made: only attempts that were selected there."""
 
     def __post_init__(self) -> None:
         """Rejects invalid combinations."""
@@ -114,6 +117,7 @@ class RunReader:
         self._tasks = recorded_tasks
         self._later_events = later_events(store.layout.root, store.run)
         self._held_out = find_held_out(config.held_out)
+        self._selected = read_selected(config.selected).get(store.run, {}) if config.selected else None
         self._sources: dict[str, TaskSource] = {}
         self._imported_run = self.manifest.get("kind") == "import"
         self.renderer: AttributingRenderer | None = None
@@ -145,6 +149,8 @@ class RunReader:
             attempt_names = f" {' or '.join(self._config.attempts)}" if self._config.attempts else ""
             raise UserError(f"run {self._store.run!r} has no attempt{attempt_names}")
         decided = {row.chain for row in final_rows(wanted)}
+        if self._selected is not None:
+            wanted = self._select(wanted, decided, self._selected)
         self._held_out.require_apart(row for row in wanted if row.chain in decided)
         for row in wanted:
             if row.chain in decided:
@@ -223,6 +229,23 @@ class RunReader:
         # Imported runs stay marked as imported even if their format does not say so.
         config_fields: dict[str, Any] = {**found.started.config, IMPORTED: {}}
         return msgspec.structs.replace(found, started=msgspec.structs.replace(found.started, config=config_fields))
+
+    def _select(self, rows: Sequence[AttemptRow], decided: set[str], heads: Mapping[str, str]) -> list[AttemptRow]:
+        """Returns the selected attempts. Raises `UserError` where one is missing or has other events by now."""
+        found = [row for row in rows if row.chain in heads and row.chain in decided]
+        folders, run = ", ".join(self._config.selected), self._store.run
+        if not heads:
+            raise UserError(f"{folders} selects no attempt of run {run!r}")
+        unchanged = {row.chain for row in found if row.head == heads[row.chain]}
+        changed = [row.attempt for row in found if row.chain not in unchanged]
+        if not self._config.attempts:
+            changed += sorted(set(heads) - {row.chain for row in found})
+        if changed:
+            raise UserError(
+                f"{len(changed)} attempts of run {run!r} have changed since {folders} selected them (the first: "
+                f"{changed[0]}): select anew with `assay curate`"
+            )
+        return found
 
     def _is_wanted(self, row: AttemptRow) -> bool:
         return not self._config.attempts or any(row.attempt.startswith(start) for start in self._config.attempts)

@@ -17,6 +17,7 @@ from assay.learning.held_out import find_held_out
 from assay.learning.reading import RowsConfig, rows_of_run, tokenizer_digest
 from assay.learning.row_files import read_rows
 from assay.learning.rows import TrainingRow
+from assay.learning.selected import read_selected
 from assay.settings import Settings
 
 from .trainer.checkpoint import Checkpoints, TrainingProgress
@@ -112,6 +113,10 @@ class _Training:
             held_out=recipe.held_out,
         )
         found = [row for run in recipe.runs for row in rows_of_run(self.settings.store, run, config)]
+        config = msgspec.structs.replace(config, selected=recipe.selected)
+        for run in read_selected(recipe.selected):
+            if run not in recipe.runs:
+                found += rows_of_run(self.settings.store, run, config)
         in_files = [*self._lesson_rows(), *(row for path in recipe.rows for row in read_rows(Path(path)))]
         find_held_out(recipe.held_out).require_rows_apart(in_files)
         found += in_files

@@ -175,6 +175,16 @@ def test_lines_that_curate_did_not_write_are_refused(curated: Path, policy: Trai
         list(read_pairs(tmp_path, policy.renderer, "digest"))
 
 
+def test_a_selection_is_trained_on(curated: Path, tmp_path: Path) -> None:
+    store = ["--store", str(curated / "store")]
+    assert assay("curate", "expert", *store, "--where", "mixture:total=3", "--out", str(tmp_path / "o"))[0] == 0
+    code, text = trained(curated, tmp_path, "sft", "lessons=[]", f'selected=["{tmp_path / "o"}"]')
+    assert code == 0, text
+    kept = [one for one in lines(tmp_path / "o" / "decisions.jsonl") if one["kept"] and one["outcome"] is not None]
+    report, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])
+    assert report["attempts"] == len(kept) == 3
+
+
 def test_lessons_have_no_policy_gradient(curated: Path, tmp_path: Path) -> None:
     code, text = trained(curated, tmp_path, "policy_gradient", "policy_gradient={}")
     assert (code != 0, "no policy gradient: use sft or dpo" in text) == (True, True)

@@ -6,24 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from assay.analysis.attribution import attribute_by_replay
+from assay.cli.replay import _print_rewound
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.rejudge.counterfactual import decisive_step, rewind
+from assay.rollout.rejudge.counterfactual import rewind_run
+from assay.rollout.rejudge.replay import ReplayConfig
 from assay.settings import Settings
-from assay.store import RunStore
 from tests.rollout.counting import counting_task
-from tests.rollout.rejudge.test_counterfactual import Adder
 
 pytestmark = pytest.mark.quick
 
 
-async def test_the_step_after_which_nobody_could_win_is_named(tmp_path: Path) -> None:
+async def test_the_step_after_which_nobody_could_win_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = Settings(tmp_path / "cache", tmp_path)
-    agent = f"{Path(__file__).with_name('test_counterfactual.py')}:Overshooter"
-    await start_run(RunConfig(tasks=("-",), agent=agent, run="r"), settings, Tally(), tasks=(counting_task(),))
-    outcomes = await rewind("r:count@0", Adder(), settings)
-    with RunStore.open(tmp_path, "r") as store:
-        (found,) = store.trajectories()
-    shown = attribute_by_replay(found, decisive_step(outcomes, len(found.steps)))
-    assert shown is not None
-    assert (shown.step, shown.method) == (2, "counterfactual")
+    agents = Path(__file__).with_name("test_counterfactual.py")
+    config = RunConfig(tasks=("-",), agent=f"{agents}:Overshooter", run="r")
+    await start_run(config, settings, Tally(), tasks=(counting_task(),))
+    replay = ReplayConfig(attempts=("count@0",), agent=f"{agents}:Adder", from_each_prefix=True)
+    (found,) = await rewind_run("r", replay, settings, Tally())
+    assert found.attribution is not None
+    assert (found.attribution.step, found.attribution.method) == (2, "counterfactual")
+    _print_rewound(found)
+    assert f"that step is of {found.attribution.who}; kind of error: " in capsys.readouterr().out

@@ -51,6 +51,18 @@ class CurateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     adds the stage `separation` first."""
 
 
+class RecoveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one selected failed attempt."""
+
+    run: str
+    attempt: str
+    lessons: tuple[str, ...]
+    """Kinds of its lessons that were written."""
+    pair: bool
+    """True if a pair was written."""
+    why: str
+
+
 class CurateReport(msgspec.Struct, frozen=True):
     """Counts of a selection."""
 
@@ -68,5 +80,7 @@ class CurateReport(msgspec.Struct, frozen=True):
     conversations: int | None
     lessons: dict[str, int]
     """Lessons by kind: `salvage`, `fission`, `reattempt`; also `pairs`."""
+    recovered: tuple[RecoveryOutcome, ...]
+    """Results of `recover` and `reattempt`, one for each agent and selected failed attempt."""
     not_written: dict[str, int]
     """Selected attempts that could not be written, by reason."""

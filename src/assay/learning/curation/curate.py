@@ -22,21 +22,22 @@ from assay.learning.conversation import Opening, conversations
 from assay.learning.reading import RowsConfig, RunReader
 from assay.learning.row_files import write_rows
 from assay.learning.rows import TrainingRow
+from assay.learning.selected import DECISIONS, MANIFEST
 from assay.records import Task, Trajectory
 from assay.settings import Settings
 from assay.store import restore_messages
 from assay.tasks import find_tasks
 
-from .config import CurateConfig, CurateReport
+from .config import CurateConfig, CurateReport, RecoveryOutcome
 from .interface import AttemptCandidate, SelectionStage
-from .lessons import LESSONS, PAIRS, lesson_line, opening_for, pair_line, recovered_line
+from .lessons import LESSONS, PAIRS, lesson_line, opening_for, pair_line
 from .measures import AttemptMeasurement, compare_within_tasks, measure
-from .recover import recover
+from .recover import RecoveryResult, recover
 from .select import SelectionResult, count_by_stage, parse_stage, select
 from .similar import LeakageIndex
 from .teacher import Student, rank_and_surprisal
 
-DECISIONS, MANIFEST, ROWS, CONVERSATIONS = "decisions.jsonl", "manifest.json", "rows.parquet", "conversations.jsonl"
+ROWS, CONVERSATIONS = "rows.parquet", "conversations.jsonl"
 NO_OPENING = "it called no model, and its opening is unknown"
 STUDENT = "assay.learning.curation.student:TransformersStudent"
 
@@ -162,6 +163,7 @@ class _SelectionWriter:
         self.rows = self.conversations = 0
         self.missing: Counter[str] = Counter()
         self.lessons: Counter[str] = Counter()
+        self.recovered: list[RecoveryOutcome] = []
 
     def write(self, out: Path) -> None:
         """Writes the configured files."""
@@ -212,19 +214,15 @@ class _SelectionWriter:
             }
 
     async def recover(self, out: Path) -> None:
-        """Writes lessons from the selected failed attempts, and the result for each."""
+        """Writes lessons from the selected failed attempts, and notes the result for each."""
         openings = self._failed_attempts()
         if not openings:
             self.missing["no failed attempt was kept: --where verdicts:outcome=fail keeps them"] += 1
         found = await recover([one for one, _ in openings.values()], self._config, self._settings)
-        with (
-            new_file(out / "recovered.jsonl") as recovered,
-            new_file(out / LESSONS) as lessons,
-            new_file(out / PAIRS) as pairs,
-        ):
+        with new_file(out / LESSONS) as lessons, new_file(out / PAIRS) as pairs:
             for one in found:
                 _, opening = openings[one.failed.run, one.failed.chain]
-                recovered.write(msgspec.json.encode(recovered_line(one, written=opening is not None)) + b"\n")
+                self.recovered.append(_recovery_outcome(one, written=opening is not None))
                 if opening is None:
                     continue
                 for lesson in one.lessons:
@@ -248,6 +246,16 @@ class _SelectionWriter:
         return found
 
 
+def _recovery_outcome(found: RecoveryResult, *, written: bool) -> RecoveryOutcome:
+    return RecoveryOutcome(
+        run=found.failed.run,
+        attempt=found.failed.attempt,
+        lessons=tuple(lesson.kind for lesson in found.lessons if written),
+        pair=found.contrast is not None and written,
+        why=found.why if written or not found.lessons else f"{found.why}; its opening is unknown",
+    )
+
+
 def _report(
     config: CurateConfig,
     candidates: Sequence[AttemptCandidate],
@@ -267,6 +275,7 @@ def _report(
         rows=writing.rows if "rows" in config.write else None,
         conversations=writing.conversations if "conversations" in config.write else None,
         lessons=dict(sorted(writing.lessons.items())),
+        recovered=tuple(writing.recovered),
         not_written={why: count for why, count in writing.missing.items() if count},
     )
 

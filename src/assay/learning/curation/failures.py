@@ -6,8 +6,7 @@ Three kinds of lesson, each a conversation in which only some turns are learnt f
   that won. All turns are learnt from: those of the beginning led to a state from which it was won.
 - `fission`, after Fission-GRPO (catalogued from its abstract): the attempt up to and with an act that came to an error,
   a diagnosis in words, and from there the one that won. Only turns after the diagnosis are learnt from: how to get over
-  an error, not how to make one. At the decisive step the state after the error cannot be won any more; there the
-  diagnosis is told before the step, as an instance to be tried again (`RetryInstance`).
+  an error, not how to make one.
 - `reattempt`, after Agent-RLVR (catalogued from its abstract): the task tried again with guidance drawn from how the
   first try failed. The guidance is left out of the lesson's prompt, and the lesson says that there was some.
 
@@ -23,7 +22,6 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from assay.analysis.actions import actions_of_step
-from assay.analysis.attribution import attribute_by_replay
 from assay.analysis.outcomes import is_error
 from assay.records import Observation, Separation, Step, ToolCall, Trajectory
 from assay.verdicts import trust_of
@@ -53,8 +51,6 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     """For each step, whether it is trained."""
     prefix: int
     """Number of leading agent steps of the failed attempt."""
-    failed: str
-    """Chain of the failed attempt."""
     won: WinningAttempt
     feedback: str | None = None
     """The diagnosis or the guidance."""
@@ -68,13 +64,6 @@ class StepContrast(NamedTuple):
     chosen: Step
     rejected: Step
     won: WinningAttempt
-
-
-class RetryInstance(msgspec.Struct, frozen=True):
-    """A state to retry from: after `prefix` steps of the failed attempt, with `feedback`."""
-
-    prefix: int
-    feedback: str
 
 
 def own_steps(won: Trajectory) -> tuple[Step, ...]:
@@ -92,7 +81,6 @@ def salvage_lesson(failed: Trajectory, won: Trajectory, prefix: int) -> Lesson:
         steps=steps,
         learn=(True,) * len(steps),
         prefix=prefix,
-        failed=failed.chain,
         won=_winning_attempt(won),
         why=f"step {prefix} lost it: before it {_winner_name(won)} still won; {prefix} of its steps are kept",
     )
@@ -116,13 +104,12 @@ def fission_lesson(failed: Trajectory, won: Trajectory, prefix: int) -> Lesson:
         learn=(False,) * (prefix + 1) + (True,) * len(ending),
         prefix=prefix,
         feedback=feedback,
-        failed=failed.chain,
         won=_winning_attempt(won),
         why=f"step {prefix - 1} came to an error that {_winner_name(won)} got over",
     )
 
 
-def reattempt_lesson(failed: Trajectory, won: Trajectory, guidance: str) -> Lesson:
+def reattempt_lesson(won: Trajectory, guidance: str) -> Lesson:
     """Returns the guided attempt as a lesson without the guidance."""
     steps = _join_steps(own_steps(won))
     return Lesson(
@@ -131,7 +118,6 @@ def reattempt_lesson(failed: Trajectory, won: Trajectory, guidance: str) -> Less
         learn=(True,) * len(steps),
         prefix=0,
         feedback=guidance,
-        failed=failed.chain,
         won=_winning_attempt(won),
         why="won when it was tried again with guidance, which is left out of the prompt",
     )
@@ -162,14 +148,6 @@ def describe_failure(step: Step) -> str:
     observed = "\n".join(errors_in(step))
     act = _describe_act(step)
     return f"This did not work: {act}\nIt came to:\n{observed}\nFind out why before you go on, and do it another way."
-
-
-def decisive_feedback(failed: Trajectory, decisive: int) -> str:
-    """Returns feedback for a continuation from before the decisive step."""
-    found = attribute_by_replay(failed, decisive)
-    act = _describe_act(_acting(failed)[decisive])
-    what = f" ({found.label.module}: {found.label.mode})" if found is not None else ""
-    return f"An earlier try went on from here with: {act}\nThat lost the task{what}. Do something else."
 
 
 def build_guidance(failed: Trajectory, level: Guidance = "checks") -> str:

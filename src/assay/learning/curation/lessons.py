@@ -17,7 +17,6 @@ from assay.learning.rows import TrainingRow
 from assay.records import Step, Trajectory
 
 from .failures import Lesson, StepContrast, WinningAttempt
-from .recover import RecoveryResult
 
 LESSONS, PAIRS = "lessons.jsonl", "pairs.jsonl"
 OneMessage = Annotated[list[Message], msgspec.Meta(min_length=1, max_length=1)]
@@ -121,22 +120,6 @@ def read_pairs(folder: Path, renderer: AttributingRenderer, tokenizer: str) -> I
             transcript = _transcript(f"pair-{number}", [*line.prompt, *message], line.tools, [*untrained, True])
             group = f"{line.source.chain}|{number}"
             yield from rows_of_transcript(transcript, renderer, tokenizer=tokenizer, group=group, **fields)
-
-
-def recovered_line(found: RecoveryResult, *, written: bool = True) -> dict[str, Any]:
-    """Returns a line of `recovered.jsonl`, which also says whether the lessons were written."""
-    one = found.failed
-    why = found.why if written or not found.lessons else f"{found.why}; its opening is unknown"
-    return {
-        "run": one.run,
-        "attempt": one.attempt,
-        "chain": one.chain,
-        "head": one.head,
-        "lessons": [lesson.kind for lesson in found.lessons if written],
-        "pair": found.contrast is not None and written,
-        "retry": found.instance,
-        "why": why,
-    }
 
 
 def opening_for(reader: RunReader, failed: Trajectory) -> Opening:

@@ -1,7 +1,7 @@
 """Derives lessons from failed attempts: an agent continues from before each of their steps, or retries with guidance.
 
 Continuations and reattempts are ordinary, judged runs in the store. Invariant: only undoubted passes count as wins;
-every failed attempt gets a line with its result.
+every failed attempt gets a result.
 """
 
 from __future__ import annotations
@@ -27,11 +27,9 @@ from assay.verdicts import trust_of
 from .config import CurateConfig
 from .failures import (
     Lesson,
-    RetryInstance,
     StepContrast,
     build_guidance,
     contrast_at,
-    decisive_feedback,
     errors_in,
     fission_lesson,
     reattempt_lesson,
@@ -48,7 +46,6 @@ class RecoveryResult(NamedTuple):
     failed: Trajectory
     lessons: tuple[Lesson, ...]
     contrast: StepContrast | None
-    instance: RetryInstance | None
     why: str
 
 
@@ -84,7 +81,7 @@ async def _recover_from_prefixes(
     try:
         (rewound,) = await rewind_run(failed.run, settings_of_run, settings, progress)
     except UserError as exc:
-        return RecoveryResult(failed, (), None, None, f"cannot be rewound: {exc}")
+        return RecoveryResult(failed, (), None, f"cannot be rewound: {exc}")
     wanted = {one.chain for one in rewound.outcomes if one.outcome == "pass"}
     with RunReader.open(settings.store, rewound.continuations, RowsConfig()) as reader:
         won = {one.chain: one for one in reader.trajectories() if one.chain in wanted and trust_of(one).doubt is None}
@@ -96,16 +93,15 @@ def from_prefixes(failed: Trajectory, rewound: RewindResult, won: dict[str, Traj
     wins = {one.prefix: won[one.chain] for one in rewound.outcomes if one.chain in won}
     agent_steps = [step for step in failed.steps if step.actor == "agent"]
     lessons: list[Lesson] = []
-    contrast = instance = None
+    contrast = None
     decisive = rewound.decisive
     if decisive is not None and decisive in wins:
         lessons.append(salvage_lesson(failed, wins[decisive], decisive))
         contrast = contrast_at(failed, wins[decisive], decisive)
-        instance = RetryInstance(decisive, decisive_feedback(failed, decisive))
     overcome = [prefix for prefix in sorted(wins, reverse=True) if prefix and errors_in(agent_steps[prefix - 1])]
     lessons += [fission_lesson(failed, wins[prefix], prefix) for prefix in overcome[:MAX_FISSIONS]]
     errors = "no error of it could be got over" if not overcome else f"{len(overcome)} errors of it can be got over"
-    return RecoveryResult(failed, tuple(lessons), contrast, instance, f"{rewound.summary}; {errors}")
+    return RecoveryResult(failed, tuple(lessons), contrast, f"{rewound.summary}; {errors}")
 
 
 async def _reattempt_all(
@@ -145,12 +141,10 @@ async def _reattempt_run(
 def _attempt_result(failed: Trajectory, attempt: Trajectory | None, guidance: str) -> RecoveryResult:
     if attempt is None or attempt.outcome != "pass":
         result = "was not decided" if attempt is None else f"came to {attempt.outcome or 'no verdict'}"
-        return RecoveryResult(failed, (), None, None, f"tried again with guidance, it {result}")
+        return RecoveryResult(failed, (), None, f"tried again with guidance, it {result}")
     if (why := trust_of(attempt).doubt) is not None:
-        return RecoveryResult(failed, (), None, None, f"tried again with guidance, its pass is doubtful: {why}")
-    return RecoveryResult(
-        failed, (reattempt_lesson(failed, attempt, guidance),), None, None, "won when tried again with guidance"
-    )
+        return RecoveryResult(failed, (), None, f"tried again with guidance, its pass is doubtful: {why}")
+    return RecoveryResult(failed, (reattempt_lesson(attempt, guidance),), None, "won when tried again with guidance")
 
 
 def add_guidance(loaded: LoadedTask, guidance: str, number: int) -> LoadedTask:

@@ -16,7 +16,7 @@ from assay.pairs import read_pairs, read_value
 
 from .diversity import diversity
 from .filters import density, efficiency, recovery, separation, verdicts
-from .interface import AttemptCandidate, Selection, SelectionStage
+from .interface import AttemptCandidate, Selection, SelectionStage, Selector
 from .mixture import mixture
 from .similar import duplicates, leakage
 from .tasks import contrast, difficulty
@@ -93,10 +93,10 @@ def _run_stage(
     return found
 
 
-def _plugin(name: str) -> Callable[..., list[Selection]]:
+def _plugin(name: str) -> Selector:
     if ":" not in name and not name.endswith(".py"):
         raise UserError(f"unknown stage {name!r}; expected one of {', '.join(SELECTORS)}, and module:function")
-    found: Callable[..., list[Selection]] = plugins.load("stages", name)
+    found: Selector = plugins.load("stages", name)
     return found
 
 

@@ -136,6 +136,8 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Training method."""
     runs: tuple[str, ...] = ()
     """Runs to train on."""
+    selected: tuple[str, ...] = ()
+    """Folders that `assay curate` made: trains on the attempts that were selected there, as the store has them."""
     rows: tuple[str, ...] = ()
     """Parquet files of training rows, as `assay export --to rows` and `assay curate` write them."""
     lessons: tuple[str, ...] = ()
@@ -171,8 +173,8 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def __post_init__(self) -> None:
         """Rejects invalid combinations."""
         require_name(self.name)
-        if not self.runs and not self.rows and not self.lessons:
-            raise UserError("nothing to learn from: name runs, files of rows, or folders of lessons")
+        if not self.runs and not self.selected and not self.rows and not self.lessons:
+            raise UserError("nothing to learn from: name runs, selections, files of rows, or folders of lessons")
         if self.lessons and self.method == "policy_gradient":
             raise UserError("lessons were not sampled from the model, so they have no policy gradient: use sft or dpo")
         if self.model.path is None:

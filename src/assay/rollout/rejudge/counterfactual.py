@@ -16,6 +16,7 @@ import msgspec
 from assay import __version__
 from assay.agents.interface import Agent, Attempt, takes_solution
 from assay.agents.replay import ActionReplayer, ContinueAgent, ReplayAgent, SuffixAgent
+from assay.analysis.attribution import Attribution, attribute_by_replay
 from assay.environments.interface import Snapshot
 from assay.errors import UserError
 from assay.plugins import construct, load
@@ -62,6 +63,8 @@ class RewindResult(msgspec.Struct, frozen=True):
     outcomes: tuple[PrefixOutcome, ...]
     decisive: int | None
     """Position of the last step before which the agent still wins and after which it does not; None without one."""
+    attribution: Attribution | None = None
+    """The decisive step, its actor and the kind of error in it; None without one."""
 
     @property
     def summary(self) -> str:
@@ -143,7 +146,9 @@ async def _rewind_attempts(
             if problem is not None:
                 raise UserError(f"{row.attempt} cannot be rewound: {problem}")
             rewinding = _Rewind(store, row, tasks.of(trajectory), config, then)
-            found.append(await rewinding.run(settings, progress))
+            result = await rewinding.run(settings, progress)
+            lost_by = attribute_by_replay(trajectory, result.decisive)
+            found.append(msgspec.structs.replace(result, attribution=lost_by))
         return tuple(found)
 
 
