@@ -31,7 +31,8 @@ from assay.verify.cited_evidence import code_digest
 from assay.verify.reverification import CannotRebuildError, VerdictComparison, make_cannot_result
 
 COMMIT_EVERY_S = 1.0
-COMMIT_EVERY = 16
+COMMIT_EVERY = 256
+"""Attempts of one commit, at most: each opens the run again, and of a sealed one adds a segment file."""
 KIND = "reverification"
 
 
