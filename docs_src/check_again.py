@@ -10,8 +10,9 @@ from counter_world import CounterTasks
 from assay.agents.interface import Attempt
 from assay.records import ToolCall
 from assay.rollout import ReverifyConfig, RunConfig, Tally, reverify, start_run
+from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.counterfactual import decisive_step, rewind
-from assay.rollout.rejudge.replay import ReplayConfig, replay
+from assay.rollout.rejudge.replay import replay
 from assay.settings import Settings
 from assay.store import load_current_verdicts
 from assay.tasks import LoadedTask

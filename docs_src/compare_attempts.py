@@ -7,7 +7,8 @@ from assay.analysis.actions import actions_of
 from assay.analysis.quality import process_quality
 from assay.analysis.quotient import bifurcations, quotient_graph
 from assay.analysis.recovery import recovery_of
-from assay.rollout.exchange.importing import ImportConfig, import_paths
+from assay.rollout.exchange.config import ImportConfig
+from assay.rollout.exchange.importing import import_paths
 from assay.settings import Settings
 from assay.store import RunStore
 

@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
-from assay.rollout.exchange.exporting import ExportConfig, export_run
-from assay.rollout.exchange.importing import ImportConfig, import_paths
+from assay.rollout.exchange.config import ExportConfig, ImportConfig
+from assay.rollout.exchange.exporting import export_run
+from assay.rollout.exchange.importing import import_paths
 from assay.settings import Settings
 from assay.store import RunStore, audit
 

@@ -4,7 +4,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from assay.rollout.exchange.standalone_gateway import RecordConfig, record_command
+from assay.rollout.exchange.config import RecordConfig
+from assay.rollout.exchange.standalone_gateway import record_command
 from assay.settings import Settings
 from assay.store import RunStore, restore_body, restore_messages
 

@@ -101,9 +101,9 @@ from assay.records import (
 )
 from assay.rollout.auditing import AuditReport
 from assay.rollout.config import RunConfig
-from assay.rollout.exchange.exporting import ExportConfig, ExportReport
-from assay.rollout.exchange.importing import ImportConfig, ImportReport
-from assay.rollout.exchange.standalone_gateway import RecordConfig, ServeConfig
+from assay.rollout.exchange.config import ExportConfig, ImportConfig, RecordConfig, ServeConfig
+from assay.rollout.exchange.exporting import ExportReport
+from assay.rollout.exchange.importing import ImportReport
 from assay.rollout.rejudge.counterfactual import PrefixOutcome, RewindResult
 from assay.rollout.rejudge.replay import ReplayResult
 from assay.rollout.rejudge.reverify import ReverificationResult

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from assay.cli import main
-from assay.cli.app import VERBS, Verb
+from assay.cli.app import VERBS, Verb, build_app
 
 HEAVY = {"httptools", "duckdb", "networkx", "numpy", "pandas", "pyarrow", "rich", "scipy"}
 pytestmark = pytest.mark.quick
@@ -93,6 +94,34 @@ def test_help_loads_nothing_heavy() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert not HEAVY & set(loaded)
     assert len(loaded) <= 600
+
+
+def list_commands() -> list[tuple[str, ...]]:
+    """Returns the words of every command, of the nested ones too."""
+    found: list[tuple[str, ...]] = []
+    root = typer.main.get_command(build_app())
+    for verb in VERBS:
+        nested = getattr(root.commands[verb.name], "commands", {})  # type: ignore[attr-defined]
+        found += [(verb.name,), *((verb.name, name) for name in nested)]
+    return found
+
+
+PRINT_HELP = """import atexit, sys
+atexit.register(lambda: print("\\n", *sys.modules, file=sys.stderr))
+from assay.cli import main
+main()"""
+MOST_MODULES = 300
+SYNTH_MODULES = 560
+"""Its configurations lie in `assay.synthesis`, which imports what makes tasks."""
+
+
+@pytest.mark.parametrize("words", list_commands(), ids=" ".join)
+def test_help_of_a_command_loads_only_what_it_prints(words: tuple[str, ...]) -> None:
+    shown = subprocess.run([sys.executable, "-c", PRINT_HELP, *words, "--help"], capture_output=True, text=True)
+    assert "Usage: " in shown.stdout
+    loaded = shown.stderr.split()
+    assert not {"assay.analysis.judge", "pydantic", "sqlite3", *HEAVY} & set(loaded)
+    assert len(loaded) <= (SYNTH_MODULES if words[0] == "synth" else MOST_MODULES)
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=[verb.name for verb in VERBS])

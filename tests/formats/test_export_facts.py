@@ -15,7 +15,8 @@ from assay.formats.interface import Addition, ExportContext
 from assay.formats.registry import load_formats
 from assay.learning.conversation import conversations
 from assay.records import Trajectory
-from assay.rollout.exchange.exporting import ExportConfig, export_run
+from assay.rollout.exchange.config import ExportConfig
+from assay.rollout.exchange.exporting import export_run
 from tests.formats.generated import Blobs, assembled, made_up, read_all
 from tests.rollout.exchange.test_importing import imported, row, rows, settings_at
 

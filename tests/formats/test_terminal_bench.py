@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from assay.formats.registry import find_format
-from assay.rollout.exchange.importing import ImportConfig, import_paths
+from assay.rollout.exchange.config import ImportConfig
+from assay.rollout.exchange.importing import import_paths
 from assay.settings import Settings
 from assay.store import RunStore
 from tests.formats.generated import read_whole

@@ -152,6 +152,20 @@ def test_addenda_continue_the_sealed_head(tmp_path: Path, fill: Fill) -> None:
     assert audit(tmp_path, "r") == ()
 
 
+def test_an_addendum_is_added_without_reading_all_earlier_ones(
+    tmp_path: Path, fill: Fill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill()
+    seal(tmp_path, "r")
+    module, read = sys.modules["assay.store.addenda"], list[int]()
+    segment_links = module.segment_links
+    monkeypatch.setattr(module, "segment_links", lambda layout, n: read.append(n) or segment_links(layout, n))
+    for _ in range(6):
+        append_addendum(tmp_path, "r", [Noted("remark")])
+    assert read == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
+    assert audit(tmp_path, "r") == ()
+
+
 def test_addenda_say_what_to_do(tmp_path: Path, fill: Fill) -> None:
     fill()
     with pytest.raises(StoreError, match="assay seal r"):

@@ -123,6 +123,8 @@ def _make_command(verb: Verb) -> Any:
             if registered.callback is not None:
                 registered.callback = takes_out(registered.callback)
         command = typer.main.get_command(found)
+        for nested in (command, *getattr(command, "commands", {}).values()):
+            take_plain_values(nested, nested.callback)
     else:
         single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         function = takes_out(found)

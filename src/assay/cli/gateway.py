@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from assay.rollout.exchange.standalone_gateway import ServeConfig
+from assay.rollout.exchange.config import ServeConfig
 
 from .options import takes_config
 from .output import console, emit_json, say

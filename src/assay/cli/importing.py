@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from assay.learning.export.config import TARGETS, WriteConfig
-from assay.rollout.exchange.importing import ImportConfig
+from assay.rollout.exchange.config import ImportConfig
 
 from .options import takes_config
 from .output import emit_json, plain, quantity, say

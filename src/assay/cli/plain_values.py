@@ -14,14 +14,14 @@ from typing import Annotated, Any, get_args, get_origin
 _PLAIN = (str, Path)
 
 
-def take_plain_values(command: Any, function: Callable[..., Any]) -> None:
+def take_plain_values(command: Any, function: Callable[..., Any] | None) -> None:
     """Spares the parameters of a command the conversion of values that it would not change.
 
     Args:
         command: The command that Typer made of `function`.
-        function: Its signature has the types.
+        function: Its signature has the types; None for a command group without options of its own.
     """
-    types = inspect.signature(function, eval_str=True).parameters
+    types = {} if function is None else dict(inspect.signature(function, eval_str=True).parameters)
     for parameter in command.params:
         if parameter.name in types:
             parameter.process_value = _Values(parameter, types[parameter.name].annotation)

@@ -6,7 +6,7 @@ import asyncio
 
 import typer
 
-from assay.rollout.exchange.standalone_gateway import RecordConfig
+from assay.rollout.exchange.config import RecordConfig
 
 from .options import takes_config
 from .output import console, emit_json, say

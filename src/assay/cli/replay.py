@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import typer
 
-from assay.rollout.rejudge.replay import ReplayConfig
+from assay.rollout.rejudge.config import ReplayConfig
 
 from .options import takes_config
 from .output import console, emit_json, plain, say

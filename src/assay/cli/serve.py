@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from assay.learning.service.config import RolloutServiceConfig
+from assay.learning.service.service_config import RolloutServiceConfig
 
 from .options import takes_config
 from .output import console, emit_json

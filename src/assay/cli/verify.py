@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from assay.errors import UserError
-from assay.rollout.rejudge.reverify import ReverifyConfig
+from assay.rollout.rejudge.config import ReverifyConfig
 
 from .options import takes_config
 from .output import console, emit_json, plain, quantity, say, sparse_lines

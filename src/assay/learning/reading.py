@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,7 @@ from assay.errors import StoreError, UserError
 from assay.gateway.backends import TemplateOptions, template_options
 from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
 from assay.gateway.tokens.library import open_renderer
-from assay.records import Separation, Trajectory, digest_bytes
+from assay.records import Trajectory, digest_bytes
 from assay.rollout.exchange.exporting import merge_later_events
 from assay.rollout.recording.task_archive import read_task_record
 from assay.rollout.rejudge.recorded_task import RecordedTasks
@@ -30,6 +30,7 @@ from .conversation import Opening, asked_model, build_opening, has_agent_output
 from .held_out import find_held_out
 from .rendered import rendered_rows
 from .rows import TrainingRow
+from .rows_config import RowsConfig
 from .sampled import sampled_rows
 from .selected import read_selected
 
@@ -42,38 +43,6 @@ class TaskSource(NamedTuple):
 
     source: str = "not stated"
     licence: str = NOT_DECLARED
-
-
-class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Configuration of training rows."""
-
-    model: str | None = None
-    """Checkpoint folder, whose tokenizer determines token roles and renders attempts without tokens."""
-    renderer: str | None = None
-    """Name of the chat template, if the model's type does not determine it; unset takes what the run's model was named
-    with (`local:PATH?renderer=NAME`)."""
-    thinking: bool | None = None
-    """Enables thinking in the prompt, for templates with that option; unset takes what the run's model was named with
-    (`local:PATH?thinking=false`), else the template's default."""
-    uncertified: Literal["refuse", "mask"] = "refuse"
-    """Treatment of sampled tokens without a context proof: the export is refused, or they are masked."""
-    rendered: bool = False
-    """Renders attempts without tokens with the model's template, for supervised training."""
-    system: str | None = None
-    """System prompt of rendered attempts without a model; default: that of the agent `loop`."""
-    attempts: tuple[str, ...] = ()
-    """Attempts to include, by id or prefix; default: all."""
-    require: Separation = "unknown"
-    """Weakest grade of separation of an undoubted pass (`separate` accepts `no-agent-code` too)."""
-    held_out: tuple[str, ...] = ()
-    """Held-out tasks, as folders or families: an attempt at one of them is an error, and nothing is written."""
-    selected: tuple[str, ...] = ()
-    """Folders that `assay curate` made: only attempts that were selected there."""
-
-    def __post_init__(self) -> None:
-        """Rejects invalid combinations."""
-        if self.rendered and self.model is None:
-            raise UserError("rendering needs a model: name the folder of its checkpoint with --model")
 
 
 def tokenizer_digest(folder: Path) -> str:

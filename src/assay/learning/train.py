@@ -14,9 +14,10 @@ from assay.errors import UserError
 from assay.learning.credit.batch import assign_credit
 from assay.learning.curation.lessons import read_lessons, read_pairs
 from assay.learning.held_out import find_held_out
-from assay.learning.reading import RowsConfig, rows_of_run, tokenizer_digest
+from assay.learning.reading import rows_of_run, tokenizer_digest
 from assay.learning.row_files import read_rows
 from assay.learning.rows import TrainingRow
+from assay.learning.rows_config import RowsConfig
 from assay.learning.selected import read_selected
 from assay.settings import Settings
 

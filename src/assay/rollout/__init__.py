@@ -1,13 +1,34 @@
-"""Plans, schedules, runs and resumes attempts. The only package that writes a run to the store."""
+"""Plans, schedules, runs and resumes attempts. The only package that writes a run to the store.
 
-from assay.rollout.attempt.trial import TrialResult
-from assay.rollout.rejudge.reverify import ReverificationResult, ReverifyConfig, ReverifyReport, reverify
+Names are loaded on first use (PEP 562): a configuration is imported without what it configures.
+"""
 
-from .config import RunConfig, to_toml
-from .grid import GridCell, plan_grid, read_grid, run_grid
-from .plan import PlannedAttempt
-from .progress import Progress, Tally
-from .runs import RunParts, RunSummary, require_finished, resume_run, start_run
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_EXPORTS = {
+    "GridCell": "grid",
+    "PlannedAttempt": "plan",
+    "Progress": "progress",
+    "ReverificationResult": "rejudge.reverify",
+    "ReverifyConfig": "rejudge.config",
+    "ReverifyReport": "rejudge.reverify",
+    "RunConfig": "config",
+    "RunParts": "runs",
+    "RunSummary": "runs",
+    "Tally": "progress",
+    "TrialResult": "attempt.trial",
+    "plan_grid": "grid",
+    "read_grid": "grid",
+    "require_finished": "runs",
+    "resume_run": "runs",
+    "reverify": "rejudge.reverify",
+    "run_grid": "grid",
+    "start_run": "runs",
+    "to_toml": "config",
+}
 
 __all__ = [
     "GridCell",
@@ -30,3 +51,21 @@ __all__ = [
     "start_run",
     "to_toml",
 ]
+
+if TYPE_CHECKING:
+    from assay.rollout.attempt.trial import TrialResult
+    from assay.rollout.rejudge.config import ReverifyConfig
+    from assay.rollout.rejudge.reverify import ReverificationResult, ReverifyReport, reverify
+
+    from .config import RunConfig, to_toml
+    from .grid import GridCell, plan_grid, read_grid, run_grid
+    from .plan import PlannedAttempt
+    from .progress import Progress, Tally
+    from .runs import RunParts, RunSummary, require_finished, resume_run, start_run
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name on first use."""
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'assay.rollout' has no attribute {name!r}")
+    return getattr(import_module(f"assay.rollout.{_EXPORTS[name]}"), name)

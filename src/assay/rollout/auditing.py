@@ -29,9 +29,10 @@ from assay.analysis.integrity import commit_facts
 from assay.analysis.interface import Action, Finding
 from assay.analysis.judge import INTEGRITY, MODEL, Assessment, judge, judge_integrity, judge_safety, rules
 from assay.analysis.subject import Subject
-from assay.errors import BoundaryError, EnvironmentFailure, StoreError, UserError, VerifierError, boundary
+from assay.errors import BoundaryError, EnvironmentFailure, StoreError, VerifierError, boundary
 from assay.gateway.interface import ModelBackend
 from assay.records import AttemptEnded, Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictAdded, digest_record
+from assay.rollout.audit_config import AuditConfig
 from assay.rollout.limits.contract_guards import load_contracts, unique_contracts
 from assay.rollout.recording.recorder import Recorder
 from assay.store import ADMISSION, AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, later_events
@@ -52,27 +53,6 @@ MOST_STEPS: Final = 300
 """Steps up to which a record is judged before its chain is closed: a millisecond a step, on the event loop."""
 FEW: Final = 24
 """Attempts up to which no worker processes are started."""
-
-
-class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Configuration of an audit."""
-
-    contracts: tuple[str, ...] = ()
-    """Safety contracts, as TOML files, beside those that the attempts were held to; repeatable."""
-    attempt: tuple[str, ...] = ()
-    """Only these attempts; repeatable."""
-    judge: str | None = None
-    """A model that is asked too, named as for `assay run --model`; what it says must quote the record, and decides
-    nothing. Asked once for each attempt."""
-    workers: int = 0
-    """Processes that judge; 0 takes one a processor."""
-    dry_run: bool = False
-    """Judge and show, and keep nothing."""
-
-    def __post_init__(self) -> None:
-        """Rejects invalid values."""
-        if self.workers < 0:
-            raise UserError(f"workers is {self.workers}: it must be 0 or more")
 
 
 class AuditReport(msgspec.Struct, frozen=True):

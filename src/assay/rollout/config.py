@@ -19,7 +19,6 @@ import tomli_w
 from assay.errors import UserError
 from assay.records import Limits, Separation
 from assay.rollout.limits.run_budget import BudgetLimits
-from assay.rollout.schedule.policies import policy_named
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -92,6 +91,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         for name in ("attempts", "concurrency", "model_concurrency", "repetitions"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        from assay.rollout.schedule.policies import policy_named  # late: NumPy, which `--help` does not need
+
         policy_named(self.allocate, self.allocate_options)
         if self.budget is not None and self.budget < 1:
             raise UserError(f"budget is {self.budget}: it must be at least 1")

@@ -144,8 +144,8 @@ def addendum_bytes(layout: Layout, number: int) -> tuple[bytes, bytes]:
 
 
 def _append_segment(layout: Layout, head: str, bodies: Sequence[Body]) -> Addendum:
-    before = addendum_links(layout)
-    number, previous = (before[-1].number + 1, before[-1].head) if before else (0, head)
+    numbers = addendum_numbers(layout)
+    number, previous = (numbers[-1] + 1, segment_links(layout, numbers[-1]).head) if numbers else (0, head)
     chain, events = f"addendum.{number}", []
     for index, body in enumerate(bodies):
         raw = encode_body(body, chain)

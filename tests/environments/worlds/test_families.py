@@ -18,8 +18,9 @@ from assay.environments.worlds.played import solution
 from assay.errors import TaskError, UserError
 from assay.records import EnvironmentSpec
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.rejudge.replay import ReplayConfig, replay
-from assay.rollout.rejudge.reverify import ReverifyConfig, reverify
+from assay.rollout.rejudge.config import ReplayConfig, ReverifyConfig
+from assay.rollout.rejudge.replay import replay
+from assay.rollout.rejudge.reverify import reverify
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks

@@ -12,9 +12,10 @@ import pytest
 
 from assay.errors import UserError
 from assay.learning.conversation import Opening, build_opening, conversations
-from assay.learning.reading import RowsConfig, rows_of_run
+from assay.learning.reading import rows_of_run
 from assay.learning.rendered import rendered_rows
 from assay.learning.rows import ACTION, OBSERVATION, check_row
+from assay.learning.rows_config import RowsConfig
 from assay.learning.sampled import sampled_rows
 from assay.records import Body, EnvironmentSpec, ModelCalled, Task, Trajectory
 from tests.learning.recorded import OPENING, TOOLS, store_run

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from assay.errors import StoreError, UserError
-from assay.learning.reading import RowsConfig, rows_of_run
+from assay.learning.reading import rows_of_run
 from assay.learning.rows import (
     ACTION,
     OBSERVATION,
@@ -23,6 +23,7 @@ from assay.learning.rows import (
     check_row,
     spread_credit,
 )
+from assay.learning.rows_config import RowsConfig
 from assay.learning.sampled import sampled_rows
 from assay.records import Body, SpanProof, Trajectory
 from tests.learning.recorded import store_run

@@ -13,10 +13,11 @@ import pytest
 from assay.errors import StoreError, UserError
 from assay.gateway.http.server import HttpServer, ServerLimits
 from assay.learning.service.app import RolloutApp
-from assay.learning.service.config import BatchRequest, RolloutServiceConfig, require_policies, run_config
+from assay.learning.service.config import BatchRequest, require_policies, run_config
 from assay.learning.service.ledger import Ledger
 from assay.learning.service.rows import read_page
 from assay.learning.service.serve import _load_token, serve_rollouts
+from assay.learning.service.service_config import RolloutServiceConfig
 from assay.learning.service.worker import BatchWorker
 from assay.settings import Settings
 

@@ -11,8 +11,9 @@ import pytest
 
 from assay.errors import UserError
 from assay.records import AttemptEnded, AttemptStarted, Noted, Observation, Step, StepAdded, Verdict, VerdictAdded
-from assay.rollout.exchange.exporting import ExportConfig, ExportReport, export_run, sidecar_of
-from assay.rollout.exchange.importing import ImportConfig, import_paths
+from assay.rollout.exchange.config import ExportConfig, ImportConfig
+from assay.rollout.exchange.exporting import ExportReport, export_run, sidecar_of
+from assay.rollout.exchange.importing import import_paths
 from assay.settings import Settings
 from assay.store import RunStore, annotate, seal
 

@@ -12,8 +12,10 @@ import pytest
 
 from assay.errors import UserError
 from assay.records import Noted
-from assay.rollout.auditing import AuditConfig, audit_run
-from assay.rollout.exchange.importing import ImportConfig, ImportProgress, ImportReport, import_paths
+from assay.rollout.audit_config import AuditConfig
+from assay.rollout.auditing import audit_run
+from assay.rollout.exchange.config import ImportConfig
+from assay.rollout.exchange.importing import ImportProgress, ImportReport, import_paths
 from assay.settings import Settings
 from assay.store import RunStore, audit, load_current_verdicts, seal
 

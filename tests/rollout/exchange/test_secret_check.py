@@ -13,7 +13,8 @@ from assay.cli.app import build_app
 from assay.learning.export.config import WriteConfig
 from assay.learning.export.exporting import export_for_training
 from assay.records import AttemptEnded, AttemptStarted, Observation, Step, StepAdded, ToolCall, Truncation
-from assay.rollout.exchange.exporting import ExportConfig, ExportReport, export_run
+from assay.rollout.exchange.config import ExportConfig
+from assay.rollout.exchange.exporting import ExportReport, export_run
 from assay.settings import Settings
 from assay.store import RunStore
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from assay.cli.tables import summarise_runs
-from assay.rollout.auditing import AuditConfig, audit_run
-from assay.rollout.exchange.importing import ImportConfig, import_paths
+from assay.rollout.audit_config import AuditConfig
+from assay.rollout.auditing import audit_run
+from assay.rollout.exchange.config import ImportConfig
+from assay.rollout.exchange.importing import import_paths
 from assay.settings import Settings
 from assay.store import load_current_verdicts
 

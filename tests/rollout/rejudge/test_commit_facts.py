@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from assay.rollout.auditing import AuditConfig, audit_run
-from assay.rollout.exchange.importing import ImportConfig, import_paths
+from assay.rollout.audit_config import AuditConfig
+from assay.rollout.auditing import audit_run
+from assay.rollout.exchange.config import ImportConfig
+from assay.rollout.exchange.importing import import_paths
 from assay.settings import Settings
 
 LISTED = "1111111 Release\n2222222 Mend the parser\n3333333 older"

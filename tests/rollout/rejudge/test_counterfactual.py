@@ -10,8 +10,8 @@ from assay.agents.null import NullAgent
 from assay.agents.oracle import OracleAgent
 from assay.errors import UserError
 from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.counterfactual import PrefixOutcome, RewindResult, decisive_step, rewind, rewind_run
-from assay.rollout.rejudge.replay import ReplayConfig
 from assay.settings import Settings
 from assay.store import RunStore, audit
 from tests.rollout.acting import write_task

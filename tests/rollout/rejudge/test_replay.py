@@ -14,7 +14,8 @@ from assay.errors import UserError
 from assay.records import EvidenceAdded
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.attempt.variation import clock_variation
-from assay.rollout.rejudge.replay import ReplayConfig, ReplayReport, ReplayResult, replay
+from assay.rollout.rejudge.config import ReplayConfig
+from assay.rollout.rejudge.replay import ReplayReport, ReplayResult, replay
 from assay.settings import Settings
 from assay.store import RunStore, audit, later_events
 from tests.rollout.acting import write_task

@@ -30,7 +30,8 @@ from assay.rollout import (
     start_run,
 )
 from assay.rollout.limits.early_stop import HOPELESS, stop_report
-from assay.rollout.rejudge.replay import ReplayConfig, replay
+from assay.rollout.rejudge.config import ReplayConfig
+from assay.rollout.rejudge.replay import replay
 from assay.settings import Settings
 from assay.store import RunStore, audit
 from tests.rollout.counting import counting_task

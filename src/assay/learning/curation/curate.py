@@ -19,9 +19,10 @@ from assay import __version__, plugins
 from assay.errors import UserError
 from assay.formats.shared.output_files import new_file, new_folder, refuse_existing
 from assay.learning.conversation import Opening, conversations
-from assay.learning.reading import RowsConfig, RunReader
+from assay.learning.reading import RunReader
 from assay.learning.row_files import write_rows
 from assay.learning.rows import TrainingRow
+from assay.learning.rows_config import RowsConfig
 from assay.learning.selected import DECISIONS, MANIFEST
 from assay.records import Task, Trajectory
 from assay.settings import Settings

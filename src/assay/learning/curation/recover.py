@@ -12,12 +12,13 @@ from typing import NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.learning.reading import RowsConfig, RunReader
+from assay.learning.reading import RunReader
+from assay.learning.rows_config import RowsConfig
 from assay.records import Message, Task, Trajectory, digest_bytes
 from assay.rollout.progress import Progress, Tally
+from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.counterfactual import RewindResult, rewind_run
 from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
-from assay.rollout.rejudge.replay import ReplayConfig
 from assay.rollout.runs import start_run
 from assay.settings import Settings
 from assay.store import RunStore

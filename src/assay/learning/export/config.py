@@ -9,8 +9,8 @@ import msgspec
 
 from assay import plugins
 from assay.errors import UserError
-from assay.learning.reading import RowsConfig
-from assay.rollout.exchange.exporting import ExportConfig
+from assay.learning.rows_config import RowsConfig
+from assay.rollout.exchange.config import ExportConfig
 
 TARGETS = {
     "trl-sft": "trl:TrlSft",

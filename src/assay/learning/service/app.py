@@ -30,9 +30,10 @@ from assay.gateway.http.messages import BodyBuffer, RequestHead, Response
 from assay.gateway.http.server import ResponseWriter
 from assay.tasks.sources import task_count
 
-from .config import BatchRequest, RolloutServiceConfig, run_config
+from .config import BatchRequest, run_config
 from .ledger import Ledger, LedgerBatch
 from .rows import read_page
+from .service_config import RolloutServiceConfig
 from .worker import BatchWorker
 
 MAX_BODY_BYTES = 1 << 20

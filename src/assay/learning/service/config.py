@@ -19,43 +19,14 @@ from assay.records import Limits
 from assay.rollout.config import RunConfig
 from assay.rollout.plan import merge_limits
 
+from .service_config import Count, RolloutServiceConfig
+
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")]
 Version = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")]
 Source = Annotated[str, msgspec.Meta(max_length=500)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
 VERSION = "{version}"
 """Placeholder of the client's version in a policy."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9+_-]{0,63}", re.ASCII)
-
-
-class RolloutServiceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits and permissions of trainers."""
-
-    policies: dict[str, str] = {}
-    """Models that a client may name, as `name=MODEL`, MODEL as in `assay run`; `{version}` is replaced by the client's
-    version: `actor=local:/weights/{version}`."""
-    families: tuple[str, ...] = ()
-    """Task families that a client may name; repeatable."""
-    task_folders: tuple[str, ...] = ()
-    """Folders below which a client may name task folders; repeatable."""
-    agents: tuple[str, ...] = ("loop",)
-    """Agents that a client may name; repeatable."""
-    renderers: dict[str, str] = {}
-    """Checkpoint folder of a policy, as `name=FOLDER`, for token roles; a `local:` policy needs none."""
-    port: int = 0
-    """The port on 127.0.0.1; 0 lets the system pick one."""
-    token_file: str | None = None
-    """File with the token, created with mode 0600 if missing. Default: `service/token` in the store."""
-    concurrency: int = 16
-    """Maximum concurrent attempts."""
-    waiting: Count = 64
-    """Maximum unfinished batches; further requests are refused."""
-    attempts: Count = 20_000
-    """Attempts of one batch, at most."""
-    kept: Count = 10_000
-    """Maximum stored batches; further requests are refused until some are deleted."""
-    limits: Limits = Limits(wall_s=600, turns=200)
-    """Limits of each attempt; a client may ask for stricter ones."""
 
 
 class PolicyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,8 +14,9 @@ import numpy as np
 
 from assay.errors import StoreError, UserError, boundary
 from assay.learning.credit.batch import assign_credit
-from assay.learning.reading import RowsConfig, rows_of_run
+from assay.learning.reading import rows_of_run
 from assay.learning.rows import ROLES, TrainingRow
+from assay.learning.rows_config import RowsConfig
 
 from .ledger import LedgerBatch
 

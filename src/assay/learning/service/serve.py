@@ -17,8 +17,9 @@ from assay.settings import Settings
 from assay.store.database import WriterLock
 
 from .app import RolloutApp
-from .config import RolloutServiceConfig, require_policies
+from .config import require_policies
 from .ledger import Ledger
+from .service_config import RolloutServiceConfig
 from .worker import BatchWorker
 
 BOUNDS = ServerLimits(header_s=20.0, body_s=60.0, connections=256)

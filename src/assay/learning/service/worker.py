@@ -17,9 +17,10 @@ from assay.rollout.runs import resume_run, start_run
 from assay.settings import Settings
 from assay.store import list_runs
 
-from .config import VERSION, BatchRequest, RolloutServiceConfig, run_config
+from .config import VERSION, BatchRequest, run_config
 from .ledger import Ledger, LedgerBatch
 from .rows import write_batch
+from .service_config import RolloutServiceConfig
 
 _log = logging.getLogger(__name__)
 MAX_ERROR_CHARS = 2000

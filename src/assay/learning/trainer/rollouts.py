@@ -15,8 +15,9 @@ import msgspec
 from assay.analysis.columns import measure_attempts
 from assay.errors import AssayError, BudgetExceededError
 from assay.gateway.tokens import RenderedBackend
-from assay.learning.reading import RowsConfig, RunReader
+from assay.learning.reading import RunReader
 from assay.learning.rows import TrainingRow
+from assay.learning.rows_config import RowsConfig
 from assay.records import Separation, digest_bytes
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.run_budget import BudgetLimits, use_of

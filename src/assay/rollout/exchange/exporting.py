@@ -18,29 +18,13 @@ from assay.formats.interface import Addition, ExportContext, Format, Loss
 from assay.formats.registry import load_format, load_formats
 from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.records import Body, EvidenceAdded, Separation, Trajectory, VerdictAdded, VerdictStatus
+from assay.rollout.exchange.config import ExportConfig
 from assay.rollout.exchange.secret_check import SecretCheck
 from assay.settings import Settings
 from assay.store import RunStore, later_events
 from assay.verdicts import OutcomeClass, current_verdicts_of, meets, trust_of
 
 FAILED_INTEGRITY = "left out: its integrity is fail (--failed-integrity writes such attempts too)"
-
-
-class ExportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Configuration of an export."""
-
-    to: str
-    """Format to write (`assay formats` lists them)."""
-    out: str
-    """File or folder to create; losses are listed in OUT.losses.json."""
-    attempts: tuple[str, ...] = ()
-    """Only these attempts, by id or id prefix; default: all."""
-    require: Separation = "unknown"
-    """Weakest grade of separation at which a pass is exported; passes below it are left out and listed."""
-    failed_integrity: bool = False
-    """Also export attempts whose integrity failed; by default they are left out, whatever their outcome."""
-    with_secrets: bool = False
-    """Also export attempts that hold a known credential or key-shaped text; by default they are left out and listed."""
 
 
 class AttemptStatus(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

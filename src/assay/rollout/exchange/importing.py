@@ -32,6 +32,7 @@ from assay.records import (
     canonical_bytes,
     digest_bytes,
 )
+from assay.rollout.exchange.config import ImportConfig
 from assay.rollout.exchange.sources import ImportSource, SourceWalk, choose_format, require_paths
 from assay.rollout.recording.redaction import Redactor
 from assay.settings import Settings
@@ -51,19 +52,6 @@ _RESERVED_NOTES = frozenset({AUDITED, "about", "retried"})
 """Notes by which the store recognises later findings and the deciding trial."""
 _CONTENT_BODIES = (StepAdded, ModelCalled, EvidenceAdded, VerdictAdded)
 """A trajectory has at least one of these; a misdetected file may give none."""
-
-
-class ImportConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Configuration of an import."""
-
-    paths: tuple[str, ...]
-    """Files, folders and archives; folders are walked, and formats found by content."""
-    run: str | None = None
-    """Run to import into; an earlier import's run may be extended. Default: derived from the paths."""
-    format: str | None = None
-    """Read everything as this format (`assay formats` lists them) instead of detecting it by content."""
-    map: str | None = None
-    """Read everything by this mapping, a TOML file that says where turns, roles and texts are in an unknown format."""
 
 
 class ImportProgress(NamedTuple):

@@ -36,6 +36,7 @@ from assay.rollout.attempt.endpoint import (
 )
 from assay.rollout.attempt.models import open_model, resolve_model_name
 from assay.rollout.attempt.recorded_attempt import ModelAccess
+from assay.rollout.exchange.config import RecordConfig, ServeConfig
 from assay.rollout.exchange.folder_state import FolderState
 from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.recorder import Recorder
@@ -51,35 +52,6 @@ UNSEEN = Isolation(
 UNBOUNDED = Isolation("none", network="host", notes=("the command ran as an ordinary program of the user's",))
 _KEPT_FROM_COMMANDS = ("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY", "GOOGLE_API_KEY")
 """Credential variables that clients consult before those set here."""
-
-
-class ServeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Configuration of a gateway for agents that something else starts."""
-
-    model: str
-    """Model: `openai:NAME`, `anthropic:NAME`, `http://host/v1#NAME`, `scripted:PATH`, `replay:ATTEMPT`, ..."""
-    port: int = 0
-    """The port on 127.0.0.1; 0 lets the system pick one."""
-    sessions: int = 1
-    """Number of sessions, each with its own address and key, and each a trajectory of its own."""
-    limits: Limits = Limits()
-    """Limits of each session."""
-    run: str | None = None
-    """Name of the recorded run; default: from date and time."""
-
-
-class RecordConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Configuration for recording a command in its own folder."""
-
-    command: tuple[str, ...]
-    """The command and its arguments, after `--`."""
-    model: str | None = None
-    """Model for the command's calls, in any supported API; without it no gateway runs, and only the folder's state and
-    the exit code are recorded."""
-    limits: Limits = Limits()
-    """Limits of the command's model calls and of its time; reaching one ends the command."""
-    run: str | None = None
-    """Name of the recorded run; default: from date and time."""
 
 
 class RecordingResult(NamedTuple):

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from statistics import fmean
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from assay.errors import BudgetExceededError, StoreError, UserError
-from assay.store import AttemptRow, RunStore, final_rows, list_runs
+
+if TYPE_CHECKING:
+    from assay.store import AttemptRow, RunStore
 
 MOST_RUNS_READ = 20
 """Newest runs that an estimate reads at most."""
@@ -145,6 +146,8 @@ class UseHistory:
         rows = [row for row in self._find(agent, model) if row.metrics.get("model_calls", 0) > 0]
         if not rows:
             return UseEstimate(agent, model, attempts, 0)
+        from statistics import fmean
+
         costs = [row.metrics["cost_usd"] for row in rows if "cost_usd" in row.metrics]
         cost_usd = attempts * fmean(costs) if len(costs) == len(rows) else None
         calls = attempts * fmean(row.metrics["model_calls"] for row in rows)
@@ -152,6 +155,8 @@ class UseHistory:
 
     def _find(self, agent: str, model: str) -> list[AttemptRow]:
         """Returns attempts of the newest runs, the newest run first."""
+        from assay.store import list_runs  # late: `--help` reads no store
+
         if self._newest is None:
             self._newest = list_runs(self._root)[: -MOST_RUNS_READ - 1 : -1]
         found: list[AttemptRow] = []
@@ -162,6 +167,8 @@ class UseHistory:
         return found
 
     def _read(self, run: str) -> list[AttemptRow]:
+        from assay.store import RunStore
+
         if run not in self._rows:
             self._rows[run] = []
             with suppress(StoreError), RunStore.open(self._root, run) as store:  # a damaged run prevents no new one
@@ -175,4 +182,6 @@ def estimate_use(root: Path, agent: str, model: str, attempts: int) -> UseEstima
 
 
 def _matching(rows: Iterable[AttemptRow], agent: str, model: str) -> list[AttemptRow]:
+    from assay.store import final_rows
+
     return [row for row in final_rows(rows) if (row.agent, row.model) == (agent, model) and row.broke is None]

@@ -24,8 +24,9 @@ from assay.records import Step, VerdictStatus
 from assay.rollout.attempt.live_snapshot import LiveSnapshot, snapshot_live_state
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Progress, Tally
+from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.recorded_task import RecordedTasks, priors_of, recorded_config
-from assay.rollout.rejudge.replay import ReplayConfig, plan_replay, replay_obstacle, select_attempts
+from assay.rollout.rejudge.replay import plan_replay, replay_obstacle, select_attempts
 from assay.rollout.runs import RunResources, new_run_name, open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore

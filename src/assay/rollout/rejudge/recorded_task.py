@@ -9,7 +9,7 @@ import contextlib
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -19,29 +19,14 @@ from assay.errors import StoreError, UserError
 from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Trajectory
 from assay.rollout.config import RunConfig
 from assay.rollout.recording.task_archive import restore_task
+from assay.rollout.rejudge.config import SandboxOptions, Version
 from assay.store import RunStore, write_tree
 from assay.tasks import LoadedTask, find_tasks
 from assay.verify.reverification import CannotRebuildError
 
-Version = Literal["recorded", "today"]
 AS_ASKED = "+as-asked"
 """Suffix of the agent's name in attempts judged as asked."""
 _SANDBOX_FIELDS = ("backend", "allow_unsafe", "allow_network", "accept_whole_network", "base", "pass_env", "limits")
-
-
-class SandboxOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Sandbox options that override or extend those of a run."""
-
-    backend: str | None = None
-    """The sandbox; default: the run's."""
-    allow_unsafe: bool = False
-    """Allow the `process` backend, which isolates nothing."""
-    allow_network: bool = False
-    """Allow the network to tasks whose own policy asks for it, even if the run did not."""
-    base: dict[str, str] = {}
-    """Replacement for a Dockerfile's `FROM IMAGE`, in addition to the run's: `IMAGE=scratch`, or a name."""
-    pass_env: tuple[str, ...] = ()
-    """Names of host variables that templates in tasks may read, in addition to the run's."""
 
 
 def recorded_config(store: RunStore, more: SandboxOptions) -> RunConfig:

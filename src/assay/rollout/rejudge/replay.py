@@ -23,11 +23,10 @@ from assay.records import AttemptStarted, Evidence, EvidenceAdded, Trajectory, c
 from assay.rollout.attempt.variation import Variation, clock_variation
 from assay.rollout.plan import PlannedAttempt, merge_limits
 from assay.rollout.progress import Progress
+from assay.rollout.rejudge.config import ReplayConfig, SandboxOptions
 from assay.rollout.rejudge.recorded_task import (
     AS_ASKED,
     RecordedTasks,
-    SandboxOptions,
-    Version,
     priors_of,
     recorded_config,
     variation_of,
@@ -43,41 +42,6 @@ MOST_EXPLAINED = 20
 """Diverging attempts of one replay that are repeated under variations."""
 KIND = "replay"
 HASH_SEED = "20261"
-
-
-class ReplayConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Configuration of a replay."""
-
-    attempts: tuple[str, ...] = ()
-    """Attempt names (task@number), or prefixes; the part before a slash may be omitted."""
-    run: str | None = None
-    """Run of the attempts; default: the newest run that is not a replay."""
-    all: bool = False
-    """Replay every attempt of the run."""
-    times: int = 1
-    """Replays of each attempt."""
-    no_experiments: bool = False
-    """Do not repeat diverging replays under variations to find the cause."""
-    from_each_prefix: bool = False
-    """Let another agent continue from before each step, and report the decisive step."""
-    agent: str = "oracle"
-    """With --from-each-prefix, the continuing agent: as in `assay run`, or `attempt:NAME` for the rest of that
-    attempt."""
-    agent_options: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Options of that agent, as `key=value`."""
-    model: str | None = None
-    """Model of that agent, as in `assay run`."""
-    check_version: Version = "recorded"
-    """Version of the task: `recorded` (the archived copy, or a folder with the same digest) or `today`."""
-    tasks: tuple[str, ...] = ()
-    """Folders or families of today's tasks; default: where the run found them."""
-    concurrency: int = 2
-    """Replays under way at once."""
-
-    def __post_init__(self) -> None:
-        """Rejects invalid values before anything starts."""
-        if self.times < 1 or self.concurrency < 1:
-            raise UserError("times and concurrency must be at least 1")
 
 
 class ReplayResult(msgspec.Struct, frozen=True, omit_defaults=True):

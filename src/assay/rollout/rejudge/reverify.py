@@ -19,8 +19,9 @@ import msgspec
 from assay.agents.null import NullAgent
 from assay.errors import UserError
 from assay.records import Body, Evidence, EvidenceAdded, Trajectory, Verdict, VerdictAdded, VerdictStatus, digest_record
+from assay.rollout.rejudge.config import ReverifyConfig
 from assay.rollout.rejudge.judging import judge_again
-from assay.rollout.rejudge.recorded_task import RecordedTasks, SandboxOptions, Version, recorded_config
+from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
 from assay.rollout.runs import RunResources, open_resources
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, annotate_all, later_events
@@ -30,33 +31,9 @@ from assay.verify.cited_evidence import code_digest
 from assay.verify.reverification import CannotRebuildError, VerdictComparison, make_cannot_result
 
 COMMIT_EVERY_S = 1.0
-COMMIT_EVERY = 16
+COMMIT_EVERY = 256
+"""Attempts of one commit, at most: each opens the run again, and of a sealed one adds a segment file."""
 KIND = "reverification"
-
-
-class ReverifyConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Configuration of a re-verification."""
-
-    again: int = 0
-    """Judgements per check of each stored state; 0 judges nothing. Two more rounds distinguish a flaky check from a
-    changed one."""
-    check_version: Version = "recorded"
-    """Version of the checks: `recorded` (the archived copy, or a folder with the same digest) or `today`."""
-    tasks: tuple[str, ...] = ()
-    """Folders or families of today's tasks; default: where the run found them."""
-    attempt: tuple[str, ...] = ()
-    """Only this attempt, by name or prefix."""
-    concurrency: int = 2
-    """Attempts judged at once."""
-    force: bool = False
-    """Also judge attempts that the same checks have judged as often before."""
-    fresh: bool = False
-    """Draw new inputs for checks that judge by calls."""
-
-    def __post_init__(self) -> None:
-        """Rejects invalid values before anything starts."""
-        if self.again < 0 or self.concurrency < 1:
-            raise UserError("again must be 0 or more, and concurrency at least 1")
 
 
 class ReverificationResult(msgspec.Struct, frozen=True):

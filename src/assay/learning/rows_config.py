@@ -1,0 +1,42 @@
+"""Configuration of training rows. Imports neither renderers nor stores: `assay export --help` shows the options."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from assay.errors import UserError
+from assay.records import Separation
+
+
+class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Configuration of training rows."""
+
+    model: str | None = None
+    """Checkpoint folder, whose tokenizer determines token roles and renders attempts without tokens."""
+    renderer: str | None = None
+    """Name of the chat template, if the model's type does not determine it; unset takes what the run's model was named
+    with (`local:PATH?renderer=NAME`)."""
+    thinking: bool | None = None
+    """Enables thinking in the prompt, for templates with that option; unset takes what the run's model was named with
+    (`local:PATH?thinking=false`), else the template's default."""
+    uncertified: Literal["refuse", "mask"] = "refuse"
+    """Treatment of sampled tokens without a context proof: the export is refused, or they are masked."""
+    rendered: bool = False
+    """Renders attempts without tokens with the model's template, for supervised training."""
+    system: str | None = None
+    """System prompt of rendered attempts without a model; default: that of the agent `loop`."""
+    attempts: tuple[str, ...] = ()
+    """Attempts to include, by id or prefix; default: all."""
+    require: Separation = "unknown"
+    """Weakest grade of separation of an undoubted pass (`separate` accepts `no-agent-code` too)."""
+    held_out: tuple[str, ...] = ()
+    """Held-out tasks, as folders or families: an attempt at one of them is an error, and nothing is written."""
+    selected: tuple[str, ...] = ()
+    """Folders that `assay curate` made: only attempts that were selected there."""
+
+    def __post_init__(self) -> None:
+        """Rejects invalid combinations."""
+        if self.rendered and self.model is None:
+            raise UserError("rendering needs a model: name the folder of its checkpoint with --model")

@@ -1,0 +1,41 @@
+"""Limits and permissions of a rollout service. Imports no server: `assay serve --help` shows the options."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from assay.records import Limits
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class RolloutServiceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Limits and permissions of trainers."""
+
+    policies: dict[str, str] = {}
+    """Models that a client may name, as `name=MODEL`, MODEL as in `assay run`; `{version}` is replaced by the client's
+    version: `actor=local:/weights/{version}`."""
+    families: tuple[str, ...] = ()
+    """Task families that a client may name; repeatable."""
+    task_folders: tuple[str, ...] = ()
+    """Folders below which a client may name task folders; repeatable."""
+    agents: tuple[str, ...] = ("loop",)
+    """Agents that a client may name; repeatable."""
+    renderers: dict[str, str] = {}
+    """Checkpoint folder of a policy, as `name=FOLDER`, for token roles; a `local:` policy needs none."""
+    port: int = 0
+    """The port on 127.0.0.1; 0 lets the system pick one."""
+    token_file: str | None = None
+    """File with the token, created with mode 0600 if missing. Default: `service/token` in the store."""
+    concurrency: int = 16
+    """Maximum concurrent attempts."""
+    waiting: Count = 64
+    """Maximum unfinished batches; further requests are refused."""
+    attempts: Count = 20_000
+    """Attempts of one batch, at most."""
+    kept: Count = 10_000
+    """Maximum stored batches; further requests are refused until some are deleted."""
+    limits: Limits = Limits(wall_s=600, turns=200)
+    """Limits of each attempt; a client may ask for stricter ones."""

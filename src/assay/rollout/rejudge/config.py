@@ -1,0 +1,86 @@
+"""Configurations of re-verification and replay. Imports no judge: `--help` shows the options."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from assay.errors import UserError
+
+Version = Literal["recorded", "today"]
+
+
+class SandboxOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Sandbox options that override or extend those of a run."""
+
+    backend: str | None = None
+    """The sandbox; default: the run's."""
+    allow_unsafe: bool = False
+    """Allow the `process` backend, which isolates nothing."""
+    allow_network: bool = False
+    """Allow the network to tasks whose own policy asks for it, even if the run did not."""
+    base: dict[str, str] = {}
+    """Replacement for a Dockerfile's `FROM IMAGE`, in addition to the run's: `IMAGE=scratch`, or a name."""
+    pass_env: tuple[str, ...] = ()
+    """Names of host variables that templates in tasks may read, in addition to the run's."""
+
+
+class ReverifyConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Configuration of a re-verification."""
+
+    again: int = 0
+    """Judgements per check of each stored state; 0 judges nothing. Two more rounds distinguish a flaky check from a
+    changed one."""
+    check_version: Version = "recorded"
+    """Version of the checks: `recorded` (the archived copy, or a folder with the same digest) or `today`."""
+    tasks: tuple[str, ...] = ()
+    """Folders or families of today's tasks; default: where the run found them."""
+    attempt: tuple[str, ...] = ()
+    """Only this attempt, by name or prefix."""
+    concurrency: int = 2
+    """Attempts judged at once."""
+    force: bool = False
+    """Also judge attempts that the same checks have judged as often before."""
+    fresh: bool = False
+    """Draw new inputs for checks that judge by calls."""
+
+    def __post_init__(self) -> None:
+        """Rejects invalid values before anything starts."""
+        if self.again < 0 or self.concurrency < 1:
+            raise UserError("again must be 0 or more, and concurrency at least 1")
+
+
+class ReplayConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Configuration of a replay."""
+
+    attempts: tuple[str, ...] = ()
+    """Attempt names (task@number), or prefixes; the part before a slash may be omitted."""
+    run: str | None = None
+    """Run of the attempts; default: the newest run that is not a replay."""
+    all: bool = False
+    """Replay every attempt of the run."""
+    times: int = 1
+    """Replays of each attempt."""
+    no_experiments: bool = False
+    """Do not repeat diverging replays under variations to find the cause."""
+    from_each_prefix: bool = False
+    """Let another agent continue from before each step, and report the decisive step."""
+    agent: str = "oracle"
+    """With --from-each-prefix, the continuing agent: as in `assay run`, or `attempt:NAME` for the rest of that
+    attempt."""
+    agent_options: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Options of that agent, as `key=value`."""
+    model: str | None = None
+    """Model of that agent, as in `assay run`."""
+    check_version: Version = "recorded"
+    """Version of the task: `recorded` (the archived copy, or a folder with the same digest) or `today`."""
+    tasks: tuple[str, ...] = ()
+    """Folders or families of today's tasks; default: where the run found them."""
+    concurrency: int = 2
+    """Replays under way at once."""
+
+    def __post_init__(self) -> None:
+        """Rejects invalid values before anything starts."""
+        if self.times < 1 or self.concurrency < 1:
+            raise UserError("times and concurrency must be at least 1")
