@@ -5,8 +5,9 @@ Names are loaded on first use (PEP 562): a configuration is imported without wha
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from assay.lazy_exports import lazy_getattr
 
 _EXPORTS = {
     "GridCell": "grid",
@@ -63,9 +64,4 @@ if TYPE_CHECKING:
     from .progress import Progress, Tally
     from .runs import RunParts, RunSummary, require_finished, resume_run, start_run
 
-
-def __getattr__(name: str) -> Any:
-    """Loads a public name on first use."""
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'assay.rollout' has no attribute {name!r}")
-    return getattr(import_module(f"assay.rollout.{_EXPORTS[name]}"), name)
+__getattr__ = lazy_getattr(__name__, _EXPORTS)

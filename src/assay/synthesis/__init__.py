@@ -1,14 +1,26 @@
-"""Makes tasks and environments."""
+"""Makes tasks and environments. Names are loaded on first use (PEP 562)."""
 
 from __future__ import annotations
 
-from .call_tasks_config import ProgramTasksConfig, QuestionTasksConfig
-from .config import SynthesisConfig
-from .cost import CostMeter, SynthesisCost, write_cost
-from .program_tasks import ProgramReport, synthesise_programs
-from .question_tasks import QuestionReport, synthesise_questions
-from .report import SynthesisReport
-from .repository import FROM_JOURNAL, synthesise
+from typing import TYPE_CHECKING
+
+from assay.lazy_exports import lazy_getattr
+
+_EXPORTS = {
+    "FROM_JOURNAL": "repository",
+    "CostMeter": "cost",
+    "ProgramReport": "program_tasks",
+    "ProgramTasksConfig": "call_tasks_config",
+    "QuestionReport": "question_tasks",
+    "QuestionTasksConfig": "call_tasks_config",
+    "SynthesisConfig": "config",
+    "SynthesisCost": "cost",
+    "SynthesisReport": "report",
+    "synthesise": "repository",
+    "synthesise_programs": "program_tasks",
+    "synthesise_questions": "question_tasks",
+    "write_cost": "cost",
+}
 
 __all__ = [
     "FROM_JOURNAL",
@@ -25,3 +37,14 @@ __all__ = [
     "synthesise_questions",
     "write_cost",
 ]
+
+if TYPE_CHECKING:
+    from .call_tasks_config import ProgramTasksConfig, QuestionTasksConfig
+    from .config import SynthesisConfig
+    from .cost import CostMeter, SynthesisCost, write_cost
+    from .program_tasks import ProgramReport, synthesise_programs
+    from .question_tasks import QuestionReport, synthesise_questions
+    from .report import SynthesisReport
+    from .repository import FROM_JOURNAL, synthesise
+
+__getattr__ = lazy_getattr(__name__, _EXPORTS)

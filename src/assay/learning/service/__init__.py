@@ -5,8 +5,9 @@ Names are loaded on first use (PEP 562): the configuration is imported without t
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from assay.lazy_exports import lazy_getattr
 
 _EXPORTS = {
     "BatchRequest": "config",
@@ -23,9 +24,4 @@ if TYPE_CHECKING:
     from .serve import ServiceAddress, serve_rollouts
     from .service_config import RolloutServiceConfig
 
-
-def __getattr__(name: str) -> Any:
-    """Loads a public name on first use."""
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'assay.learning.service' has no attribute {name!r}")
-    return getattr(import_module(f"assay.learning.service.{_EXPORTS[name]}"), name)
+__getattr__ = lazy_getattr(__name__, _EXPORTS)
