@@ -276,8 +276,11 @@ def _write_training(root: Path, draw: random.Random) -> None:
             rise = 1 - math.exp(-step / 14)
             measured = {
                 "loss": 0.42 * math.exp(-step / 18) + 0.03 * draw.random(),
-                "success": 0.2 + 0.55 * rise + 0.06 * draw.random(),
-                "surprise": 1.1 - 0.5 * rise, "gradient_norm": 0.8 + 0.2 * draw.random(), "stale": float(step % 5 == 0),
+                "success": (passed := 0.2 + 0.55 * rise + 0.06 * draw.random()),
+                "success_low": passed - 0.12, "success_high": passed + 0.12,
+                "surprise": 1.1 - 0.5 * rise, "gradient_norm": 0.8 + 0.2 * draw.random(),
+                "lag": 0.6 + 0.5 * draw.random(), "lag_most": float(1 + step % 2),
+                "dropped": {"stale": int(step % 5 == 0)},
                 "learning_rate": 1e-5, "mixed_groups": 6, "version": f"w{step}",
             }  # fmt: skip
             bodies.append(

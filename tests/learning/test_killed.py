@@ -112,6 +112,8 @@ def test_a_recipe_makes_a_model_tries_trains_and_says_how_it_went(improved: Any)
     with Metrics(folder / "store", "tiny-0-training", json.loads(_recipe(folder)), seed=0) as metrics:
         steps = [metrics.get(f"policy_gradient {step}") or {} for step in (1, 2, 3)]
     assert all(0 <= step["gap_most"] < 1e-4 for step in steps)
+    assert all((step["lag"], step["lag_unknown"]) == (0.0, 0.0) for step in steps)
+    assert all(step["success_low"] <= step["success"] <= step["success_high"] for step in steps)
     assert len({step["version"] for step in steps}) >= 2
     assert steps[-1]["version"] == report["version"]
     assert Path(folder / report["model"] / "model.safetensors").is_file()

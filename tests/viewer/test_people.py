@@ -145,6 +145,32 @@ def test_a_training_has_its_curves(tmp_path: Path) -> None:
     assert [point["step"] for point in found["evaluations"]] == [10, 20, 30, 40]
 
 
+def test_a_training_s_lag_interval_and_dropped_attempts_are_curves(tmp_path: Path) -> None:
+    (stage,) = training_curves(make_showcase(tmp_path / "s"), "duration-rl-0-training")["stages"]
+    curves = stage["curves"]
+    assert all(0.5 < lag <= 1.1 for _, lag in curves["lag"])
+    assert all(low < success < high for _, success, low, high in curves["success"])
+    assert not {"success_low", "success_high"} & curves.keys()
+    assert [step for step, stale in curves["stale"] if stale] == list(range(5, 41, 5))
+
+
+@pytest.mark.parametrize(
+    ("dropped", "stale", "every"),
+    [({"stale": 2, "unknown version": 1, "timeout": 4}, 3, 7), ({}, 0, 0), ({"stale": "x", "a": True}, 0, 0)],
+)
+def test_dropped_attempts_are_counted_by_whether_their_weights_were_old(
+    tmp_path: Path, dropped: Any, stale: float, every: float
+) -> None:
+    started = AttemptStarted("t", "t@trainer", "t", "d", "trainer", None, 0, 0)
+    with RunStore.create(tmp_path, "t", {"training": {}}) as store:
+        store.append(
+            "t@trainer",
+            [started, EvidenceAdded(Evidence("policy_gradient 1", "audit", "training", {"dropped": dropped}))],
+        )
+    (stage,) = training_curves(tmp_path, "t")["stages"]
+    assert stage["curves"] == {"dropped": [[1, every]], "stale": [[1, stale]]}
+
+
 def test_long_and_hostile_trainings_are_thinned(tmp_path: Path) -> None:
     odd = {"loss": 1.0, "text": "<b>", "big": 10**400, "flag": True, "deep": {"x": 1}}
     bodies = [EvidenceAdded(Evidence(f"sft {n}", "audit", "training", odd | {"loss": n / 7})) for n in range(2000)]

@@ -34,7 +34,7 @@ from .trainer.checkpoint import Checkpoints, TrainingProgress
 from .trainer.metrics import Metrics, OnProgress
 from .trainer.optimise import Optimiser
 from .trainer.policy import TrainedPolicy, make_model, require_torch
-from .trainer.policy_gradient import drop_stale, update_policy
+from .trainer.policy_gradient import drop_stale, measure_lag, update_policy
 from .trainer.recipe import ImproveRecipe, model_folder
 from .trainer.rollouts import (
     RecipeBudget,
@@ -51,6 +51,7 @@ from .trainer.rollouts import (
     tasks_of_step,
 )
 from .trainer.sft import train_sft
+from .trainer.step_figures import count_mixed_groups, success_interval, success_share
 
 _SFT, _RL = "sft", "policy_gradient"
 _STEP, _EVALUATION = "step", "evaluation"
@@ -265,9 +266,9 @@ class _ImprovementRun:
         rows = self.select_rows(run, policy, counts)
         credited = assign_credit(rows, self.recipe.credit)
         self.use_threads()
-        measured: dict[str, Any] = {}
+        measured: dict[str, Any] = dict(measure_lag(credited.rows, self.history))
         if credited.rows:
-            measured = update_policy(
+            measured |= update_policy(
                 policy,
                 optimiser,
                 credited.rows,
@@ -279,8 +280,9 @@ class _ImprovementRun:
         self.history.append(policy.version)
         measured |= {
             **counts,
-            "success": _success(credited.rows),
-            "mixed_groups": _mixed(credited.rows),
+            "success": success_share(credited.rows),
+            **success_interval(credited.rows),
+            "mixed_groups": count_mixed_groups(credited.rows),
             "masked": dict(credited.credit.reasons),
             "rollout": run,
             "version": policy.version,
@@ -452,21 +454,6 @@ class _Letters:
         self.folder = folder
         self.options = recipe.model
         self.renderer = open_renderer(folder, recipe.model.renderer, thinking=recipe.model.thinking)
-
-
-def _success(rows: Sequence[TrainingRow]) -> float:
-    """Returns the share of judged attempts that passed."""
-    judged = {(row.run, row.chain): row.outcome == "pass" for row in rows if row.outcome in ("pass", "fail")}
-    return sum(judged.values()) / max(1, len(judged))
-
-
-def _mixed(rows: Sequence[TrainingRow]) -> int:
-    """Counts groups with passes and failures, the only ones with a gradient."""
-    outcomes: dict[str, set[str]] = {}
-    for row in rows:
-        if row.outcome in ("pass", "fail"):
-            outcomes.setdefault(row.group, set()).add(row.outcome)
-    return sum(len(seen) == 2 for seen in outcomes.values())
 
 
 def _format_point(point: EvaluationPoint) -> str:

@@ -26,7 +26,7 @@ from .trainer.dpo import find_token_pairs, score_pairs, train_dpo
 from .trainer.metrics import Metrics, OnProgress
 from .trainer.optimise import Optimiser
 from .trainer.policy import TrainedPolicy, require_torch
-from .trainer.policy_gradient import update_policy
+from .trainer.policy_gradient import measure_lag, update_policy
 from .trainer.recipe import TrainRecipe, model_folder
 from .trainer.rollouts import filter_rows, meets_requirement
 from .trainer.sft import train_sft
@@ -169,7 +169,9 @@ class _Training:
         reference = copy.deepcopy(self.policy.model) if options.reference_pull else None
         if not credited:
             raise UserError("there is nothing to learn from: no attempt was judged")
+        lag = measure_lag(credited, [self.policy.version])
         measured = update_policy(self.policy, optimiser, credited, options, reference=reference, seed=recipe.seed)
+        measured |= lag
         self._step_callback(optimiser, steps)(steps, measured)
 
     def _open_progress(self, optimiser: Optimiser) -> Optimiser:

@@ -22,6 +22,9 @@ MOST_POINTS: Final = 600
 MOST_CURVES: Final = 60
 _MARK: Final = b'"kind":"training"'
 EVALUATION: Final = "evaluation"
+_BOUNDS: Final = ("success_low", "success_high")
+_STALE: Final = ("stale", "unknown version")
+"""The trainer's reasons for attempts that were dropped for their weights."""
 
 
 class _Evidence(msgspec.Struct):
@@ -42,7 +45,8 @@ def training_curves(root: Path, run: str) -> dict[str, Any]:
     """Returns a training's curves.
 
     Returns:
-        `run`, `state`, `stages` (each with `name`, `steps` and `curves`: metric to `[[step, value], ...]`),
+        `run`, `state`, `stages` (each with `name`, `steps` and `curves`: metric to `[[step, value], ...]`, of `success`
+        `[step, value, low, high]` where the interval is recorded),
         `evaluations` (`step`, `success`, `low`, `high`, `attempts`, `run`), and `left_out` (entries). All are empty for
         a run without training metrics.
 
@@ -92,10 +96,22 @@ def _add_entry(
         evaluations.append({"step": int(number), **known, "run": held_out if isinstance(held_out, str) else None})
         return
     curves = stages.setdefault(stage[:60], {})
-    for name, value in entry.data.items():
+    bounds = [_finite(entry.data.get(name)) for name in _BOUNDS]
+    interval = [bound for bound in bounds if bound is not None] if None not in bounds else []
+    for name, value in (entry.data | _count_dropped(entry.data.get("dropped"))).items():
         measured = _finite(value)
-        if measured is not None and (name in curves or len(curves) < MOST_CURVES):
-            curves.setdefault(name[:60], []).append([int(number), measured])
+        is_bound = bool(interval) and name in _BOUNDS
+        if measured is not None and not is_bound and (name in curves or len(curves) < MOST_CURVES):
+            point = [int(number), measured, *(interval if name == "success" else ())]
+            curves.setdefault(name[:60], []).append(point)
+
+
+def _count_dropped(reasons: object) -> dict[str, float]:
+    """Returns how many attempts a step dropped, and how many of them because their weights were old or unknown."""
+    if not isinstance(reasons, dict):
+        return {}
+    counts = {name: number for name, value in reasons.items() if (number := _finite(value)) is not None}
+    return {"dropped": sum(counts.values()), "stale": sum(counts.get(name, 0.0) for name in _STALE)}
 
 
 def _stage(name: str, curves: dict[str, list[list[float]]]) -> dict[str, Any]:

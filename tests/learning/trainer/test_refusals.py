@@ -12,7 +12,12 @@ from assay.errors import UserError
 from assay.learning.trainer.dpo import find_token_pairs
 from assay.learning.trainer.optimise import Optimiser
 from assay.learning.trainer.options import OptimiserOptions, PolicyGradientOptions
-from assay.learning.trainer.policy_gradient import drop_stale, require_untruncated_sampling, update_policy
+from assay.learning.trainer.policy_gradient import (
+    drop_stale,
+    measure_lag,
+    require_untruncated_sampling,
+    update_policy,
+)
 from assay.learning.trainer.recipe import ImproveRecipe
 from assay.learning.trainer.rollouts import (
     TrainingStoppedError,
@@ -22,6 +27,7 @@ from assay.learning.trainer.rollouts import (
     require_moving,
 )
 from assay.learning.trainer.sft import draw_batch
+from assay.learning.trainer.step_figures import success_interval, success_share
 
 pytest.importorskip("torch")
 ONE = {"temperature": 1.0}
@@ -79,6 +85,22 @@ def test_attempts_of_old_and_of_unknown_weights_are_dropped_with_their_reason(ro
     found, reasons = drop_stale(rows, ["v0", "v1", "v2"], 1)
     assert [one.chain for one in found] == ["v1", "v2"]
     assert reasons == {"stale": 1, "unknown version": 1}
+
+
+def test_the_lag_is_counted_in_updates_over_the_trained_tokens(row: Any) -> None:
+    rows = [row("a", [1, 2, 3], [(1, 3)], version="v0"), row("b", [1, 2], [(1, 2)], version="v2")]
+    rows.append(row("c", [1, 2], [(1, 2)], version="vx"))
+    measured = measure_lag(rows, ["v0", "v1", "v2"])
+    assert measured == {"lag": pytest.approx(4 / 3), "lag_most": 2.0, "lag_unknown": pytest.approx(1 / 4)}
+    assert measure_lag(rows[2:], ["v0"]) == {"lag_unknown": 1.0}
+    assert measure_lag([], ["v0"]) == {}
+
+
+def test_the_interval_of_a_step_s_success_covers_its_share(row: Any) -> None:
+    rows = [row(f"{n}", [1, 2], [(1, 2)], outcome="pass" if n % 2 else "fail") for n in range(8)]
+    interval = success_interval(rows)
+    assert interval["success_low"] < success_share(rows) == 0.5 < interval["success_high"]
+    assert success_interval([]) == {}
 
 
 def test_a_correction_weighs_what_the_sampler_found_likelier_less(policy: Any, row: Any) -> None:

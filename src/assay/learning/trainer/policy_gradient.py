@@ -147,7 +147,7 @@ def drop_stale(
 
     `history` has the versions that this training had, oldest first; the last is the present one.
     """
-    age = {version: len(history) - 1 - position for position, version in enumerate(history)}
+    age = _ages(history)
     reasons: dict[tuple[str, str], str] = {}
     for row in rows:
         for turn in row.turns:
@@ -161,6 +161,32 @@ def drop_stale(
     for why in reasons.values():
         counts[why] = counts.get(why, 0) + 1
     return [row for row in rows if (row.run, row.chain) not in reasons], counts
+
+
+def measure_lag(rows: Sequence[TrainingRow], history: Sequence[str]) -> dict[str, float]:
+    """Returns the policy lag of the trained tokens: updates between the weights that sampled them and the present ones.
+
+    Args:
+        rows: What is trained on.
+        history: The versions that this training had, oldest first; the last is the present one.
+
+    Returns:
+        `lag` (mean) and `lag_most` over tokens of known versions, each absent without such tokens, and `lag_unknown`,
+        the share of tokens of other versions.
+    """
+    age, found = _ages(history), []
+    for row in rows:
+        ages = np.asarray([*(age.get(name, -1) for name in row.weight_versions), -1], dtype=np.int64)
+        found.append(ages[row.versions[row.loss_mask]])  # version -1, unknown, is the last
+    lags = np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+    known = lags[lags >= 0]
+    measured = {"lag_unknown": float(1 - len(known) / max(1, len(lags)))} if len(lags) else {}
+    return measured | ({"lag": float(known.mean()), "lag_most": float(known.max())} if len(known) else {})
+
+
+def _ages(history: Sequence[str]) -> dict[str, int]:
+    """Returns how many updates ago the training had each version."""
+    return {version: len(history) - 1 - position for position, version in enumerate(history)}
 
 
 def recompute_logprobs(model: Any, rows: Sequence[TrainingRow], most: int, device: Any) -> list[Floats]:

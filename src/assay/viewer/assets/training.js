@@ -4,10 +4,23 @@
 (() => {
   const { h, svg, fill, format, line } = Assay;
   const C = Assay.charts;
-  const KNOWN = { loss: "Loss", success: "Success of the step's attempts", surprise: "Entropy: mean −log p of the trained tokens", stale: "Rows dropped as stale",
-    lag: "Lag of the weights", gap_most: "Largest gap of log-probabilities", gradient_norm: "Gradient norm", learning_rate: "Learning rate", right: "Pairs ranked right" };
-  const FIRST = ["loss", "success", "surprise", "lag", "stale", "gap_most", "gradient_norm", "right"];
+  /* What each metric of the trainer is, by its name in the record: a title, and what it measures. */
+  const KNOWN = {
+    loss: ["Loss", ""],
+    success: ["Success of the step's attempts", "Share of the judged attempts that passed, with its 95% interval where it is recorded."],
+    surprise: ["Entropy", "Mean −log p of the trained tokens, in nats (surprise)."],
+    lag: ["Policy lag", "Updates between the weights that sampled the tokens and those that are trained: the mean over tokens (lag)."],
+    lag_most: ["Largest policy lag", "Updates between the weights that sampled a token and those that are trained (lag_most)."],
+    lag_unknown: ["Tokens of unknown weights", "Share of the trained tokens whose weights are no version of this training (lag_unknown)."],
+    stale: ["Attempts dropped as stale", "Their weights were older than most_lag updates, or unknown."],
+    dropped: ["Attempts dropped", "For every reason."],
+    gap_most: ["Largest gap of log-probabilities", "Between the trainer and the engine, in nats, over tokens of the present weights (gap_most)."],
+    gradient_norm: ["Gradient norm", ""], learning_rate: ["Learning rate", ""], right: ["Pairs ranked right", ""],
+  };
+  const FIRST = ["loss", "success", "surprise", "lag", "lag_most", "stale", "gap_most", "gradient_norm", "right"];
+  const SHARES = new Set(["success", "lag_unknown"]);
   const EVERY_MS = 2000;
+  const MARKED = 20; /* points of a curve that each get a dot */
   const isKnown = (name) => Object.hasOwn(KNOWN, name);
 
   Assay.route("/run/{run}/training", async (page) => {
@@ -58,12 +71,13 @@
   function figures(trainings) {
     const several = trainings.length > 1;
     const stages = [...new Set(trainings.flatMap((one) => one.stages.map((stage) => stage.name)))];
-    const made = [evaluations(trainings)];
+    const heldOut = evaluations(trainings); /* beside the curves of the last stage, which it evaluates */
+    const made = stages.length ? [] : [heldOut];
     for (const stage of stages) {
       const mine = trainings.map((one) => [one.run, one.stages.find((each) => each.name === stage)]).filter((pair) => pair[1]);
       const names = [...new Set(mine.flatMap(([, one]) => Object.keys(one.curves)))];
       names.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
-      made.push(h("h2", null, line(stage.replaceAll("_", " "))), names.filter((name) => rank(name) < FIRST.length).map((name) => curve(stage, name, mine, several)));
+      made.push(h("h2", null, line(stage.replaceAll("_", " "))), stage === stages[stages.length - 1] ? heldOut : null, names.filter((name) => rank(name) < FIRST.length).map((name) => curve(stage, name, mine, several)));
       const rest = names.filter((name) => rank(name) >= FIRST.length);
       if (rest.length) made.push(more(stage, rest, mine, several));
     }
@@ -83,13 +97,14 @@
 
   function curve(stage, name, mine, several) {
     const series = mine.filter(([, one]) => Object.hasOwn(one.curves, name)).map(([run, one]) => ({ name: several ? run : name, points: one.curves[name] }));
-    return drawn(isKnown(name) ? KNOWN[name] : name, series, name === "success" ? C.percent : C.short, several);
+    const [title, note] = isKnown(name) ? KNOWN[name] : [name, ""];
+    return drawn(title, series, SHARES.has(name) ? C.percent : C.short, several, note, name === "success" ? [0, 0.25, 0.5, 0.75, 1] : null);
   }
 
   function evaluations(trainings) {
     const series = trainings.filter((one) => one.evaluations.some((point) => point.success !== null)).map((one) => ({ name: trainings.length > 1 ? one.run : "success",
       points: one.evaluations.filter((point) => point.success !== null).map((point) => [point.step, point.success, point.low, point.high]) }));
-    return series.length ? h("div", { class: "whole" }, drawn("Success on held-out tasks", series, C.percent, trainings.length > 1, "With its 95% interval, over the steps of the training.", [0, 0.25, 0.5, 0.75, 1])) : null;
+    return series.length ? drawn("Success on held-out tasks", series, C.percent, trainings.length > 1, "With its 95% interval, over the steps of the training.", [0, 0.25, 0.5, 0.75, 1]) : null;
   }
 
   function drawn(title, series, text, several, note = "", range = null) {
@@ -116,6 +131,7 @@
 
   function picture(series, width, text, values) {
     const [left, right, top, bottom] = [58, width - 14, 20, 200];
+    const marked = series.every((one) => one.points.length <= MARKED);
     const steps = series.flatMap((one) => one.points.map((point) => point[0]));
     const marks = C.ticks(steps.reduce((a, b) => Math.max(a, b), 1)).filter((mark) => Number.isInteger(mark));
     const x = C.linear(0, marks[marks.length - 1] || 1, left, right);
@@ -123,6 +139,7 @@
     return C.canvas(width, 244, C.axes({ left, right, top, bottom, x, y, xTicks: marks, yTicks: values, yText: text, xLabel: "step", yLabel: "" }),
       series.map((one, at) => svg("g", null,
         one.points.map(([step, , from, until]) => (from === undefined || from === null || until === null ? null : svg("path", { class: `series-${at % 8} spread`, d: `M${x(step)} ${y(from)}V${y(until)}` }))),
+        marked ? one.points.map(([step, value]) => svg("circle", { class: `series-${at % 8} point`, cx: x(step), cy: y(value), r: 3.5 })) : null,
         svg("path", { class: `series-${at % 8} curve`, "stroke-dasharray": C.dashes[at % 8], d: one.points.map(([step, value], place) => `${place ? "L" : "M"}${x(step)} ${y(value)}`).join("") }))));
   }
 })();
