@@ -17,6 +17,7 @@ from assay.admission.rewrites import Rewrite
 from assay.admission.sensitivity import MutantComparison, MutantRow, judge_mutants
 from assay.admission.soundness import TaskEvidence, judge_task
 from assay.errors import UserError
+from assay.settings import Settings
 
 pytestmark = pytest.mark.quick
 GOLDEN = Path(__file__).with_name("report.md")
@@ -57,14 +58,22 @@ def test_hostile_names_are_nothing_but_text() -> None:
 
 def test_the_report_for_programs_is_the_same_data(tmp_path: Path) -> None:
     report = a_report()
-    _, as_json = write_report(report, tmp_path / "new" / "folder")
+    _, as_json = write_report(report, tmp_path / "new" / "folder", Settings(tmp_path, tmp_path))
     assert msgspec.json.decode(as_json.read_bytes(), type=SetReport) == report
+
+
+def test_a_secret_in_a_report_is_redacted(tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    for path in write_report(a_report(f"task {token}"), tmp_path, Settings(tmp_path, tmp_path)):
+        plain = path.read_text().replace("\\", "")
+        assert token not in plain
+        assert "redacted:github" in plain
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="name another folder with --output"):
-        write_report(a_report(), tmp_path / "file")
+        write_report(a_report(), tmp_path / "file", Settings(tmp_path, tmp_path))
 
 
 def test_numbers_of_a_set_are_of_its_tasks() -> None:

@@ -15,6 +15,8 @@ import msgspec
 from assay.errors import UserError
 from assay.records import Separation
 from assay.rollout.admitted import BATTERY
+from assay.rollout.exchange.secret_check import SecretCheck
+from assay.settings import Settings
 from assay.statistics import Interval, median_interval
 from assay.verdicts import SEPARATIONS
 
@@ -151,13 +153,16 @@ def _most(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def write_report(report: SetReport, folder: Path) -> tuple[Path, Path]:
-    """Writes `report.md` and `report.json`. Raises `UserError` where the folder cannot be written."""
+def write_report(report: SetReport, folder: Path, settings: Settings) -> tuple[Path, Path]:
+    """Writes `report.md` and `report.json`, secrets redacted. Raises `UserError` where the folder cannot be written."""
+    check = SecretCheck([], settings)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         as_text, as_json = folder / "report.md", folder / "report.json"
-        as_text.write_text(markdown(report), encoding="utf-8")
-        as_json.write_bytes(msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=2) + b"\n")
+        encoded = check.clean(msgspec.json.encode(report, order="deterministic")).data
+        # Rendered after redaction: Markdown escapes hide the shape of a key.
+        as_text.write_text(markdown(msgspec.json.decode(encoded, type=SetReport)), encoding="utf-8")
+        as_json.write_bytes(msgspec.json.format(encoded, indent=2) + b"\n")
     except OSError as exc:
         raise UserError(
             f"the report cannot be written to {folder}: {exc.strerror or exc}; name another folder with --output"

@@ -89,7 +89,7 @@ def admit(
         result = _admit(config, settings)
     else:
         result = _resume(pick_run(resume, settings), settings, None if budget.is_unlimited else budget)
-    report = _build_report(result, output)
+    report = _build_report(result, output, settings)
     fixed = _fix(result, report, fix, settings, output) if fix is not None else None
     if as_json:
         repair = {} if fixed is None else {"fixed": fixed.fixes, "fixed_report": fixed.report}
@@ -142,12 +142,12 @@ def _print_task_line(report: TaskReport) -> None:
         say(f"{report.task}: {report.conclusion}" + (f", {quantity(holes, 'hole')}" if holes else ""))
 
 
-def _build_report(result: Admission, output: Path | None) -> SetReport:
+def _build_report(result: Admission, output: Path | None, settings: Settings) -> SetReport:
     from assay.admission.report import summarise_set, write_report
 
     report = summarise_set(result.run, result.config, result.reports)
     if output is not None:
-        for path in write_report(report, output):
+        for path in write_report(report, output, settings):
             say(f"wrote {path}")
     return report
 
@@ -163,7 +163,8 @@ def _fix(result: Admission, report: SetReport, into: Path, settings: Settings, o
     if not copies:
         return Repair(fixes, None)
     fixed_config = msgspec.structs.replace(result.config, tasks=copies, run=None)
-    return Repair(fixes, _build_report(_admit(fixed_config, settings), None if output is None else output / "fixed"))
+    fixed = _admit(fixed_config, settings)
+    return Repair(fixes, _build_report(fixed, None if output is None else output / "fixed", settings))
 
 
 def _print(report: SetReport, fixed: Repair | None) -> None:
@@ -225,6 +226,7 @@ def _print_fixed(fixed: Repair) -> None:
 
 def _compare(config: AdmitConfig, settings: Settings, output: Path | None, *, as_json: bool) -> int:
     from assay.admission.environment_comparison import ComparisonOptions, compare_environments
+    from assay.rollout.exchange.secret_check import SecretCheck
 
     from .live import display
 
@@ -232,8 +234,10 @@ def _compare(config: AdmitConfig, settings: Settings, output: Path | None, *, as
         report = asyncio.run(compare_environments(config, config.against, ComparisonOptions(), settings, progress))
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
-        (output / "against.md").write_text(report.markdown(), encoding="utf-8")
-        (output / "against.json").write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+        encoded = SecretCheck([], settings).clean(msgspec.json.encode(report)).data
+        redacted = msgspec.json.decode(encoded, type=type(report))
+        (output / "against.md").write_text(redacted.markdown(), encoding="utf-8")
+        (output / "against.json").write_bytes(msgspec.json.format(encoded, indent=2) + b"\n")
         say(f"wrote {output / 'against.md'} and {output / 'against.json'}")
     if as_json:
         emit_json(report)

@@ -1,10 +1,14 @@
-"""`--out FILE`: the result of any command that prints one, in a file whose name decides the form."""
+"""`--out FILE`: the result of any command that prints one, in a file whose name decides the form.
+
+Known credentials and key-shaped text are redacted in the file, and named on stderr; stdout has them.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
 import io
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +19,7 @@ from assay.errors import UserError
 
 from .output import say
 
+_ESCAPED = re.compile(rb"\\([_~{}*<>|&%$#])")
 _FORMS = {".csv": "csv", ".md": "markdown", ".tex": "latex"}
 OutOption = Annotated[
     Path | None,
@@ -66,7 +71,25 @@ def _written(path: Path) -> Iterator[None]:
             yield
         except typer.Exit as exc:
             ended = exc
-    path.write_text(buffer.getvalue(), encoding="utf-8")
-    say(f"written to {path}")
+    names = write_redacted(path, buffer.getvalue().encode())
+    say(f"written to {path}" + (f", without {', '.join(names)}: a secret was redacted" if names else ""))
     if ended is not None:
         raise ended
+
+
+def write_redacted(path: Path, data: bytes) -> tuple[str, ...]:
+    """Writes text or JSON with its secrets redacted; returns their names.
+
+    Raises:
+        UserError: The escapes of a Markdown or LaTeX table split a secret, so that it cannot be redacted there.
+    """
+    from assay.rollout.exchange.secret_check import SecretCheck
+    from assay.settings import Settings
+
+    check = SecretCheck([], Settings.from_environment())
+    cleaned = check.clean(data)
+    escaped = check.clean(_ESCAPED.sub(rb"\1", cleaned.data)).names if path.suffix in (".md", ".tex") else ()
+    if escaped:
+        raise UserError(f"the table holds {', '.join(escaped)}: name a .json or .csv file, where secrets are redacted")
+    path.write_bytes(cleaned.data)
+    return cleaned.names

@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from assay.errors import UserError
+from assay.settings import Settings
 
 from .options import takes_config
 from .output import console, emit_json, quantity, say
@@ -37,6 +38,8 @@ class ReceiptConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Prove this attempt alone, without naming the others."""
     events: bool = False
     """With `attempt`: put all that it recorded beside the proof."""
+    with_secrets: bool = False
+    """With `events`: also where they hold a credential or key-shaped text; by default that is refused."""
     no_check: bool = False
     """Do not recompute the run before; else one that is damaged is refused."""
 
@@ -67,6 +70,8 @@ def receipt(
 
     settings, out = settings_with(store), Path(config.out)
     name, key = pick_run(run, settings), Path(config.sign) if config.sign else None
+    if config.events and not config.with_secrets:
+        _refuse_secrets(name, config.attempt or "", settings)
     made = make_receipt(
         settings.store, name, key=key, attempt=config.attempt, events=config.events, check=not config.no_check
     )
@@ -82,6 +87,20 @@ def receipt(
         f"{whose}\nroot {given.root}"
     )
     say("store it where no writer of the store can change it")
+
+
+def _refuse_secrets(run: str, attempt: str, settings: Settings) -> None:
+    """Raises `UserError` if the events of an attempt hold a secret: redacted events would prove nothing."""
+    from assay.rollout.exchange.secret_check import SecretCheck
+    from assay.store import RunStore
+
+    with RunStore.open(settings.store, run) as opened:
+        names = SecretCheck([opened.manifest()], settings).names(opened.trajectory(opened.find(attempt).chain))
+    if names:
+        raise UserError(
+            f"the events of {attempt} hold a secret ({', '.join(names)}), so no receipt with events is written: leave "
+            "--events out, or write them all the same with --with-secrets"
+        )
 
 
 @keys.command("new")

@@ -154,7 +154,7 @@ def _report(summaries: Sequence[RunSummary], settings: Settings, options: Result
         with RunStore.open(settings.store, run) as opened:
             diagnoses.append(diagnose_run(opened.attempts()))
     if options.junit is not None:
-        _write_junit(settings.store, runs, require, options.junit)
+        _write_junit(settings, runs, require, options.junit)
     all_broke = diagnoses[0].all_broke if all(one.all_broke is not None for one in diagnoses) else None
     warnings = [warning for one in diagnoses for warning in one.warnings]
     if all_broke is None:
@@ -200,14 +200,14 @@ def _require_writable(junit: Path | None) -> None:
         raise UserError(f"--junit {junit} cannot be written: {exc.strerror}") from exc
 
 
-def _write_junit(store: Path, runs: Sequence[str], require: Separation, path: Path) -> None:
+def _write_junit(settings: Settings, runs: Sequence[str], require: Separation, path: Path) -> None:
     from assay.rollout.exchange.junit import read_cases, render_junit
     from assay.store import RunStore
 
     cases = []
     for run in runs:
-        with RunStore.open(store, run) as opened:
-            cases += read_cases(opened, require)
+        with RunStore.open(settings.store, run) as opened:
+            cases += read_cases(opened, settings, require)
     document = render_junit(runs[0], cases)
     try:
         path.write_bytes(document)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -98,18 +99,22 @@ def _parse_target(target: str | None, settings: Settings) -> _Target:
 def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings, *, with_secrets: bool) -> None:
     import msgspec
 
-    from assay.viewer.export import export_run
+    from assay.viewer.export import SECRET, export_run
 
     run = chosen.run or pick_run(None, msgspec.structs.replace(settings, store=chosen.root))
     if not with_secrets:
         _refuse_secrets(chosen.root, run, settings)
     lines = sparse_lines("views written", every_s=10)
-    report = export_run(chosen.root, run, folder, limit_bytes, lambda views, _: lines(views, views))
+    search = None if with_secrets else _secret_search(chosen.root, run, settings)
+    report = export_run(
+        chosen.root, run, folder, limit_bytes, lambda views, _: lines(views, views), holds_secret=search
+    )
     console().print(plain(str(report.folder / "index.html")))
     size = f"{report.size_bytes / _MIB:.1f} MiB"
     say(f"{report.views} views of run {run}, {size}: open the page in a browser, no server is needed")
     for kind, number in report.left_out.items():
-        say(f"left out: {kind}, {number} (too large, see --limit-mib, or unreadable)")
+        reason = "--with-secrets writes it" if kind == SECRET else "too large, see --limit-mib, or unreadable"
+        say(f"left out: {kind}, {number} ({reason})")
 
 
 def _refuse_secrets(root: Path, run: str, settings: Settings) -> None:
@@ -122,6 +127,15 @@ def _refuse_secrets(root: Path, run: str, settings: Settings) -> None:
             f"run {run} is not exported: {len(found)} of its attempts hold a secret, first {attempt} "
             f"({', '.join(names)}); --with-secrets exports it all the same"
         )
+
+
+def _secret_search(root: Path, run: str, settings: Settings) -> Callable[[bytes], bool]:
+    from assay.rollout.exchange.secret_check import SecretCheck
+    from assay.store import RunStore
+
+    with RunStore.open(root, run) as store:
+        check = SecretCheck([store.manifest()], settings)
+    return lambda body: bool(check.clean(body).names)
 
 
 def _serve(chosen: _Target, port: int, *, no_open: bool, notes: bool) -> None:

@@ -326,7 +326,16 @@ class _ImprovementRun:
     def select_rows(self, run: str, policy: TrainedPolicy, counts: dict[str, Any]) -> list[TrainingRow]:
         """Returns the rows of a step; adds dropped rows and reasons to `counts`."""
         recipe = self.recipe
-        rows = read_training_rows(self.settings, run, policy, roles=recipe.policy_gradient.observation_weight > 0)
+        secret: list[str] = []
+        rows = read_training_rows(
+            self.settings,
+            run,
+            policy,
+            roles=recipe.policy_gradient.observation_weight > 0,
+            on_left_out=lambda attempt, what, _: secret.append(attempt) if what == "secret" else None,
+        )
+        if secret:
+            counts["dropped"]["holds a secret"] = len(secret)
         hung = {row.chain for row in rows if row.broke is not None or row.stopped == "wall_s"}
         rows = filter_rows(
             [row for row in rows if row.chain not in hung and meets_requirement(row, recipe.rollout.require)],

@@ -6,6 +6,7 @@ is left out (attempts that are not decided, that know no tokens, spans without a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +18,12 @@ from assay.errors import StoreError, UserError
 from assay.gateway.backends import TemplateOptions, template_options
 from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
 from assay.gateway.tokens.library import open_renderer
-from assay.records import Trajectory, digest_bytes
+from assay.records import Task, Trajectory, digest_bytes
 from assay.rollout.exchange.exporting import merge_later_events
+from assay.rollout.exchange.secret_check import SecretCheck
 from assay.rollout.recording.task_archive import read_task_record
 from assay.rollout.rejudge.recorded_task import RecordedTasks
+from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, audit, final_rows, later_events
 from assay.tasks.assay_config import NOT_DECLARED, declared_licence
 from assay.verdicts import IMPORTED, is_imported_record
@@ -60,15 +63,16 @@ def require_whole(root: Path, run: str) -> None:
         )
 
 
-def rows_of_run(root: Path, run: str, config: RowsConfig | None = None, on_left_out: OnLeftOut | None = None
-                ) -> Iterator[TrainingRow]:  # fmt: skip
+def rows_of_run(
+    settings: Settings, run: str, config: RowsConfig | None = None, on_left_out: OnLeftOut | None = None
+) -> Iterator[TrainingRow]:
     """Yields the rows of every decided attempt of a run, by task and attempt.
 
     Raises:
         StoreError: The run is missing, damaged, or was changed.
         UserError: A span is not certified and `config.uncertified` is `refuse`; or the model cannot be opened.
     """
-    with RunReader.open(root, run, config or RowsConfig(), on_left_out) as reader:
+    with RunReader.open(settings, run, config or RowsConfig(), on_left_out) as reader:
         for trajectory in reader.trajectories():
             yield from reader.rows(trajectory)
 
@@ -77,7 +81,12 @@ class RunReader:
     """A verified run, as trajectories and rows. Opened with `RunReader.open`."""
 
     def __init__(
-        self, store: RunStore, config: RowsConfig, on_left_out: OnLeftOut, recorded_tasks: RecordedTasks
+        self,
+        store: RunStore,
+        config: RowsConfig,
+        settings: Settings,
+        on_left_out: OnLeftOut,
+        recorded_tasks: RecordedTasks,
     ) -> None:
         self._store = store
         self._config = config
@@ -87,7 +96,8 @@ class RunReader:
         self._later_events = later_events(store.layout.root, store.run)
         self._held_out = find_held_out(config.held_out)
         self._selected = read_selected(config.selected).get(store.run, {}) if config.selected else None
-        self._sources: dict[str, TaskSource] = {}
+        self._described: dict[str, Task | None] = {}
+        self._check = SecretCheck([self.manifest], settings)
         self._imported_run = self.manifest.get("kind") == "import"
         self.renderer: AttributingRenderer | None = None
         self.tokenizer: str | None = None
@@ -102,16 +112,36 @@ class RunReader:
     @classmethod
     @contextmanager
     def open(
-        cls, root: Path, run: str, config: RowsConfig, on_left_out: OnLeftOut | None = None
+        cls, settings: Settings, run: str, config: RowsConfig, on_left_out: OnLeftOut | None = None
     ) -> Iterator[RunReader]:
         """Verifies and opens a run. Raises as `rows_of_run`."""
-        require_whole(root, run)
-        with RunStore.open(root, run) as store, RecordedTasks(store, "recorded") as recorded_tasks:
-            yield cls(store, config, on_left_out or _ignore_left_out, recorded_tasks)
+        require_whole(settings.store, run)
+        with RunStore.open(settings.store, run) as store, RecordedTasks(store, "recorded") as recorded_tasks:
+            yield cls(store, config, settings, on_left_out or _ignore_left_out, recorded_tasks)
 
     def trajectories(self) -> Iterator[Trajectory]:
+        """Yields the attempts of `unchecked_trajectories` in which no secret is found."""
+        for trajectory in self.unchecked_trajectories():
+            names = self.secret_names(trajectory)
+            if names:
+                self.on_left_out(trajectory.attempt, "secret", f"it holds {', '.join(names)}")
+            else:
+                yield trajectory
+
+    def secret_names(self, trajectory: Trajectory) -> tuple[str, ...]:
+        """Returns the names of the secrets in an attempt and in what is taken of its task, sorted; none where the
+        configuration takes attempts with secrets too."""
+        if self._config.with_secrets:
+            return ()
+        task = self._describe_task(trajectory)
+        texts: list[Any] = [] if task is None else [task.source, declared_licence(task.metadata)]
+        if task is not None and not asked_model(trajectory) and not self._has_instruction(trajectory):
+            texts.append(task.instruction)
+        return tuple(sorted({*self._check.names(trajectory), *self._check.names(texts)}))
+
+    def unchecked_trajectories(self) -> Iterator[Trajectory]:
         """Yields the deciding trial of each selected attempt with its later verdicts, by task and attempt, so that the
-        order does not depend on when attempts ran."""
+        order does not depend on when attempts ran. Attempts with secrets are among them."""
         wanted = [row for row in self._store.attempts() if self._is_wanted(row)]
         wanted.sort(key=lambda row: (row.task, row.number, row.attempt, row.retry))
         if not wanted:
@@ -158,20 +188,20 @@ class RunReader:
     def task_source(self, trajectory: Trajectory) -> TaskSource:
         """Returns the origin of an attempt's task, by the record of the task in the store; unknown if that is missing,
         erased or of another version."""
+        task = self._describe_task(trajectory)
+        if task is None:
+            return TaskSource()
+        return TaskSource(task.source or TaskSource().source, declared_licence(task.metadata))
+
+    def _describe_task(self, trajectory: Trajectory) -> Task | None:
         evidence = next((one for one in trajectory.evidence if one.kind == "task"), None)
         record = evidence.data.get("record") if evidence is not None else None
         if not isinstance(record, str):
-            return TaskSource()
-        if record not in self._sources:
-            self._sources[record] = self._read_source(record)
-        return self._sources[record]
-
-    def _read_source(self, record: str) -> TaskSource:
-        try:
-            task = read_task_record(self._store.blobs, record)
-        except StoreError:
-            return TaskSource()
-        return TaskSource(task.source or TaskSource().source, declared_licence(task.metadata))
+            return None
+        if record not in self._described:
+            with contextlib.suppress(StoreError):
+                self._described[record] = read_task_record(self._store.blobs, record)
+        return self._described.setdefault(record, None)
 
     def opening(self, trajectory: Trajectory) -> Opening | None:
         """Returns the opening of an attempt without model calls; None if it has one."""

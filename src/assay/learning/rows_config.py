@@ -35,6 +35,8 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Held-out tasks, as folders or families: an attempt at one of them is an error, and nothing is written."""
     selected: tuple[str, ...] = ()
     """Folders that `assay curate` made: only attempts that were selected there."""
+    with_secrets: bool = False
+    """Also take attempts that hold a known credential or key-shaped text; by default they are left out and listed."""
 
     def __post_init__(self) -> None:
         """Rejects invalid combinations."""

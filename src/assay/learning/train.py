@@ -19,6 +19,7 @@ from assay.learning.row_files import read_rows
 from assay.learning.rows import TrainingRow
 from assay.learning.rows_config import RowsConfig
 from assay.learning.selected import read_selected
+from assay.rollout.exchange.secret_check import SecretCheck
 from assay.settings import Settings
 
 from .trainer.checkpoint import Checkpoints, TrainingProgress
@@ -50,6 +51,8 @@ class TrainReport(msgspec.Struct, frozen=True):
     version: str
     seconds: float
     """Duration of this call."""
+    secret: tuple[str, ...] = ()
+    """Attempts that were left out because they, or rows or lessons of them, hold a secret."""
 
 
 def train(recipe: TrainRecipe, settings: Settings, on_progress: OnProgress | None = None) -> TrainReport:
@@ -74,6 +77,8 @@ class _Training:
         self.on_progress = on_progress
         self.checkpoints = Checkpoints(model_folder(recipe) / "checkpoints")
         self.measured: list[dict[str, float]] = []
+        self.secret: set[str] = set()
+        """Attempts left out because they hold a secret."""
         self.policy = TrainedPolicy.open(Path(recipe.model.path or ""), recipe.model)
         if recipe.model.threads:
             import torch
@@ -97,6 +102,7 @@ class _Training:
             model=str(self.checkpoints.path(self.recipe.method, last.step)) if last else self.recipe.model.path or "",
             version=self.policy.version,
             seconds=round(time.monotonic() - started, 3),
+            secret=tuple(sorted(self.secret)),
         )
         self.metrics.end(f"trained to {found.version}")
         return found
@@ -112,18 +118,35 @@ class _Training:
             rendered=rendered,
             system=recipe.system,
             held_out=recipe.held_out,
+            with_secrets=recipe.with_secrets,
         )
-        found = [row for run in recipe.runs for row in rows_of_run(self.settings.store, run, config)]
-        config = msgspec.structs.replace(config, selected=recipe.selected)
-        for run in read_selected(recipe.selected):
-            if run not in recipe.runs:
-                found += rows_of_run(self.settings.store, run, config)
+        found = self._rows_of_runs(recipe.runs, config)
+        others = [run for run in read_selected(recipe.selected) if run not in recipe.runs]
+        found += self._rows_of_runs(others, msgspec.structs.replace(config, selected=recipe.selected))
         in_files = [*self._lesson_rows(), *(row for path in recipe.rows for row in read_rows(Path(path)))]
         find_held_out(recipe.held_out).require_rows_apart(in_files)
-        found += in_files
-        self._require_its_tokens(found)
+        self._require_its_tokens([*found, *in_files])
+        found += in_files if recipe.with_secrets else self._without_secrets(in_files)
+        if self.secret:
+            named = ", ".join(sorted(self.secret)[:5])
+            self.on_progress(f"left out, because a secret is in it: {len(self.secret)} attempts ({named})")
         found = [row for row in found if meets_requirement(row, recipe.require)]
         return found if recipe.method == "dpo" else filter_rows(found, recipe.keep)
+
+    def _rows_of_runs(self, runs: Sequence[str], config: RowsConfig) -> list[TrainingRow]:
+        def on_left_out(attempt: str, what: str, _: str) -> None:
+            if what == "secret":
+                self.secret.add(attempt)
+
+        return [row for run in runs for row in rows_of_run(self.settings, run, config, on_left_out)]
+
+    def _without_secrets(self, rows: Sequence[TrainingRow]) -> list[TrainingRow]:
+        """Returns the rows whose text holds no secret. Rows of files name no run that is in this store, so only the
+        credentials of this process and key-shaped text are known."""
+        check, text = SecretCheck([], self.settings), self.policy.renderer.text
+        held = [bool(check.names(text(row.token_ids.tolist()))) for row in rows]
+        self.secret |= {row.attempt for row, found in zip(rows, held, strict=True) if found}
+        return [row for row, found in zip(rows, held, strict=True) if not found]
 
     def _lesson_rows(self) -> Iterator[TrainingRow]:
         read = read_pairs if self.recipe.method == "dpo" else read_lessons

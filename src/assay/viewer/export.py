@@ -35,7 +35,10 @@ _KINDS = {
     "image": "picture",
     "compare": "comparison",
 }
+SECRET = "view with a secret"
 Progress = Callable[[int, int], None]
+SecretSearch = Callable[[bytes], bool]
+"""Returns whether a view, as JSON, holds a secret."""
 
 
 class PageExportReport(NamedTuple):
@@ -45,14 +48,15 @@ class PageExportReport(NamedTuple):
     views: int
     size_bytes: int
     left_out: dict[str, int]
-    """Kind of view to the number without room, or unreadable."""
+    """Kind of view to the number without room, unreadable, or with a secret."""
 
 
 class _Writer:
     """Writes views up to a limit."""
 
-    def __init__(self, folder: Path, limit_bytes: int) -> None:
+    def __init__(self, folder: Path, limit_bytes: int, holds_secret: SecretSearch | None = None) -> None:
         self.folder = folder
+        self.holds_secret = holds_secret
         self.limit = limit_bytes
         self.views = 0
         self.size = 0
@@ -72,9 +76,17 @@ class _Writer:
 
 
 def export_run(
-    root: Path, run: str, folder: Path, limit_bytes: int = MOST_BYTES, progress: Progress | None = None
+    root: Path,
+    run: str,
+    folder: Path,
+    limit_bytes: int = MOST_BYTES,
+    progress: Progress | None = None,
+    *,
+    holds_secret: SecretSearch | None = None,
 ) -> PageExportReport:
     """Writes one run's pages into a new or empty folder, with at most `limit_bytes` of views; reports number and bytes.
+
+    Views in which `holds_secret` finds one (such as a changed file, which no trajectory holds) are left out.
 
     Raises:
         UserError: The folder holds something, or the run's name cannot be one.
@@ -85,7 +97,7 @@ def export_run(
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise UserError(f"{folder} is not empty: name a new folder, so that nothing is overwritten")
-        return _export_views(root, run, _Writer(folder, limit_bytes), progress)
+        return _export_views(root, run, _Writer(folder, limit_bytes, holds_secret), progress)
     except OSError as exc:
         raise StoreError(f"{folder} cannot be written: {exc.strerror or exc}") from exc
 
@@ -104,7 +116,9 @@ def _export_views(root: Path, run: str, writer: _Writer, progress: Progress | No
     for view in VIEWS:
         for name in view.names(root, run):
             body = _make_view(view, root, name)
-            if body is None or not writer.put(name, body):
+            if body is not None and writer.holds_secret is not None and writer.holds_secret(body):
+                left_out[SECRET] += 1
+            elif body is None or not writer.put(name, body):
                 left_out[_kind_name(view)] += 1
             if progress is not None:
                 progress(writer.views, writer.size)
@@ -125,7 +139,7 @@ def _write_pages(root: Path, run: str, folder: Path, left_out: Mapping[str, int]
     at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     missing = "; ".join(f"{kind}: {number}" for kind, number in left_out.items())
     note = f"This is a copy of one run, made {at}." + (
-        f" Left out, for lack of room or unreadable: {missing}." if missing else ""
+        f" Left out, for lack of room, unreadable or with a secret: {missing}." if missing else ""
     )
     unbounded = _Writer(folder, 1 << 62)
     line = run_line(root, run)

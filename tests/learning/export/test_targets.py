@@ -53,7 +53,7 @@ def table(path: Path) -> list[dict[str, Any]]:
 
 
 def by_attempt(store: Path) -> dict[str, TrainingRow]:
-    return {row.attempt: row for row in rows_of_run(store, "r")}
+    return {row.attempt: row for row in rows_of_run(Settings(store, store), "r")}
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if name not in ("rows", "hf-dataset")])

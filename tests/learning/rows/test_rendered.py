@@ -18,6 +18,7 @@ from assay.learning.rows import ACTION, OBSERVATION, check_row
 from assay.learning.rows_config import RowsConfig
 from assay.learning.sampled import sampled_rows
 from assay.records import Body, EnvironmentSpec, ModelCalled, Task, Trajectory
+from assay.settings import Settings
 from tests.learning.recorded import OPENING, TOOLS, store_run
 
 pytestmark = pytest.mark.quick
@@ -97,7 +98,7 @@ def test_a_run_without_tokens_gives_rows_only_where_it_is_asked_to_render(
     attempt: Callable[..., list[Body]], tmp_path: Path, model_folder: Path
 ) -> None:
     root, told = store_run(tmp_path, [without_tokens_in(attempt("a", "up"))]), list[str]()
-    assert list(rows_of_run(root, "r", on_left_out=lambda _, what, __: told.append(what))) == []
+    assert list(rows_of_run(Settings(root, root), "r", on_left_out=lambda _, what, __: told.append(what))) == []
     assert told == ["tokens"]
-    (row,) = rows_of_run(root, "r", RowsConfig(model=str(model_folder), rendered=True))
+    (row,) = rows_of_run(Settings(root, root), "r", RowsConfig(model=str(model_folder), rendered=True))
     assert row.origin == "rendered"

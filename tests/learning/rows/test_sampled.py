@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from assay.errors import StoreError, UserError
+from assay.learning.credit.compose import CreditConfig
 from assay.learning.reading import rows_of_run
 from assay.learning.rows import (
     ACTION,
@@ -25,7 +26,11 @@ from assay.learning.rows import (
 )
 from assay.learning.rows_config import RowsConfig
 from assay.learning.sampled import sampled_rows
-from assay.records import Body, SpanProof, Trajectory
+from assay.learning.service.config import BatchRequest, PolicyRequest
+from assay.learning.service.ledger import LedgerBatch
+from assay.learning.service.rows import write_batch
+from assay.records import AttemptStarted, Body, SpanProof, Trajectory
+from assay.settings import Settings
 from tests.learning.recorded import store_run
 
 pytestmark = pytest.mark.quick
@@ -153,7 +158,7 @@ def test_credit_of_turns_is_spread_over_their_tokens(trajectory: Make) -> None:
 
 
 def test_a_run_gives_the_rows_of_its_attempts_with_how_they_stand(small_run: Path, model_folder: Path) -> None:
-    rows = list(rows_of_run(small_run, "r", RowsConfig(model=str(model_folder))))
+    rows = list(rows_of_run(Settings(small_run, small_run), "r", RowsConfig(model=str(model_folder))))
     assert [row.attempt for row in rows] == ["a0", "a1", "a2", "a3", "a4"]
     assert [row.verified_pass for row in rows] == [True, True, False, False, False]
     assert (rows[2].outcome, rows[2].doubt) == ("pass", "its integrity is fail")
@@ -172,4 +177,35 @@ def test_a_tampered_run_gives_no_row(attempt: Callable[..., list[Body]], tmp_pat
             "UPDATE events SET body = replace(body, '\"completion_token_ids\":[', '\"completion_token_ids\":[5,')"
         )
     with pytest.raises(StoreError, match="not what was recorded"):
-        next(iter(rows_of_run(root, "r")))
+        next(iter(rows_of_run(Settings(root, root), "r")))
+
+
+TOKEN = "ghp_" + "a1B2c3D4e5" * 4
+
+
+def test_rows_of_an_attempt_with_a_secret_are_left_out(attempt: Callable[..., list[Body]], tmp_path: Path) -> None:
+    root = store_run(tmp_path, [attempt("a0", "up"), attempt("a1", f"key:{TOKEN}")])
+    told: list[tuple[str, ...]] = []
+    found = rows_of_run(Settings(root, root), "r", on_left_out=lambda *what: told.append(what))
+    assert [row.attempt for row in found] == ["a0"]
+    assert told == [("a1", "secret", "it holds github_token")]
+    both = rows_of_run(Settings(root, root), "r", RowsConfig(with_secrets=True))
+    assert [row.attempt for row in both] == ["a0", "a1"]
+
+
+def _of_run(run: str, events: list[Body]) -> list[Body]:
+    started, *others = events
+    assert isinstance(started, AttemptStarted)
+    return [msgspec.structs.replace(started, run=run), *others]
+
+
+def test_served_rows_have_no_secret(attempt: Callable[..., list[Body]], tmp_path: Path) -> None:
+    request = BatchRequest(id="b", policy=PolicyRequest("p"), tasks=("family:grid",), credit=CreditConfig("grpo"))
+    batch, settings, out = LedgerBatch(request, 0), Settings(tmp_path, tmp_path), tmp_path / "rows.jsonl"
+    planted = attempt("a1", f"key:{TOKEN}", number=1)
+    store_run(tmp_path, [_of_run("batch-b", one) for one in (attempt("a0", "up"), planted)], "batch-b")
+    written = write_batch(settings, batch, out, None)
+    assert (written.rows, written.left_out["secret: it holds github_token"]) == (1, 1)
+    store_run(tmp_path, [_of_run("batch-c", planted)], "batch-c")
+    with pytest.raises(UserError, match=r"gives a row: secret: it holds github_token \(1\)"):
+        write_batch(settings, LedgerBatch(msgspec.structs.replace(request, id="c"), 1), out, None)

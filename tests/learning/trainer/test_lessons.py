@@ -185,6 +185,24 @@ def test_a_selection_is_trained_on(curated: Path, tmp_path: Path) -> None:
     assert report["attempts"] == len(kept) == 3
 
 
+def test_lessons_with_a_secret_are_left_out(curated: Path, tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    (tmp_path / "planted").mkdir()
+    first, *others = lines(curated / "out" / "lessons.jsonl")
+    asked = next(message for message in first["messages"] if message["role"] == "user")
+    asked["content"] += f" The token is {token}"
+    text = "".join(json.dumps(one) + "\n" for one in (first, *others))
+    (tmp_path / "planted" / "lessons.jsonl").write_text(text)
+    steps = [f'lessons=["{tmp_path / "planted"}"]', "sft.steps=1"]
+    code, said = trained(curated, tmp_path, "sft", *steps)
+    assert code == 0, said
+    report, _ = json.JSONDecoder().raw_decode(said[said.index("{") :])
+    assert (report["secret"], report["rows"]) == ([first["source"]["attempt"]], len(others))
+    assert f"left out, because a secret is in it: 1 attempts ({first['source']['attempt']})" in said
+    code, said = trained(curated, tmp_path, "sft", *steps, "with_secrets=true", "name=all")
+    assert json.JSONDecoder().raw_decode(said[said.index("{") :])[0]["rows"] == len(others) + 1
+
+
 def test_lessons_have_no_policy_gradient(curated: Path, tmp_path: Path) -> None:
     code, text = trained(curated, tmp_path, "policy_gradient", "policy_gradient={}")
     assert (code != 0, "no policy gradient: use sft or dpo" in text) == (True, True)

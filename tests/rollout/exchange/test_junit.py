@@ -14,6 +14,7 @@ from assay.code.junit import read_junit
 from assay.records import AttemptEnded, AttemptStarted, Body, Verdict, VerdictAdded, VerdictStatus
 from assay.rollout.diagnosis import describe_shortfall
 from assay.rollout.exchange.junit import JUnitCase, read_cases, render_junit
+from assay.settings import Settings
 from assay.statistics import AttemptOutcome, summarise
 from assay.store import RunStore
 
@@ -21,12 +22,12 @@ pytestmark = pytest.mark.quick
 HOSTILE = "]]></failure><testcase name='x'/>\x00\x1b\ud800&<!ENTITY a 'b'>" + "y" * 9000
 
 
-def record(root: Path, *statuses: VerdictStatus | None, doubted: bool = False) -> None:
+def record(root: Path, *statuses: VerdictStatus | None, doubted: bool = False, reason: str = "no") -> None:
     with RunStore.create(root, "r", {}) as store:
         for number, status in enumerate(statuses):
             started = AttemptStarted("r", f"t@{number}", "t", "d", "loop", "m", 1, number, at=1.0)
             verdicts: list[Body] = (
-                [] if status is None else [VerdictAdded(Verdict("tests", "outcome", status, None, "no"))]
+                [] if status is None else [VerdictAdded(Verdict("tests", "outcome", status, None, reason))]
             )
             if doubted:
                 verdicts.append(VerdictAdded(Verdict("integrity", "integrity", "fail", None, "read the tests")))
@@ -37,7 +38,7 @@ def record(root: Path, *statuses: VerdictStatus | None, doubted: bool = False) -
 
 def cases_of(root: Path) -> list[JUnitCase]:
     with RunStore.open(root, "r") as store:
-        return read_cases(store)
+        return read_cases(store, Settings(root, root))
 
 
 def test_only_a_trusted_pass_is_one_in_the_report(tmp_path: Path) -> None:
@@ -47,6 +48,12 @@ def test_only_a_trusted_pass_is_one_in_the_report(tmp_path: Path) -> None:
     (doubted,) = cases_of(tmp_path / "doubted")
     assert (doubted.result, doubted.message) == ("failure", "pass (integrity failed)")
     assert "integrity: fail - read the tests" in doubted.detail
+
+
+def test_a_secret_in_a_reason_is_redacted(tmp_path: Path) -> None:
+    record(tmp_path, "fail", reason="got ghp_" + "a1B2c3D4e5" * 4)
+    (case,) = cases_of(tmp_path)
+    assert case.detail == "tests: fail - got [redacted:github_token]"
 
 
 def test_report_follows_the_chains_where_a_summary_row_differs(tmp_path: Path) -> None:

@@ -46,6 +46,9 @@ class CurateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Model of both agents, as in `assay run --model`; default: none."""
     uncertified: Literal["refuse", "mask"] = "refuse"
     """Treatment of sampled tokens without a context proof: refused, or masked."""
+    with_secrets: bool = False
+    """Also select attempts that hold a known credential or key-shaped text; by default the stage `secrets`, which is
+    added first where an attempt holds one, leaves them out."""
     require: Separation = "unknown"
     """Weakest grade of separation of a selected pass (`separate` accepts `no-agent-code` too); any grade but `unknown`
     adds the stage `separation` first."""

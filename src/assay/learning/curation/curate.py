@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -25,6 +25,7 @@ from assay.learning.rows import TrainingRow
 from assay.learning.rows_config import RowsConfig
 from assay.learning.selected import DECISIONS, MANIFEST
 from assay.records import Task, Trajectory
+from assay.rollout.exchange.secret_check import SecretCheck
 from assay.settings import Settings
 from assay.store import restore_messages
 from assay.tasks import find_tasks
@@ -63,21 +64,22 @@ def curate(config: CurateConfig, settings: Settings, on_progress: OnProgress | N
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         folder = new_folder(Path(scratch) / out.name)
         candidates = list(_candidates(config, settings, on_progress or _ignore_progress))
+        if any(one.secrets for one in candidates):
+            stages = [SelectionStage("secrets"), *stages]
         selected = select(candidates, stages)
+        check = None if config.with_secrets else SecretCheck.of_runs(config.runs, settings)
         with new_file(folder / DECISIONS) as stream:
             for one, decision in zip(candidates, selected, strict=True):
-                stream.write(msgspec.json.encode(_line(one, decision)) + b"\n")
+                stream.write(_cleaned(_line(one, decision), check) + b"\n")
         writing = _SelectionWriter(
-            config, settings, {(c.run, c.chain): (c, s) for c, s in _kept_pairs(candidates, selected)}
+            config, settings, {(c.run, c.chain): (c, s) for c, s in _kept_pairs(candidates, selected)}, check
         )
         writing.write(folder)
         if config.recover is not None or config.reattempt is not None:
             asyncio.run(writing.recover(folder))
         report = _report(config, candidates, selected, stages, writing)
         with new_file(folder / MANIFEST) as stream:
-            stream.write(
-                msgspec.json.format(msgspec.json.encode(_manifest(config, stages, candidates, report)), indent=1)
-            )
+            stream.write(msgspec.json.format(_cleaned(_manifest(config, stages, candidates, report), check), indent=1))
         folder.rename(out)
     return report
 
@@ -85,14 +87,15 @@ def curate(config: CurateConfig, settings: Settings, on_progress: OnProgress | N
 def _candidates(config: CurateConfig, settings: Settings, on_progress: OnProgress) -> Iterator[AttemptCandidate]:
     held_out = _open_held_out(config.held_out)
     student = _open_student(config.student)
-    rows = RowsConfig(model=config.model, uncertified="mask")
+    rows = RowsConfig(model=config.model, uncertified="mask", with_secrets=config.with_secrets)
     measured: list[AttemptMeasurement] = []
     for run in config.runs:
-        with RunReader.open(settings.store, run, rows) as reader:
-            for trajectory in reader.trajectories():
+        with RunReader.open(settings, run, rows) as reader:
+            for trajectory in reader.unchecked_trajectories():
                 one = measure(trajectory, user_text(trajectory) if held_out else "", held_out)
                 origin = reader.task_source(trajectory)
                 more: dict[str, Any] = {"source": origin.source, "licence": origin.licence}
+                more["secrets"] = reader.secret_names(trajectory)
                 if student is not None:
                     more["rsr"] = _mean_rank_surprisal(student, reader.rows(trajectory))
                 measured.append(one._replace(candidate=msgspec.structs.replace(one.candidate, **more)))
@@ -148,6 +151,12 @@ def _kept_pairs(
     return ((c, s) for c, s in zip(candidates, selected, strict=True) if s.kept)
 
 
+def _cleaned(value: Any, check: SecretCheck | None) -> bytes:
+    """Returns JSON with secrets redacted."""
+    data = msgspec.json.encode(value)
+    return data if check is None else check.clean(data).data
+
+
 def _line(one: AttemptCandidate, decision: SelectionResult) -> dict[str, Any]:
     fields = {k: v for k, v in msgspec.to_builtins(one).items() if k not in ("moves", "signature")}
     return {"kept": decision.kept, "stage": decision.stage, "why": decision.why, **fields}
@@ -159,8 +168,9 @@ class _SelectionWriter:
         config: CurateConfig,
         settings: Settings,
         kept: Mapping[tuple[str, str], tuple[AttemptCandidate, SelectionResult]],
+        check: SecretCheck | None,
     ) -> None:
-        self._config, self._settings, self._selection = config, settings, kept
+        self._config, self._settings, self._selection, self._check = config, settings, kept, check
         self.rows = self.conversations = 0
         self.missing: Counter[str] = Counter()
         self.lessons: Counter[str] = Counter()
@@ -172,16 +182,30 @@ class _SelectionWriter:
             with new_file(out / CONVERSATIONS) as stream:
                 for reader, trajectory in self._trajectories():
                     for line in self._conversations(reader, trajectory):
-                        stream.write(msgspec.json.encode(line) + b"\n")
-                        self.conversations += 1
+                        self.conversations += self._write_line(stream, line)
         if "rows" in self._config.write:
             write_rows(self._rows(), out / ROWS)
 
+    def _write_line(self, stream: BinaryIO, line: Any) -> bool:
+        """Writes a line, unless it holds a secret; returns whether it was written."""
+        data = msgspec.json.encode(line)
+        names = () if self._check is None else self._check.clean(data).names
+        if names:
+            self.missing[f"it holds {', '.join(names)} (--with-secrets writes it too)"] += 1
+            return False
+        stream.write(data + b"\n")
+        return True
+
     def _trajectories(self) -> Iterator[tuple[RunReader, Trajectory]]:
         model = self._config.model
-        rows = RowsConfig(model=model, uncertified=self._config.uncertified, rendered=model is not None)
+        rows = RowsConfig(
+            model=model,
+            uncertified=self._config.uncertified,
+            rendered=model is not None,
+            with_secrets=self._config.with_secrets,
+        )
         for run in self._config.runs:
-            with RunReader.open(self._settings.store, run, rows) as reader:
+            with RunReader.open(self._settings, run, rows) as reader:
                 for trajectory in reader.trajectories():
                     if (trajectory.run, trajectory.chain) in self._selection:
                         yield reader, trajectory
@@ -223,15 +247,21 @@ class _SelectionWriter:
         with new_file(out / LESSONS) as lessons, new_file(out / PAIRS) as pairs:
             for one in found:
                 _, opening = openings[one.failed.run, one.failed.chain]
-                self.recovered.append(_recovery_outcome(one, written=opening is not None))
-                if opening is None:
-                    continue
-                for lesson in one.lessons:
-                    lessons.write(msgspec.json.encode(lesson_line(lesson, one.failed, opening)) + b"\n")
-                    self.lessons[lesson.kind] += 1
-                if one.contrast is not None:
-                    pairs.write(msgspec.json.encode(pair_line(one.contrast, one.failed, opening)) + b"\n")
-                    self.lessons["pairs"] += 1
+                self.recovered.append(self._write_lessons(one, opening, lessons, pairs))
+
+    def _write_lessons(
+        self, found: RecoveryResult, opening: Opening | None, lessons: BinaryIO, pairs: BinaryIO
+    ) -> RecoveryOutcome:
+        failed, written, pair, why = found.failed, list[str](), False, found.why
+        if opening is None:
+            why += "; its opening is unknown" if found.lessons else ""
+        else:
+            for lesson in found.lessons:
+                if self._write_line(lessons, lesson_line(lesson, failed, opening)):
+                    written.append(lesson.kind)
+            pair = found.contrast is not None and self._write_line(pairs, pair_line(found.contrast, failed, opening))
+        self.lessons.update([*written, *(["pairs"] if pair else [])])
+        return RecoveryOutcome(run=failed.run, attempt=failed.attempt, lessons=tuple(written), pair=pair, why=why)
 
     def _failed_attempts(self) -> dict[tuple[str, str], tuple[Trajectory, Opening | None]]:
         found: dict[tuple[str, str], tuple[Trajectory, Opening | None]] = {}
@@ -245,16 +275,6 @@ class _SelectionWriter:
                 self.missing[f"no lesson: {NO_OPENING}"] += 1
             found[trajectory.run, trajectory.chain] = trajectory, opening
         return found
-
-
-def _recovery_outcome(found: RecoveryResult, *, written: bool) -> RecoveryOutcome:
-    return RecoveryOutcome(
-        run=found.failed.run,
-        attempt=found.failed.attempt,
-        lessons=tuple(lesson.kind for lesson in found.lessons if written),
-        pair=found.contrast is not None and written,
-        why=found.why if written or not found.lessons else f"{found.why}; its opening is unknown",
-    )
 
 
 def _report(

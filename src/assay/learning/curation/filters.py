@@ -55,6 +55,14 @@ def verdicts(
     return [decide(one) for one in candidates]
 
 
+def secrets(candidates: Sequence[AttemptCandidate]) -> list[Selection]:
+    """Leaves out attempts that hold a known credential or key-shaped text."""
+    return [
+        Selection(not one.secrets, f"it holds {', '.join(one.secrets)}" if one.secrets else "no secret was found")
+        for one in candidates
+    ]
+
+
 def separation(candidates: Sequence[AttemptCandidate], *, at_least: Separation = "separate") -> list[Selection]:
     """By grade of separation: keeps passes whose deciding process was kept at least so far from what the agent wrote.
     Attempts that did not pass are kept, because a grade says how far a pass holds."""

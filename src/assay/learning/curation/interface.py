@@ -72,6 +72,8 @@ class AttemptCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """Origin of its task, as the task states it."""
     licence: str = "not declared"
     """Licence that the source of its task declares."""
+    secrets: tuple[str, ...] = ()
+    """Names of the credentials and key shapes found in it; empty with `with_secrets`."""
 
     @property
     def trusted(self) -> bool:

@@ -84,7 +84,7 @@ async def _recover_from_prefixes(
     except UserError as exc:
         return RecoveryResult(failed, (), None, f"cannot be rewound: {exc}")
     wanted = {one.chain for one in rewound.outcomes if one.outcome == "pass"}
-    with RunReader.open(settings.store, rewound.continuations, RowsConfig()) as reader:
+    with RunReader.open(settings, rewound.continuations, RowsConfig(with_secrets=config.with_secrets)) as reader:
         won = {one.chain: one for one in reader.trajectories() if one.chain in wanted and trust_of(one).doubt is None}
     return from_prefixes(failed, rewound, won)
 
@@ -131,7 +131,7 @@ async def _reattempt_run(
             run=None,
         )
         summary = await start_run(settings_of_run, settings, progress, tasks=tasks)
-    with RunReader.open(settings.store, summary.run, RowsConfig()) as reader:
+    with RunReader.open(settings, summary.run, RowsConfig(with_secrets=config.with_secrets)) as reader:
         tries = {one.task: one for one in reader.trajectories()}
     return [
         _attempt_result(one, tries.get(task.task.id), guidance)

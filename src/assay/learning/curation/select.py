@@ -15,7 +15,7 @@ from assay.learning.options import convert_options
 from assay.pairs import read_pairs, read_value
 
 from .diversity import diversity
-from .filters import density, efficiency, recovery, separation, verdicts
+from .filters import density, efficiency, recovery, secrets, separation, verdicts
 from .interface import AttemptCandidate, Selection, SelectionStage, Selector
 from .mixture import mixture
 from .similar import duplicates, leakage
@@ -23,6 +23,7 @@ from .tasks import contrast, difficulty
 from .teacher import teacher
 
 SELECTORS: dict[str, Callable[..., list[Selection]]] = {
+    "secrets": secrets,
     "verdicts": verdicts,
     "separation": separation,
     "density": density,

@@ -44,8 +44,6 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
     depends on the target."""
     failed_integrity: bool = False
     """Also export attempts with failed integrity."""
-    with_secrets: bool = False
-    """Also export attempts that hold a known credential or key-shaped text; by default they are left out and listed."""
     credit: str | None = None
     """Credit method for targets with advantages, as in `assay plugins`; default: grpo."""
     credit_options: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -32,7 +32,7 @@ from assay.rollout.exchange.exporting import (
     sidecar_of,
     status_of,
 )
-from assay.rollout.exchange.secret_check import SecretCheck
+from assay.rollout.exchange.secret_check import SecretCheck, describe_secrets
 from assay.settings import Settings
 
 from .config import TARGETS, WriteConfig
@@ -63,8 +63,9 @@ def export_for_training(run: str, config: WriteConfig, settings: Settings, progr
     if target.credit or config.credit is not None:
         require_usable(_credit_of(config))
     refuse_existing(out)
-    with RunReader.open(settings.store, run, config) as reader, new_file(sidecar_of(out)) as stream:
-        losses = LossFile(stream, {"run": run, "format": target.name, "out": out.name})
+    with RunReader.open(settings, run, config) as reader, new_file(sidecar_of(out)) as stream:
+        check = None if config.with_secrets else SecretCheck([reader.manifest], settings)
+        losses = LossFile(stream, {"run": run, "format": target.name, "out": out.name}, check)
         source = _RunSource(_ExportJob(run, config, settings, progress), reader, target, losses)
         reader.on_left_out = source.left_out
         written = _write_atomically(target, source, out)
@@ -138,7 +139,6 @@ class _RunSource:
         self.first: Loss | None = None
         self.secret: list[str] = []
         """Attempts left out because they hold a secret."""
-        self._check = None if self.config.with_secrets else SecretCheck(reader.manifest, self.settings)
         self._reader = reader
         self._target = target
         self._losses = losses
@@ -231,7 +231,7 @@ class _RunSource:
             yield from self._reader.rows(trajectory)
 
     def _trajectories(self) -> Iterator[Trajectory]:
-        for trajectory in self._reader.trajectories():
+        for trajectory in self._reader.unchecked_trajectories():
             attempt, status = trajectory.attempt, status_of(trajectory, self.config.require)
             self.statuses[attempt] = status
             reason = self._exclusion_reason(trajectory, status) or self._secret_reason(trajectory)
@@ -243,7 +243,7 @@ class _RunSource:
             yield trajectory
 
     def _secret_reason(self, trajectory: Trajectory) -> str | None:
-        reason = None if self._check is None else self._check.describe(trajectory)
+        reason = describe_secrets(self._reader.secret_names(trajectory))
         if reason is not None and trajectory.attempt not in self.secret:
             self.secret.append(trajectory.attempt)
         return reason

@@ -17,6 +17,7 @@ from assay.learning.credit.batch import assign_credit
 from assay.learning.reading import rows_of_run
 from assay.learning.rows import ROLES, TrainingRow
 from assay.learning.rows_config import RowsConfig
+from assay.settings import Settings
 
 from .ledger import LedgerBatch
 
@@ -34,8 +35,8 @@ class WrittenRows(NamedTuple):
     """Sampled tokens by reported weight version."""
 
 
-def write_batch(store: Path, batch: LedgerBatch, target: Path, folder: str | None) -> WrittenRows:
-    """Writes the rows of a finished batch atomically.
+def write_batch(settings: Settings, batch: LedgerBatch, target: Path, folder: str | None) -> WrittenRows:
+    """Writes the rows of a finished batch atomically; attempts that hold a secret are left out.
 
     Raises:
         UserError: The run gives no rows, or the credit that was asked for cannot be given.
@@ -43,7 +44,10 @@ def write_batch(store: Path, batch: LedgerBatch, target: Path, folder: str | Non
     """
     left_out: Counter[str] = Counter()
     config = RowsConfig(model=folder, uncertified="mask" if batch.request.unproved else "refuse")
-    rows = list(rows_of_run(store, batch.run, config, lambda _, what, why: left_out.update([f"{what}: {why}"])))
+    rows = list(rows_of_run(settings, batch.run, config, lambda _, what, why: left_out.update([f"{what}: {why}"])))
+    if not rows and any(what.startswith("secret: ") for what in left_out):
+        reasons = "; ".join(f"{what} ({count})" for what, count in left_out.items())
+        raise UserError(f"no attempt of the batch gives a row: {reasons}")
     if not rows:
         raise UserError(
             "no attempt of the batch gives a row: its policy gave no token ids (serve it with vllm:, sglang: or local:)"

@@ -112,7 +112,7 @@ class BatchWorker:
         else:
             await start_run(run_config(self._config, batch.request, batch.run), self._settings, self.tally)
         target, folder = self._ledger.rows_path(batch), _folder(self._config, batch.request)
-        written = await asyncio.to_thread(write_batch, store, batch, target, folder)
+        written = await asyncio.to_thread(write_batch, self._settings, batch, target, folder)
         row_fields: dict[str, Any] = written._asdict()
         return msgspec.structs.replace(
             batch, state="done", warnings=self._warnings(batch, written.versions), **row_fields

@@ -145,6 +145,9 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     pairs."""
     held_out: tuple[str, ...] = ()
     """Held-out tasks, as folders or families: the training is refused if an attempt or a row is at one of them."""
+    with_secrets: bool = False
+    """Also trains on attempts, rows and lessons that hold a known credential or key-shaped text; by default they are
+    left out and listed."""
     keep: Keep = "all"
     """Attempts to train on. `dpo` pairs passed and failed attempts, with undoubted passes only unless `passed`."""
     require: Separation = "unknown"

@@ -15,7 +15,7 @@ import msgspec
 from assay.analysis.columns import measure_attempts
 from assay.errors import AssayError, BudgetExceededError
 from assay.gateway.tokens import RenderedBackend
-from assay.learning.reading import RunReader
+from assay.learning.reading import OnLeftOut, RunReader
 from assay.learning.rows import TrainingRow
 from assay.learning.rows_config import RowsConfig
 from assay.records import Separation, digest_bytes
@@ -187,8 +187,9 @@ def read_training_rows(
     rendered: bool = False,
     roles: bool = False,
     system: str | None = None,
+    on_left_out: OnLeftOut | None = None,
 ) -> list[TrainingRow]:
-    """Returns the training rows of a run after verifying its chains."""
+    """Returns the training rows of a run after verifying its chains; attempts with secrets are left out."""
     options = policy.options
     config = RowsConfig(
         model=str(policy.folder) if rendered or roles else None,
@@ -197,7 +198,7 @@ def read_training_rows(
         rendered=rendered,
         system=system,
     )
-    with RunReader.open(settings.store, run, config) as reader:
+    with RunReader.open(settings, run, config, on_left_out) as reader:
         return [row for trajectory in reader.trajectories() for row in reader.rows(trajectory)]
 
 

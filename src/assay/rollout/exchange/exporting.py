@@ -95,10 +95,10 @@ def export_run(
     format, out = _writer(config.to), Path(config.out)
     refuse_existing(out)
     with RunStore.open(settings.store, run) as store:
-        check = None if config.with_secrets else SecretCheck(store.manifest(), settings)
+        check = None if config.with_secrets else SecretCheck([store.manifest()], settings)
         exporting = _Export(store, config, progress, check)
         with new_file(sidecar_of(out)) as stream:
-            losses = LossFile(stream, {"run": run, "format": format.name, "out": out.name})
+            losses = LossFile(stream, {"run": run, "format": format.name, "out": out.name}, check)
             read: Callable[[str], bytes] = store.blobs.get
             if check is not None:
                 read = check.redacted(read, lambda digest, names: losses.lost(_redacted_blob(digest, names)))
@@ -196,10 +196,11 @@ def _is_wanted(attempt: str, wanted: tuple[str, ...]) -> bool:
 
 
 class LossFile:
-    """The sidecar, written incrementally, since a large run has many losses."""
+    """The sidecar, written incrementally, since a large run has many losses. With a check, secrets are redacted."""
 
-    def __init__(self, stream: BinaryIO, about: dict[str, str]) -> None:
+    def __init__(self, stream: BinaryIO, about: dict[str, str], check: SecretCheck | None = None) -> None:
         self._stream = stream
+        self._check = check
         self.counts: Counter[str] = Counter()
         self._added: Counter[tuple[str, str]] = Counter()
         self._first = True
@@ -207,7 +208,7 @@ class LossFile:
 
     def lost(self, loss: Loss) -> None:
         self.counts[loss.field] += loss.count
-        self._stream.write((b"\n" if self._first else b",\n") + msgspec.json.encode(loss))
+        self._stream.write((b"\n" if self._first else b",\n") + self._encode(loss))
         self._first = False
 
     def added(self, addition: Addition) -> None:
@@ -228,5 +229,9 @@ class LossFile:
         self._stream.write(b',\n"additions": ' + msgspec.json.encode(added))
         self._stream.write(b',\n"attempts": [')
         for position, one in enumerate(status):
-            self._stream.write((b",\n" if position else b"\n") + msgspec.json.encode(one))
+            self._stream.write((b",\n" if position else b"\n") + self._encode(one))
         self._stream.write(b"]}\n")
+
+    def _encode(self, value: Loss | AttemptStatus) -> bytes:
+        data = msgspec.json.encode(value)
+        return data if self._check is None else self._check.clean(data).data

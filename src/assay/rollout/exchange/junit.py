@@ -1,7 +1,8 @@
 """Writes a run as a JUnit report, which continuous-integration services show as a list of tests.
 
 Each attempt is a test case, each configuration (agent with model) a suite. A pass that something speaks against is a
-failure; an attempt without a judgement is an error, never a pass. Text of agents is escaped, and cut at `MOST_CHARS`.
+failure; an attempt without a judgement is an error, never a pass. Text of agents is escaped, and cut at `MOST_CHARS`;
+secrets in it are redacted.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Literal, NamedTuple
 from xml.etree import ElementTree
 
 from assay.records import Separation
+from assay.rollout.exchange.secret_check import SecretCheck
+from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, check_rows, current_verdicts_of, final_rows
 from assay.verdicts import Trust, assess
 
@@ -34,13 +37,15 @@ class JUnitCase(NamedTuple):
     detail: str = ""
 
 
-def read_cases(store: RunStore, require: Separation = "unknown") -> list[JUnitCase]:
+def read_cases(store: RunStore, settings: Settings, require: Separation = "unknown") -> list[JUnitCase]:
     """Returns the decided attempts of a run, by their chains. A pass below the required grade of separation is a
-    failure."""
+    failure. Settings hold the credentials to redact."""
+    check = SecretCheck([store.manifest()], settings)
     checked = check_rows(store)
     rows = final_rows(checked.rows)
     current = current_verdicts_of(store, rows, checked.verdicts)
-    return [_read_case(store, row, assess(current[row.chain], row, require)) for row in rows]
+    cases = [_read_case(store, row, assess(current[row.chain], row, require)) for row in rows]
+    return [case._replace(message=check.text(case.message), detail=check.text(case.detail)) for case in cases]
 
 
 def _read_case(store: RunStore, row: AttemptRow, trust: Trust) -> JUnitCase:

@@ -1,38 +1,59 @@
 """Looks for secrets in what is about to leave the store, whatever wrote it into the store.
 
-Covered: the run's known credentials and key-shaped text, in everything that a trajectory holds and in blobs that a
-format reads. Not covered: what the redactor does not know (see `rollout.recording.redaction`), such as personal data.
+Covered: the run's known credentials and key-shaped text, in everything that a trajectory holds, in the instruction and
+source of its task, in blobs that a format reads, in views that are exported, in the rows of a training, in reports and
+in the files that `--out` and `--junit` write. Not covered: what is printed or served to the user's own browser, and
+what the redactor does not know (see `rollout.recording.redaction`), such as personal data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from assay.records import Trajectory
 from assay.rollout.recording.redaction import Redactor
 from assay.settings import Settings
-from assay.store import RunStore
+from assay.store import RedactedBytes, RunStore
 
 
 class SecretCheck:
-    """Finds secrets in the records of one run."""
+    """Finds the credentials of this process, those that runs passed on, and key-shaped text.
 
-    def __init__(self, manifest: Mapping[str, Any], settings: Settings) -> None:
-        config = manifest.get("config")
-        passed = config.get("pass_env") if isinstance(config, dict) else None
-        names = [name for name in passed if isinstance(name, str)] if isinstance(passed, list | tuple) else []
-        self._redactor = Redactor({**settings.secrets(), **settings.named(names)})
+    Args:
+        manifests: Manifests of the runs whose records are checked.
+        settings: Settings with the credentials.
+    """
 
-    def names(self, trajectory: Trajectory) -> tuple[str, ...]:
-        """Returns the names of the secrets in a trajectory, sorted."""
-        return self._redactor.names_in(trajectory)
+    def __init__(self, manifests: Iterable[Mapping[str, Any]], settings: Settings) -> None:
+        passed = [name for manifest in manifests for name in _passed_variables(manifest)]
+        self._redactor = Redactor({**settings.secrets(), **settings.named(passed)})
+
+    @classmethod
+    def of_runs(cls, runs: Iterable[str], settings: Settings) -> Self:
+        """Returns a check for records of several runs of the store."""
+        manifests = []
+        for run in runs:
+            with RunStore.open(settings.store, run) as store:
+                manifests.append(store.manifest())
+        return cls(manifests, settings)
+
+    def names(self, value: Any) -> tuple[str, ...]:
+        """Returns the names of the secrets in a trajectory, another record or plain JSON data, sorted."""
+        return self._redactor.names_in(value)
+
+    def clean(self, data: bytes) -> RedactedBytes:
+        """Returns redacted bytes of text or JSON, and the sorted names of the secrets in it."""
+        return self._redactor.clean(data)
+
+    def text(self, text: str) -> str:
+        """Returns a redacted text."""
+        return self._redactor.text(text)
 
     def describe(self, trajectory: Trajectory) -> str | None:
         """Returns why an attempt must not be exported; None where nothing was found."""
-        names = self.names(trajectory)
-        return f"it holds {', '.join(names)} (--with-secrets writes such attempts too)" if names else None
+        return describe_secrets(self.names(trajectory))
 
     def redacted(self, read: Callable[[str], bytes], on_found: Callable[[str, str], None]) -> Callable[[str], bytes]:
         """Returns a reader of blobs that redacts them; `on_found` gets the digest and the names of what it replaced."""
@@ -46,8 +67,19 @@ class SecretCheck:
         return read_redacted
 
 
+def describe_secrets(names: Sequence[str]) -> str | None:
+    """Returns why what holds these secrets is not exported; None without any."""
+    return f"it holds {', '.join(names)} (--with-secrets writes such attempts too)" if names else None
+
+
+def _passed_variables(manifest: Mapping[str, Any]) -> list[str]:
+    config = manifest.get("config")
+    passed = config.get("pass_env") if isinstance(config, dict) else None
+    return [name for name in passed if isinstance(name, str)] if isinstance(passed, list | tuple) else []
+
+
 def find_secrets(root: Path, run: str, settings: Settings) -> dict[str, tuple[str, ...]]:
     """Returns the names of the secrets by attempt, for those that hold any."""
     with RunStore.open(root, run) as store:
-        check = SecretCheck(store.manifest(), settings)
+        check = SecretCheck([store.manifest()], settings)
         return {one.attempt: names for one in store.trajectories() if (names := check.names(one))}
