@@ -22,6 +22,7 @@ from playwright.sync_api import expect
 
 from scripts.screenshots import OVERFLOW, PICTURES
 from tests.viewer.test_browser_safety import ROUTES, inert
+from tests.viewer.test_step_files import change, edit, record, shell, state
 
 pytestmark = pytest.mark.slow
 ATTEMPT = "#/run/nightly-0-loop-qwen3-4b/attempt/showcase%2Fparse-duration%400.0"
@@ -170,6 +171,23 @@ def test_changes_show_the_difference_of_each_step(look: Look) -> None:
     expect(first.locator(".diff-removed")).to_contain_text('"h": 60')
     expect(steps.nth(1).locator(".change-head code")).to_have_text(["/workspace/NOTES.md", "/workspace/durations.py"])
     expect(steps.nth(1).locator(".diff-added")).to_have_count(2)
+
+
+def test_a_step_says_what_its_difference_rests_on(look: Look, store: Path) -> None:
+    final = [change("/work/lib.py", "x = 2\n"), change("/work/b", "\0", "added")]
+    made_steps = [(shell("./generate"), "one"), (edit("lib.py", "x = 1", "x = 2"), "two")]
+    record(store, [*made_steps, (shell("./pack"), state(*final))], ["x = 2\n", "\0"], final, run="stepped")
+    page = look.go("#/run/stepped/attempt/t%400.0?view=changes")
+    steps = page.locator(".change[data-basis=named]")
+    expect(steps).to_have_count(2)
+    steps.first.locator("summary").click()
+    expect(steps.first).to_contain_text("Contents are stored for the final state only")
+    expect(steps.first.get_by_text("removed:")).to_be_attached()
+    record(store, [(shell("./pack"), state(*final))], ["x = 2\n", "\0"], final, run="stepped-once")
+    page = look.go("#/run/stepped-once/attempt/t%400.0?view=changes")
+    step = page.locator(".change[data-basis=states]")
+    expect(step).to_contain_text("Compared with the start of the attempt")
+    expect(step).to_contain_text("The content is binary.")
 
 
 def test_a_warning_stands_before_the_task_and_verdicts_beside_it(look: Look) -> None:
