@@ -47,7 +47,7 @@ PICTURES = (
     Picture("run", f"#/{view_name('run', LARGE)}", ".interval-words"),
     Picture("attempt", ATTEMPT, "article .line-body pre", high=900),
     Picture("transcript", f"{ATTEMPT}?view=transcript", ".said-tool"),
-    Picture("changes", f"{ATTEMPT}?view=changes", ".diff-added"),
+    Picture("changes", f"{ATTEMPT}?view=changes", ".change[data-basis=states] .diff-added", high=1320),
     Picture("time", f"{ATTEMPT}?view=time", ".span-verify"),
     Picture("forged", f"#/{view_name('run', 'forger', 'attempt', f'{TASK}@0.0')}", ".warning"),
     Picture("compare", f"#/{view_name('run', SMALL, 'compare', COMPARED)}", "main svg", "dark"),
@@ -126,7 +126,7 @@ def main() -> int:
     chosen = [picture for picture in PICTURES if not given.names or picture.name in given.names]
     folder, widths = (given.widths, (1280, 390)) if given.widths else (IMAGES, (WIDE,))
     with tempfile.TemporaryDirectory() as scratch:
-        root = make_showcase(Path(scratch) / "store")
+        root = make_showcase(Path(scratch) / "showcase")
         wide = serve_while(root, lambda url: take_pictures(url, chosen, program, folder, widths))
     for name in wide:
         sys.stderr.write(f"{name}: the page is wider than its window\n")

@@ -126,3 +126,28 @@ def test_a_terminal_s_link_is_text(look: Look) -> None:
     shown = ansi(look, "\x1b]8;;javascript:alert(1)\x1b\\<b>here</b>\x1b]8;;\x1b\\")
     assert shown["text"] == "link: javascript:alert(1)<b>here</b>"
     assert shown["active"] == 0
+
+
+MARKDOWN = """(texts) => texts.map((text) => {
+  const box = document.createElement("div");
+  box.append(...[Assay.markdown(text)].flat(9));
+  return { text: box.textContent, classes: [...box.querySelectorAll("[class]")].map((part) => part.className),
+    other: [...box.querySelectorAll("*")].filter((part) => part.tagName !== "SPAN").length };
+})"""
+WRITTEN = [
+    "# Title\nSay `x` and **y**.\n\n- one\n  2. two\n> said\n",
+    "```sh\n# no title\n- no list `x`\n```\nafter `open\n```\nnever closed **",
+    "<b>**<img src=x onerror=alert(1)>**</b> [a](javascript:alert(1))",
+    "`" * 5000 + "*" * 5000,
+    "",
+]
+
+
+def test_markdown_keeps_every_character_and_makes_spans_alone(look: Look) -> None:
+    found = look.go("").evaluate(MARKDOWN, WRITTEN)
+    assert [one["text"] for one in found] == WRITTEN
+    assert {one["other"] for one in found} == {0}
+    plain, fenced, hostile, *_ = ([name for name in one["classes"] if name != "md-sign"] for one in found)
+    assert plain == ["md-heading", "md-code", "md-strong", "md-item", "md-item", "md-quote"]
+    assert fenced == ["md-fence", "md-fence"]
+    assert hostile == ["md-strong"]

@@ -22,6 +22,7 @@ from playwright.sync_api import expect
 
 from scripts.screenshots import OVERFLOW, PICTURES
 from tests.viewer.test_browser_safety import ROUTES, inert
+from tests.viewer.test_step_files import change, edit, record, shell, state
 
 pytestmark = pytest.mark.slow
 ATTEMPT = "#/run/nightly-0-loop-qwen3-4b/attempt/showcase%2Fparse-duration%400.0"
@@ -170,3 +171,84 @@ def test_changes_show_the_difference_of_each_step(look: Look) -> None:
     expect(first.locator(".diff-removed")).to_contain_text('"h": 60')
     expect(steps.nth(1).locator(".change-head code")).to_have_text(["/workspace/NOTES.md", "/workspace/durations.py"])
     expect(steps.nth(1).locator(".diff-added")).to_have_count(2)
+
+
+def test_a_step_says_what_its_difference_rests_on(look: Look, store: Path) -> None:
+    final = [change("/work/lib.py", "x = 2\n"), change("/work/b", "\0", "added")]
+    made_steps = [(shell("./generate"), "one"), (edit("lib.py", "x = 1", "x = 2"), "two")]
+    record(store, [*made_steps, (shell("./pack"), state(*final))], ["x = 2\n", "\0"], final, run="stepped")
+    page = look.go("#/run/stepped/attempt/t%400.0?view=changes")
+    steps = page.locator(".change[data-basis=named]")
+    expect(steps).to_have_count(2)
+    steps.first.locator("summary").click()
+    expect(steps.first).to_contain_text("Contents are stored for the final state only")
+    expect(steps.first.get_by_text("removed:")).to_be_attached()
+    record(store, [(shell("./pack"), state(*final))], ["x = 2\n", "\0"], final, run="stepped-once")
+    page = look.go("#/run/stepped-once/attempt/t%400.0?view=changes")
+    step = page.locator(".change[data-basis=states]")
+    expect(step).to_contain_text("Compared with the start of the attempt")
+    expect(step).to_contain_text("The content is binary.")
+
+
+def test_a_warning_stands_before_the_task_and_verdicts_beside_it(look: Look) -> None:
+    page = look.go("#/run/forger/attempt/showcase%2Fparse-duration%400.0")
+    warning = page.get_by_role("region", name="Against this attempt").bounding_box()
+    task = page.get_by_role("group", name="Text of the task").bounding_box()
+    verdict = page.locator(".verdict").first.bounding_box()
+    assert warning is not None
+    assert task is not None
+    assert verdict is not None
+    assert warning["y"] < task["y"]
+    assert verdict["x"] > task["x"] + task["width"] - 1
+    assert abs(verdict["y"] - task["y"]) < 80
+
+
+def test_the_list_of_a_run_is_read_through_as_it_was_filtered(look: Look) -> None:
+    page = look.go("#/run/nightly-0-loop-qwen3-4b?q=csv-totals")
+    links = page.get_by_role("grid", name="Attempts").get_by_role("link")
+    expect(links).to_have_count(4)
+    look.follow(links.first)
+    listed = page.get_by_role("navigation", name="Attempts of the list")
+    expect(listed).to_contain_text("1 of 4")
+    look.follow(listed.get_by_role("link", name="Next"))
+    expect(listed).to_contain_text("2 of 4")
+    look.press("<")
+    expect(listed).to_contain_text("1 of 4")
+    expect(listed.get_by_role("link", name="Previous")).to_have_count(0)
+
+
+def test_an_attempt_opened_by_its_address_has_no_list(looking: Callable[..., Any]) -> None:
+    with looking() as look:
+        page = look.go(ATTEMPT)
+        expect(page.get_by_text("4 attempts at this task")).to_be_visible()
+        expect(page.get_by_role("navigation", name="Attempts of the list")).to_have_count(0)
+
+
+def test_all_calls_of_a_transcript_open_and_fold(look: Look) -> None:
+    page = look.go(f"{ATTEMPT}?view=transcript")
+    output = page.get_by_role("feed", name="Transcript").get_by_role("group", name="output")
+    expect(output).to_have_count(0)
+    page.get_by_role("button", name="Open all calls and outputs").click()
+    expect(output.first).to_be_visible()
+    page.get_by_role("button", name="Fold all calls and outputs").click()
+    expect(output).to_have_count(0)
+
+
+def test_runs_say_how_many_attempts_passed(look: Look) -> None:
+    page = look.go("")
+    row = page.get_by_role("row").filter(has_text="nightly-1-loop-qwen3-14b")
+    expect(row).to_contain_text("20 of 24 passed")
+    expect(page.get_by_role("row").filter(has_text="forger")).to_contain_text("0 of 1 passed1 doubtful")
+
+
+def test_the_open_tab_is_in_sight_on_a_narrow_screen(looking: Callable[..., Any]) -> None:
+    with looking(viewport={"width": 390, "height": 800}) as look:
+        tabs = look.go("#/run/nightly-0-loop-qwen3-4b/soundness").get_by_role("navigation", name="Pages of this run")
+        expect(tabs.get_by_role("link", name="Soundness")).to_be_in_viewport(ratio=0.9)
+
+
+def test_curves_are_named(look: Look) -> None:
+    page = look.go("#/run/duration-rl-0-training/training")
+    for name in ("Loss", "Success of the step's attempts", "Entropy", "Policy lag", "Attempts dropped as stale"):
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+    expect(page.get_by_text("Updates between the weights that sampled the tokens").first).to_be_visible()

@@ -102,10 +102,15 @@ def state(*changes: Any) -> str:
 
 
 def record(
-    root: Path, steps: Sequence[tuple[ToolCall, str | None]], texts: Sequence[str], final: Sequence[Any]
+    root: Path,
+    steps: Sequence[tuple[ToolCall, str | None]],
+    texts: Sequence[str],
+    final: Sequence[Any],
+    *,
+    run: str = "r",
 ) -> dict[int, Any]:
     """Writes an attempt whose steps recorded these states; returns its steps that changed files."""
-    with RunStore.create(root, "r", {}) as store:
+    with RunStore.create(root, run, {}) as store:
         blobs = [store.blobs.put(text.encode()) for text in (OLD, *texts)]
         listing = store.blobs.put(canonical_bytes([{"path": "environment/lib.py", "digest": blobs[0]}]))
         manifest = store.blobs.put(canonical_bytes(sorted(final, key=lambda one: one["path"])))
@@ -113,7 +118,7 @@ def record(
         store.append(
             "t@0.0",
             [
-                AttemptStarted("r", "t@0", "t", "d", "loop", None, 0, 0),
+                AttemptStarted(run, "t@0", "t", "d", "loop", None, 0, 0),
                 EvidenceAdded(Evidence("e1", "state", "task", {"listing": listing}, (listing, blobs[0]))),
                 *(
                     StepAdded(Step(n, "agent", None, None, (call,), (Observation("", "t", 0),), None, digest))
@@ -122,7 +127,7 @@ def record(
                 EvidenceAdded(Evidence("e2", "state", "snapshot", sealed, (manifest, *blobs[1:]))),
             ],
         )
-    return {one["step"]: one for one in shown(root, "changes")["steps"]}
+    return {one["step"]: one for one in shown(root, "changes", run=run)["steps"]}
 
 
 def test_one_shell_command_that_changed_everything_is_compared_with_the_start(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@
   const MAIN = ["s", "c", "v", "z"];
   const VIEWS = [["log", "Log"], ["transcript", "Transcript"], ["changes", "Changes"], ["time", "Time"]];
   const WIDE = "(min-width: 68rem)";
+  const BESIDE = 3; /* verdicts that stand beside the task; more stand below it */
 
   /* The first sentence of a rule's or a mark's meaning. */
   const sentence = (words) => words.split(/(?<=[.;]) /)[0].replaceAll("`", "");
@@ -28,6 +29,7 @@
       this.view = null;
       this.lane = null;
       this.onlyErrors = false;
+      this.callsOpen = false; /* of the transcript */
       this.words = "";
       this.found = null;
       this.cited = null;
@@ -225,7 +227,7 @@
     fillBody(line, body) {
       const piece = this.piece(line);
       if (!piece) {
-        Assay.fill(body, h("p", { class: "quiet-text small" }, "being loaded"));
+        Assay.fill(body, h("p", { class: "quiet-text small" }, "Loading…"));
         return;
       }
       const found = piece.lines.get(line);
@@ -366,7 +368,7 @@
         h("p", { class: "reason" }, Assay.line(given.reason)),
         given.marks.length ? h("ul", { class: "marks" }, given.marks.map(([mark, means]) => h("li", null, h("span", { class: "chip" }, Assay.line(mark)), means ? h("span", { class: "small" }, sentence(means)) : null))) : null,
         h("ul", { class: "cites" }, cites),
-        h("p", { class: "small" }, h("a", { href: this.href("line", String(given.line)) }, "Place of the verdict"),
+        h("p", { class: "small" }, h("a", { href: this.href("line", String(given.line)) }, "In the log"),
           given.left_out ? ` · rests on ${format.count(given.left_out)} more` : null));
     }
 
@@ -419,7 +421,7 @@
       const terms = Assay.taskTerms(task);
       return h("details", { class: "task-text panel", open: true },
         h("summary", null, h("h2", null, "Task"), task.from === "message" ? h("span", { class: "small quiet-text" }, "the first message of the record") : null),
-        h("div", { class: "prose", tabindex: "0", role: "group", "aria-label": "Text of the task" }, Assay.text(task.text)),
+        h("div", { class: "prose", tabindex: "0", role: "group", "aria-label": "Text of the task" }, Assay.markdown(task.text)),
         task.left_out ? h("p", { class: "small quiet-text" }, `${format.count(task.left_out)} characters more. `, task.record ? Assay.blob(this.run, task.record, "The whole record", "task") : null) : null,
         terms.length ? h("p", { class: "terms" }, Assay.chips(terms)) : null,
         Assay.exported ? null : h("p", { class: "small" }, h("a", { href: Assay.href("task", this.data.row.task) }, "All attempts at this task")));
@@ -434,6 +436,18 @@
       return h("section", { class: "warning", "aria-label": "Against this attempt" },
         h("h2", null, grave.some((one) => one.reach === "obtained") || forged.length ? "This attempt may have been paid for something other than the work" : "This attempt tried something other than the work"),
         h("ul", null, [...named].slice(0, 6).map(([name, means]) => h("li", null, h("strong", null, Assay.line(name)), " ", Assay.line(means)))));
+    }
+
+    /* The attempts before and after this one in the list of the run that was last shown, as it was filtered and sorted. */
+    neighbours() {
+      const list = Assay.readingList;
+      const at = list && list.run === this.run ? list.at(this.chain) : -1;
+      if (at < 0 || list.count < 2) return null;
+      const to = (row, words, key) => (row >= 0 && row < list.count
+        ? h("a", { class: "button", href: Assay.href("run", this.run, "attempt", list.chain(row)), "aria-keyshortcuts": key, title: `Key ${key}` }, words)
+        : h("span", { class: "button", "aria-disabled": "true" }, words));
+      return h("nav", { class: "neighbours", "aria-label": "Attempts of the list" }, to(at - 1, "‹ Previous", "<"),
+        h("span", { class: "small quiet-text" }, `${format.count(at + 1)} of ${format.count(list.count)}`), to(at + 1, "Next ›", ">"));
     }
 
     others() {
@@ -451,7 +465,7 @@
           h("a", { class: "button", href: Assay.href("run", this.run, "compare", compared) }, "Compare"));
         this.siblings = attempts.map((each) => each.chain);
       }, () => {});
-      return box;
+      return h("div", { class: "around" }, box, this.neighbours());
     }
 
     toolbar() {
@@ -564,7 +578,10 @@
     }
 
     heading() {
-      return [this.top(), this.task(), this.warning(), this.others(), Assay.notes(this), this.verdicts(), this.findings(), this.about()];
+      const [task, verdicts] = [this.task(), this.verdicts()];
+      const beside = task && this.data.verdicts.length && this.data.verdicts.length <= BESIDE;
+      return [this.top(), this.others(), this.warning(), h("div", { class: beside ? "brief beside" : "brief" }, h("div", null, task), h("div", null, verdicts)),
+        Assay.notes(this), this.findings(), this.about()];
     }
 
     /* Shows the log, the transcript, the changes or the times. */
@@ -632,6 +649,14 @@
         if (next) Assay.go(Assay.href("run", this.run, "attempt", next));
         else Assay.say("no other attempt at this task");
       };
+      const listed = (by) => {
+        const list = Assay.readingList;
+        const at = list && list.run === this.run ? list.at(this.chain) : -1;
+        if (at >= 0 && at + by >= 0 && at + by < list.count) Assay.go(Assay.href("run", this.run, "attempt", list.chain(at + by)));
+        else Assay.say("no other attempt in the list of the run");
+      };
+      Assay.key(">", "the next attempt of the run's list", () => listed(1));
+      Assay.key("<", "the previous attempt of the run's list", () => listed(-1));
       Assay.key("]", "the next attempt at this task", () => other(1));
       Assay.key("[", "the previous attempt at this task", () => other(-1));
     }

@@ -72,9 +72,9 @@
   /* What the files of a step are compared with; null where that is the step before. */
   function since(one) {
     if (one.basis === "calls") return FROM_CALLS;
-    if (one.since === null || one.since === one.step - 1) return null;
-    return one.since < 0 ? (one.step ? "Compared with the start: no earlier step has a recorded state." : null)
-      : `Compared with the state after step ${one.since}: the steps between have no recorded state.`;
+    if (one.since === null) return null;
+    if (one.since < 0) return "Compared with the start of the attempt: this includes what was set up before the step.";
+    return one.since === one.step - 1 ? null : `Compared with the state after step ${one.since}: the steps between have no recorded state.`;
   }
 
   async function stepFiles(attempt, one) {
@@ -130,7 +130,9 @@
       fill(place,
         h("section", null, h("h2", null, found.known ? `In all: ${format.count(many)} ${many === 1 ? "file" : "files"}` : "In all"), files,
           found.left_out ? h("p", { class: "small quiet-text" }, `${format.count(found.left_out)} more files are not listed.`) : null),
-        h("section", null, h("h2", null, "Step by step"), found.steps.length ? found.steps.map((one, at) => stepRow(attempt, one, Boolean(one.basis) && at < OPENED))
+        h("section", null, h("h2", null, "Step by step"),
+          attempt.lines.lanes.length > 1 ? small("Agents that act at the same time share one state: a step may include what another agent changed meanwhile.") : null,
+          found.steps.length ? found.steps.map((one, at) => stepRow(attempt, one, Boolean(one.basis) && at < OPENED))
           : h("p", { class: "quiet-text" }, "No step names a file that it writes."),
         found.steps_left_out ? h("p", { class: "small quiet-text" }, `${format.count(found.steps_left_out)} more steps are not listed.`) : null));
     }, (error) => fill(place, h("p", { class: "note" }, error.message)));

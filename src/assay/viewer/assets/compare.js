@@ -44,7 +44,7 @@
     refilter() {
       this.choose();
       this.list.reset(this.shown.length);
-      this.count.textContent = `${format.count(this.shown.length)} of ${format.count(this.data.rows.length)} acts, ${format.count(this.common.filter(Boolean).length)} by all`;
+      this.count.textContent = `${format.count(this.shown.length)} of ${format.count(this.data.rows.length)} actions, ${format.count(this.common.filter(Boolean).length)} in all attempts`;
     }
 
     /* ---- above -------------------------------------------------------------------------------------------------- */
@@ -96,7 +96,7 @@
       box.hidden = !box.hidden;
       const cell = box.firstChild;
       if (box.hidden || cell.childElementCount) return;
-      Assay.fill(cell, h("p", { class: "small quiet-text" }, "being loaded"));
+      Assay.fill(cell, h("p", { class: "small quiet-text" }, "Loading…"));
       const texts = await Promise.all(file.ends.map((entry) => this.whole(entry)));
       const first = texts.findIndex((text) => typeof text === "string");
       const made = [];
@@ -156,7 +156,7 @@
       row.forEach((cell, at) => {
         if (cell === null) return;
         const one = this.data.attempts[at];
-        const body = h("div", null, h("p", { class: "small quiet-text" }, "being loaded"));
+        const body = h("div", null, h("p", { class: "small quiet-text" }, "Loading…"));
         box.append(h("section", null, h("h3", null, `${this.called(at)}, step ${cell[1]}`), body));
         if (cell[2] < 0) {
           Assay.fill(body, h("p", { class: "small quiet-text" }, "this step cannot be shown"));
@@ -193,7 +193,7 @@
     }
 
     bar() {
-      const input = h("input", { type: "search", placeholder: "Search acts", "aria-label": "Search acts", value: this.words, spellcheck: "false" });
+      const input = h("input", { type: "search", placeholder: "Search actions", "aria-label": "Search actions", value: this.words, spellcheck: "false" });
       input.addEventListener("input", () => {
         this.words = input.value.trim();
         this.refilter();
@@ -223,7 +223,7 @@
         h("div", { class: "head" }, h("h1", null, Assay.line(tasks.length === 1 ? tasks[0] : `${tasks.length} tasks`)), h("div", { class: "facts" }, h("span", null, `${this.width} attempts side by side`))),
         this.data.same_task ? null : h("p", { class: "note" }, "These attempts are not at the same task, or not at the same version of it."),
         h("div", { class: "compare-cards" }, this.data.attempts.map((one, at) => this.card(one, at))),
-        h("section", { class: "panel ways-panel" }, h("h2", null, "Their ways"), Assay.graph(this.data.tree, (attempt, act) => this.jump(attempt, act))),
+        h("section", { class: "panel ways-panel" }, h("h2", null, "Paths of the attempts"), Assay.graph(this.data.tree, (attempt, act) => this.jump(attempt, act))),
         this.partings(), this.files(), h("h2", { class: "unseen" }, "Acts"), this.toolbar, table);
       this.bar();
       this.refilter();
@@ -252,7 +252,7 @@
         const place = at();
         if (place >= 0) this.toggle(this.shown[place]);
       });
-      Assay.key("/", "search acts", () => this.input.focus());
+      Assay.key("/", "search actions", () => this.input.focus());
     }
   }
 

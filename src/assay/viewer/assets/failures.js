@@ -3,7 +3,7 @@
 
 (() => {
   const { h, fill, format, line } = Assay;
-  const SOURCES = [["reason", "By the verifier's reason", "Numbers in a reason count as equal."], ["ending", "By how the attempt ended", ""],
+  const SOURCES = [["reason", "By the verifier's reason", "Reasons that differ only in numbers are one cluster; # stands for a number."], ["ending", "By how the attempt ended", ""],
     ["mark", "By the verdicts' marks", ""], ["signal", "By triage signals of the steps", "Counted without a model and without the outcome."]];
 
   Assay.route("/run/{run}/failures", async (page) => {
@@ -13,7 +13,7 @@
     fill(page.root, head, tabs, h("p", { class: "quiet-text", role: "status" }, "Loading…"));
     const data = await Assay.load(Assay.path("run", run, "failures"), { fresh: !Assay.exported });
     if (page.signal.aborted) return;
-    const told = data.failed ? `${format.count(data.failed)} of ${format.count(data.attempts)} attempts are no trusted pass. ` +
+    const told = data.failed ? `${format.count(data.failed)} of ${format.count(data.attempts)} attempts have no trusted pass. ` +
       (data.examined < data.failed ? `Reasons and signals are those of ${format.count(data.examined)} of them, spread over the tasks; endings and marks are those of all.` : "") : "Every attempt that ended is a trusted pass.";
     fill(page.root, head, tabs, h("p", null, data.attempts ? told : "No attempt has ended yet."),
       SOURCES.map(([source, title, note]) => part(run, data, title, note, data.clusters.filter((one) => one.source === source))));

@@ -68,7 +68,7 @@
     const points = mine.map((p) => ({ name: p.name, x: p.missing ? null : p.mean.value, xLow: p.mean.low, xHigh: p.mean.high, y: p.pass_at_1.value,
       yLow: p.pass_at_1.low, yHigh: p.pass_at_1.high, front: p.on_front }));
     const unknown = mine.filter((p) => p.missing).length;
-    return C.scatter({ title: `pass@1 against ${NAMES[name]}`, points, xLabel: `${NAMES[name]} for an attempt`, yLabel: "pass@1",
+    return C.scatter({ title: `pass@1 against ${NAMES[name]}`, points, xLabel: `${NAMES[name]} per attempt`, yLabel: "pass@1",
       note: "The dashed line is the Pareto front." + (unknown ? ` ${unknown} with missing amounts are not shown.` : ""),
       heads: ["configuration", "pass@1", `${NAMES[name]}, mean`, "front"],
       rows: mine.map((p) => [p.name, share(p.pass_at_1.value), AMOUNTS[name](p.mean.value), p.on_front ? "yes" : "no"]) });
@@ -77,7 +77,7 @@
   function amounts(data, name) {
     const mine = data.spending.points.filter((point) => point.measure === name);
     const most = Math.max(...mine.map((p) => p.mean.high || p.mean.value || 0), 1e-9);
-    return C.bars({ title: `${NAMES[name]} for an attempt`, most, text: AMOUNTS[name], items: mine.map((p) => ({ name: p.name, ...ends(p.mean) })),
+    return C.bars({ title: `${NAMES[name]} per attempt`, most, text: AMOUNTS[name], items: mine.map((p) => ({ name: p.name, ...ends(p.mean) })),
       note: "Mean over tasks, with its 95% interval.", heads: ["configuration", "mean", "median", "in all", "for a pass", "not known"],
       rows: mine.map((p) => [p.name, AMOUNTS[name](p.mean.value), AMOUNTS[name](p.median), `${p.missing ? "≥ " : ""}${AMOUNTS[name](p.total)}`,
         AMOUNTS[name](p.per_pass), p.missing]) });

@@ -67,7 +67,7 @@
 
   function words(tree, box) {
     const told = box.node === 0 ? "the beginning" : tree.told[box.node] || "an act";
-    const more = box.nodes.length > 1 ? ` (+${box.nodes.length - 1} acts)` : "";
+    const more = box.nodes.length > 1 ? ` (+${box.nodes.length - 1} actions)` : "";
     return `${told}${more}`;
   }
 

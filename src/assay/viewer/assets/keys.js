@@ -75,7 +75,7 @@
     document.documentElement.dataset.theme = name;
     const button = document.getElementById("theme");
     button.setAttribute("aria-label", `Colours: ${WORDS[name]}`);
-    button.textContent = { auto: "Auto", light: "Light", dark: "Dark" }[name];
+    Assay.fill(button, "Theme", Assay.h("span", { class: "bar-word" }, `: ${name}`));
     try {
       localStorage.setItem("assay-theme", name);
     } catch {

@@ -166,7 +166,7 @@
       Assay.fill(box);
       return;
     }
-    Assay.fill(box, h("p", { class: "small quiet-text" }, "being loaded"));
+    Assay.fill(box, h("p", { class: "small quiet-text" }, "Loading…"));
     Assay.load(Assay.path("run", at.run, "attempt", at.chain, "call", String(at.event))).then((found) => {
       const half = Math.ceil(found.messages.length / 2);
       Assay.fill(box,

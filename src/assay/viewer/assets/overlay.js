@@ -8,12 +8,12 @@
 
   Assay.route("/overlay/{runs+}", async (page) => {
     page.crumbs([["Runs", "#/"], [`${page.parts.runs.length} runs`, null]]);
-    page.title("Runs over each other");
+    page.title("Overlay of runs");
     const data = await Assay.load(Assay.path("overlay", page.parts.runs), { fresh: true });
     if (page.signal.aborted) return;
     const names = labels(data.series);
     const training = data.runs.filter((one) => one.run.endsWith("-training")).map((one) => one.run);
-    fill(page.root, h("div", { class: "head" }, h("h1", null, `${format.count(data.runs.length)} runs over each other`)),
+    fill(page.root, h("div", { class: "head" }, h("h1", null, `Overlay of ${format.count(data.runs.length)} runs`)),
       h("ul", { class: "overlaid" }, data.runs.map((one) => h("li", null, h("a", { href: Assay.href("run", one.run) }, line(one.run)), " ", Assay.runState(one.state),
         one.created ? h("span", { class: "small quiet-text" }, ` ${format.moment(one.created).slice(0, 16)}`) : null))),
       data.left_out.series ? h("p", { class: "note" }, `${format.count(data.left_out.series)} further configurations are not shown.`) : null,
@@ -36,6 +36,7 @@
     return names[0].lastIndexOf("-", at - 1) + 1;
   }
 
+  const perAttempt = (measure) => `${measure[0].toUpperCase()}${measure.slice(1)} per attempt`;
   const share = (value) => (value === null || value === undefined ? "–" : C.percent(value));
 
   function rates(data, names) {
@@ -52,8 +53,8 @@
     return Object.keys(data.measures).map((name) => {
       const items = data.series.map((one, at) => ({ name: names[at], value: one.means[name] ?? null, low: null, high: null }));
       const most = Math.max(...items.map((one) => one.value || 0), 1e-9);
-      return C.bars({ title: `${data.measures[name]} for an attempt`, most, text: AMOUNTS[name] || ((n) => format.number(n)), items,
-        note: "Mean over attempts; not known where an attempt does not record it.", heads: ["series", "mean"], rows: items.map((one) => [one.name, one.value === null ? "–" : (AMOUNTS[name] || String)(one.value)]) });
+      return C.bars({ title: perAttempt(data.measures[name]), most, text: AMOUNTS[name] || ((n) => format.number(n)), items,
+        note: "Mean over attempts; attempts that do not record it are left out.", heads: ["series", "mean"], rows: items.map((one) => [one.name, one.value === null ? "–" : (AMOUNTS[name] || String)(one.value)]) });
     });
   }
 
@@ -84,20 +85,20 @@
 
   function text({ text: found }) {
     if (!found) return part("Instruction", h("p", { class: "quiet-text" }, "The record holds no text of this task."));
-    return part("Instruction", h("div", { class: "panel task-page" }, h("div", { class: "prose" }, Assay.text(found.text)),
+    return part("Instruction", h("div", { class: "panel task-page" }, h("div", { class: "prose" }, Assay.markdown(found.text)),
       found.left_out ? h("p", { class: "small quiet-text" }, `${format.count(found.left_out)} characters more are in the record.`) : null,
       found.from === "message" ? h("p", { class: "small quiet-text" }, "This is the first message of a record: the task itself is not in the store.") : null));
   }
 
   function checks({ text: found }) {
     const terms = found && found.from === "task" ? Assay.taskTerms(found) : [];
-    return terms.length ? part("Terms and checks", h("p", { class: "terms" }, Assay.chips(terms))) : null;
+    return terms.length ? part("Limits, checks and tags", h("p", { class: "terms" }, Assay.chips(terms))) : null;
   }
 
   const version = (digest, versions) => (versions.length > 1 ? `version ${format.digest(digest).slice(0, 8)}` : null);
 
   function sound(data, versions) {
-    if (!data.certificates.length) return part("Soundness", h("p", { class: "quiet-text" }, "No admission of this store examined its verifier: ", h("code", null, "assay admit"), " does."));
+    if (!data.certificates.length) return part("Soundness", h("p", { class: "quiet-text" }, "No admission in this store has examined its verifier. Run ", h("code", null, "assay admit"), " to examine it."));
     return part("Soundness", h("ul", { class: "panel sound-list" }, data.certificates.map((one) => {
       const good = one.admitted.default === true;
       const found = Object.entries(one.findings).filter(([, number]) => number).map(([name, number]) => `${number} ${name}`).join(", ");
@@ -112,11 +113,11 @@
     return h("section", { class: "sound-part task-run" }, h("header", null, h("h2", null, h("a", { href: Assay.href("run", one.run) }, line(one.run))), one.created ? h("span", { class: "small quiet-text" }, format.moment(one.created).slice(0, 16)) : null),
       Assay.bar(one.counts, { label: "Outcomes" }),
       h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": `Attempts of ${Assay.plain(one.run)}` }, h("table", { class: "plain" },
-        h("thead", null, h("tr", null, ["Attempt", "Outcome", "Agent", "Model", "Steps", "Time"].map((name) => h("th", { scope: "col", class: name === "Steps" || name === "Time" ? "number" : null }, name)))),
+        h("thead", null, h("tr", null, ["Attempt", "Outcome", "Agent", "Model", "Steps", "Time"].map((name) => h("th", { scope: "col", class: name === "Steps" || name === "Time" ? "number" : name === "Agent" || name === "Model" ? "narrow-off" : null }, name)))),
         h("tbody", null, one.attempts.map((each) => h("tr", null,
           h("th", { scope: "row" }, h("a", { href: Assay.href("run", one.run, "attempt", each.chain) }, `attempt ${each.number}${each.retry ? `, try ${each.retry + 1}` : ""}`),
             version(each.digest, versions) ? h("span", { class: "tag" }, version(each.digest, versions)) : null),
-          h("td", null, Assay.status(each.outcome, each.headline)), h("td", null, line(each.agent)), h("td", null, line(each.model || "–")),
+          h("td", null, Assay.status(each.outcome, each.headline)), h("td", { class: "narrow-off" }, line(each.agent)), h("td", { class: "narrow-off" }, line(each.model || "–")),
           h("td", { class: "number" }, format.count(each.steps)), h("td", { class: "number" }, format.seconds(each.seconds ?? null))))))),
       one.left_out ? h("p", { class: "small quiet-text" }, `${format.count(one.left_out)} more are in the run.`) : null,
       chains.length > 1 ? h("p", null, h("a", { class: "button", href: Assay.href("run", one.run, "compare", chains) }, `Compare the first ${chains.length}`)) : null);

@@ -35,13 +35,18 @@
       ...(at === "attempts" ? [] : [[at, null]])]);
     page.title(at === "attempts" ? run : `${at} of ${run}`);
     const tab = (name, words, to) => h("a", { href: to, "aria-current": name === at ? "page" : null }, words);
-    return h("nav", { class: "tabs", "aria-label": "Pages of this run" },
+    const made = h("nav", { class: "tabs", "aria-label": "Pages of this run" },
       tab("attempts", "Attempts", Assay.href("run", run)),
       tab("tasks", "Tasks", Assay.href("run", run, "tasks")),
       tab("figures", "Figures", Assay.href("run", run, "figures")),
       tab("failures", "Failures", Assay.href("run", run, "failures")),
       at === "training" ? tab("training", "Training", Assay.href("run", run, "training")) : null,
       tab("soundness", "Soundness", Assay.href("run", run, "soundness")));
+    new ResizeObserver(() => { /* on a narrow screen the open tab may lie beyond the edge */
+      const open = made.querySelector("[aria-current]");
+      if (open && made.scrollWidth > made.clientWidth) made.scrollLeft = open.offsetLeft - made.offsetLeft - (made.clientWidth - open.offsetWidth) / 2;
+    }).observe(made);
+    return made;
   };
 
   /* Tokens in and out; what is not known is said to be so, and nothing where neither is. */

@@ -78,7 +78,7 @@
       "Clear filters");
     state.tries = h("label", { class: "check small" },
       h("input", { type: "checkbox", onchange: (event) => change(state, { every: event.target.checked }) }),
-      " every try");
+      " All trials");
     state.compare = h("a", { class: "button", hidden: true, href: "#/" }, "Compare");
     state.pills = h("div", { class: "pills" });
     const note = view.certificates ? h("p", { class: "note" },
@@ -292,6 +292,7 @@
     const words = state.words.toLowerCase().split(/\s+/).filter(Boolean);
     const found = table.select({ chosen: state.chosen, words, every: state.every });
     state.rows = found.rows;
+    Assay.readingList = { run: state.run, count: found.rows.length, at: (chain) => found.rows.indexOf(table.row(chain)), chain: (row) => table.value("chain", found.rows[row]) };
     const place = keep && activeChain !== null ? found.rows.indexOf(table.row(activeChain)) : 0;
     state.active = Math.max(0, place);
     drawCards(state, found.facets);
@@ -416,7 +417,7 @@
       return;
     }
     if (state.page.signal.aborted || state.words.trim() !== words) return;
-    const many = `${found.cut ? "The first " : ""}${format.count(found.hits.length)} ${found.hits.length === 1 ? "place" : "places"} in steps`;
+    const many = `${found.cut ? "The first " : ""}${format.count(found.hits.length)} ${found.hits.length === 1 ? "match" : "matches"} in steps`;
     fill(state.hits, h("section", { class: "panel", "aria-label": "Places in steps" },
       h("div", { class: "hits-head" }, h("h2", { role: "status" }, many),
         h("button", { type: "button", class: "quiet", onclick: () => { state.hitsOf = null; fill(state.hits); state.search.focus(); } }, "Close")),

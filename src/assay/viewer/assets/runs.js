@@ -36,22 +36,22 @@
     view.search = h("input", { type: "search", class: "search", placeholder: "Run, agent or model", "aria-label": "Search runs",
       "aria-keyshortcuts": "/", spellcheck: "false", oninput: () => change(view, { words: view.search.value }) });
     view.states = h("select", { "aria-label": "State of runs", onchange: () => change(view, { state: view.states.value }) },
-      h("option", { value: "" }, "every state"), STATES.map((state) => h("option", { value: state }, state)));
+      h("option", { value: "" }, "Any state"), STATES.map((state) => h("option", { value: state }, state)));
     view.grouped = h("input", { type: "checkbox", onchange: () => change(view, { flat: !view.grouped.checked }) });
     view.overlay = h("a", { class: "button", hidden: true, href: "#/" }, "Overlay");
     view.inside = h("button", { type: "button", class: "button", onclick: () => view.search.value.trim() && Assay.go(Assay.href("search", { q: view.search.value.trim() })) },
       "Search in all steps");
     view.search.addEventListener("keydown", (event) => { if (event.key === "Enter" && !Assay.exported) view.inside.click(); });
-    const heads = ["Select", "Run", "State", "Made", "Attempts", "Outcomes", "Tasks", "Agents and models"];
+    const heads = ["Select", "Run", "State", "Created", "Attempts", "Outcomes", "Tasks", "Agents and models"];
     fill(page.root,
-      h("div", { class: "head" }, h("h1", null, "Runs"), h("p", { class: "facts" }, "store ", h("bdi", null, line(data.store)))),
+      h("div", { class: "head" }, h("h1", null, "Runs"), h("p", { class: "facts" }, h("span", null, "in the store ", h("bdi", null, line(data.store))))),
       data.note ? h("p", { class: "note" }, data.note) : null,
       data.runs.length ? [
         h("div", { class: "tools" }, view.search, Assay.exported ? null : view.inside, view.states,
-          h("label", { class: "check small" }, view.grouped, " grouped"), view.told, view.overlay),
+          h("label", { class: "check small" }, view.grouped, " Grouped"), view.told, view.overlay),
         h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": "Runs" },
           h("table", { class: "plain all-runs" }, h("thead", null, h("tr", null, heads.map((name) => h("th", { scope: "col", class: name === "Attempts" || name === "Tasks" ? "number" : null },
-            name === "Select" ? h("span", { class: "unseen" }, "Selected to be laid over each other") : name)))), view.body)),
+            name === "Select" ? h("span", { class: "unseen" }, "Selected for an overlay") : name)))), view.body)),
         h("p", null, view.more),
       ] : h("div", { class: "panel empty" }, "There are no runs in this store. ", h("code", null, "assay run"), " makes one, ",
         h("code", null, "assay demo"), " shows the whole."));
@@ -128,7 +128,7 @@
         onclick: () => { if (!view.folded.delete(key)) view.folded.add(key); draw(view); } }, open ? "▾" : "▸"),
       line(name), h("span", { class: "tag" }, `${kind} of ${format.count(runs.length)}`)),
       h("td", null, states.length === 1 ? Assay.runState(states[0]) : states.includes("running") ? Assay.runState("running") : h("span", { class: "small quiet-text" }, line(states.filter(Boolean).join(", ")))),
-      h("td", null), h("td", { class: "number" }, format.count(total)), h("td", { class: "bar-cell" }, Assay.bar(ordered(counts), { label: "Outcomes" })), h("td", null), h("td", null));
+      h("td", null), h("td", { class: "number" }, format.count(total)), h("td", { class: "bar-cell" }, Assay.bar(ordered(counts), { label: "Outcomes" }), passes(counts)), h("td", null), h("td", null));
   }
 
   function runRow(view, one, inside = false) {
@@ -144,8 +144,7 @@
       h("td", { class: "nowrap" }, one.created ? h("time", null, format.moment(one.created).slice(0, 16)) : "–"),
       h("td", { class: "number" }, count === null ? "–" : format.count(count)),
       h("td", { class: "bar-cell" }, one.error ? h("span", { class: "bad" }, one.error)
-        : count ? Assay.bar(ordered(one.counts || {}), { label: "Outcomes" }) : null,
-      grades(one.separations)),
+        : count ? [Assay.bar(ordered(one.counts || {}), { label: "Outcomes" }), passes(one.counts || {}, one.separations)] : null),
       h("td", { class: "number" }, one.tasks ? format.count(one.tasks) : "–"),
       h("td", { class: "small quiet-text names" }, line([...(one.agents || []), ...(one.models || [])].join(", "))));
   }
@@ -157,10 +156,14 @@
     view.overlay.setAttribute("href", Assay.href("overlay", runs.slice(-MOST_OVERLAID)));
   }
 
-  /* Trusted passes by grade of separation. */
-  function grades(counts) {
-    const words = Object.entries(counts || {}).map(([grade, number]) => `${format.count(number)} ${grade}`).join(", ");
-    return words ? h("div", { class: "small quiet-text" }, `passes by separation: ${words}`) : null;
+  /* The numbers of the bar: passes of all attempts, doubtful ones, and the passes' grades of separation. */
+  function passes(counts, separations) {
+    const all = Object.values(counts).reduce((sum, number) => sum + number, 0);
+    if (!all) return null;
+    const grades = Object.entries(separations || {}).map(([grade, number]) => `${format.count(number)} ${grade}`).join(", ");
+    return h("div", { class: "small bar-words" }, h("span", null, `${format.count(counts.pass || 0)} of ${format.count(all)} passed`),
+      counts.doubt ? h("span", { class: "doubted" }, `${format.count(counts.doubt)} doubtful`) : null,
+      grades ? h("span", { class: "quiet-text grades", title: "Passes by the separation of the verifier from the agent" }, grades) : null);
   }
 
   function ordered(counts) {
@@ -187,10 +190,10 @@
   });
 
   function hits(data) {
-    const many = `${data.cut ? "The first " : ""}${format.count(data.hits.length)} ${data.hits.length === 1 ? "place" : "places"} in ${format.count(data.searched)} ${data.searched === 1 ? "run" : "runs"}, the newest first`;
+    const many = `${data.cut ? "The first " : ""}${format.count(data.hits.length)} ${data.hits.length === 1 ? "match" : "matches"} in ${format.count(data.searched)} ${data.searched === 1 ? "run" : "runs"}, the newest first`;
     const runs = new Map();
     for (const hit of data.hits) runs.set(hit.run, [...(runs.get(hit.run) || []), hit]);
-    return [h("p", { class: "small told", role: "status" }, many, data.left_out ? `; ${format.count(data.left_out)} older runs were not searched, because the time was over or there were enough places` : ""),
+    return [h("p", { class: "small told", role: "status" }, many, data.left_out ? `; ${format.count(data.left_out)} older runs were not searched, because the time was over or there were enough matches` : ""),
       data.unreadable.length ? h("p", { class: "note" }, "These runs cannot be read: ", line(data.unreadable.join(", "))) : null,
       [...runs].map(([run, listed]) => h("section", { class: "panel", "aria-label": run.slice(0, 100) },
         h("div", { class: "hits-head" }, h("h2", null, h("a", { href: Assay.href("run", run, { q: data.text }) }, line(run)))),

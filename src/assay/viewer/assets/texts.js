@@ -65,9 +65,9 @@
     return box;
   };
 
-  /* Assay.prose(cut, here, label): a message, as it was written. */
+  /* Assay.prose(cut, here, label): a message as it was written, its Markdown made visible. */
   Assay.prose = (cut, here, label) => (cut.tail === undefined && !cut.image
-    ? h("div", { class: "prose" }, Assay.text(cut.text))
+    ? h("div", { class: "prose" }, Assay.markdown(cut.text))
     : Assay.block(cut, here, { label, plain: true }));
 
   /* A value's nodes (see `texts.tree` of the server). */
@@ -113,7 +113,7 @@
 
   /* Assay.picture(view name, label): a picture that is fetched when it is asked for, or at once. */
   Assay.picture = (name, label) => {
-    const figure = h("figure", { class: "picture" }, h("figcaption", { class: "quiet-text small" }, `${label}: being loaded`));
+    const figure = h("figure", { class: "picture" }, h("figcaption", { class: "quiet-text small" }, `${label}: loading…`));
     Assay.load(name).then((found) => {
       if (found.problem) {
         Assay.fill(figure, h("figcaption", { class: "quiet-text small" }, `${label}: ${found.problem}`));
@@ -141,7 +141,7 @@
       const found = held.get(at);
       if (found) return h("pre", { class: "part" }, lines(found.text, found.line, { terminal: terminal(found.text), cited: row }));
       fetched(at);
-      return h("pre", { class: "part quiet-text" }, "being loaded");
+      return h("pre", { class: "part quiet-text" }, "Loading…");
     } });
     const waiting = new Set();
     function fetched(at) {

@@ -60,7 +60,7 @@
 
   /* Assay.tokens(run, chain, event, summary): all of a call's tokens, a part at a time. */
   Assay.tokens = (run, chain, event, summary) => {
-    const box = h("div", { class: "token-view" }, h("p", { class: "quiet-text small" }, "being loaded"));
+    const box = h("div", { class: "token-view" }, h("p", { class: "quiet-text small" }, "Loading…"));
     const load = (part) => Assay.load(Assay.path("run", run, "attempt", chain, "tokens", String(event), String(part)));
     load(0).then((first) => {
       const unknown = first.words ? null : h("p", { class: "quiet-text small" }, first.ids

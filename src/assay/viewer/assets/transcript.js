@@ -5,6 +5,7 @@
   const { h, format } = Assay;
   const NAMES = { agent: "Agent", user: "User", environment: "Environment", other_agent: "Another agent" };
   const KEYS = ["command", "cmd", "code", "path", "file_path", "filename", "pattern", "query", "url", "text", "content"];
+  const WORDS = { false: "Open all calls and outputs", true: "Fold all calls and outputs" };
   const isKnown = (name) => Object.hasOwn(NAMES, name);
 
   /* The beginning of a tool call's main argument. */
@@ -19,23 +20,25 @@
     return node[0] === "v" ? String(node[1]) : "";
   }
 
-  function toolRow({ call, answers }, here) {
+  function toolRow({ call, answers }, here, open) {
     const failed = answers.some((one) => one.exit_code || one.error || one.timed_out);
     const codes = answers.filter((one) => one.exit_code !== null && one.exit_code !== undefined).map((one) => one.exit_code);
     const words = call ? [h("span", { class: "tool" }, Assay.line(call.name)), h("code", null, Assay.line(brief(call).slice(0, 160)))]
       : [h("span", { class: "quiet-text" }, "output")];
-    const box = h("details", { class: "said-tool", "data-failed": failed ? "yes" : null }, h("summary", null, words,
+    const box = h("details", { class: "said-tool", open, "data-failed": failed ? "yes" : null }, h("summary", null, words,
       codes.length ? h("span", { class: "exit", "data-failed": failed ? "yes" : "no" }, `exit ${codes[0]}`) : failed ? h("span", { class: "exit", "data-failed": "yes" }, "failed") : null));
-    box.addEventListener("toggle", () => {
-      if (box.childElementCount === 1) box.append(h("div", { class: "said-tool-body" }, call ? Assay.toolCall(call, here) : null, answers.map((one) => Assay.seen(one, here))));
-    });
+    const show = () => {
+      if (box.open && box.childElementCount === 1) box.append(h("div", { class: "said-tool-body" }, call ? Assay.toolCall(call, here) : null, answers.map((one) => Assay.seen(one, here))));
+    };
+    box.addEventListener("toggle", show);
+    show();
     return box;
   }
 
-  function stepRow(line, here) {
+  function stepRow(line, here, open) {
     return [line.reasoning && line.reasoning.text ? Assay.reasoning(line.reasoning, here, { folded: true }) : null,
       line.message && line.message.text ? Assay.prose(line.message, here, "message") : null,
-      Assay.stepPairs(line).map((pair) => toolRow(pair, here)),
+      Assay.stepPairs(line).map((pair) => toolRow(pair, here, open)),
       line.more > 0 ? h("p", { class: "small quiet-text" }, `${format.count(line.more)} more calls or outputs are in the log.`) : null];
   }
 
@@ -56,7 +59,7 @@
       const found = piece.lines.get(line);
       if (!found) return h("p", { class: "quiet-text small" }, piece.problem || "This line cannot be shown.");
       const here = { run: attempt.run, chain: attempt.chain, event: found.event };
-      if (found.kind === "step") return stepRow(found, here);
+      if (found.kind === "step") return stepRow(found, here, attempt.callsOpen);
       if (found.kind === "verdict") return verdictRow(found.verdict);
       return Assay.lineBody(found, here);
     }
@@ -86,7 +89,13 @@
     }
 
     const list = Assay.virtual({ count: rows.length, estimate: 120, role: "feed", label: "Transcript", row });
-    const element = rows.length ? h("div", { class: "transcript" }, list.element) : h("p", { class: "empty" }, "This record holds no messages.");
+    const all = h("button", { type: "button", class: "button", "aria-pressed": String(attempt.callsOpen), onclick: () => {
+      attempt.callsOpen = !attempt.callsOpen;
+      all.setAttribute("aria-pressed", String(attempt.callsOpen));
+      all.textContent = WORDS[String(attempt.callsOpen)];
+      list.reset(rows.length, { keep: true });
+    } }, WORDS[String(attempt.callsOpen)]);
+    const element = rows.length ? h("div", { class: "transcript" }, h("p", { class: "transcript-tools" }, all), list.element) : h("p", { class: "empty" }, "This record holds no messages.");
     return {
       element,
       changed(start) {

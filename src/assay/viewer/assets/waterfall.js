@@ -57,12 +57,12 @@
     const rows = longest.map(([kind, start, end, event]) => {
       const line = lineAt.get(event);
       return [h("a", { href: attempt.href("line", String(line ?? 0)) }, Assay.line(line === undefined ? `event ${event}` : attempt.lines.heads[line] || name(kind))),
-        name(kind), `+${format.seconds(start)}`, format.seconds(end - start)];
+        name(kind), h("span", { class: "nowrap" }, `+${format.seconds(start)}`), h("span", { class: "nowrap" }, format.seconds(end - start))];
     });
     const figure = Assay.charts.figure({
       title: "Time", name: "time", label: `Time by model, tools and verification. ${sums.join("; ")}`,
-      note: `${sums.join(" · ")} · ${format.seconds(timeline.end)} in all. Time that overlaps counts once in each line.${timeline.left_out ? ` ${format.count(timeline.left_out)} later stretches are not drawn.` : ""}`,
-      draw: (width) => drawing(timeline, width), heads: ["Longest", "Kind", "Began", "Took"], rows,
+      note: `${sums.join(" · ")} · ${format.seconds(timeline.end)} in all. Overlapping calls of one kind count once.${timeline.left_out ? ` ${format.count(timeline.left_out)} later stretches are not drawn.` : ""}`,
+      draw: (width) => drawing(timeline, width), heads: ["Call or command, the longest first", "Kind", "Start", "Duration"], rows,
     });
     figure.querySelector("details").open = true;
     return figure;
