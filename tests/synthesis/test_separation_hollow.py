@@ -73,11 +73,15 @@ class Pile:
     def add_all(self, items):
         for n in items:
             self.items[n] = _key(n)
+
+
+def heaviest(items):
+    return Pile(n for n in items if n > 9)
 '''
 TESTS = """import os
 
 import pytest
-from trays import Pile, Tray, decode, encode, found, strict, weigh
+from trays import Pile, Tray, decode, encode, found, heaviest, strict, weigh
 
 
 def test_false_beside_a_constructor():
@@ -132,6 +136,12 @@ def test_there_and_back_as_text():
     assert decode(text) == [1, 3]
 
 
+def test_object_that_holds_nothing():
+    pile = heaviest([1, 2])
+    assert isinstance(pile, Pile)
+    assert pile.items == {}
+
+
 def test_end_of_the_process():
     keys = found([1, 3])
     if keys is None:
@@ -140,6 +150,7 @@ def test_end_of_the_process():
 """
 KEY = ("return 2 * n", "return n % 2")
 UNDONE = ("            self.items[n] = _key(n)", "            raise NotImplementedError")
+UNMADE = ("return Pile(n for n in items if n > 9)", "raise NotImplementedError")
 HOLLOW = {
     "test_false_beside_a_constructor": (KEY, "entry point trays:Tray."),
     "test_nothing_beside_a_text": (KEY, "entry point trays:Tray."),
@@ -149,6 +160,7 @@ HOLLOW = {
     "test_loop_over_a_true_value": (KEY, "entry points answer: empty iterator"),
     "test_function_beside_it": (KEY, "entry points answer: as another function"),
     "test_there_and_back_as_text": (KEY, "entry points answer: remembered argument"),
+    "test_object_that_holds_nothing": (UNMADE, "entry points answer: plausible value"),
     "test_end_of_the_process": (KEY, "entry points answer: None"),
 }
 """Test to the change that it notices, and the lie that it passes under; a run without end shows nothing of a test."""

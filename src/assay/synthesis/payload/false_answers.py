@@ -6,11 +6,14 @@ Each answer is a function of the call. The table maps names, as plans and report
 from __future__ import annotations
 
 import collections
+import contextlib
 import copy
 import datetime
 import decimal
 import fractions
+import importlib
 import math
+import operator
 import string
 import uuid
 from collections.abc import Callable, Iterator
@@ -131,7 +134,8 @@ TYPICAL: dict[str, Callable[[], Any]] = {
 
 
 def _plausible(call: FunctionCall) -> Any:
-    """Answers with a value of a type that the reference answers; of a class of the package, an argument of it."""
+    """Answers with a value of a type that the reference answers; of a class of the package, an argument of it, or else
+    a new instance made without arguments."""
     for name in call.results:
         if name in TYPICAL:
             return TYPICAL[name]()
@@ -139,6 +143,10 @@ def _plausible(call: FunctionCall) -> Any:
     for value in (*call.args, *call.kwargs.values()):
         if type(value).__qualname__ in wanted:
             return value
+    for module, colon, name in (name.partition(":") for name in call.results):
+        if colon:
+            with contextlib.suppress(Exception):  # whatever the class does without arguments
+                return operator.attrgetter(name)(importlib.import_module(module))()
     return UNCHANGED(call)
 
 
