@@ -77,11 +77,31 @@ class Pile:
 
 def heaviest(items):
     return Pile(n for n in items if n > 9)
+
+
+def _laden(items):
+    return [n for n in items if n > 0]
+
+
+def _odd(items):
+    return [n for n in items if n % 2]
+
+
+def _thirds(items):
+    return [n for n in items if n % 3]
+
+
+def remainder(items):
+    return sum(_thirds(items)) + 1
+
+
+def shares(items):
+    return [n / sum(_laden(items)) for n in items]
 '''
 TESTS = """import os
 
 import pytest
-from trays import Pile, Tray, decode, encode, found, heaviest, strict, weigh
+from trays import Pile, Tray, decode, encode, found, heaviest, remainder, shares, strict, weigh
 
 
 def test_false_beside_a_constructor():
@@ -142,6 +162,14 @@ def test_object_that_holds_nothing():
     assert pile.items == {}
 
 
+def test_helper_that_leaves_all_as_it_is():
+    assert shares([1, 3]) == [0.25, 0.75]
+
+
+def test_helper_that_answers_as_another_one():
+    assert remainder([1, 5, 6]) == 7
+
+
 def test_end_of_the_process():
     keys = found([1, 3])
     if keys is None:
@@ -151,6 +179,7 @@ def test_end_of_the_process():
 KEY = ("return 2 * n", "return n % 2")
 UNDONE = ("            self.items[n] = _key(n)", "            raise NotImplementedError")
 UNMADE = ("return Pile(n for n in items if n > 9)", "raise NotImplementedError")
+LADEN = ("n > 0", "n > 1")
 HOLLOW = {
     "test_false_beside_a_constructor": (KEY, "entry point trays:Tray."),
     "test_nothing_beside_a_text": (KEY, "entry point trays:Tray."),
@@ -161,6 +190,8 @@ HOLLOW = {
     "test_function_beside_it": (KEY, "entry points answer: as another function"),
     "test_there_and_back_as_text": (KEY, "entry points answer: remembered argument"),
     "test_object_that_holds_nothing": (UNMADE, "entry points answer: plausible value"),
+    "test_helper_that_leaves_all_as_it_is": (LADEN, "_laden edited: first argument"),
+    "test_helper_that_answers_as_another_one": (("n % 3", "n % 5"), "_thirds edited: as another function"),
     "test_end_of_the_process": (KEY, "entry points answer: None"),
 }
 """Test to the change that it notices, and the lie that it passes under; a run without end shows nothing of a test."""

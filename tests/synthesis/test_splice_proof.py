@@ -112,12 +112,12 @@ def test_truth_values_in_tuples_are_lied_about() -> None:
     assert not lies["liars"]
 
 
-def test_functions_that_the_judge_runs_are_edited_first_and_changed_ones_never() -> None:
+def test_functions_that_the_judge_runs_are_edited_first_and_changed_ones_always() -> None:
     places = tuple((f"/workspace/{n:02d}.py", "f", n) for n in range(30))
     lies = choose_false_answers(FalseAnswerJob("one", {}, {"t": traced(*places)}, frozenset({("05.py", "f")}), 5.0))
-    assert len(lies["edits"]) == MOST_EDITS
+    assert len(lies["edits"]) == 1 + MOST_EDITS
     assert list(places[0]) in lies["edits"]
-    assert list(places[5]) not in lies["edits"]
+    assert list(places[5]) in lies["edits"]
     assert "raise KeyError" in lies["answers"]
     assert lies["edit_answers"] == list(EDIT_ANSWERS)
 

@@ -43,7 +43,8 @@ MOST_LIARS = 8
 """Entry points of one test that lie alone, drawn by a seed."""
 EDIT_ANSWERS = ("None", "True", "first argument")
 MOST_EDITS = 8
-"""Maximum number of functions edited to answer falsely, drawn by a seed from those that run during a task's tests."""
+"""Maximum number of unchanged functions edited to answer falsely, drawn by a seed from those that run during a task's
+tests."""
 MOST_EXCEPTIONS = 3
 MOST_SIBLINGS = 40
 """Functions beside an entry point, the most similar first, as which it answers."""
@@ -60,7 +61,7 @@ class FalseAnswerJob(NamedTuple):
     tests: Mapping[str, TracedTest]
     """Case to what it does with the reference."""
     changed: frozenset[tuple[str, str]]
-    """File and name of what the task changes: an edit there may repair it."""
+    """File and name of what the task changes."""
     cpu_s: float
 
 
@@ -91,6 +92,7 @@ def choose_false_answers(job: FalseAnswerJob) -> dict[str, Any]:
         "liars": _liars(job),
         "liars_answers": [*LIARS_ANSWERS, *more],
         "edits": [[path, name, line] for path, name, line in _choose_edits(job)],
+        "changed": [[path, name, line] for path, name, line in _changed_inside(job)],
         "edit_answers": list(EDIT_ANSWERS),
         "siblings": MOST_SIBLINGS,
         "liars_siblings": LIARS_SIBLINGS,
@@ -119,7 +121,8 @@ def _truth_shapes(use: RecordedEntryCalls) -> list[AnswerShape]:
 
 
 def _choose_edits(job: FalseAnswerJob) -> Iterable[tuple[str, str, int]]:
-    """Returns functions that run inside of entry points; those that tests also call outside of them come first."""
+    """Returns functions that run inside of entry points: those that the task changes, and a draw of the others, of
+    which those that tests also call outside of them come first. A changed entry point answers falsely anyway."""
     own = {(f"{WORKSPACE}/{path}", name) for path, name in job.changed}
     outside = {function for test in job.tests.values() for function in test.outside}
     inside = {function for test in job.tests.values() for function in test.inside if function[:2] not in own}
@@ -129,7 +132,15 @@ def _choose_edits(job: FalseAnswerJob) -> Iterable[tuple[str, str, int]]:
         drawn += (
             functions if len(functions) <= remaining else random.Random(f"{job.id} edits").sample(functions, remaining)
         )
-    return sorted(drawn)
+    return sorted([*_changed_inside(job), *drawn])
+
+
+def _changed_inside(job: FalseAnswerJob) -> list[tuple[str, str, int]]:
+    """Returns the functions that the task changes and that run inside of entry points without being any."""
+    own = {(f"{WORKSPACE}/{path}", name) for path, name in job.changed}
+    entries = {entry.partition(":")[2] for test in job.tests.values() for entry in test.uses}
+    inside = {function for test in job.tests.values() for function in test.inside if function[:2] in own}
+    return sorted(function for function in inside if function[1] not in entries)
 
 
 async def run_false_answers(

@@ -19,7 +19,7 @@ from types import FunctionType, GeneratorType
 from typing import Any, NamedTuple
 
 import forked_tests  # type: ignore[import-not-found]  # copied beside this file
-from entry_trace import changed_functions, in_session, run_items  # type: ignore[import-not-found]
+from entry_trace import changed_functions, in_session, package_of, run_items  # type: ignore[import-not-found]
 from false_answers import ANSWERS, UNCHANGED, FunctionCall, own_argument  # type: ignore[import-not-found]
 from package_functions import FunctionPath, replace_body, static_member, unwrap  # type: ignore[import-not-found]
 from sibling_functions import answer_as, find_siblings  # type: ignore[import-not-found]
@@ -138,6 +138,7 @@ class FalseAnswerRuns:
             code = function.__code__
             self._edited.setdefault((code.co_filename, code.co_firstlineno), []).append(function)
         entries = {entry for entries in self._job["uses"].values() for entry in entries}
+        entries |= {self._name_of(edit) for edit in self._job["changed"]}
         self._siblings = {entry: find_siblings(entry, self._job["siblings"]) for entry in sorted(entries)}
         for lie in list_false_answers(self._job):
             items = [item for item in session.items if item.nodeid not in passed and self._is_told_in(lie, item.nodeid)]
@@ -145,7 +146,12 @@ class FalseAnswerRuns:
                 passed[test] = lie.describe_in(test)
         return {"ended": "done", "passed": passed}
 
+    def _name_of(self, edit: Any) -> str:
+        return f"{package_of(self._batch).module_name(edit[0])}:{edit[1]}"
+
     def _is_told_in(self, lie: FalseAnswer, test: str) -> bool:
+        if lie.edit and lie.sibling is not None:
+            return lie.sibling < len(self._siblings[self._name_of(lie.edit)])
         if lie.liars is not None and test not in lie.liars:
             return False
         liars = self._job["uses"].get(test, ()) if lie.liars is None else lie.liars[test]
@@ -161,6 +167,9 @@ class FalseAnswerRuns:
         return [test for item in items if len(items) > 1 for test in self._passed(session, [item], lie)]
 
     def _answer_of(self, lie: FalseAnswer) -> Callable[[Any], Any]:
+        if lie.sibling is not None and lie.edit:
+            sibling = self._siblings[self._name_of(lie.edit)][lie.sibling]
+            return lambda call: sibling(*call.args, **call.kwargs)
         if lie.sibling is not None:
             return partial(answer_as, self._siblings, lie.sibling, UNCHANGED)
         return ANSWERS[lie.name] if lie.name in ANSWERS else partial(_raise, lie.name)
@@ -185,6 +194,7 @@ def list_false_answers(job: dict[str, Any]) -> list[FalseAnswer]:
         *(FalseAnswer(name, liars) for liars in job["liars"] for name in job["liars_answers"]),
         *(FalseAnswer(name, edit=edit) for edit in job["edits"] for name in job["edit_answers"]),
         *(FalseAnswer(AS_ANOTHER, sibling=number) for number in range(job["siblings"])),
+        *(FalseAnswer(AS_ANOTHER, edit=edit, sibling=n) for edit in job["changed"] for n in range(job["siblings"])),
         *(FalseAnswer(AS_ANOTHER, liars, sibling=n) for liars in job["liars"] for n in range(job["liars_siblings"])),
     ]
 
