@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from assay.gateway.call_tree import CallTree, Placement
 from assay.gateway.interface import ModelRequest
@@ -146,3 +150,43 @@ def test_messages_in_a_tuple_are_those_of_a_list() -> None:
     tree.add("c1", tree.locate(first), first, {"role": "assistant", "content": "ho"})
     again = ModelRequest(tuple(first.messages))  # type: ignore[arg-type]
     assert tree.locate(again).cause == "resample"
+
+
+MESSAGES = st.sampled_from([TASK, told("t1"), calling("t1"), calling("t2"), {"role": "assistant", "content": "so"}])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(MESSAGES, st.lists(MESSAGES, max_size=3), st.booleans()), max_size=8))
+def test_a_request_that_goes_on_is_placed_as_a_whole_one_is(turns: list[tuple[Any, list[Any], bool]]) -> None:
+    tree, messages, parent = CallTree(), [SYSTEM, TASK], "c0"
+    ask(tree, parent, messages, calling("t1"))
+    answer: dict[str, Any] = calling("t1")
+    for number, (said, more, repeat) in enumerate(turns, 1):
+        new = [answer, *more]
+        placement = tree.locate_next(parent, len(messages), new)
+        whole = ModelRequest([*messages, *new], [TOOL])
+        located = tree.locate(whole)
+        assert placement is None or facts(placement) == facts(located)
+        tree.add(f"c{number}", placement or located, whole, said)
+        assert tree.node(f"c{number}").messages == whole.messages
+        if not repeat:
+            messages, answer, parent = whole.messages, said, f"c{number}"
+
+
+def facts(placement: Placement) -> tuple[Any, ...]:
+    parent = placement.parent.id if placement.parent else None
+    more = (placement.differs_at, placement.shared_messages, placement.tools, placement.extension.last_key)
+    return (parent, placement.branch, placement.cause, *more)
+
+
+def test_memory_of_a_session_is_linear() -> None:
+    held = []
+    for turns in (200, 800):
+        tree, messages = CallTree(), [SYSTEM, TASK]
+        tracemalloc.start()
+        for turn in range(turns):
+            ask(tree, f"c{turn}", messages, calling(f"t{turn}"))
+            messages = [*messages, calling(f"t{turn}"), told(f"t{turn}")]
+        held.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert held[1] < 5 * held[0]

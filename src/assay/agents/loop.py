@@ -17,7 +17,7 @@ import msgspec
 from assay.environments.interface import ToolSpec
 from assay.environments.schemas import tool_definitions
 from assay.errors import LimitReached, ProviderError
-from assay.gateway.interface import ModelReply, ModelRequest
+from assay.gateway.interface import MessageLog, ModelReply, ModelRequest
 from assay.records import Observation, Step, ToolCall, digest_bytes
 
 from ._calls import assistant_message, parse_calls, render_observation, text_of
@@ -99,7 +99,7 @@ class _Conversation:
         self._tools = {spec.name: spec for spec in offered}
         self._definitions = tool_definitions(offered)
         self._sampling = _sampling(options)
-        self._messages = _opening(attempt, options.system)
+        self._messages = MessageLog(_opening(attempt, options.system))
         self._silent = 0
         self._drops = 0
         self._first_turn = 0
@@ -128,9 +128,8 @@ class _Conversation:
         """Queries the model, dropping old outputs while the conversation is too long; None if none is left to drop."""
         while True:
             try:
-                # A copy of the list alone: what was sent stays as it was sent, at the cost of one pointer a message.
                 return await self._attempt.ask(
-                    ModelRequest(self._messages.copy(), self._definitions, self._sampling_params(turn))
+                    ModelRequest(self._messages, self._definitions, self._sampling_params(turn))
                 )
             except ProviderError as exc:
                 if not is_context_overflow(exc):
@@ -139,7 +138,7 @@ class _Conversation:
                 if dropped is None:
                     return None
                 self._drops += 1
-                self._messages = dropped.messages
+                self._messages = MessageLog(dropped.messages)
                 self._attempt.note(dropped.evidence(self._drops, turn, str(exc)))
 
     def _sampling_params(self, turn: int) -> dict[str, Any]:

@@ -263,6 +263,7 @@ class FakeAttempt(Attempt):
         if self.backend is None:
             raise UserError("this attempt has no model: give FakeAttempt a backend")
         name = f"m{len(self.calls)}"
+        request = msgspec.structs.replace(request, messages=[*request.messages])  # the agent's own list may grow
         try:
             reply = await self.backend.complete(request)
         except ProviderError as exc:

@@ -26,19 +26,97 @@ _WRITTEN_ID = re.compile(r"\bcall_[0-9A-Za-z]{8,64}\b")
 """Tool-call ids in the text of clients that write calls as text (smolagents does)."""
 
 
+class _PrefixLog:
+    """Messages with the hash of each prefix. Only appended to, so that a length names a prefix for ever.
+
+    Conversations that begin alike share the beginning: a log may go on from the first messages of another one.
+    """
+
+    __slots__ = ("base", "keys", "messages", "start")
+
+    def __init__(self, base: _PrefixLog | None = None, start: int = 0) -> None:
+        self.base = base
+        self.start = start
+        """Number of messages that are those of `base`."""
+        self.messages: list[Message] = []
+        self.keys: list[int] = []
+
+    def __len__(self) -> int:
+        return self.start + len(self.messages)
+
+    def append(self, length: int, messages: Sequence[Message], keys: Sequence[int]) -> _PrefixLog:
+        """Returns the log that holds the first `length` messages and the new ones: this one, or one that branches."""
+        log = self if len(self) == length else _PrefixLog(self, length)
+        log.messages += messages
+        log.keys += keys
+        return log
+
+    def key_at(self, position: int) -> int:
+        """Returns the hash of the prefix that ends with the message at `position`."""
+        log = self
+        while log.base is not None and position < log.start:
+            log = log.base
+        return log.keys[position - log.start]
+
+    def first(self, count: int) -> list[Message]:
+        """Returns the first messages; the list is the caller's."""
+        parts: list[list[Message]] = []
+        log: _PrefixLog | None = self
+        while log is not None:
+            parts.append(log.messages[: max(0, count - log.start)])
+            count, log = min(count, log.start), log.base
+        return [message for part in reversed(parts) for message in part] if len(parts) > 1 else parts[0]
+
+
+class _Extension(msgspec.Struct, frozen=True, gc=False):
+    """A request's messages as the first ones of a log and new ones."""
+
+    log: _PrefixLog
+    length: int
+    """Messages taken from the log."""
+    keys: tuple[int, ...]
+    """Hashes of the prefixes that end with the new messages."""
+
+    def __len__(self) -> int:
+        return self.length + len(self.keys)
+
+    def key_at(self, position: int) -> int:
+        return self.log.key_at(position) if position < self.length else self.keys[position - self.length]
+
+    @property
+    def last_key(self) -> int | None:
+        """Returns the hash of all messages; None without one."""
+        return self.key_at(len(self) - 1) if len(self) else None
+
+
 class CallNode(msgspec.Struct, frozen=True, gc=False):
     """A finished call."""
 
     id: str
     branch: str
     parent: str | None
-    request: ModelRequest
+    log: _PrefixLog
+    length: int
+    """Number of messages of the request, which are the first of `log`."""
+    tool_list: list[dict[str, Any]]
     answer: Message | None
     """The assistant message; None if the call got no answer."""
-    keys: tuple[int, ...]
-    """Hash of each prefix of the request."""
     tools: int
     lineage: Mapping[str, str]
+
+    @property
+    def messages(self) -> list[Message]:
+        """Returns the messages of the request, in a new list."""
+        return self.log.first(self.length)
+
+    @property
+    def request(self) -> ModelRequest:
+        """Returns the messages and the tools of the request."""
+        return ModelRequest(self.messages, self.tool_list)
+
+    @property
+    def last_key(self) -> int:
+        return self.log.key_at(self.length - 1) if self.length else 0
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False):
@@ -52,13 +130,13 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """The first message that differs from the conversation left."""
     shared_messages: int
     """Number of leading messages equal to the parent's request and its answer."""
-    keys: tuple[int, ...]
+    extension: _Extension
     tools: int
     lineage: Mapping[str, str]
 
 
 class CallTree:
-    """The calls of one session. Memory grows with the calls; message objects are shared."""
+    """The calls of one session. Memory grows with their new messages: what calls share is held once."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, CallNode] = {}
@@ -67,11 +145,12 @@ class CallTree:
         self._by_request: dict[int, str] = {}
         """Key of a request with its tools, to the last call that asked it."""
         self._continued: set[str] = set()
-        self._branches_by_prefix: dict[int, dict[str, None]] = {}
-        """Key of a prefix, to the branches that begin so."""
+        self._branches_by_prefix: dict[int, str | set[str]] = {}
+        """Key of a prefix, to the branch or the branches that begin so."""
         self._last_by_branch: dict[str, CallNode] = {}
         """The last call of each branch, the branch that was added to last at the end."""
-        self._latest: str | None = None
+        self._latest: CallNode | None = None
+        """The last call with an answer."""
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -83,108 +162,174 @@ class CallTree:
     def locate(self, request: ModelRequest, lineage: Mapping[str, str] | None = None) -> Placement:
         """Returns the placement of `request` without changing the tree."""
         named_lineage = dict(lineage or {})
-        last = self._nodes.get(self._latest or "")
-        leading = 0 if last is None else _common_prefix_length(last.request.messages, request.messages)
-        keys = _prefix_keys(request.messages, last.keys if last is not None and leading == len(last.keys) else ())
-        same_tools = last is not None and last.request.tools == request.tools
+        last = self._latest
+        leading = 0 if last is None else _common_prefix_length(_messages_of(last), request.messages)
+        if last is not None and leading == last.length:
+            extension = _Extension(last.log, leading, _prefix_keys(request.messages[leading:], last.last_key))
+        else:
+            extension = _Extension(_PrefixLog(), 0, _prefix_keys(request.messages))
+        same_tools = last is not None and last.tool_list == request.tools
         tools = last.tools if last is not None and same_tools else hash(repr(request.tools))
-        twin_id = self._by_request.get(hash((keys[-1], tools))) if keys else None
-        if twin_id is not None:
-            twin = self._nodes[twin_id]
+        twin = self._twin(extension, tools)
+        if twin is not None:
             parent = self._nodes[twin.parent] if twin.parent is not None else None
             shared = _shared_message_count(parent, request.messages)
-            return Placement(parent, None, "resample", len(request.messages), shared, keys, tools, named_lineage)
-        parent = self._find_parent(request.messages, keys)
+            return Placement(parent, None, "resample", len(request.messages), shared, extension, tools, named_lineage)
+        parent = self._find_parent(request.messages, extension)
         if parent is None:
-            cause, differs_at = self._branch_cause(request, keys, named_lineage)
-            return Placement(None, None, cause, differs_at, 0, keys, tools, named_lineage)
+            cause, differs_at = self._branch_cause(request, extension, named_lineage)
+            return Placement(None, None, cause, differs_at, 0, extension, tools, named_lineage)
         shared = _shared_message_count(parent, request.messages, leading if parent is last else None)
         if tools != parent.tools:
-            return Placement(parent, None, "tools", 0, shared, keys, tools, named_lineage)
+            return Placement(parent, None, "tools", 0, shared, extension, tools, named_lineage)
         if parent.id in self._continued:
-            return Placement(parent, None, "rewritten", len(parent.keys) + 1, shared, keys, tools, named_lineage)
-        return Placement(parent, parent.branch, None, None, shared, keys, tools, named_lineage)
+            return Placement(parent, None, "rewritten", parent.length + 1, shared, extension, tools, named_lineage)
+        return Placement(parent, parent.branch, None, None, shared, extension, tools, named_lineage)
+
+    def locate_next(self, parent: str, count: int, new: Sequence[Message]) -> Placement | None:
+        """Returns the placement of a request that resends the latest call's and its answer and goes on: it costs what
+        is new.
+
+        Args:
+            parent: Id of the call whose request begins this one.
+            count: Number of messages of that request.
+            new: The messages after those; the first is the answer.
+
+        Returns:
+            What `locate` returns for the whole request; None if only `locate` can tell.
+        """
+        last = self._latest
+        if last is None or last.id != parent or last.length != count or parent in self._continued:
+            return None
+        extension = _Extension(last.log, count, _prefix_keys(new, last.last_key))
+        if self._twin(extension, last.tools) is not None or self._find_parent(new, extension, count) is not last:
+            return None
+        shared = count + (new[0] == last.answer)
+        return Placement(last, last.branch, None, None, shared, extension, last.tools, {})
 
     def add(self, call_id: str, placement: Placement, request: ModelRequest, answer: Message | None) -> CallNode:
         """Adds a finished call, with or without an answer."""
+        extension = placement.extension
+        return self._add(call_id, placement, request.messages[extension.length :], request.tools, answer)
+
+    def add_next(self, call_id: str, placement: Placement, new: Sequence[Message], answer: Message | None) -> CallNode:
+        """Adds a finished call that `locate_next` placed; `new` as there."""
+        parent = placement.parent
+        return self._add(call_id, placement, new, parent.tool_list if parent is not None else [], answer)
+
+    def _add(
+        self,
+        call_id: str,
+        placement: Placement,
+        new: Sequence[Message],
+        tools: list[dict[str, Any]],
+        answer: Message | None,
+    ) -> CallNode:
         branch = placement.branch or call_id
         parent = placement.parent.id if placement.parent is not None else None
-        stored_request = self._with_shared_objects(placement, request)
+        relative = self._twin(placement.extension, placement.tools) or placement.parent
+        log = self._with_shared_objects(placement, relative, new)
+        if relative is not None and relative.tool_list == tools:
+            tools = relative.tool_list
         node = CallNode(
-            call_id, branch, parent, stored_request, answer, placement.keys, placement.tools, placement.lineage
+            call_id, branch, parent, log, len(placement.extension), tools, answer, placement.tools, placement.lineage
         )
         self._nodes[call_id] = node
         self._index(node)
-        if node.keys:
-            self._by_request[hash((node.keys[-1], node.tools))] = call_id
+        if node.length:
+            self._by_request[hash((node.last_key, node.tools))] = call_id
         if answer is None:
             return node
-        before = node.keys[-1] if node.keys else 0
+        before = node.last_key
         for key in _assistant_keys(answer):
             self._by_answer[hash((before, key))] = call_id
         if parent is not None and placement.cause is None:
             self._continued.add(parent)
-        self._latest = call_id
+        self._latest = node
         return node
+
+    def _twin(self, extension: _Extension, tools: int) -> CallNode | None:
+        """Returns the last call with the same messages and tools."""
+        key = extension.last_key
+        found = None if key is None else self._by_request.get(hash((key, tools)))
+        return None if found is None else self._nodes[found]
 
     def _index(self, node: CallNode) -> None:
         last = self._last_by_branch.pop(node.branch, None)
-        leading = last.keys if last is not None and node.keys[: len(last.keys)] == last.keys else ()
-        for key in node.keys[len(leading) :]:
-            self._branches_by_prefix.setdefault(key, {})[node.branch] = None
+        begins = last is not None and 0 < last.length <= node.length
+        known = last.length if last is not None and begins and node.log.key_at(last.length - 1) == last.last_key else 0
+        for position in range(known, node.length):
+            key = node.log.key_at(position)
+            branches = self._branches_by_prefix.setdefault(key, node.branch)
+            if isinstance(branches, set):
+                branches.add(node.branch)
+            elif branches != node.branch:
+                self._branches_by_prefix[key] = {branches, node.branch}
         self._last_by_branch[node.branch] = node
 
     def settle(self, placement: Placement, request: ModelRequest) -> Placement:
         """Updates the placement of a finished call for calls that finished meanwhile, such as a client's retry of the
         same request after a timeout."""
-        if placement.cause not in {None, "root"} or not placement.keys:
+        if placement.cause not in {None, "root"} or not len(placement.extension):
             return placement
-        if hash((placement.keys[-1], placement.tools)) in self._by_request:
+        if self._twin(placement.extension, placement.tools) is not None:
             return replace(placement, branch=None, cause="resample", differs_at=len(request.messages))
         if placement.parent is not None and placement.parent.id in self._continued:
-            return replace(placement, branch=None, cause="rewritten", differs_at=len(placement.parent.keys) + 1)
+            return replace(placement, branch=None, cause="rewritten", differs_at=placement.parent.length + 1)
         return placement
 
-    def _with_shared_objects(self, placement: Placement, request: ModelRequest) -> ModelRequest:
-        """Returns the request with message objects shared with related calls, so that each is stored once."""
-        twin_id = self._by_request.get(hash((placement.keys[-1], placement.tools))) if placement.keys else None
-        relative = placement.parent if twin_id is None else self._nodes[twin_id]
+    def _with_shared_objects(
+        self, placement: Placement, relative: CallNode | None, new: Sequence[Message]
+    ) -> _PrefixLog:
+        """Returns the log of the request, with message objects shared with related calls, so that each is stored
+        once."""
+        extension = placement.extension
+        known, keys, own = extension.length, extension.keys, [*new]
+        log = extension.log
         if relative is None:
-            return request
-        base, shared = relative.request.messages, placement.shared_messages
-        if twin_id is not None:
-            shared = _common_prefix_length(base, request.messages)
-        elif shared > len(base) and relative.answer is not None:
-            base = [*base, relative.answer]
-        messages = base[:shared] + request.messages[shared:]
-        tools = relative.request.tools if relative.request.tools == request.tools else request.tools
-        return replace(request, messages=messages, tools=tools)
+            return log.append(known, own, keys)
+        begins = known > 0 and relative.length == known and relative.log.key_at(known - 1) == log.key_at(known - 1)
+        if begins or relative.length == 0:
+            if own and relative.answer is not None and own[0] == relative.answer:
+                own[0] = relative.answer
+        elif not known:
+            shared = _common_prefix_length(relative.messages, own)
+            if shared < relative.length or relative.answer is None or own[shared : shared + 1] != [relative.answer]:
+                count = shared
+            else:
+                count, own[shared] = shared, relative.answer
+            if count and relative.log.key_at(count - 1) == keys[count - 1]:
+                return relative.log.append(count, own[count:], keys[count:])
+        return log.append(known, own, keys)
 
-    def _find_parent(self, messages: Sequence[Message], keys: tuple[int, ...]) -> CallNode | None:
-        """Returns the call whose request and answer are the longest prefix of these messages."""
-        for position in range(len(messages) - 1, -1, -1):
-            if messages[position].get("role") != "assistant":
+    def _find_parent(self, messages: Sequence[Message], extension: _Extension, offset: int = 0) -> CallNode | None:
+        """Returns the call whose request and answer are the longest prefix of these messages; `offset` messages before
+        them are not searched."""
+        for position in range(offset + len(messages) - 1, offset - 1, -1):
+            message = messages[position - offset]
+            if message.get("role") != "assistant":
                 continue
-            before = keys[position - 1] if position else 0
-            for key in _assistant_keys(messages[position]):
+            before = extension.key_at(position - 1) if position else 0
+            for key in _assistant_keys(message):
                 found = self._by_answer.get(hash((before, key)))
                 if found is not None:
                     return self._nodes[found]
         return None
 
     def _branch_cause(
-        self, request: ModelRequest, keys: tuple[int, ...], lineage: Mapping[str, str]
+        self, request: ModelRequest, extension: _Extension, lineage: Mapping[str, str]
     ) -> tuple[BranchCause, int | None]:
         """Returns the cause of a new branch and the first differing message, against the conversation with the longest
         common prefix."""
         if self._latest is None:
             return "root", None
-        common = len(keys)
-        while common and keys[common - 1] not in self._branches_by_prefix:
+        common = len(extension)
+        while common and extension.key_at(common - 1) not in self._branches_by_prefix:
             common -= 1
-        alike = self._branches_by_prefix[keys[common - 1]] if common else self._last_by_branch
+        found = self._branches_by_prefix[extension.key_at(common - 1)] if common else self._last_by_branch.keys()
+        alike = {found} if isinstance(found, str) else found
         best = self._last_by_branch[next(branch for branch in reversed(self._last_by_branch) if branch in alike)]
-        own, others = _system_prompt(request.messages), _system_prompt(best.request.messages)
+        own, others = _system_prompt(request.messages), _system_prompt(best.messages)
         is_other_agent = any(
             lineage.get(key) != best.lineage.get(key) for key in ("agent", "thread", "parent") if key in lineage
         )
@@ -193,9 +338,9 @@ class CallTree:
         if own != others:
             return "sub_agent", common
         if common > len(_leading_system_messages(request.messages)):
-            shorter = len(request.messages) < len(best.request.messages)
+            shorter = len(request.messages) < best.length
             return ("compaction" if shorter else "rewritten"), common
-        return "compaction" if len(request.messages) <= len(best.request.messages) else "unjoined", common
+        return "compaction" if len(request.messages) <= best.length else "unjoined", common
 
 
 def content_text(content: Any) -> str:
@@ -216,11 +361,17 @@ def _common_prefix_length(one: Sequence[Message], other: Sequence[Message]) -> i
     return next(differing, len(one))  # a tuple of the same messages is not equal to their list
 
 
-def _prefix_keys(messages: Sequence[Message], leading: tuple[int, ...] = ()) -> tuple[int, ...]:
-    """Returns one hash per prefix; those of leading messages may be given."""
-    found = list(leading)
-    key = leading[-1] if leading else 0
-    for message in messages[len(leading) :]:
+def _messages_of(node: CallNode) -> Sequence[Message]:
+    """Returns a request's messages to compare with, without a copy where its log holds nothing else."""
+    log = node.log
+    return log.messages if log.base is None and len(log.messages) == node.length else node.messages
+
+
+def _prefix_keys(messages: Sequence[Message], before: int = 0) -> tuple[int, ...]:
+    """Returns one hash per prefix; `before` is the one of the messages before these, 0 without any."""
+    found: list[int] = []
+    key = before
+    for message in messages:
         key = hash((key, _assistant_keys(message)[0] if message.get("role") == "assistant" else _message_key(message)))
         found.append(key)
     return tuple(found)
@@ -258,8 +409,7 @@ def _shared_message_count(parent: CallNode | None, messages: Sequence[Message], 
     known."""
     if parent is None:
         return 0
-    base = parent.request.messages
-    count = _common_prefix_length(base, messages) if alike is None else alike
-    if count == len(base) < len(messages) and messages[count] == parent.answer:
+    count = _common_prefix_length(_messages_of(parent), messages) if alike is None else alike
+    if count == parent.length < len(messages) and messages[count] == parent.answer:
         count += 1
     return count

@@ -11,12 +11,37 @@ Message keys beyond Chat Completions, kept for their dialect: `thinking_blocks` 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from assay.records import BranchCause, SpanProof, Usage
+
+_Total = TypeVar("_Total")
+
+
+class MessageLog(list[dict[str, Any]]):
+    """A conversation that only grows: messages are appended, and a message in it is never changed or removed.
+
+    A request may hold the log itself, without a copy; nothing is appended while that request is under way. What is
+    derived from all messages then costs what is new (`fold`), and so does placing and recording the request. With a
+    plain list, each request is compared with the one before it, message by message.
+    """
+
+    def __init__(self, messages: Iterable[dict[str, Any]] = ()) -> None:
+        super().__init__(messages)
+        self._totals: dict[Callable[..., Any], tuple[int, Any]] = {}
+
+    def fold(self, add: Callable[[_Total, dict[str, Any]], _Total], initial: _Total) -> _Total:
+        """Returns `add` folded over all messages. The total of each `add` is kept; later calls add what is new."""
+        count: int
+        total: _Total
+        count, total = self._totals.get(add, (0, initial))
+        for position in range(count, len(self)):
+            total = add(total, self[position])
+        self._totals[add] = (len(self), total)
+        return total
 
 
 class ModelRequest(msgspec.Struct, frozen=True, gc=False):
@@ -97,6 +122,14 @@ class ModelBackend(Protocol):
     async def close(self) -> None:
         """Releases connections. Idempotent."""
         ...
+
+
+def retains_requests(backend: ModelBackend) -> bool:
+    """Returns whether a backend may keep or change the requests it is given, so that it needs a list of its own.
+
+    A backend that does neither sets `retains_requests = False` and may be given a `MessageLog` that grows later.
+    """
+    return getattr(backend, "retains_requests", True) is not False
 
 
 class TokenReply(msgspec.Struct, frozen=True):

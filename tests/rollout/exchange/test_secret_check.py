@@ -126,7 +126,7 @@ def test_the_list_of_losses_holds_no_secret(tmp_path: Path) -> None:
 def test_a_secret_in_the_source_of_a_task_leaves_its_attempts_out(tmp_path: Path) -> None:
     settings = record(tmp_path, "fine", source=f"https://me:{TOKEN}@example.org/tasks")
     config = WriteConfig(to="hf-dataset", out=str(tmp_path / "data"))
-    with pytest.raises(UserError, match=r"nothing to write for hf-dataset: .* left out: it holds github_token"):
+    with pytest.raises(UserError, match=r"nothing to write for hf-dataset: .*: it holds github_token"):
         export_for_training("r", config, settings)
     report = export_for_training("r", msgspec.structs.replace(config, with_secrets=True), settings)
     assert (report.written, TOKEN in (tmp_path / "data" / "README.md").read_text()) == (1, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.gateway.interface import Exchange, ModelReply, ModelRequest
+from assay.gateway.interface import Exchange, MessageLog, ModelReply, ModelRequest
 from assay.gateway.tokens import build_token_rows
 from assay.records import ModelCall, SpanProof, Usage
 from assay.rollout.recording.model_calls import CallRecordBuilder, Conversation
@@ -111,6 +112,52 @@ def test_a_conversation_that_grows_is_stored_once(tmp_path: Path) -> None:
         talk.act("tool")
     assert [len(c.request["messages"]) for c in talk.calls.values()] == [1] * 50
     assert {c.branch for c in talk.calls.values()} == {"c0"}
+
+
+def ask_in_log(conversation: Conversation, turns: int) -> None:
+    """An agent that only appends, and asks with its log itself."""
+    log = MessageLog([user("count")])
+    for turn in range(turns):
+        position = conversation.locate(ModelRequest(log))
+        assert (position.parent, position.shared) == ((f"c{turn - 1}", len(log) - 1) if turn else (None, 0))
+        conversation.add(f"c{turn}", position, reply(f"answer {turn}"))
+        log += [{"role": "assistant", "content": f"answer {turn}"}, user(f"more {turn}")]
+
+
+def test_memory_of_a_conversation_is_linear() -> None:
+    held = []
+    for turns in (400, 1_600):
+        conversation = Conversation()
+        tracemalloc.start()
+        ask_in_log(conversation, turns)
+        position = conversation.locate(ModelRequest([user("another")]))  # all calls are placed in the tree now
+        held.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+        assert position.cause == "compaction"
+    assert held[1] < 5 * held[0]
+
+
+def test_two_calls_that_go_on_from_the_same_one_keep_their_own_messages() -> None:
+    conversation, first = Conversation(), [user("begin")]
+    conversation.add("c0", conversation.locate(ModelRequest(first)), reply("yes"))
+    both = [[*first, {"role": "assistant", "content": "yes"}, user(text)] for text in ("left", "right")]
+    positions = [conversation.locate(ModelRequest(messages)) for messages in both]
+    for name, position in zip(("c1", "c2"), positions, strict=True):
+        conversation.add(name, position, reply(name))
+    assert [position.request.messages for position in positions] == both
+
+
+def test_what_is_derived_from_a_log_is_counted_on() -> None:
+    seen: list[str] = []
+
+    def add(total: int, message: dict[str, Any]) -> int:
+        seen.append(message["content"])
+        return total + 1
+
+    log = MessageLog([user("a"), user("b")])
+    assert log.fold(add, 0) == 2
+    log.append(user("c"))
+    assert (log.fold(add, 0), seen) == (3, ["a", "b", "c"])
 
 
 def kept(folder: Path, **more: Any) -> tuple[ModelCall, BlobStore]:

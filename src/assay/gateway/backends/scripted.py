@@ -39,7 +39,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.errors import ProviderError, UserError, boundary
-from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
+from assay.gateway.interface import MessageLog, ModelReply, ModelRequest, OnDeltas
 from assay.records import Usage
 
 _MAX_FILE = 64 << 20
@@ -144,10 +144,13 @@ class ScriptedBackend:
 
     def __init__(self, script: ScriptFunction | Sequence[str | Reply] | Script, name: str = "scripted") -> None:
         self.name = name
+        self.retains_requests = False
+        """False: nothing is kept between calls (see `assay.gateway.interface.retains_requests`)."""
         if isinstance(script, Script):
             self._choose: ScriptFunction = _from_script(script)
         elif callable(script):
             self._choose = script
+            self.retains_requests = True  # the function may keep what it is given
         else:
             self._choose = _from_script(Script(replies=tuple(script)))
 
@@ -176,7 +179,23 @@ def _as_reply(chosen: Any) -> Reply:
 
 
 def _turn(messages: list[dict[str, Any]]) -> int:
+    if isinstance(messages, MessageLog):
+        return messages.fold(_add_turn, 0)
     return [message["role"] for message in messages].count("assistant")
+
+
+def _add_turn(count: int, message: dict[str, Any]) -> int:
+    return count + 1 if message["role"] == "assistant" else count
+
+
+def _prompt_tokens(messages: list[dict[str, Any]]) -> int:
+    if isinstance(messages, MessageLog):
+        return messages.fold(_add_tokens, 0)
+    return sum(map(_tokens, messages))
+
+
+def _add_tokens(count: int, message: dict[str, Any]) -> int:
+    return count + _tokens(message)
 
 
 def _from_script(script: Script) -> ScriptFunction:
@@ -250,7 +269,7 @@ def _call(call: ScriptedCall, turn: int, position: int) -> dict[str, Any]:
 def _answer(name: str, request: ModelRequest, reply: Reply) -> ModelReply:
     messages = request.messages
     message = _message(reply, _turn(messages))
-    prompt, completion = sum(map(_tokens, messages)), _tokens(message)
+    prompt, completion = _prompt_tokens(messages), _tokens(message)
     finish_reason = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
     body: dict[str, Any] = {**request.sampling, "model": name, "messages": messages}
     if request.tools:

@@ -192,7 +192,7 @@ def _link(tokens: ModelCall, prompt: Prompt) -> ModelCall:
 
 def _find_echoes(parent: CallNode, messages: Sequence[dict[str, Any]]) -> tuple[Echo, ...]:
     """Returns the client's changes to assistant turns since the parent call, its reply included."""
-    before = [*parent.request.messages, parent.answer or {}]
+    before = [*parent.messages, parent.answer or {}]
     found = (
         Echo(position, find_changes(old, new))
         for position, (old, new) in enumerate(zip(before, messages, strict=False))

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from assay.errors import ProviderError, boundary
-from assay.gateway.call_tree import Placement
+from assay.gateway.call_tree import CallTree, Placement
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas, TokenBackend, TokenReply
 from assay.gateway.model import ModelAnswer, discard_deltas
 from assay.records import Usage
@@ -35,7 +35,7 @@ _NEUTRAL_VALUES: dict[str, tuple[Any, ...]] = {
 }
 """Options that token backends do not support, with their neutral values."""
 Steer = Callable[[ModelRequest], Awaitable[Sequence[int] | None]]
-_ROOT = Placement(None, None, "root", None, 0, (), 0, {})
+_ROOT = CallTree().locate(ModelRequest([]))
 
 
 class TokenModel:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from assay.agents.interface import FORK_SHELL, Attempt, Endpoint, Prior
 from assay.environments.interface import Episodic, ExecResult, Tools, Workspace
 from assay.errors import AssayError, LimitReached, ProviderError, UserError
-from assay.gateway.interface import Exchange, ModelBackend, ModelReply, ModelRequest
+from assay.gateway.interface import Exchange, MessageLog, ModelBackend, ModelReply, ModelRequest, retains_requests
 from assay.gateway.model import Model, ModelAnswer, PlainModel, discard_deltas, open_session_model
 from assay.records import (
     Evidence,
@@ -238,10 +238,19 @@ class LiveAttempt(Attempt):
     async def _answer(self, call_id: str, request: ModelRequest, position: CallPosition) -> ModelAnswer:
         """Asks the model. A plain model is not streamed, since no caller here uses the deltas."""
         if self._conversation_model is None or isinstance(self._conversation_model, PlainModel):
-            reply = await self._need_model().backend.complete(request)
+            reply = await self._complete(request, position)
             return ModelAnswer(reply, position.cause, position.differs_at)
         placement = self._conversation.placement(position)
         return await self._conversation_model.ask(call_id, request, placement, discard_deltas)
+
+    async def _complete(self, request: ModelRequest, position: CallPosition) -> ModelReply:
+        """Asks the backend; one that may keep requests gets no log that grows later."""
+        backend = self._need_model().backend
+        if not retains_requests(backend):
+            return await backend.complete(position.request)
+        if isinstance(request.messages, MessageLog):
+            request = replace(request, messages=[*request.messages])
+        return await backend.complete(request)
 
     async def _record_call(self, ended: _EndedCall) -> None:
         answered, position = ended.answered, ended.position

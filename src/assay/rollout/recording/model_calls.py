@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.gateway.call_tree import CallTree, Placement
-from assay.gateway.interface import Exchange, ModelReply, ModelRequest
+from assay.gateway.interface import Exchange, MessageLog, ModelReply, ModelRequest
 from assay.records import BranchCause, ModelCall, RawBody, SpanProof, Usage
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, BodyDeltaEncoder
@@ -96,7 +96,8 @@ class CallRecordBuilder:
         given = {"tools": request.tools, "passthrough": request.passthrough}
         known = self._fields.get(exchange.parent or "", {})
         own = {name: known[name] if known.get(name) == given[name] else given[name] for name in _SHARED if given[name]}
-        self._fields[exchange.id] = own
+        same = own.keys() == known.keys() and all(own[name] is known[name] for name in own)
+        self._fields[exchange.id] = known if same else own
         shared = tuple(name for name in own if name in known and own[name] is known[name])
         return {name: value for name, value in own.items() if name not in shared}, shared
 
@@ -168,6 +169,9 @@ class CallPosition(NamedTuple):
     """A call's position in its conversation, and a copy of its request that the agent cannot change."""
 
     request: ModelRequest
+    """Its messages are a log, to which later calls append."""
+    length: int
+    """Number of messages of the request."""
     parent: str | None
     branch: str | None
     """None if the call begins a branch."""
@@ -178,19 +182,27 @@ class CallPosition(NamedTuple):
     """None if the call plainly continues the newest one."""
 
 
-class _Call(NamedTuple):
+class _Call(msgspec.Struct, gc=False):
+    """A call whose answer the next request resends."""
+
     id: str
     branch: str
-    request: ModelRequest
+    log: MessageLog
+    count: int
+    """Number of messages of its request, which are the first of `log`."""
+    tools: list[dict[str, Any]]
     answer: dict[str, Any] | None
+    parent: str | None
+    shared: int
+    """Number of messages of its parent's request; 0 without one."""
 
 
 class Conversation:
-    """The calls of an in-process agent, each stored as its difference from the parent.  Most calls resend the newest
-    one with its answer appended; these are recognised without the `Forest`, which is updated lazily.
+    """The calls of an in-process agent, each stored as its difference from the parent.
 
-    Most calls resend the newest one, its answer as it came, and more: those are known without the `CallTree`, which is
-    told of them when one comes that is not so.
+    Most calls resend the newest one, its answer as it came, and more. Those are recognised without the `CallTree`, to
+    which they are added when another kind of call comes. Time and memory of a call are those of its new messages; a
+    request that is not a `MessageLog` is compared with the one before it as well, message by message.
     """
 
     def __init__(self) -> None:
@@ -201,13 +213,11 @@ class Conversation:
     def locate(self, request: ModelRequest) -> CallPosition:
         """Returns the position of a request."""
         newest = self._newest
-        if newest is not None and request.tools == newest.request.tools:
-            count = len(newest.request.messages)
-            if request.messages[:count] == newest.request.messages and request.messages[count:][:1] == [newest.answer]:
-                new = _copied(request.messages[count + 1 :])
-                messages = [*newest.request.messages, newest.answer, *new]
-                kept = ModelRequest(messages, newest.request.tools, request.sampling, passthrough=request.passthrough)
-                return CallPosition(kept, newest.id, newest.branch, None, None, count + 1)
+        if newest is not None and request.tools == newest.tools:
+            log = _continued_log(newest, request.messages)
+            if log is not None:
+                kept = ModelRequest(log, newest.tools, request.sampling, passthrough=request.passthrough)
+                return CallPosition(kept, len(log), newest.id, newest.branch, None, None, newest.count + 1)
         return self._locate_in_tree(request)
 
     def placement(self, position: CallPosition) -> Placement:
@@ -219,38 +229,91 @@ class Conversation:
 
     def _index_calls(self) -> None:
         for call in self._unindexed:
-            self._call_tree.add(call.id, self._call_tree.locate(call.request), call.request, call.answer)
+            new = call.log[call.shared : call.count]
+            placement = None if call.parent is None else self._call_tree.locate_next(call.parent, call.shared, new)
+            if placement is not None:
+                self._call_tree.add_next(call.id, placement, new, call.answer)
+                continue
+            request = ModelRequest(call.log[: call.count], call.tools)
+            self._call_tree.add(call.id, self._call_tree.locate(request), request, call.answer)
         self._unindexed.clear()
 
     def _locate_in_tree(self, request: ModelRequest) -> CallPosition:
         self._index_calls()
         found = self._call_tree.locate(request)
         shared, parent = found.shared_messages, found.parent
-        messages, tools = _copied([request.messages[shared:], request.tools])
-        if parent is not None:
-            answer = [] if parent.answer is None else [parent.answer]
-            messages = [*parent.request.messages, *answer][:shared] + messages
-            tools = parent.request.tools if parent.request.tools == tools else tools
-        kept = replace(request, messages=messages, tools=tools)
+        if isinstance(request.messages, MessageLog):
+            log, tools = request.messages, _copied(request.tools)
+        else:
+            messages, tools = _copied([request.messages[shared:], request.tools])
+            known = [] if parent is None else parent.messages
+            if parent is not None and parent.answer is not None:
+                known.append(parent.answer)
+            log = MessageLog(known[:shared] + messages)
+        if parent is not None and parent.tool_list == tools:
+            tools = parent.tool_list
+        kept = replace(request, messages=log, tools=tools)
         name = parent.id if parent is not None else None
-        return CallPosition(kept, name, found.branch, found.cause, found.differs_at, shared, found)
+        return CallPosition(kept, len(log), name, found.branch, found.cause, found.differs_at, shared, found)
 
     def add(self, call_id: str, position: CallPosition, reply: ModelReply | None) -> str:
         """Adds an ended call; returns its branch."""
         branch, answer = position.branch or call_id, reply.message if reply else None
-        call = _Call(call_id, branch, position.request, answer)
+        log = position.request.messages
+        assert isinstance(log, MessageLog)
+        shared = position.shared - 1 if position.placement is None else 0
+        call = _Call(call_id, branch, log, position.length, position.request.tools, answer, position.parent, shared)
         if position.placement is None:
             self._unindexed.append(call)
         else:
-            self._call_tree.add(call_id, position.placement, position.request, answer)
-        # What follows a call without an answer asks again, which the forest knows.
+            request = replace(position.request, messages=log[: position.length])
+            self._call_tree.add(call_id, position.placement, request, answer)
+        # What follows a call without an answer asks again, which the tree knows.
         self._newest = call if answer is not None else None
         return branch
 
 
+def _continued_log(newest: _Call, messages: list[dict[str, Any]]) -> MessageLog | None:
+    """Returns the messages of a request as a log if they go on from the newest call and its answer, else None."""
+    count = newest.count
+    if len(messages) <= count or messages[count] != newest.answer:
+        return None
+    log = newest.log
+    if log is messages:  # nothing in it ever changes
+        newest.answer = messages[count]  # the same value, held once
+        return log
+    if len(log) != count:  # another call goes on from the same one
+        log = MessageLog(log[:count])
+    if log != messages[:count]:
+        return None
+    if isinstance(messages, MessageLog):
+        return messages
+    assert newest.answer is not None
+    log.append(newest.answer)
+    log += _copied(messages[count + 1 :])
+    return log
+
+
 def _copied(value: Any) -> Any:
-    """Returns a deep copy of plain JSON data; other values are returned unchanged, for the store to reject."""
+    """Returns a deep copy of plain JSON data; other values are returned unchanged, for the store to reject.
+
+    Its texts are the given objects where that is possible, so that comparing it with the original later does not read
+    them.
+    """
     try:
-        return _DECODE(_ENCODE(value))
+        decoded = _DECODE(_ENCODE(value))
+        return _with_own_texts(decoded, value)
     except (TypeError, ValueError, RecursionError):
         return value
+
+
+def _with_own_texts(copy: Any, value: Any) -> Any:
+    """Returns `copy` with its texts replaced by the equal ones of `value`."""
+    kind = type(value)
+    if kind is str:
+        return value
+    if kind is dict and type(copy) is dict and copy.keys() == value.keys():
+        return {key: _with_own_texts(copy[key], inner) for key, inner in value.items()}
+    if kind is list and type(copy) is list:
+        return [_with_own_texts(one, inner) for one, inner in zip(copy, value, strict=True)]
+    return copy

@@ -1,0 +1,211 @@
+"""CPU a step and memory of one long attempt: constant and linear, or not.
+
+One attempt of many steps runs in process with the scripted model, once through the loop agent and once through an agent
+that is a Python function. The world notes the CPU and the resident memory at some steps; what follows the last step
+(verdicts, closing the chain) is a row of its own. Each agent runs in a fresh process.
+
+    python -m benchmarks.long_attempt
+    python -m benchmarks.long_attempt --steps 100000
+    python -m benchmarks.long_attempt --quick
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from assay.agents.functions import FunctionAgent
+from assay.environments.interface import ToolSpec
+from assay.environments.schemas import tool_definitions
+from assay.gateway.interface import ModelRequest
+from assay.records import Check, EnvironmentSpec, Observation, Task, ToolCall, digest_record
+from assay.rollout import RunConfig, RunParts, Tally, start_run
+from assay.settings import Settings
+from assay.store import RunStore
+from assay.tasks import LoadedTask
+from benchmarks._measure import own_process
+from benchmarks._report import Report, Target, options
+
+HOW = "CPU of the whole process a step over a window of steps, and resident memory at its end; one attempt a process"
+COLUMNS = ("agent", "steps", "cpu_ms_per_step", "times_reference", "resident_mib", "kib_per_step")
+WINDOWS = ((1, 100), (901, 1_000), (1_901, 2_000), (4_801, 5_000), (9_501, 10_000), (49_001, 50_000), (99_001, 100_000))
+"""First and last step of each window; windows beyond the number of steps are left out."""
+SCHEMA = {"type": "object", "properties": {"by": {"type": "integer"}}, "required": ["by"]}
+ADD = ToolSpec("add", "Adds to the counter.", SCHEMA)
+SAID = "The counter is not where it should be yet, so I add one to it."
+REFERENCE_ROUNDS = 20
+AGENTS = ("loop", "function")
+
+
+class Clock:
+    """Notes CPU and memory at the ends of the windows."""
+
+    def __init__(self) -> None:
+        self.marks: dict[int, tuple[float, float, float]] = {}
+        """Step to CPU seconds, resident MiB and the CPU seconds of the reference loop."""
+        self._wanted = {edge for first, last in WINDOWS for edge in (first - 1, last)}
+        self._own_s = 0.0
+
+    def note(self, step: int, *, always: bool = False) -> None:
+        """Notes a step, if it is the edge of a window."""
+        if not always and step not in self._wanted:
+            return
+        used = time.process_time() - self._own_s
+        reference_s = reference_loop()
+        self.marks[step] = (used, resident_mib(), reference_s)
+        self._own_s = time.process_time() - used
+
+
+CLOCK = Clock()
+
+
+class Counter:
+    """A number that `add` moves."""
+
+    def __init__(self, parameters: dict[str, Any], seed: int) -> None:
+        self.value = 0
+        CLOCK.note(0)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return (ADD,)
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        self.value += arguments["by"]
+        CLOCK.note(self.value)
+        return Observation(str(self.value))
+
+    async def digest(self) -> str:
+        return digest_record(self.value)
+
+    def facts(self) -> dict[str, Any]:
+        return {"value": self.value}
+
+    async def close(self) -> None:
+        return None
+
+
+def reference_loop() -> float:
+    """Returns the CPU seconds of a fixed piece of Python work, the least of some rounds."""
+    found = []
+    for _ in range(REFERENCE_ROUNDS):
+        began = time.process_time()
+        encoded = json.dumps([{"role": "user", "content": "x" * 100, "at": at} for at in range(100)])
+        json.loads(encoded)
+        found.append(time.process_time() - began)
+    return min(found)
+
+
+def resident_mib() -> float:
+    """Memory held now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+async def count_up(attempt: Any) -> None:
+    """Asks for each step with the whole conversation, and acts."""
+    messages = [{"role": "user", "content": attempt.task.instruction}]
+    tools = tool_definitions((ADD,))
+    for _ in range(attempt.task.environment.parameters["steps"]):
+        call, reply = await attempt.ask(ModelRequest(messages, tools))
+        messages.append(reply.message)
+        made = reply.message["tool_calls"][0]
+        arguments = made["function"]["arguments"]
+        parsed = ToolCall(made["id"], "add", arguments, json.loads(arguments))
+        (observation,) = await attempt.act([parsed], message=reply.message["content"], call=call)
+        messages.append({"role": "tool", "tool_call_id": parsed.id, "content": observation.content})
+
+
+def run_attempt(agent: str, steps: int, folder: Path) -> list[dict[str, Any]]:
+    """Runs one attempt and returns its rows."""
+    script = folder / "script.json"
+    reply = {"content": SAID, "tool_calls": [{"name": "add", "arguments": {"by": 1}}]}
+    script.write_text(json.dumps({"replies": [reply], "after": "last"}))
+    config = RunConfig(
+        tasks=("-",),
+        agent="loop",
+        agent_options={"max_turns": steps} if agent == "loop" else {},
+        model=f"scripted:{script}",
+        attempts=1,
+        run="long",
+    )
+    task = Task(
+        id="count",
+        instruction="Add to the counter, one at a time.",
+        environment=EnvironmentSpec(f"{__name__}:Counter", {"steps": steps}),
+        checks=(Check("sum", "facts", {"expected": {"value": steps}}),),
+        digest=digest_record("count"),
+    )
+    tally = Tally()
+    parts = RunParts(agent=FunctionAgent(count_up, needs_model=True)) if agent == "function" else RunParts()
+    settings = Settings(cache=folder, store=folder / "store")
+    asyncio.run(start_run(config, settings, tally, tasks=[LoadedTask(task, None)], parts=parts))
+    if tally.outcomes["pass"] != 1:
+        raise SystemExit(f"{tally.outcomes}: the attempt should have passed")
+    CLOCK.note(steps + 1, always=True)
+    return _rows(agent, steps, folder / "store")
+
+
+def _rows(agent: str, steps: int, store: Path) -> list[dict[str, Any]]:
+    marks, rows = CLOCK.marks, []
+    first_mib = marks[0][1]
+    for first, last in WINDOWS:
+        if last not in marks:
+            continue
+        (before, _, _), (after, held, reference_s) = marks[first - 1], marks[last]
+        rows.append(_row(agent, f"{first:,}-{last:,}", (after - before) / (last - first + 1), held, reference_s))
+        rows[-1]["kib_per_step"] = (held - first_mib) * 1024 / last
+    if steps in marks:
+        closing_s = (marks[steps + 1][0] - marks[steps][0]) / steps
+        rows.append(_row(agent, "closing, a step", closing_s, marks[steps + 1][1], marks[steps + 1][2]))
+    with RunStore.open(store, "long") as run:
+        (row,) = run.attempts()
+    rows[-1] |= {"integrity": row.integrity, "events": row.length}
+    return rows
+
+
+def _row(agent: str, steps: str, cpu_s: float, held: float, reference_s: float) -> dict[str, Any]:
+    return {
+        "agent": agent,
+        "steps": steps,
+        "cpu_ms_per_step": cpu_s * 1000,
+        "times_reference": cpu_s / reference_s,
+        "resident_mib": held,
+    }
+
+
+def measure(agent: str, steps: int) -> list[dict[str, Any]]:
+    """Runs one attempt in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="long-attempt-") as folder:
+        return run_attempt(agent, steps, Path(folder))
+
+
+def main(arguments: list[str] | None = None) -> Report:
+    """Measures, prints, writes."""
+    parser = options("long_attempt", "CPU a step and memory of one long attempt.")
+    parser.add_argument("--steps", type=int, default=10_000)
+    parser.add_argument("--agent", choices=AGENTS, action="append", help="only this one; repeatable")
+    given = parser.parse_args(arguments)
+    steps = 1_000 if given.quick else given.steps
+    rows = [row for agent in given.agent or AGENTS for row in own_process(measure, agent, steps)[0]]
+    report = Report("long_attempt", HOW, rows, _targets(rows), {})
+    report.finish(COLUMNS, given.into)
+    return report
+
+
+def _targets(rows: list[dict[str, Any]]) -> list[Target]:
+    targets = []
+    for agent in dict.fromkeys(row["agent"] for row in rows):
+        own = [row for row in rows if row["agent"] == agent and not row["steps"].startswith("closing")]
+        grown = own[-1]["times_reference"] / own[0]["times_reference"]
+        targets.append(Target(f"{agent}: CPU of a late step, times that of a first one", "times", 2.0, grown))
+        targets.append(Target(f"{agent}: memory a step", "KiB", 6.0, own[-1]["kib_per_step"]))
+    return targets
+
+
+if __name__ == "__main__":
+    main()
