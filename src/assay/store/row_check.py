@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.errors import StoreError
 from assay.gc_tuning import raised_thresholds
 from assay.records import AttemptStarted, VerdictAdded
 
+from .arrow_arrays import byte_values, equals_text, index_array, integer_values, text_array, text_values, true_positions
 from .chain import check_record
 from .database import connect, store_errors
 from .layout import Layout
@@ -126,24 +128,47 @@ def _read_sealed(layout: Layout, only: str | None) -> Iterator[_RowInputs]:
 
 
 def _filter_chain(table: Any, chain: str | None) -> Any:
-    import pyarrow.compute as pc
-
-    return table if chain is None else table.filter(pc.equal(table["chain"], chain))
+    return table if chain is None else table.filter(equals_text(table["chain"], chain))
 
 
 def _sum_events(table: Any, events: dict[str, list[_Record]], tails: dict[str, tuple[int, str, int]]) -> None:
-    import pyarrow as pa
+    """Adds the records and the tails of a row group. Only values of `SUMMED` events and of the last event of a chain
+    become Python objects.
+
+    Raises:
+        StoreError: A value is missing.
+    """
+    import numpy as np
     import pyarrow.compute as pc
 
-    summed = table.filter(pc.is_in(table["type"], pa.array(SUMMED)))
-    columns = (summed[name].to_pylist() for name in ("chain", "index", "previous", "body", "digest"))
-    for record in zip(*columns, strict=True):
-        events[record[0]].append(record)
-    plain = zip(*(table[name].to_pylist() for name in ("chain", "index", "digest", "type")), strict=True)
-    for chain, index, digest, kind in plain:
-        length, head, steps = tails.get(chain, (0, "", 0))
-        head = digest if index + 1 > length else head
-        tails[chain] = (max(length, index + 1), head, steps + (kind == "step"))
+    table = table.combine_chunks()
+    if not len(table):
+        return
+    chains = table["chain"].chunk(0).dictionary_encode()
+    summed = true_positions(pc.is_in(table["type"].chunk(0), value_set=text_array(SUMMED)))
+    records = table.select(["previous", "body", "digest"]).take(index_array(summed)).combine_chunks()
+    try:
+        codes, indexes = integer_values(chains.indices), integer_values(table["index"].chunk(0))
+        names = text_values(chains.dictionary)
+        if len(summed):
+            previous, bodies, digests = (records.column(place).chunk(0) for place in range(3))
+            texts = text_values(previous), byte_values(bodies), text_values(digests)
+            for code, index, *others in zip(codes[summed].tolist(), indexes[summed].tolist(), *texts, strict=True):
+                events[names[code]].append((names[code], index, *others))
+    except ValueError as exc:
+        raise StoreError(f"events.parquet cannot be read: {exc}") from exc
+    steps = np.bincount(
+        codes[true_positions(equals_text(table["type"].chunk(0), "step"))], minlength=len(names)
+    ).tolist()
+    order = np.lexsort((indexes, codes))
+    last = order[np.append(np.flatnonzero(np.diff(codes[order])), len(order) - 1)]
+    heads, lengths = table["digest"].take(index_array(last)).to_pylist(), (indexes[last] + 1).tolist()
+    for name, length, head, more in zip(names, lengths, heads, steps, strict=True):
+        known = tails.get(name)
+        if known is None:
+            tails[name] = (length, head, more)
+        else:  # a chain whose events are in several row groups
+            tails[name] = (*(known[:2] if known[0] >= length else (length, head)), known[2] + more)
 
 
 def _check_row(run: str, chain: str, records: Iterable[_Record], inputs: _RowInputs, found: CheckedRows) -> None:
@@ -158,31 +183,34 @@ def _check_row(run: str, chain: str, records: Iterable[_Record], inputs: _RowInp
         elif isinstance(body, AttemptStarted):
             recorded_in = body.run
     builder.fields["length"], builder.fields["head"], builder.fields["steps"] = inputs.tails.pop(chain)
-    fields = _differences(builder, inputs.stored.pop(chain, None))
+    row = builder.row()
+    fields = _differences(row, inputs.stored.pop(chain, None))
     if fields or not holds or recorded_in != run:
         moved = () if recorded_in == run or "run" in fields else ("run",)
         found.differing[chain] = (*moved, *fields, *(() if holds else ("events",)))
-    found.rows.append(builder.row())
+    found.rows.append(row)
 
 
-def _differences(built: RowBuilder, stored: bytes | None) -> tuple[str, ...]:
+def _differences(actual: AttemptRow, stored: bytes | None) -> tuple[str, ...]:
     """Returns the fields in which the stored row differs; a field that an older version did not write does not
     count."""
     if stored is None:
         return ("missing row",)
-    if built.encode() == stored:
-        return ()
+    with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
+        if _ROW.decode(stored) == actual:
+            return ()
     try:
         known = msgspec.json.decode(stored)
     except (msgspec.DecodeError, ValueError, RecursionError):
         known = None
-    actual = msgspec.to_builtins(built.row())
     if not isinstance(known, dict):
         return ("unreadable row",)
+    fields = msgspec.to_builtins(actual)
     stored_fields = ((name, value) for name, value in known.items() if name in _DEFAULTS)
-    return tuple(name for name, value in stored_fields if actual.get(name, _DEFAULTS[name]) != value)
+    return tuple(name for name, value in stored_fields if fields.get(name, _DEFAULTS[name]) != value)
 
 
+_ROW = msgspec.json.Decoder(AttemptRow)
 _DEFAULTS = {
     field.name: None if field.default is msgspec.NODEFAULT else field.default
     for field in msgspec.structs.fields(AttemptRow)

@@ -30,6 +30,7 @@ from assay.records import (
     digest_record,
 )
 
+from .arrow_arrays import equals_text, index_array, text_array, true_positions
 from .chain import Link, decode_event
 from .rows import AttemptRow
 from .tables import ADDED, TABLES, arrow_schema
@@ -155,16 +156,13 @@ class SealedRun:
         return {row["chain"] for row in self._batches("trajectories", ["chain"])}
 
     def ended_at(self) -> dict[str, int]:
-        import pyarrow.compute as pc
-
         path = self.folder / "events.parquet"
         with _read_errors(path):
             found = self._file("events").read(columns=["chain", "index", "type"])
-            ends = found.filter(pc.equal(found.column("type"), "attempt_ended")).to_pylist()
+            ends = found.filter(equals_text(found.column("type"), "attempt_ended")).to_pylist()
         return {row["chain"]: row["index"] for row in reversed(ends)}
 
     def judged(self, chains: Collection[str] | None = None) -> Iterator[VerdictSummary]:
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         groups: Iterable[int] = range(self.group_count("verdicts"))
@@ -174,7 +172,7 @@ class SealedRun:
             table = self.columns("verdicts", group, self._present("verdicts", _JUDGED))
             with _read_errors(self.folder / "verdicts.parquet"):
                 if chains is not None:
-                    table = table.filter(pc.is_in(table.column("chain"), pa.array(list(chains), pa.string())))
+                    table = table.filter(pc.is_in(table.column("chain"), value_set=text_array(chains)))
                 lists = [table.column(name).to_pylist() for name in table.column_names]
             for of, check, kind, status, marks, score, *grade in zip(*lists, strict=True):
                 yield VerdictSummary(of, check, kind, status, tuple(marks or ()), score, *grade)
@@ -196,16 +194,12 @@ class SealedRun:
         return (link for link in found if start <= link.index < stop)
 
     def row(self, chain: str) -> AttemptRow | None:
-        import pyarrow.compute as pc
-
         groups = self._groups_of("trajectories", chain)
-        return next(iter(self._select_rows(groups, lambda table: pc.equal(table["chain"], chain))), None)
+        return next(iter(self._select_rows(groups, lambda table: equals_text(table["chain"], chain))), None)
 
     def of_task(self, task: str) -> list[AttemptRow]:
-        import pyarrow.compute as pc
-
         groups = self._groups_spanning("trajectories", "task", task)
-        return self._select_rows(groups, lambda table: pc.equal(table["task"], task), ("task",))
+        return self._select_rows(groups, lambda table: equals_text(table["task"], task), ("task",))
 
     def near(self, attempt: str) -> list[AttemptRow]:
         import pyarrow.compute as pc
@@ -213,7 +207,7 @@ class SealedRun:
         groups = sorted(
             {*self._groups_of("trajectories", attempt), *self._groups_spanning("trajectories", "attempt", attempt)}
         )
-        exact = lambda t: pc.or_(pc.equal(t["chain"], attempt), pc.equal(t["attempt"], attempt))  # noqa: E731
+        exact = lambda t: pc.or_(equals_text(t["chain"], attempt), equals_text(t["attempt"], attempt))  # noqa: E731
         every = range(self.group_count("trajectories"))
         return self._select_rows(groups, exact) or self._select_rows(
             every, lambda table: _name_starts_with(table["attempt"], attempt)
@@ -275,8 +269,6 @@ class SealedRun:
     def _batches(
         self, name: str, columns: list[str], groups: list[int] | None = None, chain: str | None = None
     ) -> Iterator[dict[str, Any]]:
-        import pyarrow.compute as pc
-
         path = self.folder / f"{name}.parquet"
         present = self._present(name, columns)
         absent = {column: ADDED[name][column] for column in columns if column not in present}
@@ -290,7 +282,7 @@ class SealedRun:
                     batches = file.iter_batches(_BATCH, row_groups=[group], columns=present, use_threads=False)
                 else:
                     table = self._last_group(name, group, present)
-                    batches = iter(table.filter(pc.equal(table["chain"], chain)).to_batches(_BATCH))
+                    batches = iter(table.filter(equals_text(table["chain"], chain)).to_batches(_BATCH))
             while True:
                 with _read_errors(path):
                     batch = next(batches, None)
@@ -351,7 +343,6 @@ class SealedRun:
     ) -> list[AttemptRow]:
         """Returns the rows of some row groups of `trajectories` that match a mask over some columns."""
         import numpy as np
-        import pyarrow.compute as pc
 
         if not groups:
             return []
@@ -360,12 +351,14 @@ class SealedRun:
         with _read_errors(self.folder / "trajectories.parquet"):
             file = self._file("trajectories")
             table = file.read_row_groups(list(groups), columns=list(by), use_threads=False)
-            at = np.flatnonzero(pc.fill_null(which(table), False).to_numpy())
+            at = true_positions(which(table)).astype(np.int64)  # subtracted below
             ends = np.cumsum([file.metadata.row_group(group).num_rows for group in groups])
             for number in np.unique(np.searchsorted(ends, at, side="right")):
                 start = int(ends[number - 1]) if number else 0
                 inside = at[(at >= start) & (at < ends[number])] - start
-                rows = file.read_row_group(groups[number], columns=["row"], use_threads=False)["row"].take(inside)
+                rows = file.read_row_group(groups[number], columns=["row"], use_threads=False)["row"].take(
+                    index_array(inside)
+                )
                 found += [msgspec.json.decode(row, type=AttemptRow) for row in rows.to_pylist()]
         return sorted(found, key=lambda row: (row.started or 0.0, row.chain))
 
