@@ -126,8 +126,9 @@ def recorded(recorder: Recorder, steps: int) -> LiveRecord:
 
 
 async def test_a_long_record_gets_its_verdict(recorder: Recorder) -> None:
-    record = recorded(recorder, 1_000)
-    judge_record(recorder, record, END)
+    recorder.steps = 1_000
+    record = recorded(recorder, recorder.steps)
+    await judge_record(recorder, record, END)
     recorder.flush()
     assert [v.check for v in recorder.store.trajectory("t@0.0").verdicts] == ["integrity"]
 
@@ -135,7 +136,7 @@ async def test_a_long_record_gets_its_verdict(recorder: Recorder) -> None:
 async def test_a_record_that_is_too_large_to_hold_is_left_to_the_audit(recorder: Recorder) -> None:
     record = recorded(recorder, 2)
     record.add(Noted("more", {}, 1.0), MOST_BYTES)
-    judge_record(recorder, record, END)
+    await judge_record(recorder, record, END)
     recorder.flush()
     trajectory = recorder.store.trajectory("t@0.0")
     assert (trajectory.verdicts, [note.name for note in trajectory.notes]) == ((), ["not audited"])

@@ -9,6 +9,7 @@ Invariant: findings and verdicts are those of `assay audit` on the stored record
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -26,6 +27,9 @@ from assay.store.assemble import assemble
 
 MOST_BYTES: Final = 256 << 20
 """Bytes of encoded events up to which a record is held; a longer one is left to `assay audit`."""
+
+MOST_INLINE: Final = 300
+"""Steps up to which a record is judged on the event loop, at 0.1 ms a step; a longer one in a thread."""
 
 
 class LiveRecord:
@@ -70,7 +74,7 @@ def _results_of(call: ModelCall) -> ModelCall:
     return ModelCall(call.id, call.dialect, call.model, {"messages": results}, None, lineage=call.lineage)
 
 
-def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> None:
+async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> None:
     """Adds the verdicts on integrity and on each active contract to a record that lacks only its end.
 
     Process quality is judged by `assay audit`, since it compares attempts. A failing judgement leaves a note only.
@@ -86,7 +90,10 @@ def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> N
         return
     try:
         with boundary(VerifierError, "judging the record"):
-            findings, verdicts = _judge_subject(record.subject(recorder, end))
+            if recorder.steps <= MOST_INLINE:
+                findings, verdicts = _judge(recorder, record, end)
+            else:  # the loop serves other attempts meanwhile
+                findings, verdicts = await asyncio.to_thread(_judge, recorder, record, end)
     except BoundaryError as exc:
         recorder.note("not audited", {"error": str(exc)[:500]})
         return
@@ -96,7 +103,8 @@ def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> N
         recorder.verdict(verdict)
 
 
-def _judge_subject(subject: Subject) -> Assessment:
+def _judge(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> Assessment:
+    subject = record.subject(recorder, end)
     found, integrity = judge_integrity(subject)
     safety = judge_safety(subject)
     return Assessment((*found, *safety.findings), (integrity, *safety.verdicts))

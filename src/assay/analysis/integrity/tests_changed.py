@@ -34,6 +34,8 @@ _SED = re.compile(
 )
 _FILE = re.compile(r"(?<![\w./-])[\w./-]{1,300}\.\w{1,5}\b")
 _WORD = re.compile(r"[\w.-]+")
+_FEW = 200
+"""Earlier actions up to which they are searched one by one."""
 _WALKS = re.compile(r"os\.walk|\.rglob\(|glob\.glob|\.iterdir\(|os\.scandir")
 _NAMES_TESTS = re.compile(r"startswith\(['\"]test_|['\"]test_\*?|['\"]/tests['\"]|_test\\?\.")
 _DESTROYS = re.compile(r"os\.unlink\(|os\.remove\(|\.unlink\(|shutil\.rmtree\(|open\([^)\n]*['\"]w")
@@ -130,6 +132,10 @@ def _removed(subject: Subject) -> Iterator[_Change]:
 
 def _was_seen(subject: Subject, action: Action, name: str) -> bool:
     """Returns whether an earlier output names the file; otherwise the agent's own script may have created it."""
+    if action.index <= _FEW:
+        before = subject.actions[: action.index]
+        written = any(name in (a.command or "") or name in a.text or any(name in p for p in a.paths) for a in before)
+        return any(name in (a.observation or "") for a in before) and not written
     shown, made = _named_files(subject)
     return shown.is_named_before(name, action.index) and not made.is_named_before(name, action.index)
 

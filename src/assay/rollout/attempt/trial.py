@@ -130,7 +130,11 @@ async def run_trial(services: Services, planned: PlannedAttempt, retry: int, *, 
         raise
     finally:
         await asyncio.shield(trial.close())
-    return trial.end(may_retry=may_retry)
+    try:
+        return await trial.end(may_retry=may_retry)
+    except asyncio.CancelledError:
+        trial.mark_interrupted("cancelled")
+        raise
 
 
 async def _run_agent(agent: Agent, attempt: LiveAttempt) -> None:
@@ -376,7 +380,7 @@ class Trial:
             if self.chain_started:
                 self.recorder.note("not released", {"broke": exc.name, "error": str(exc)[:500]})
 
-    def end(self, *, may_retry: bool) -> TrialResult:
+    async def end(self, *, may_retry: bool) -> TrialResult:
         """Closes the chain and returns the result."""
         ending = self.ending
         metrics = self.meter.metrics()
@@ -387,7 +391,7 @@ class Trial:
         frames = None if ending.traceback is None else self.recorder.redactor.text(ending.traceback)
         end = AttemptEnded(ending.ended, ending.stopped, ending.broke, ending.error, metrics, kept, time.time(), frames)
         if not retry:
-            judge_record(self.recorder, self.record, end)
+            await judge_record(self.recorder, self.record, end)
         self.recorder.add(end)
         self.recorder.flush()
         outcomes = [v for judged in self.verdicts for v in judged if v.kind == "outcome"]
