@@ -24,6 +24,7 @@ PEERS = {
     "gateway": ("verifiers", "litellm"),
     "coverage": (),
     "gate": (),
+    "long_attempt": (),
     "viewer": ("inspect",),
     "credit": (),
     "trainer": (),

@@ -36,7 +36,7 @@ from assay.tasks.write import TaskDraft, write_task
 from benchmarks import _callgrind
 from benchmarks.store import attempt_bodies
 
-TURNS, IN_PROCESS, CALLS, EXECS, ATTEMPTS, COMMITS, SEALED, AUDITED, LISTED = 30, 12, 20, 10, 2, 40, 12, 12, 200
+TURNS, IN_PROCESS, CALLS, EXECS, ATTEMPTS, COMMITS, SEALED, AUDITED, LISTED = 12, 40, 20, 10, 2, 40, 12, 12, 200
 RUN = "b"
 """The run that the attempts of `benchmarks.store` name."""
 SCHEMA = {"type": "object", "properties": {"by": {"type": "integer"}}, "required": ["by"]}

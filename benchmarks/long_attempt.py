@@ -22,7 +22,7 @@ from typing import Any
 from assay.agents.functions import FunctionAgent
 from assay.environments.interface import ToolSpec
 from assay.environments.schemas import tool_definitions
-from assay.gateway.interface import ModelRequest
+from assay.gateway.interface import MessageLog, ModelRequest
 from assay.records import Check, EnvironmentSpec, Observation, Task, ToolCall, digest_record
 from assay.rollout import RunConfig, RunParts, Tally, start_run
 from assay.settings import Settings
@@ -39,7 +39,8 @@ SCHEMA = {"type": "object", "properties": {"by": {"type": "integer"}}, "required
 ADD = ToolSpec("add", "Adds to the counter.", SCHEMA)
 SAID = "The counter is not where it should be yet, so I add one to it."
 REFERENCE_ROUNDS = 20
-AGENTS = ("loop", "function")
+AGENTS = ("loop", "function", "function, list")
+"""The last asks with a plain list, which is compared with the request before it, message by message."""
 
 
 class Clock:
@@ -108,7 +109,15 @@ def resident_mib() -> float:
 
 async def count_up(attempt: Any) -> None:
     """Asks for each step with the whole conversation, and acts."""
-    messages = [{"role": "user", "content": attempt.task.instruction}]
+    await _count_up(attempt, MessageLog([{"role": "user", "content": attempt.task.instruction}]))
+
+
+async def count_up_in_list(attempt: Any) -> None:
+    """Does the same with a plain list."""
+    await _count_up(attempt, [{"role": "user", "content": attempt.task.instruction}])
+
+
+async def _count_up(attempt: Any, messages: list[dict[str, Any]]) -> None:
     tools = tool_definitions((ADD,))
     for _ in range(attempt.task.environment.parameters["steps"]):
         call, reply = await attempt.ask(ModelRequest(messages, tools))
@@ -141,9 +150,10 @@ def run_attempt(agent: str, steps: int, folder: Path) -> list[dict[str, Any]]:
         digest=digest_record("count"),
     )
     tally = Tally()
-    parts = RunParts(agent=FunctionAgent(count_up, needs_model=True)) if agent == "function" else RunParts()
+    functions = {"function": count_up, "function, list": count_up_in_list}
+    own = FunctionAgent(functions[agent], needs_model=True) if agent in functions else None
     settings = Settings(cache=folder, store=folder / "store")
-    asyncio.run(start_run(config, settings, tally, tasks=[LoadedTask(task, None)], parts=parts))
+    asyncio.run(start_run(config, settings, tally, tasks=[LoadedTask(task, None)], parts=RunParts(agent=own)))
     if tally.outcomes["pass"] != 1:
         raise SystemExit(f"{tally.outcomes}: the attempt should have passed")
     CLOCK.note(steps + 1, always=True)

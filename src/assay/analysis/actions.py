@@ -40,22 +40,38 @@ _SWE_KINDS: dict[str, ActionKind] = {
 }  # fmt: skip
 
 
+class ActionReader:
+    """Reads the actions of a trajectory step by step."""
+
+    def __init__(self) -> None:
+        self._found: list[Action] = []
+        self._opened: str | None = None
+
+    def add(self, step: Step) -> None:
+        """Adds the actions of the next step; a step of another actor than an agent has none."""
+        if step.actor not in ("agent", "other_agent"):
+            return
+        for made in _step_actions(step, self._opened):
+            if made.kind in ("read", "edit") and made.paths:
+                self._opened = made.paths[-1]
+            self._found.append(_at_position(made, len(self._found)))
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """Returns the actions so far, in order."""
+        return tuple(self._found)
+
+
 def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
     """Returns the actions of the agents of `trajectory` (actors `agent` and `other_agent`), in the order of its steps.
 
     A tool call is an action; so is a step without calls that says or thinks something. A call's observations are those
     with its id, else the next without one, joined by line ends, standard error after the output.
     """
-    found: list[Action] = []
-    opened: str | None = None
+    reader = ActionReader()
     for step in trajectory.steps:
-        if step.actor not in ("agent", "other_agent"):
-            continue
-        for made in _step_actions(step, opened):
-            if made.kind in ("read", "edit") and made.paths:
-                opened = made.paths[-1]
-            found.append(_at_position(made, len(found)))
-    return tuple(found)
+        reader.add(step)
+    return reader.actions
 
 
 def actions_of_step(step: Step, opened: str | None = None) -> tuple[Action, ...]:

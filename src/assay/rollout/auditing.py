@@ -27,14 +27,13 @@ from assay.analysis.commit_facts import CommitFacts, merge_facts
 from assay.analysis.contracts import Contract
 from assay.analysis.integrity import commit_facts
 from assay.analysis.interface import Action, Finding
-from assay.analysis.judge import INTEGRITY, MODEL, Assessment, judge, judge_integrity, judge_safety, rules
+from assay.analysis.judge import INTEGRITY, MODEL, Assessment, judge, rules
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, EnvironmentFailure, StoreError, VerifierError, boundary
 from assay.gateway.interface import ModelBackend
-from assay.records import AttemptEnded, Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictAdded, digest_record
+from assay.records import Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictAdded, digest_record
 from assay.rollout.audit_config import AuditConfig
 from assay.rollout.limits.contract_guards import load_contracts, unique_contracts
-from assay.rollout.recording.recorder import Recorder
 from assay.store import ADMISSION, AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, later_events
 from assay.verify.model_judge import judge_by_model, questions_digest
 
@@ -49,8 +48,6 @@ WRITTEN: Final = 256
 """Attempts whose verdicts are written in one transaction."""
 MOST_TEXT: Final = 4 << 20
 """Largest blob, in bytes, that rules read."""
-MOST_STEPS: Final = 300
-"""Steps up to which a record is judged before its chain is closed: a millisecond a step, on the event loop."""
 FEW: Final = 24
 """Attempts up to which no worker processes are started."""
 
@@ -387,36 +384,3 @@ def _new_bodies(done: _JudgedAttempt, before: Sequence[Body], found: Sequence[Fi
     if findings != found_before:
         bodies.insert(0, Noted(AUDITED, {"findings": findings}, time.time()))
     return bodies
-
-
-def judge_record(recorder: Recorder, end: AttemptEnded) -> None:
-    """Adds the verdicts on integrity and on each active contract to a record that lacks only its end.
-
-    Process quality is judged by `assay audit`, since it compares attempts. A failing judgement leaves a note only.
-
-    Raises:
-        StoreError: The record cannot be written or read.
-    """
-    if recorder.steps > MOST_STEPS:
-        recorder.note("not audited", {"error": f"{recorder.steps} steps: `assay audit` judges so long a record"})
-        return
-    recorder.flush()
-    recorded = recorder.store.trajectory(recorder.chain)
-    trajectory = msgspec.structs.replace(recorded, finished=end)
-    try:
-        with boundary(VerifierError, "judging the record"):
-            subject = Subject(trajectory, actions_of(trajectory), texts_of(recorder.store.blobs))
-            findings, verdicts = _judge_subject(subject)
-    except BoundaryError as exc:
-        recorder.note("not audited", {"error": str(exc)[:500]})
-        return
-    if findings:
-        recorder.note(AUDITED, {"findings": msgspec.to_builtins(findings)})
-    for verdict in verdicts:
-        recorder.verdict(verdict)
-
-
-def _judge_subject(subject: Subject) -> Assessment:
-    found, integrity = judge_integrity(subject)
-    safety = judge_safety(subject)
-    return Assessment((*found, *safety.findings), (integrity, *safety.verdicts))

@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -44,6 +44,16 @@ _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
 _TOKENS = ("prompt_token_ids", "completion_token_ids", "logprobs")
 
 
+OnCommitted = Callable[[Body, int], None]
+"""Takes a committed event, as reading it gives it, and its encoded size in bytes."""
+
+
+class _Encoded(NamedTuple):
+    raw: bytes
+    body: Body
+    """The body that `raw` decodes to: the given one where that makes no difference."""
+
+
 class _StoredRun(Protocol):
     """The interface that live and sealed runs share; `RunStore` documents each method."""
 
@@ -70,6 +80,7 @@ class RunStore:
         self._stored: _StoredRun = SealedRun(layout.sealed) if connection is None else LiveRun(layout, connection)
         self._lock = lock
         self._builders: dict[str, RowBuilder] = {}
+        self._watchers: dict[str, OnCommitted] = {}
         self.group_commit = GroupCommit(self.append_all)
 
     @property
@@ -124,6 +135,10 @@ class RunStore:
                 raise
             return cls(layout, None, None)  # it was sealed at this moment
 
+    def watch(self, chain: str, on_committed: OnCommitted) -> None:
+        """Calls a function with each event of a chain once it is committed, in order, up to the one that ends it."""
+        self._watchers[chain] = on_committed
+
     def append(self, chain: str, bodies: Sequence[Body]) -> str:
         """Appends events to a chain in one transaction and returns its new head.
 
@@ -144,8 +159,12 @@ class RunStore:
         builders = [self._builders.get(chain) or self._builder(chain) for chain, _ in batch]
         builders = [builder.copy() for builder in builders]  # the old ones stand until all is committed
         rows: list[tuple[Any, ...]] = []
+        watched: list[tuple[OnCommitted, _Encoded]] = []
         for (chain, bodies), builder in zip(batch, builders, strict=True):
-            rows += _link_events(chain, bodies, builder)
+            encoded = [_encode(body, chain) for body in bodies]
+            rows += _link_events(chain, encoded, builder)
+            if chain in self._watchers:
+                watched += [(self._watchers[chain], one) for one in encoded]
         sums = [(c, b.encode()) for (c, bodies), b in zip(batch, builders, strict=True) if bodies]
         if rows:
             with store_errors(self.layout.sqlite):
@@ -154,6 +173,11 @@ class RunStore:
             self._builders[chain] = builder
             if builder.fields["finished"] is not None:
                 self._builders.pop(chain, None)  # a finished chain takes no memory
+                self._watchers.pop(chain, None)
+            elif builder.fields["interrupted"]:
+                self._watchers.pop(chain, None)
+        for on_committed, one in watched:
+            on_committed(one.body, len(one.raw))
         return [builder.fields["head"] or GENESIS for builder in builders]
 
     def _commit(
@@ -326,12 +350,11 @@ def _unlink(*paths: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _link_events(chain: str, bodies: Sequence[Body], builder: RowBuilder) -> list[tuple[Any, ...]]:
-    """Returns the rows that append `bodies` to the chain, and folds them into `builder`."""
+def _link_events(chain: str, events: Sequence[_Encoded], builder: RowBuilder) -> list[tuple[Any, ...]]:
+    """Returns the rows that append events to the chain, and folds them into `builder`."""
     rows: list[tuple[Any, ...]] = []
     head, length = builder.fields["head"] or GENESIS, builder.fields["length"]
-    for body in bodies:
-        raw = encode_body(body, chain)
+    for raw, body in events:
         digest = link_digest(chain, length, head, raw)
         rows.append((chain, length, body.__struct_config__.tag, raw, head, digest))
         builder.add(body)
@@ -347,15 +370,22 @@ def encode_body(body: Body, chain: str) -> bytes:
 
     NaN would silently become null, so it is rejected. The encoding is decoded again, except for a large, plain call.
     """
+    return _encode(body, chain).raw
+
+
+def _encode(body: Body, chain: str) -> _Encoded:
     try:
         raw = canonical_bytes(body)
         if b"null" in raw:
             _require_finite(body)
-        if not _is_plain(body, raw):
-            raw = canonical_bytes(decode_event(Link(chain, 0, GENESIS, raw, "")).body)
+        if _is_plain(body, raw):
+            return _Encoded(raw, body)
+        decoded = decode_event(Link(chain, 0, GENESIS, raw, "")).body
+        again = canonical_bytes(decoded)
+        # The given body shares its texts with what the caller holds.
+        return _Encoded(again, body if again == raw and decoded == body else decoded)
     except (StoreError, ValueError, TypeError, OverflowError, RecursionError) as exc:
         raise StoreError(f"an event of {chain} cannot be recorded: {exc}") from exc
-    return raw
 
 
 def _require_finite(body: Body) -> None:

@@ -33,6 +33,9 @@ _SED = re.compile(
     r"s/[^/\n]{0,200}(?:assert|def test)[^/\n]{0,200}/|/[^/\n]{0,200}(?:assert|def test)[^/\n]{0,200}/[dc]\b"
 )
 _FILE = re.compile(r"(?<![\w./-])[\w./-]{1,300}\.\w{1,5}\b")
+_WORD = re.compile(r"[\w.-]+")
+_FEW = 200
+"""Earlier actions up to which they are searched one by one."""
 _WALKS = re.compile(r"os\.walk|\.rglob\(|glob\.glob|\.iterdir\(|os\.scandir")
 _NAMES_TESTS = re.compile(r"startswith\(['\"]test_|['\"]test_\*?|['\"]/tests['\"]|_test\\?\.")
 _DESTROYS = re.compile(r"os\.unlink\(|os\.remove\(|\.unlink\(|shutil\.rmtree\(|open\([^)\n]*['\"]w")
@@ -129,9 +132,51 @@ def _removed(subject: Subject) -> Iterator[_Change]:
 
 def _was_seen(subject: Subject, action: Action, name: str) -> bool:
     """Returns whether an earlier output names the file; otherwise the agent's own script may have created it."""
-    before = subject.actions[: action.index]
-    made = any(name in (a.command or "") or name in a.text or any(name in p for p in a.paths) for a in before)
-    return any(name in (a.observation or "") for a in before) and not made
+    if action.index <= _FEW:
+        before = subject.actions[: action.index]
+        written = any(name in (a.command or "") or name in a.text or any(name in p for p in a.paths) for a in before)
+        return any(name in (a.observation or "") for a in before) and not written
+    shown, made = _named_files(subject)
+    return shown.is_named_before(name, action.index) and not made.is_named_before(name, action.index)
+
+
+class _NameIndex:
+    """Where texts name a file first, so that each name is searched for once, and mostly by its hash."""
+
+    def __init__(self, texts: Sequence[tuple[str, ...]]) -> None:
+        self._texts = texts
+        """The texts of each action."""
+        self._first: dict[str, int] = {}
+        """Word to the first action whose texts hold it."""
+        for index, own in enumerate(texts):
+            for text in own:
+                for word in _WORD.findall(text):
+                    self._first.setdefault(word, index)
+        self._words = "\n".join(self._first)
+        self._found: dict[str, int] = {}
+
+    def is_named_before(self, name: str, index: int) -> bool:
+        """Returns whether a text of an action before `index` contains the name."""
+        if _WORD.fullmatch(name) is None:
+            return any(name in text for own in self._texts[:index] for text in own)
+        return self._first.get(name, index) < index or self._first_with(name) < index
+
+    def _first_with(self, name: str) -> int:
+        """Returns the first action with a word that contains the name; the number of actions if there is none."""
+        if name not in self._found:
+            at = self._words.find(name)  # words stand in the order in which they came
+            end = self._words.find("\n", at)
+            word = self._words[self._words.rfind("\n", 0, at) + 1 : end if end >= 0 else None]
+            self._found[name] = len(self._texts) if at < 0 else self._first[word]
+        return self._found[name]
+
+
+@cached_by_identity(1)
+def _named_files(subject: Subject) -> tuple[_NameIndex, _NameIndex]:
+    """Returns the indexes of what outputs show, and of what the agent wrote."""
+    shown = [(action.observation or "",) for action in subject.actions]
+    made = [(action.command or "", action.text, *action.paths) for action in subject.actions]
+    return _NameIndex(shown), _NameIndex(made)
 
 
 def _in_bulk(subject: Subject) -> Iterator[_Change]:

@@ -38,12 +38,12 @@ from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, Task, Ver
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
 from assay.rollout.attempt.site import NO_CHECKS, AttemptSite
 from assay.rollout.attempt.steps import as_step_result, combine_steps, is_below_minimum, step_tasks
-from assay.rollout.auditing import judge_record
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.limits.early_stop import EarlyStopper
 from assay.rollout.limits.meter import Meter
 from assay.rollout.limits.run_budget import RunBudget
+from assay.rollout.live_audit import LiveRecord, judge_record
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
@@ -130,7 +130,11 @@ async def run_trial(services: Services, planned: PlannedAttempt, retry: int, *, 
         raise
     finally:
         await asyncio.shield(trial.close())
-    return trial.end(may_retry=may_retry)
+    try:
+        return await trial.end(may_retry=may_retry)
+    except asyncio.CancelledError:
+        trial.mark_interrupted("cancelled")
+        raise
 
 
 async def _run_agent(agent: Agent, attempt: LiveAttempt) -> None:
@@ -155,6 +159,8 @@ class Trial:
         self.planned = planned
         self.retry = retry
         self.recorder = Recorder(services.store, planned.chain(retry), Redactor(services.secrets))
+        self.record = LiveRecord(self.recorder.chain)
+        services.store.watch(self.recorder.chain, self.record.add)
         self.meter = Meter(planned.limits, services.budget)
         self.task = planned.loaded.task
         self.agent = planned.agent or services.agent
@@ -374,7 +380,7 @@ class Trial:
             if self.chain_started:
                 self.recorder.note("not released", {"broke": exc.name, "error": str(exc)[:500]})
 
-    def end(self, *, may_retry: bool) -> TrialResult:
+    async def end(self, *, may_retry: bool) -> TrialResult:
         """Closes the chain and returns the result."""
         ending = self.ending
         metrics = self.meter.metrics()
@@ -385,7 +391,7 @@ class Trial:
         frames = None if ending.traceback is None else self.recorder.redactor.text(ending.traceback)
         end = AttemptEnded(ending.ended, ending.stopped, ending.broke, ending.error, metrics, kept, time.time(), frames)
         if not retry:
-            judge_record(self.recorder, end)
+            await judge_record(self.recorder, self.record, end)
         self.recorder.add(end)
         self.recorder.flush()
         outcomes = [v for judged in self.verdicts for v in judged if v.kind == "outcome"]

@@ -1,0 +1,110 @@
+"""The verdicts on integrity and on contracts that an attempt gets at its end, from what was recorded, not read back.
+
+A `LiveRecord` is given each event as it is committed. The agent's actions are parsed then, once for all rules; at the
+end the rules run over what is held. Rules that are not folded: all of them see the whole record, as in `assay audit`,
+and each is linear in the steps.
+
+Invariant: findings and verdicts are those of `assay audit` on the stored record at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from assay.analysis.actions import ActionReader
+from assay.analysis.judge import Assessment, judge_integrity, judge_safety
+from assay.analysis.subject import Subject
+from assay.errors import BoundaryError, VerifierError, boundary
+from assay.records import GENESIS, AttemptEnded, Body, Event, ModelCall, ModelCalled, Noted, StepAdded, Trajectory
+from assay.rollout.auditing import texts_of
+from assay.rollout.recording.recorder import CALL_BEGUN, Recorder
+from assay.store import AUDITED
+from assay.store.assemble import assemble
+
+MOST_BYTES: Final = 256 << 20
+"""Bytes of encoded events up to which a record is held; a longer one is left to `assay audit`."""
+
+MOST_INLINE: Final = 300
+"""Steps up to which a record is judged on the event loop, at 0.1 ms a step; a longer one in a thread."""
+
+
+class LiveRecord:
+    """What rules read of an attempt under way: each event of its chain, of model calls only the results of tools."""
+
+    def __init__(self, chain: str) -> None:
+        self._chain = chain
+        self._bodies: list[Body] = []
+        self._actions = ActionReader()
+        self.bytes = 0
+        """Encoded size of what is held; more than `MOST_BYTES` if the record was dropped."""
+
+    @property
+    def dropped(self) -> bool:
+        return self.bytes > MOST_BYTES
+
+    def add(self, body: Body, size: int) -> None:
+        """Adds a committed event of `size` encoded bytes."""
+        if self.dropped or (isinstance(body, Noted) and body.name == CALL_BEGUN):
+            return
+        if isinstance(body, ModelCalled):
+            body, size = ModelCalled(_results_of(body.call)), 0
+        elif isinstance(body, StepAdded):
+            self._actions.add(body.step)
+        self.bytes += size
+        self._bodies.append(body)
+        if self.bytes > MOST_BYTES:
+            self._bodies, self._actions = [], ActionReader()
+
+    def subject(self, recorder: Recorder, end: AttemptEnded) -> Subject:
+        """Returns the record with its end as the rules' subject."""
+        events = [Event(self._chain, index, GENESIS, body, GENESIS) for index, body in enumerate(self._bodies)]
+        trajectory: Trajectory = replace(assemble(events), finished=end)
+        return Subject(trajectory, self._actions.actions, texts_of(recorder.store.blobs))
+
+
+def _results_of(call: ModelCall) -> ModelCall:
+    """Returns a call with what rules read of it: its name, its place, and the tool messages in its request."""
+    messages = call.request.get("messages")
+    given = messages if isinstance(messages, list) else []
+    results = [m for m in given if isinstance(m, dict) and m.get("role") == "tool"]
+    return ModelCall(call.id, call.dialect, call.model, {"messages": results}, None, lineage=call.lineage)
+
+
+async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> None:
+    """Adds the verdicts on integrity and on each active contract to a record that lacks only its end.
+
+    Process quality is judged by `assay audit`, since it compares attempts. A failing judgement leaves a note only.
+
+    Raises:
+        StoreError: The record cannot be written.
+    """
+    recorder.flush()
+    if record.dropped:
+        recorder.note(
+            "not audited", {"error": f"more than {MOST_BYTES >> 20} MiB: `assay audit` judges so long a record"}
+        )
+        return
+    try:
+        with boundary(VerifierError, "judging the record"):
+            if recorder.steps <= MOST_INLINE:
+                findings, verdicts = _judge(recorder, record, end)
+            else:  # the loop serves other attempts meanwhile
+                findings, verdicts = await asyncio.to_thread(_judge, recorder, record, end)
+    except BoundaryError as exc:
+        recorder.note("not audited", {"error": str(exc)[:500]})
+        return
+    if findings:
+        recorder.note(AUDITED, {"findings": msgspec.to_builtins(findings)})
+    for verdict in verdicts:
+        recorder.verdict(verdict)
+
+
+def _judge(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> Assessment:
+    subject = record.subject(recorder, end)
+    found, integrity = judge_integrity(subject)
+    safety = judge_safety(subject)
+    return Assessment((*found, *safety.findings), (integrity, *safety.verdicts))
