@@ -162,7 +162,7 @@ class _NameIndex:
         return self._first.get(name, index) < index or self._first_with(name) < index
 
     def _first_with(self, name: str) -> int:
-        """Returns the first action with a word that contains the name; the number of actions if there is none."""
+        """Returns the first action with a word that contains the name; the number of actions if no action has one."""
         if name not in self._found:
             at = self._words.find(name)  # words stand in the order in which they came
             end = self._words.find("\n", at)
