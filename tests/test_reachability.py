@@ -12,6 +12,7 @@ from scripts.reachability import list_unreached
 ROOT = Path(__file__).parent.parent
 EXCEPTIONS = {
     "assay.learning.ablation": "for agents that improve: per-step effects for a later credit method",
+    "assay.lazy_exports": "makes the `__getattr__` of packages, while they are imported",
     "assay.agents.cheats.payload.reports.forge_once": "called by name in a source that a cheat writes into the sandbox",
     "assay.environments.workspace.launcher.init.main": "started by file in a sandbox without the launcher",
     "assay.verify.payload.assay_supervisor.assay_judge": "the program `assay-judge`, mounted with its folder",
