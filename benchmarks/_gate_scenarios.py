@@ -86,7 +86,9 @@ def recorded_turns(folder: Path) -> Iterator[Work]:
         limits=Limits(turns=TURNS + 1),
     )
     for run in ("warm", "counted"):
-        config = RunConfig(tasks=("-",), agent="loop", model=f"scripted:{script}", attempts=IN_PROCESS, run=run)
+        config = RunConfig(
+            tasks=("-",), agent="loop", model=f"scripted:{script}", attempts=IN_PROCESS, concurrency=1, run=run
+        )
         yield lambda config=config: _run(config, folder, "pass", [LoadedTask(task, None)]) * TURNS
 
 
