@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from assay.environments.interface import ToolSpec, WorkspaceSpec
+from assay.environments.interface import WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.model import open_session_model
 from assay.gateway.server import Gateway
-from assay.records import AttemptStarted, Check, EnvironmentSpec, Limits, Observation, Task, digest_record
+from assay.records import AttemptStarted, Check, EnvironmentSpec, Limits, Task, digest_record
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.attempt.endpoint import LimitedModel, SessionRecorder
 from assay.rollout.audit_config import AuditConfig
@@ -39,34 +39,10 @@ from benchmarks.store import attempt_bodies
 TURNS, IN_PROCESS, CALLS, EXECS, ATTEMPTS, COMMITS, SEALED, AUDITED, LISTED = 12, 40, 20, 10, 2, 40, 12, 12, 200
 RUN = "b"
 """The run that the attempts of `benchmarks.store` name."""
-SCHEMA = {"type": "object", "properties": {"by": {"type": "integer"}}, "required": ["by"]}
 TEST = "#!/bin/sh\ntest -f /workspace/hello.txt; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
 
 Work = Callable[[], int]
 """Does the work and returns in how many units it is counted."""
-
-
-class Counter:
-    """A number that the tool `add` changes."""
-
-    def __init__(self, parameters: dict[str, Any], seed: int) -> None:
-        self.value = 0
-
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return (ToolSpec("add", "Adds to the counter.", SCHEMA),)
-
-    async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
-        self.value += arguments["by"]
-        return Observation(str(self.value))
-
-    async def digest(self) -> str:
-        return digest_record(self.value)
-
-    def facts(self) -> dict[str, Any]:
-        return {"value": self.value}
-
-    async def close(self) -> None:
-        return None
 
 
 def recorded_turns(folder: Path) -> Iterator[Work]:
@@ -80,7 +56,7 @@ def recorded_turns(folder: Path) -> Iterator[Work]:
     task = Task(
         id="count",
         instruction="Add one until the counter stands at the end.",
-        environment=EnvironmentSpec(f"{__name__}:Counter", {}),
+        environment=EnvironmentSpec("benchmarks._counter:Counter", {}),
         checks=(Check("end", "facts", {"expected": {"value": TURNS}}),),
         digest=digest_record("count"),
         limits=Limits(turns=TURNS + 1),

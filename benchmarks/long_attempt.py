@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from assay.agents.functions import FunctionAgent
-from assay.environments.interface import ToolSpec
 from assay.environments.schemas import tool_definitions
 from assay.gateway.interface import MessageLog, ModelRequest
 from assay.records import Check, EnvironmentSpec, Observation, Task, ToolCall, digest_record
@@ -28,6 +27,7 @@ from assay.rollout import RunConfig, RunParts, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask
+from benchmarks._counter import ADD, Counter
 from benchmarks._measure import own_process
 from benchmarks._report import Report, Target, options
 
@@ -35,8 +35,6 @@ HOW = "CPU of the whole process a step over a window of steps, and resident memo
 COLUMNS = ("agent", "steps", "cpu_ms_per_step", "times_reference", "resident_mib", "kib_per_step")
 WINDOWS = ((1, 100), (901, 1_000), (1_901, 2_000), (4_801, 5_000), (9_501, 10_000), (49_001, 50_000), (99_001, 100_000))
 """First and last step of each window; windows beyond the number of steps are left out."""
-SCHEMA = {"type": "object", "properties": {"by": {"type": "integer"}}, "required": ["by"]}
-ADD = ToolSpec("add", "Adds to the counter.", SCHEMA)
 SAID = "The counter is not where it should be yet, so I add one to it."
 REFERENCE_ROUNDS = 20
 AGENTS = ("loop", "function", "function, list")
@@ -65,29 +63,17 @@ class Clock:
 CLOCK = Clock()
 
 
-class Counter:
-    """A number that `add` moves."""
+class TimedCounter(Counter):
+    """Notes the CPU time at each change."""
 
     def __init__(self, parameters: dict[str, Any], seed: int) -> None:
-        self.value = 0
+        super().__init__(parameters, seed)
         CLOCK.note(0)
 
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return (ADD,)
-
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
-        self.value += arguments["by"]
+        seen = await super().call(name, arguments)
         CLOCK.note(self.value)
-        return Observation(str(self.value))
-
-    async def digest(self) -> str:
-        return digest_record(self.value)
-
-    def facts(self) -> dict[str, Any]:
-        return {"value": self.value}
-
-    async def close(self) -> None:
-        return None
+        return seen
 
 
 def reference_loop() -> float:
@@ -145,7 +131,7 @@ def run_attempt(agent: str, steps: int, folder: Path) -> list[dict[str, Any]]:
     task = Task(
         id="count",
         instruction="Add to the counter, one at a time.",
-        environment=EnvironmentSpec(f"{__name__}:Counter", {"steps": steps}),
+        environment=EnvironmentSpec(f"{__name__}:TimedCounter", {"steps": steps}),
         checks=(Check("sum", "facts", {"expected": {"value": steps}}),),
         digest=digest_record("count"),
     )

@@ -102,7 +102,7 @@ class RunReader:
         self.renderer: AttributingRenderer | None = None
         self.tokenizer: str | None = None
         self.template = _recorded_template(self.manifest)
-        """What the name of the run's model says of its template."""
+        """Template options in the name of the run's model."""
         if config.model is not None:
             folder, thinking = Path(config.model), config.thinking
             thinking = self.template.thinking if thinking is None else thinking

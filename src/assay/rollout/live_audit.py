@@ -33,7 +33,7 @@ MOST_INLINE: Final = 300
 
 
 class LiveRecord:
-    """What rules read of an attempt under way: each event of its chain, of model calls only the results of tools."""
+    """Events of an attempt under way, as far as rules read them: of model calls only the results of tools."""
 
     def __init__(self, chain: str) -> None:
         self._chain = chain

@@ -62,7 +62,7 @@ class RecordedEntryCalls(msgspec.Struct, frozen=True):
     shapes: tuple[AnswerShape, ...] = ()
     """Different shapes of answers, in order of appearance."""
     are_results_whole: bool = False
-    """Whether all answers were looked at."""
+    """True if all answers were looked at."""
     handed: ValueKinds = ValueKinds()
     """What else reaches the test, as in `EntryUse.handed`."""
     is_handed_whole: bool = False

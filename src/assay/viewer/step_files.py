@@ -106,7 +106,7 @@ def find_step_files(
 
 
 class _Room:
-    """What is left for computed texts."""
+    """Remaining budget for computed texts."""
 
     def __init__(self) -> None:
         self._left = MOST_TEXT

@@ -65,7 +65,7 @@ def _local(rest: str) -> RenderedBackend:
 
 
 class TemplateOptions(NamedTuple):
-    """What a model's name says of its chat template, and of who chose its tokens; None is the default."""
+    """Options of the chat template in a model's name, and who chose its tokens; None is the default."""
 
     folder: str | None = None
     """Folder of its tokenizer."""

@@ -55,7 +55,7 @@ class CurateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class RecoveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one selected failed attempt."""
+    """Result of one selected failed attempt."""
 
     run: str
     attempt: str

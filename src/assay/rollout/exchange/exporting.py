@@ -75,7 +75,7 @@ class ExportReport(msgspec.Struct, frozen=True):
     additions: dict[str, int] = {}
     """Number of attempts by field that is written beyond the records."""
     warnings: tuple[str, ...] = ()
-    """What makes the written examples less useful than they could be, with the remedy."""
+    """Warnings: causes that make the written examples less useful, each with its remedy."""
 
 
 def sidecar_of(out: Path) -> Path:
