@@ -25,8 +25,8 @@ from assay.gateway.server import Gateway
 from assay.records import AttemptStarted, Check, EnvironmentSpec, Limits, Task, digest_record
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.attempt.endpoint import LimitedModel, SessionRecorder
-from assay.rollout.audit_config import AuditConfig
-from assay.rollout.auditing import audit_run
+from assay.rollout.audit.config import AuditConfig
+from assay.rollout.audit.stored import audit_run
 from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.recorder import Recorder
 from assay.settings import Settings

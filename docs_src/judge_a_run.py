@@ -8,8 +8,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from counter_world import CounterTasks
 
 from assay.rollout import RunConfig, Tally, start_run
-from assay.rollout.audit_config import AuditConfig
-from assay.rollout.auditing import audit_run
+from assay.rollout.audit.config import AuditConfig
+from assay.rollout.audit.stored import audit_run
 from assay.settings import Settings
 from assay.store import load_current_verdicts
 from assay.tasks import LoadedTask

@@ -99,7 +99,7 @@ from assay.records import (
     Verdict,
     VerdictAdded,
 )
-from assay.rollout.auditing import AuditReport
+from assay.rollout.audit.stored import AuditReport
 from assay.rollout.config import RunConfig
 from assay.rollout.exchange.config import ExportConfig, ImportConfig, RecordConfig, ServeConfig
 from assay.rollout.exchange.exporting import ExportReport

@@ -155,7 +155,7 @@ def test_a_rule_that_fails_makes_its_attempt_no_pass_and_leaves_the_others(
             raise RuntimeError(message)
         return judge(subject, *given)
 
-    monkeypatch.setattr("assay.rollout.auditing.judge", broken)
+    monkeypatch.setattr("assay.rollout.audit.stored.judge", broken)
     first, second = judged(root)["cards"]
     assert (first["integrity"]["status"], second["integrity"]["status"]) == ("error", "fail")
     assert first["headline"] == "pass (integrity not judged)"

@@ -9,14 +9,14 @@ import msgspec
 import typer
 
 from assay.errors import UserError
-from assay.rollout.audit_config import AuditConfig
+from assay.rollout.audit.config import AuditConfig
 
 from .options import takes_config
 from .output import emit_json, quantity, say, sparse_lines
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 
 if TYPE_CHECKING:
-    from assay.rollout.auditing import AuditReport
+    from assay.rollout.audit.stored import AuditReport
     from assay.settings import Settings
 
 
@@ -63,7 +63,7 @@ def audit(
 
 
 def _run_audit(run: str, config: AuditConfig, settings: Settings) -> AuditReport:
-    from assay.rollout.auditing import audit_run
+    from assay.rollout.audit.stored import audit_run
 
     told = sparse_lines("attempts judged", every_s=5)
     if config.judge is None:

@@ -12,8 +12,8 @@ import pytest
 
 from assay.errors import UserError
 from assay.records import Noted
-from assay.rollout.audit_config import AuditConfig
-from assay.rollout.auditing import audit_run
+from assay.rollout.audit.config import AuditConfig
+from assay.rollout.audit.stored import audit_run
 from assay.rollout.exchange.config import ImportConfig
 from assay.rollout.exchange.importing import ImportProgress, ImportReport, import_paths
 from assay.settings import Settings

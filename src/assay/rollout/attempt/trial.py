@@ -38,12 +38,12 @@ from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, Task, Ver
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
 from assay.rollout.attempt.site import NO_CHECKS, AttemptSite
 from assay.rollout.attempt.steps import as_step_result, combine_steps, is_below_minimum, step_tasks
+from assay.rollout.audit.live import LiveRecord, judge_record
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.limits.early_stop import EarlyStopper
 from assay.rollout.limits.meter import Meter
 from assay.rollout.limits.run_budget import RunBudget
-from assay.rollout.live_audit import LiveRecord, judge_record
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor

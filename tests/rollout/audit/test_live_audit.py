@@ -29,8 +29,8 @@ from assay.records import (
     Verdict,
     VerdictAdded,
 )
-from assay.rollout.auditing import subject_of
-from assay.rollout.live_audit import MOST_BYTES, LiveRecord, judge_record
+from assay.rollout.audit.live import MOST_BYTES, LiveRecord, judge_record
+from assay.rollout.audit.stored import subject_of
 from assay.rollout.recording.recorder import Recorder
 from assay.store import AUDITED, RunStore
 from assay.store.run import encode_body

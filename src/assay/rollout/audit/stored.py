@@ -32,7 +32,7 @@ from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, EnvironmentFailure, StoreError, VerifierError, boundary
 from assay.gateway.interface import ModelBackend
 from assay.records import Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictAdded, digest_record
-from assay.rollout.audit_config import AuditConfig
+from assay.rollout.audit.config import AuditConfig
 from assay.rollout.limits.contract_guards import load_contracts, unique_contracts
 from assay.store import ADMISSION, AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, later_events
 from assay.verify.model_judge import judge_by_model, questions_digest

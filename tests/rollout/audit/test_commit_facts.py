@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from assay.rollout.audit_config import AuditConfig
-from assay.rollout.auditing import audit_run
+from assay.rollout.audit.config import AuditConfig
+from assay.rollout.audit.stored import audit_run
 from assay.rollout.exchange.config import ImportConfig
 from assay.rollout.exchange.importing import import_paths
 from assay.settings import Settings

@@ -20,7 +20,7 @@ from assay.analysis.judge import Assessment, judge_integrity, judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, VerifierError, boundary
 from assay.records import GENESIS, AttemptEnded, Body, Event, ModelCall, ModelCalled, Noted, StepAdded, Trajectory
-from assay.rollout.auditing import texts_of
+from assay.rollout.audit.stored import texts_of
 from assay.rollout.recording.recorder import CALL_BEGUN, Recorder
 from assay.store import AUDITED
 from assay.store.assemble import assemble

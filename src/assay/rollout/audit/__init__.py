@@ -1,0 +1,1 @@
+"""Judging of integrity and contracts: as an attempt ends (`live`), and of stored attempts (`stored`)."""
