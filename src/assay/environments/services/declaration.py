@@ -1,0 +1,308 @@
+"""Declaration of a service: tables, actions, views, events, generator and policy, in one Python file.
+
+    shop = Service("shop", "An online shop.", knobs=ShopKnobs, policy=Policy(TEXT, CONTRACTS))
+
+    OrderId = Annotated[str, identifier("order", "ORD-")]
+
+    @shop.table()
+    class Order(msgspec.Struct, frozen=True):
+        id: OrderId
+        status: Literal["pending", "cancelled"]
+
+    @shop.action()
+    def cancel_order(tx: Transaction, order_id: OrderId) -> Order:
+        \"\"\"Cancels a pending order.\"\"\"
+        order = tx.get(Order, order_id)
+        tx.require(order.status == "pending", f"Order {order_id} is {order.status}.")
+        return tx.update(order, status="cancelled")
+
+Types and docstring give the schema of the tool, the page's form and the command's help. A declaration is checked when
+it is made; what is wrong raises `TypeError` with the name of the function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from string import Formatter
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from assay.environments.interface import ToolSpec
+from assay.environments.schemas import flat_schema
+
+from .schema import IDENTIFIER, Table, metadata, read_table
+from .transaction import Generator, Transaction
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
+
+Role = Literal["agent", "user", "system"]
+"""Who may call an action: the agent under test, the person it serves, or the world itself."""
+
+AGENT: tuple[Role, ...] = ("agent",)
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """Rules that the agent is given as text."""
+
+    text: str = ""
+    contracts: tuple[str, ...] = ()
+    """The rules that can be checked over the log of calls, each a contract in TOML (see `assay.analysis.contracts`)."""
+
+
+class NoKnobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Knobs of a service that has none."""
+
+
+class Action(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """A typed function on the state of a service."""
+
+    service: str
+    name: str
+    function: Callable[..., Any]
+    arguments: type[msgspec.Struct]
+    description: str
+    roles: tuple[Role, ...] = AGENT
+    reads_only: bool = False
+    wish: str = ""
+    """What somebody who wants it says, with `{argument}` for each argument; empty if nobody asks for it by itself."""
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """JSON Schema of the arguments."""
+        return flat_schema(self.arguments)
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.description, self.parameters)
+
+    @cached_property
+    def takes(self) -> dict[str, str]:
+        """Kind of identifier that each argument takes; arguments of other kinds are absent."""
+        hints = typing.get_type_hints(self.arguments, include_extras=True)
+        kinds = {name: metadata(hint).get(IDENTIFIER) for name, hint in hints.items()}
+        return {name: kind for name, kind in kinds.items() if kind}
+
+    @cached_property
+    def gives(self) -> frozenset[str]:
+        """Kinds of identifiers that its result holds."""
+        found: set[str] = set()
+        _collect_kinds(typing.get_type_hints(self.function, include_extras=True).get("return"), found, set())
+        return frozenset(found)
+
+
+class Service:
+    """A stateful application.
+
+    Args:
+        name: Prefix of its tables; lower-case letters.
+        summary: One sentence for people and agents.
+        knobs: Struct of the generator's options; each has a default.
+        policy: Rules for the agent.
+    """
+
+    def __init__(
+        self, name: str, summary: str, *, knobs: type[msgspec.Struct] = NoKnobs, policy: Policy | None = None
+    ) -> None:
+        if not name.isidentifier() or name != name.lower() or "_" in name:
+            raise TypeError(f"Service {name!r}: a name is one lower-case word")
+        self.name = name
+        self.summary = summary
+        self.knobs = knobs
+        self.policy = Policy() if policy is None else policy
+        self.tables: dict[type[msgspec.Struct], Table] = {}
+        self.actions: dict[str, Action] = {}
+        self.events: dict[str, Action] = {}
+        self.subscriptions: dict[str, list[Action]] = {}
+        self.generators: list[Callable[[Generator, Any], None]] = []
+        self.descriptions: dict[type[msgspec.Struct], Callable[[Transaction, Any], str]] = {}
+
+    def table(
+        self,
+        name: str = "",
+        *,
+        key: Sequence[str] = (),
+        unique: Sequence[Sequence[str]] = (),
+        indexes: Sequence[Sequence[str]] = (),
+        judged: bool = True,
+    ) -> Callable[[type[R]], type[R]]:
+        """Declares a table: the decorated Struct is a row.
+
+        Args:
+            name: Plural noun; default: the class's name in snake case with an s.
+            key: Fields of the primary key; default: the first field.
+            unique: Further sets of fields that identify a row.
+            indexes: Sets of fields that are searched often.
+            judged: Whether changes of its rows are part of the outcome.
+        """
+
+        def declare(row: type[R]) -> type[R]:
+            table = read_table(
+                row,
+                self.name,
+                name or _snake_case(row.__name__) + "s",
+                tuple(key),
+                tuple(tuple(fields) for fields in unique),
+                tuple(tuple(fields) for fields in indexes),
+                judged=judged,
+            )
+            if any(other.name == table.name for other in self.tables.values()):
+                raise TypeError(f"Service {self.name}: two tables are called {table.name}")
+            self.tables[row] = table
+            return row
+
+        return declare
+
+    def action(
+        self, *, roles: Sequence[Role] = AGENT, wish: str = ""
+    ) -> Callable[[Callable[Concatenate[Transaction, P], T]], Callable[Concatenate[Transaction, P], T]]:
+        """Declares an action, which may change the state; where it raises nothing has changed.
+
+        Args:
+            roles: Who may call it.
+            wish: What a person who wants it says, in the imperative and without a full stop, with `{argument}` for
+                each argument: `cancel {order_id} because it is {reason}`. Tasks are written from it.
+        """
+        return self._declare(tuple(roles), reads_only=False, wish=wish)
+
+    def view(
+        self, *, roles: Sequence[Role] = AGENT
+    ) -> Callable[[Callable[Concatenate[Transaction, P], T]], Callable[Concatenate[Transaction, P], T]]:
+        """Declares a view: an action that reads."""
+        return self._declare(tuple(roles), reads_only=True)
+
+    def _declare(
+        self, roles: tuple[Role, ...], *, reads_only: bool, wish: str = ""
+    ) -> Callable[[Callable[Concatenate[Transaction, P], T]], Callable[Concatenate[Transaction, P], T]]:
+        def declare(function: Callable[Concatenate[Transaction, P], T]) -> Callable[Concatenate[Transaction, P], T]:
+            action = _read_action(self.name, function, roles, reads_only=reads_only, wish=wish)
+            if action.name in self.actions:
+                raise TypeError(f"Service {self.name}: two actions are called {action.name}")
+            self.actions[action.name] = action
+            return function
+
+        return declare
+
+    def event(
+        self,
+    ) -> Callable[[Callable[Concatenate[Transaction, P], T]], Callable[Concatenate[Transaction, P], T]]:
+        """Declares an event: an action of the world that `Transaction.schedule` names and the clock runs."""
+
+        def declare(function: Callable[Concatenate[Transaction, P], T]) -> Callable[Concatenate[Transaction, P], T]:
+            action = _read_action(self.name, function, ("system",), reads_only=False)
+            self.events[action.name] = action
+            return function
+
+        return declare
+
+    def subscribe(
+        self, topic: str
+    ) -> Callable[[Callable[Concatenate[Transaction, P], T]], Callable[Concatenate[Transaction, P], T]]:
+        """Declares a handler of what any service of the world publishes under a topic."""
+
+        def declare(function: Callable[Concatenate[Transaction, P], T]) -> Callable[Concatenate[Transaction, P], T]:
+            action = _read_action(self.name, function, ("system",), reads_only=False)
+            self.subscriptions.setdefault(topic, []).append(action)
+            return function
+
+        return declare
+
+    def describe(self, row: type[R]) -> Callable[[Callable[[Transaction, R], str]], Callable[[Transaction, R], str]]:
+        """Declares how a person refers to a row without its identifier: `the order of 3 March with the blue kettle`."""
+
+        def declare(function: Callable[[Transaction, R], str]) -> Callable[[Transaction, R], str]:
+            self.descriptions[row] = function
+            return function
+
+        return declare
+
+    def generator(self, function: Callable[[Generator, Any], None]) -> Callable[[Generator, Any], None]:
+        """Declares a function that fills the tables from a seed and the knobs."""
+        self.generators.append(function)
+        return function
+
+    def read_knobs(self, given: Mapping[str, Any]) -> msgspec.Struct:
+        """Returns the knobs with their defaults. Raises `ValueError` that lists the allowed ones."""
+        try:
+            return msgspec.convert(dict(given), self.knobs)
+        except msgspec.ValidationError as exc:
+            allowed = ", ".join(self.knobs.__struct_fields__) or "none"
+            raise ValueError(f"Knobs of the service {self.name!r}: {exc}; it has {allowed}") from exc
+
+
+def _read_action(service: str, function: Callable[..., Any], roles: tuple[Role, ...], *, reads_only: bool) -> Action:
+    where = f"{service}.{function.__name__}"
+    text = inspect.getdoc(function)
+    if not text:
+        raise TypeError(f"{where}: an action needs a docstring: it is the description that agents read")
+    summary, described = _split_docstring(text)
+    hints = typing.get_type_hints(function, include_extras=True)
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        raise TypeError(f"{where}: its first parameter is the transaction")
+    if unknown := described.keys() - {parameter.name for parameter in parameters}:
+        raise TypeError(f"{where}: its docstring describes {sorted(unknown)[0]!r}, which is no parameter")
+    fields: list[Any] = []
+    for parameter in parameters[1:]:
+        if parameter.name not in hints or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(f"{where}: the parameter {parameter.name!r} needs a type")
+        hint = hints[parameter.name]
+        if parameter.name in described:
+            hint = Annotated[hint, Meta(description=described[parameter.name])]
+        default = [] if parameter.default is parameter.empty else [parameter.default]
+        fields.append((parameter.name, hint, *default))
+    arguments = msgspec.defstruct(
+        "".join(word.capitalize() for word in function.__name__.split("_")),
+        fields,
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+        module=function.__module__,
+    )
+    named = {name for _, name, _, _ in Formatter().parse(wish) if name is not None}
+    if unknown := named - {parameter.name for parameter in parameters[1:]}:
+        raise TypeError(f"{where}: its wish names {sorted(unknown)[0]!r}, which is no parameter")
+    return Action(service, function.__name__, function, arguments, summary, roles, reads_only, wish)
+
+
+def _split_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Splits a docstring of Google style into its description and those of its arguments."""
+    summary: list[str] = []
+    arguments: dict[str, str] = {}
+    inside, name = False, ""
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped == "Args:":
+            inside = True
+        elif not inside:
+            summary.append(stripped)
+        elif line.startswith("        ") and name:
+            arguments[name] += f" {stripped}"
+        elif stripped:
+            name, _, rest = stripped.partition(":")
+            arguments[name] = rest.strip()
+    return " ".join(" ".join(summary).split()), arguments
+
+
+def _collect_kinds(annotation: Any, found: set[str], seen: set[Any]) -> None:
+    if annotation is None or isinstance(annotation, (str, int)):
+        return
+    kind = metadata(annotation).get(IDENTIFIER)
+    if kind:
+        found.add(kind)
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct) and annotation not in seen:
+        seen.add(annotation)
+        for hint in typing.get_type_hints(annotation, include_extras=True).values():
+            _collect_kinds(hint, found, seen)
+    for part in typing.get_args(annotation):
+        _collect_kinds(part, found, seen)
+
+
+def _snake_case(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")

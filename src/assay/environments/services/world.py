@@ -1,0 +1,452 @@
+"""A world of one or several services on one clock, as agents, users and the recorder see it.
+
+Invariant: nothing outside an action changes the state, and an action that raises changes nothing. Every call is logged
+with the state's digest after it; the log is the world's own account and does not depend on what a client reports.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from blake3 import blake3
+
+from assay.environments.interface import ToolSpec
+from assay.errors import EnvironmentFailure, boundary
+from assay.plugins import load
+from assay.records import Observation, canonical_bytes
+
+from .clock import START, clock
+from .database import Database, Image, NewImage, RowChange
+from .declaration import Action, Policy, Role, Service
+from .schema import Table
+from .transaction import ActionError, Code, Generator, Transaction
+
+MOST_ARGUMENTS: Final = 256 << 10
+"""Largest encoded size of the arguments of one call, in bytes."""
+MOST_LOGGED: Final = 16 << 20
+"""Encoded size of all logged arguments, in bytes, beyond which calls are refused."""
+MOST_EVENTS: Final = 10_000
+"""Events that one wait may run."""
+_MOST_IMAGES: Final = 256 << 20
+"""Bytes of images held for other worlds of this process."""
+
+
+class LoggedCall(msgspec.Struct, frozen=True):
+    """One call, in the order in which the world served them."""
+
+    role: Role
+    action: str
+    arguments: dict[str, Any]
+    code: Code | None
+    """Kind of refusal; None if it succeeded."""
+    now: str
+    """Time of the world's clock before the call."""
+    digest: str
+    """Digest of the state after the call."""
+
+
+class _State(msgspec.Struct, frozen=True):
+    """A stored state: which world it is of, its net changes, and the log."""
+
+    world: str
+    changes: tuple[RowChange, ...]
+    calls: tuple[LoggedCall, ...]
+
+
+class WorldOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of a world of services."""
+
+    services: tuple[str, ...]
+    """Names of services: short, `module:attribute` or `path/file.py:attribute`."""
+    knobs: dict[str, dict[str, Any]] = {}
+    """Options of the generators, by name of the service."""
+    actor: str = ""
+    """Identifier of the person for whom the agent is signed in."""
+
+
+class ServiceWorld:
+    """Implements `World` and `KeepsStates`.
+
+    Args:
+        parameters: Fields of `WorldOptions`.
+        seed: Seed of the generators.
+
+    Raises:
+        ValueError: A parameter is invalid; the message lists what is allowed.
+        PluginLoadError: A service does not exist.
+    """
+
+    def __init__(self, parameters: Mapping[str, Any], seed: int) -> None:
+        try:
+            options = msgspec.convert(dict(parameters), WorldOptions)
+        except msgspec.ValidationError as exc:
+            allowed = ", ".join(WorldOptions.__struct_fields__)
+            raise ValueError(f"The world of services: {exc}; known options: {allowed}") from exc
+        services = [load("services", name) for name in options.services]
+        self._set_up(compose(services), seed, options.knobs, options.actor)
+
+    @classmethod
+    def of(
+        cls, services: Sequence[Service], seed: int = 0, knobs: Mapping[str, Any] | None = None, actor: str = ""
+    ) -> ServiceWorld:
+        """Returns a world of services that are given as objects."""
+        world = cls.__new__(cls)
+        world._set_up(compose(services), seed, knobs or {}, actor)
+        return world
+
+    def _set_up(self, composition: Composition, seed: int, knobs: Mapping[str, Mapping[str, Any]], actor: str) -> None:
+        self.composition = composition
+        self.seed = seed
+        self.actor = actor
+        self.sink: Callable[[LoggedCall], None] | None = None
+        """Called with each call after it was logged."""
+        self._identity, image = composition.image(seed, knobs)
+        self._attach(Database(composition.tables, image))
+        self.calls: list[LoggedCall] = []
+        self._logged_bytes = 0
+
+    def _attach(self, database: Database) -> None:
+        self.database = database
+        self._now: str | None = None
+
+    # `World`: what the agent has.
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self.specs_for("agent")
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        return self.act(name, arguments)
+
+    async def digest(self) -> str | None:
+        return self.database.digest()
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the net changes of the judged tables, the calls, and the time."""
+        facts: dict[str, Any] = msgspec.to_builtins(
+            {
+                "services": [service.name for service in self.composition.services],
+                "initial": self.database.image.digest,
+                "changes": self.database.changes(judged_only=True),
+                "calls": self.calls,
+                "now": self.now,
+            }
+        )
+        return facts
+
+    async def close(self) -> None:
+        self.database.close()
+
+    # `KeepsStates`.
+
+    def snapshot(self) -> bytes:
+        return msgspec.json.encode(_State(self._identity, self.database.changes(), tuple(self.calls)))
+
+    def restore(self, state: bytes) -> None:
+        try:
+            stored = msgspec.json.decode(state, type=_State)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+            raise ValueError(f"These bytes are no state of a world of services: {exc}") from exc
+        if stored.world != self._identity:
+            raise ValueError(f"The state is of {stored.world[:200]}, and this world is {self._identity[:200]}")
+        fresh = Database(self.composition.tables, self.database.image)
+        try:
+            fresh.apply(stored.changes)
+        except ValueError:
+            fresh.close()
+            raise
+        self.database.close()
+        self._attach(fresh)
+        self.calls = list(stored.calls)
+        self._logged_bytes = sum(len(canonical_bytes(call.arguments)) for call in self.calls)
+
+    def fork(self) -> ServiceWorld:
+        """Returns an independent world in the same state, without a sink."""
+        other = ServiceWorld.__new__(ServiceWorld)
+        other.composition, other.seed, other.actor, other.sink = self.composition, self.seed, self.actor, None
+        other._identity = self._identity
+        other._attach(self.database.fork())
+        other.calls, other._logged_bytes = list(self.calls), self._logged_bytes
+        return other
+
+    # All roles.
+
+    @property
+    def policy(self) -> Policy:
+        """The policies of its services, one after the other."""
+        policies = [service.policy for service in self.composition.services]
+        texts = [policy.text.strip() for policy in policies if policy.text.strip()]
+        return Policy("\n\n".join(texts), tuple(text for policy in policies for text in policy.contracts))
+
+    def specs_for(self, role: Role) -> tuple[ToolSpec, ...]:
+        """Returns the tools of a role, in a stable order."""
+        return tuple(action.spec for action in self.composition.actions.values() if role in action.roles)
+
+    def act(
+        self, name: str, arguments: Mapping[str, Any], role: Role = "agent", actor: str | None = None
+    ) -> Observation:
+        """Calls an action; the observation is its result as JSON, or an error that says why it was refused.
+
+        Args:
+            name: Name of the action.
+            arguments: Its arguments as JSON data.
+            role: Who calls.
+            actor: Identifier of the person signed in; default: the world's.
+
+        Raises:
+            EnvironmentFailure: The service itself is broken. Nothing has changed.
+        """
+        now, code = self.now, None
+        logged, size, problem = _readable(dict(arguments))
+        if not problem and self._logged_bytes + size > MOST_LOGGED:
+            problem = "Too much was sent to this world; no further call is possible."
+        try:
+            result = self._run(name, logged, role, self.actor if actor is None else actor, problem)
+            text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
+        except ActionError as exc:
+            code, text = exc.code, f"Error ({exc.code}): {exc}"
+        self._logged_bytes += size
+        call = LoggedCall(role, name[:200], logged, code, now, self.database.digest())
+        self.calls.append(call)
+        if self.sink is not None:
+            self.sink(call)
+        return Observation(text, error=code is not None)
+
+    def _run(self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str) -> Any:
+        """Runs an action; `problem` is what is wrong with its arguments. Raises `ActionError`."""
+        if problem:
+            raise ActionError(problem)
+        action = self.composition.actions.get(name)
+        if action is None or role not in action.roles:
+            known = ", ".join(spec.name for spec in self.specs_for(role))
+            raise ActionError(f"There is no tool {name[:80]!r}; there are: {known}.", "not_found")
+        try:
+            parsed = msgspec.convert(arguments, action.arguments)
+        except (msgspec.ValidationError, RecursionError) as exc:
+            raise ActionError(f"Wrong arguments for {name}: {exc}.") from exc
+        values = {field: getattr(parsed, field) for field in parsed.__struct_fields__}
+        with boundary(EnvironmentFailure, f"the service {action.service}"):
+            return self._execute(action, values, role, actor)
+
+    def _execute(self, action: Action, values: dict[str, Any], role: Role, actor: str) -> Any:
+        database = self.database
+        transaction = Transaction(self, database.connection, action.service, role, actor)
+        try:
+            if action.reads_only:
+                with database.reading():
+                    return action.function(transaction, **values)
+            with database.transaction():
+                return action.function(transaction, **values)
+        except sqlite3.IntegrityError as exc:  # of a deferred foreign key
+            raise ActionError(f"The change cannot be stored: {exc}.", "conflict") from exc
+        except OverflowError as exc:
+            raise ActionError(f"A number is too large: {exc}.") from exc
+        finally:
+            self._now = None
+
+    # `WorldAccess`: what a transaction asks.
+
+    @property
+    def now(self) -> str:
+        """Time of the clock."""
+        if self._now is None:
+            self._now = str(self.database.connection.execute("SELECT now FROM clock_time").fetchone()[0])
+        return self._now
+
+    def table(self, row: type[msgspec.Struct]) -> Table:
+        return self.composition.by_row[row]
+
+    def schedule(self, at: str, service: str, name: str, payload: dict[str, Any]) -> None:
+        add_event(self.database.connection, at, service, name, payload)
+
+    def publish(self, topic: str, payload: dict[str, Any]) -> None:
+        for action in self.composition.subscribers(topic):
+            self._run_system(action, payload)
+
+    def advance(self, until: str) -> None:
+        execute = self.database.connection.execute
+        query = "SELECT id, at, service, name, payload FROM clock_scheduled WHERE at <= ? ORDER BY at, id LIMIT 1"
+        for _ in range(MOST_EVENTS):
+            due = execute(query, (until,)).fetchone()
+            if due is None:
+                break
+            number, at, service, name, payload = due
+            execute("DELETE FROM clock_scheduled WHERE id = ?", (number,))
+            self._set_clock(max(at, self.now))
+            event = self.composition.event(service, name)
+            self._run_system(event, msgspec.json.decode(payload))
+        else:
+            raise ActionError(f"More than {MOST_EVENTS} events would happen; wait for a shorter time.")
+        self._set_clock(max(until, self.now))
+
+    def _set_clock(self, now: str) -> None:
+        self.database.connection.execute("UPDATE clock_time SET now = ? WHERE now != ?", (now, now))
+        self._now = now
+
+    def _run_system(self, action: Action, payload: Mapping[str, Any]) -> None:
+        """Runs an event or handler; one that is refused changes nothing and does not undo the action that caused it."""
+        connection = self.database.connection
+        transaction = Transaction(self, connection, action.service, "system", "")
+        connection.execute("SAVEPOINT event")
+        try:
+            action.function(transaction, **payload)
+        except ActionError:
+            connection.execute("ROLLBACK TO event")
+            self._now = None
+        finally:
+            connection.execute("RELEASE event")
+
+
+class Composition:
+    """Services that share a database and a clock; `compose` makes it."""
+
+    def __init__(self, services: Sequence[Service]) -> None:
+        self.services = tuple(services)
+        self.tables: tuple[Table, ...] = tuple(table for service in services for table in service.tables.values())
+        self.by_row: dict[type[msgspec.Struct], Table] = {table.row: table for table in self.tables}
+        self.actions: dict[str, Action] = {}
+        self._events = {service.name: service.events for service in services}
+        for service in services:
+            for name, action in service.actions.items():
+                other = self.actions.setdefault(name, action)
+                if other is not action:
+                    raise ValueError(
+                        f"The services {other.service!r} and {service.name!r} both have an action {name!r}: "
+                        "actions of one world have different names"
+                    )
+
+    def subscribers(self, topic: str) -> Iterable[Action]:
+        """Returns the handlers of a topic."""
+        return [action for service in self.services for action in service.subscriptions.get(topic, ())]
+
+    def event(self, service: str, name: str) -> Action:
+        """Returns an event. Raises `KeyError`."""
+        return self._events[service][name]
+
+    def image(self, seed: int, knobs: Mapping[str, Mapping[str, Any]]) -> tuple[str, Image]:
+        """Returns the world's identity and its initial state, which is held for the next world.
+
+        Raises:
+            ValueError: A knob is invalid, or the generator made rows that break a constraint.
+        """
+        known = {service.name for service in self.services}
+        if unknown := sorted(set(knobs) - known):
+            raise ValueError(f"Knobs for {unknown[0]!r}, which is no service of this world; it has {', '.join(known)}")
+        read = {service.name: service.read_knobs(knobs.get(service.name, {})) for service in self.services}
+        identity = canonical_bytes([[service.name for service in self.services], read, seed]).decode()
+        held = _IMAGES.get((self.services, identity))
+        if held is None:
+            held = self._generate(seed, read)
+            _IMAGES.put((self.services, identity), held)
+        return identity, held
+
+    def _generate(self, seed: int, knobs: Mapping[str, msgspec.Struct]) -> Image:
+        new = NewImage(self.tables)
+        access = _NewWorld(self, new.connection)
+        new.connection.execute("INSERT INTO clock_time VALUES (1, ?)", (START,))
+        try:
+            for service in self.services:
+                words = blake3(f"{service.name}/{seed}".encode()).digest()
+                draw = random.Random(int.from_bytes(words, "big"))
+                for fill in service.generators:
+                    fill(Generator(access, new.connection, service.name, draw), knobs[service.name])
+            return new.finish()
+        except sqlite3.IntegrityError as exc:
+            raise ValueError(f"The generated rows break a constraint: {exc}") from exc
+
+
+class _NewWorld:
+    """`WorldAccess` of generators."""
+
+    def __init__(self, composition: Composition, connection: sqlite3.Connection) -> None:
+        self._composition = composition
+        self._connection = connection
+        self.now = START
+
+    def table(self, row: type[msgspec.Struct]) -> Table:
+        return self._composition.by_row[row]
+
+    def schedule(self, at: str, service: str, name: str, payload: dict[str, Any]) -> None:
+        add_event(self._connection, at, service, name, payload)
+
+    def publish(self, topic: str, payload: dict[str, Any]) -> None:
+        raise TypeError("A generator publishes nothing: insert the rows")
+
+    def advance(self, until: str) -> None:
+        raise TypeError("A generator cannot advance the clock: schedule events")
+
+
+class _ImageCache:
+    """The images used last, bounded in bytes."""
+
+    def __init__(self) -> None:
+        self._images: OrderedDict[Any, Image] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: Any) -> Image | None:
+        found = self._images.get(key)
+        if found is not None:
+            self._images.move_to_end(key)
+        return found
+
+    def put(self, key: Any, image: Image) -> None:
+        self._images[key] = image
+        self._bytes += len(image.data)
+        while self._bytes > _MOST_IMAGES and len(self._images) > 1:
+            self._bytes -= len(self._images.popitem(last=False)[1].data)
+
+
+_IMAGES: Final = _ImageCache()
+
+
+def compose(services: Sequence[Service]) -> Composition:
+    """Puts services together over the clock. Raises `ValueError` for names that occur twice."""
+    if not services:
+        raise ValueError("A world needs a service")
+    names = [service.name for service in services]
+    if twice := [name for name in names if names.count(name) > 1 or name == clock.name]:
+        raise ValueError(f"The service {twice[0]!r} is in the world twice")
+    key = tuple(id(service) for service in services)
+    found = _COMPOSITIONS.get(key)
+    if found is None:
+        found = _COMPOSITIONS[key] = Composition((clock, *services))
+    return found
+
+
+_COMPOSITIONS: Final[dict[tuple[int, ...], Composition]] = {}
+
+
+def add_event(connection: sqlite3.Connection, at: str, service: str, name: str, payload: Mapping[str, Any]) -> None:
+    """Adds an event to the clock."""
+    number = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM clock_scheduled").fetchone()[0]
+    values = (number, at, service, name, canonical_bytes(dict(payload)).decode())
+    connection.execute("INSERT INTO clock_scheduled VALUES (?, ?, ?, ?, ?)", values)
+
+
+def _readable(arguments: dict[str, Any]) -> tuple[dict[str, Any], int, str]:
+    """Returns the arguments as they are logged, their encoded size, and what is wrong with them ('' if nothing).
+
+    Arguments that cannot be stored are logged as empty.
+    """
+    try:
+        encoded = canonical_bytes(arguments)
+    except (UnicodeError, OverflowError, RecursionError, TypeError, ValueError) as exc:
+        return {}, 0, f"The arguments are not JSON data: {exc}."
+    if len(encoded) > MOST_ARGUMENTS:
+        return {}, 0, f"The arguments are too large: at most {MOST_ARGUMENTS >> 10} KiB."
+    if b"\\u0000" in encoded and any("\0" in text for text in _texts(arguments)):
+        return {}, 0, "The arguments hold the character U+0000, which no text here may have."
+    return arguments, len(encoded), ""
+
+
+def _texts(value: Any) -> list[str]:
+    """Returns all texts in JSON data, joined lists of them."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for pair in value.items() for part in pair for text in _texts(part)]
+    return [text for part in value for text in _texts(part)] if isinstance(value, list | tuple) else []
