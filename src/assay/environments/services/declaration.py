@@ -236,7 +236,9 @@ class Service:
             raise ValueError(f"Knobs of the service {self.name!r}: {exc}; it has {allowed}") from exc
 
 
-def _read_action(service: str, function: Callable[..., Any], roles: tuple[Role, ...], *, reads_only: bool) -> Action:
+def _read_action(
+    service: str, function: Callable[..., Any], roles: tuple[Role, ...], *, reads_only: bool, wish: str = ""
+) -> Action:
     where = f"{service}.{function.__name__}"
     text = inspect.getdoc(function)
     if not text:
