@@ -23,6 +23,7 @@ from assay.records import Observation, canonical_bytes
 from .clock import START, clock
 from .database import Database, Image, NewImage, RowChange
 from .declaration import Action, Policy, Role, Service
+from .outcome import describe_changes
 from .schema import Table
 from .transaction import ActionError, Code, Generator, Transaction
 
@@ -126,12 +127,14 @@ class ServiceWorld:
         return self.database.digest()
 
     def facts(self) -> dict[str, Any]:
-        """Returns the net changes of the judged tables, the calls, and the time."""
+        """Returns the net changes of the judged tables, as data and in words, the calls, and the time."""
+        changes = self.database.changes(judged_only=True)
         facts: dict[str, Any] = msgspec.to_builtins(
             {
                 "services": [service.name for service in self.composition.services],
                 "initial": self.database.image.digest,
-                "changes": self.database.changes(judged_only=True),
+                "changes": changes,
+                "difference": describe_changes(self.composition.tables, changes),
                 "calls": self.calls,
                 "now": self.now,
             }
