@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import msgspec
@@ -223,6 +224,12 @@ class ServiceWorld:
         """Runs an action; `problem` is what is wrong with its arguments. Raises `ActionError`."""
         if problem:
             raise ActionError(problem)
+        action, values = self._resolve(name, arguments, role)
+        with boundary(EnvironmentFailure, f"the service {action.service}"):
+            return self._execute(action, values, role, actor)
+
+    def _resolve(self, name: str, arguments: dict[str, Any], role: Role) -> tuple[Action, dict[str, Any]]:
+        """Returns the action and its parsed arguments. Raises `ActionError`."""
         action = self.composition.actions.get(name)
         if action is None or role not in action.roles:
             known = ", ".join(spec.name for spec in self.specs_for(role))
@@ -231,9 +238,7 @@ class ServiceWorld:
             parsed = msgspec.convert(arguments, action.arguments)
         except (msgspec.ValidationError, RecursionError) as exc:
             raise ActionError(f"Wrong arguments for {name}: {exc}.") from exc
-        values = {field: getattr(parsed, field) for field in parsed.__struct_fields__}
-        with boundary(EnvironmentFailure, f"the service {action.service}"):
-            return self._execute(action, values, role, actor)
+        return action, {field: getattr(parsed, field) for field in parsed.__struct_fields__}
 
     def _execute(self, action: Action, values: dict[str, Any], role: Role, actor: str) -> Any:
         database = self.database
@@ -286,22 +291,36 @@ class ServiceWorld:
             raise ActionError(f"More than {MOST_EVENTS} events would happen; wait for a shorter time.")
         self._set_clock(max(until, self.now))
 
+    def call_as_user(self, name: str, arguments: dict[str, Any]) -> Any:
+        action, values = self._resolve(name, arguments, "user")
+        with self._savepoint():
+            return action.function(
+                Transaction(self, self.database.connection, action.service, "user", self.actor), **values
+            )
+
     def _set_clock(self, now: str) -> None:
         self.database.connection.execute("UPDATE clock_time SET now = ? WHERE now != ?", (now, now))
         self._now = now
 
     def _run_system(self, action: Action, payload: Mapping[str, Any]) -> None:
         """Runs an event or handler; one that is refused changes nothing and does not undo the action that caused it."""
-        connection = self.database.connection
-        transaction = Transaction(self, connection, action.service, "system", "")
-        connection.execute("SAVEPOINT event")
-        try:
+        transaction = Transaction(self, self.database.connection, action.service, "system", "")
+        with suppress(ActionError), self._savepoint():
             action.function(transaction, **payload)
+
+    @contextmanager
+    def _savepoint(self) -> Iterator[None]:
+        """Runs its body as a part of a transaction that an `ActionError` undoes."""
+        execute = self.database.connection.execute
+        execute("SAVEPOINT part")
+        try:
+            yield
         except ActionError:
-            connection.execute("ROLLBACK TO event")
+            execute("ROLLBACK TO part")
             self._now = None
+            raise
         finally:
-            connection.execute("RELEASE event")
+            execute("RELEASE part")
 
 
 class Composition:
@@ -381,6 +400,9 @@ class _NewWorld:
 
     def advance(self, until: str) -> None:
         raise TypeError("A generator cannot advance the clock: schedule events")
+
+    def call_as_user(self, name: str, arguments: dict[str, Any]) -> Any:
+        raise TypeError("A generator calls no action: insert the rows")
 
 
 class _ImageCache:
