@@ -19,12 +19,13 @@ from blake3 import blake3
 from assay.environments.interface import ToolSpec
 from assay.errors import EnvironmentFailure, boundary
 from assay.plugins import load
-from assay.records import Observation, canonical_bytes
+from assay.records import Observation, ToolCall, canonical_bytes
 
 from .clock import START, clock
 from .database import Database, Image, NewImage, RowChange
 from .declaration import Action, Policy, Role, Service
 from .outcome import describe_changes
+from .plans import PlannedCall, as_tool_calls, null_calls, outcome_key, shortcut_calls, wrong_plans
 from .schema import Table
 from .transaction import ActionError, Code, Generator, Transaction
 
@@ -69,6 +70,8 @@ class WorldOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the generators, by name of the service."""
     actor: str = ""
     """Identifier of the person for whom the agent is signed in."""
+    plan: tuple[PlannedCall, ...] = ()
+    """Reference solution, which only the oracle and admission use; agents never see a task's parameters."""
 
 
 class ServiceWorld:
@@ -90,7 +93,7 @@ class ServiceWorld:
             allowed = ", ".join(WorldOptions.__struct_fields__)
             raise ValueError(f"The world of services: {exc}; known options: {allowed}") from exc
         services = [load("services", name) for name in options.services]
-        self._set_up(compose(services), seed, options.knobs, options.actor)
+        self._set_up(compose(services), seed, options.knobs, options.actor, options.plan)
 
     @classmethod
     def of(
@@ -101,12 +104,20 @@ class ServiceWorld:
         world._set_up(compose(services), seed, knobs or {}, actor)
         return world
 
-    def _set_up(self, composition: Composition, seed: int, knobs: Mapping[str, Mapping[str, Any]], actor: str) -> None:
+    def _set_up(
+        self,
+        composition: Composition,
+        seed: int,
+        knobs: Mapping[str, Mapping[str, Any]],
+        actor: str,
+        plan: tuple[PlannedCall, ...] = (),
+    ) -> None:
         self.composition = composition
         self.seed = seed
         self.actor = actor
         self.sink: Callable[[LoggedCall], None] | None = None
         """Called with each call after it was logged."""
+        self._plan = plan
         self._identity, image = composition.image(seed, knobs)
         self._attach(Database(composition.tables, image))
         self.calls: list[LoggedCall] = []
@@ -172,10 +183,29 @@ class ServiceWorld:
         """Returns an independent world in the same state, without a sink."""
         other = ServiceWorld.__new__(ServiceWorld)
         other.composition, other.seed, other.actor, other.sink = self.composition, self.seed, self.actor, None
-        other._identity = self._identity
+        other._identity, other._plan = self._identity, self._plan
         other._attach(self.database.fork())
         other.calls, other._logged_bytes = list(self.calls), self._logged_bytes
         return other
+
+    # Hooks of admission, answered on forks.
+
+    def oracle(self) -> tuple[ToolCall, ...]:
+        """Returns the plan; empty without one."""
+        return as_tool_calls(self._plan)
+
+    def null(self) -> Mapping[str, tuple[ToolCall, ...]]:
+        return null_calls(self, self._plan)
+
+    def perturb(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
+        return wrong_plans(self, self._plan, seed)
+
+    def shortcuts(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
+        return shortcut_calls(self, self._plan, seed)
+
+    def collect(self) -> dict[str, Any]:
+        """Returns what differs from the initial state, apart from generated identifiers and the wording of texts."""
+        return {"outcome": outcome_key(self).decode()}
 
     # All roles.
 
@@ -204,21 +234,36 @@ class ServiceWorld:
         Raises:
             EnvironmentFailure: The service itself is broken. Nothing has changed.
         """
-        now, code = self.now, None
+        now = self.now
         logged, size, problem = _readable(dict(arguments))
         if not problem and self._logged_bytes + size > MOST_LOGGED:
             problem = "Too much was sent to this world; no further call is possible."
-        try:
-            result = self._run(name, logged, role, self.actor if actor is None else actor, problem)
-            text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
-        except ActionError as exc:
-            code, text = exc.code, f"Error ({exc.code}): {exc}"
+        text, code = self._answer(name, logged, role, self.actor if actor is None else actor, problem)
         self._logged_bytes += size
         call = LoggedCall(role, name[:200], logged, code, now, self.database.digest())
         self.calls.append(call)
         if self.sink is not None:
             self.sink(call)
         return Observation(text, error=code is not None)
+
+    def peek(self, name: str, arguments: Mapping[str, Any], role: Role = "agent") -> Observation:
+        """Calls a view without logging it, for those who make and examine tasks. Raises `ValueError` for an action."""
+        action = self.composition.actions.get(name)
+        if action is None or not action.reads_only:
+            raise ValueError(f"{name!r} is no view")
+        logged, _, problem = _readable(dict(arguments))
+        text, code = self._answer(name, logged, role, self.actor, problem)
+        return Observation(text, error=code is not None)
+
+    def _answer(
+        self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str
+    ) -> tuple[str, Code | None]:
+        """Returns what the caller reads, and the kind of refusal."""
+        try:
+            result = self._run(name, arguments, role, actor, problem)
+        except ActionError as exc:
+            return f"Error ({exc.code}): {exc}", exc.code
+        return result if isinstance(result, str) else msgspec.json.encode(result).decode(), None
 
     def _run(self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str) -> Any:
         """Runs an action; `problem` is what is wrong with its arguments. Raises `ActionError`."""

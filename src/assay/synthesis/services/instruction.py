@@ -1,0 +1,148 @@
+"""Writes what a person asks for, from a walk: three levels, by templates over wishes and descriptions.
+
+`explicit` lists the wishes as an order with all that the reads need. `implicit` says them as a person would, in one
+paragraph. `persona` is a conversation: the first message holds the wishes, and the rest is told when it is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from string import Formatter
+from typing import Any, Final, Literal, NamedTuple, get_type_hints
+
+from assay.environments.services.declaration import Action
+from assay.environments.services.outcome import format_cents
+from assay.environments.services.plans import PlannedCall
+from assay.environments.services.schema import UNIT, metadata
+from assay.environments.services.transaction import Transaction
+from assay.environments.services.users import Fact, UserScript
+from assay.environments.services.world import ServiceWorld
+
+from .walk import Known, Walk, row_of
+
+Level = Literal["explicit", "implicit", "persona"]
+LEVELS: Final[tuple[Level, ...]] = ("explicit", "implicit", "persona")
+
+_OPENINGS: Final = ("Hello.", "Hi there.", "Good morning.", "Hi, I hope you can help me.")
+_JOINS: Final = ("Also, please", "Then please", "And please", "Besides, please")
+
+
+class Wording(NamedTuple):
+    """An instruction, and the person's script where there is one."""
+
+    text: str
+    script: UserScript | None
+    share_given: float
+    """Share of the writes' arguments whose exact value is in the text: a measure of over-specification."""
+
+
+class Unspeakable(Exception):
+    """A plan that cannot be asked for: a row has no description, or not one of its own."""
+
+
+def describe_wish(world: ServiceWorld, call: PlannedCall) -> str:
+    """Returns the wish of a call with its arguments put in. Raises `Unspeakable`."""
+    action = world.composition.actions[call.action]
+    named = [name for _, name, _, _ in Formatter().parse(action.wish) if name]
+    if missing := [name for name in named if name not in call.arguments]:
+        raise Unspeakable(f"{call.action} has no value for {missing[0]}")
+    return action.wish.format_map({name: _spoken(world, action, name, call.arguments[name]) for name in named})
+
+
+def write_instruction(world: ServiceWorld, walk: Walk, level: Level, seed: int) -> Wording:
+    """Returns the instruction of a walk.
+
+    Raises:
+        Unspeakable: A row cannot be named without its identifier.
+    """
+    wishes = [describe_wish(world, call) for call in walk.writes]
+    said = " ".join(wishes).lower()
+    known = [fact for fact in walk.known if fact.value.lower() not in said]
+    facts = [_sentence(fact) for fact in known]
+    if level == "explicit":
+        steps = "\n".join(f"{number}. {_capital(wish)}." for number, wish in enumerate(wishes, 1))
+        text = "\n".join(["Do the following for the person whom you serve, and nothing else:", steps, *facts])
+        script = None
+    elif level == "implicit":
+        parts = [f"Please {wishes[0]}."]
+        parts += [f"{_JOINS[(seed + at) % len(_JOINS)]} {wish}." for at, wish in enumerate(wishes[1:])]
+        text, script = " ".join([_OPENINGS[seed % len(_OPENINGS)], *facts, *parts]), None
+    else:
+        script = _script(wishes, known, seed)
+        text = (
+            "Serve the person in this conversation: `read_messages` shows what they wrote, and `send_message` asks "
+            "and answers them. Do what they want, and nothing else."
+        )
+    return Wording(text, script, _share_given(walk, text if script is None else script.goal))
+
+
+def _script(wishes: Sequence[str], known: Sequence[Known], seed: int) -> UserScript:
+    goal = " ".join([_OPENINGS[seed % len(_OPENINGS)], *(f"I would like you to {wish}." for wish in wishes)])
+    facts = tuple(Fact(f"{fact.kind} {at}", _sentence(fact), _cues(fact)) for at, fact in enumerate(known))
+    return UserScript(goal, facts, seed=seed)
+
+
+def _cues(fact: Known) -> tuple[str, ...]:
+    words = tuple(word for word in re.findall(r"[a-z]+", fact.kind.lower()) if word not in ("of", "the", "number"))
+    more = ("details", "which", "name", "called") if fact.kind == "words" else ()
+    return (fact.kind.lower(), *words, *more, "identify", "verify", "contact")
+
+
+def _sentence(fact: Known) -> str:
+    if fact.kind == "words":
+        return f"It is about {fact.value}."
+    if fact.kind == "date":
+        return f"The date is {fact.value}."
+    return f"The {fact.kind} is {fact.value}."
+
+
+def _spoken(world: ServiceWorld, action: Action, name: str, value: Any) -> str:
+    """Returns how a person says the value of an argument."""
+    kind = action.takes.get(name)
+    if kind is not None:
+        return _described(world, kind, str(value))
+    unit = metadata(get_type_hints(action.arguments, include_extras=True)[name]).get(UNIT)
+    if unit == "cents" and isinstance(value, int):
+        return format_cents(value)
+    if unit in ("date", "time") and isinstance(value, str):
+        when = datetime.fromisoformat(value)
+        return f"{when.day} {when:%B %Y}" + (f" at {when:%H:%M}" if unit == "time" else "")
+    if unit == "text":
+        return f'"{value}"'
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def _described(world: ServiceWorld, kind: str, value: str) -> str:
+    found = row_of(world, kind, value)
+    if found is None:
+        return value
+    table, row = found
+    service = next(service for service in world.composition.services if service.name == table.service)
+    describe = service.descriptions.get(table.row)
+    if describe is None:
+        if table.columns[table.key_positions[0]].prefix:
+            raise Unspeakable(f"{table.sql_name} has no description")
+        return value
+    transaction = Transaction(world, world.database.connection, service.name, "system", "")
+    text = describe(transaction, row)
+    others = (table.to_row(values) for values in world.database.rows(table)[:3_000])
+    if sum(describe(transaction, other) == text for other in others) > 1:
+        raise Unspeakable(f"two rows of {table.sql_name} are both {text}")
+    return text
+
+
+def _share_given(walk: Walk, text: str) -> float:
+    values = [str(value) for call in walk.writes for value in _leaves(call.arguments)]
+    return sum(value in text for value in values) / max(len(values), 1)
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return [leaf for part in value.values() for leaf in _leaves(part)]
+    return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, list | tuple) else [value]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
