@@ -5,6 +5,8 @@ The script and the person's state are rows, so that a world that was forked or r
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from .declaration import Service
@@ -12,7 +14,9 @@ from .schema import FreeText, Timestamp
 from .transaction import ActionError, Generator, Transaction
 from .users import UserScript, UserState, begin, reply
 
-_MOST_MESSAGES = 500
+_MOST_MESSAGES: Final = 500
+SEND: Final = "send_message"
+"""Action by which the agent speaks."""
 
 
 class ConversationKnobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
