@@ -11,17 +11,19 @@ the number 10.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from assay.analysis.contracts import check_contract, read_contract, record_of
+from assay.analysis.contracts.evaluation import Trace
+from assay.analysis.contracts.trace import RecordedTrace, Tracer
 from assay.environments.services.conversation import SEND
 from assay.errors import TaskError, UserError
-from assay.records import Trajectory
+from assay.records import Observation, Step, ToolCall, Trajectory, VerdictStatus
 from assay.verify._ruling import Ruling
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
@@ -54,6 +56,16 @@ class CommunicatedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=
     """Parameters of `communicated`."""
 
     facts: tuple[Communicated, ...]
+
+
+class RuleResult(NamedTuple):
+    """Result of one rule of a contract."""
+
+    name: str
+    """Contract and rule."""
+    status: VerdictStatus
+    broken: tuple[int, ...]
+    """Positions of the trace at which it is broken."""
 
 
 class PolicyCheck:
@@ -144,30 +156,46 @@ def _rule_policy(
     if transcript is None:
         return Ruling("unknown", None, "the calls are not at hand")
     recorded = record_of(transcript, lambda _: None)
-    recorded = recorded._replace(trace=recorded.trace._replace(ended=True))  # the agent has stopped
-    broken: list[str] = []
-    open_rules: list[str] = []
-    rules = 0
-    for number, text in enumerate(parameters.contracts):
+    results = rule_results(parameters.contracts, recorded, f"check {given.check.name!r}")
+    broken = [result for result in results if result.status == "fail"]
+    for result in broken:
+        steps = [recorded.steps[at] for at in result.broken[:MOST_SHOWN]]
+        cited.add("audit", "contract", {"rule": result.name, "steps": steps, "count": len(result.broken)})
+    if broken:
+        named = ", ".join(result.name for result in broken[:5])
+        return Ruling("fail", 1 - len(broken) / len(results), f"broken: {named}")
+    undecided = ", ".join([result.name for result in results if result.status == "unknown"][:5])
+    if undecided or not results:
+        return Ruling("unknown", None, f"not decidable: {undecided}" if undecided else "there are no rules")
+    return Ruling("pass", 1.0, f"all {len(results)} rules hold")
+
+
+def rule_results(contracts: Sequence[str], recorded: RecordedTrace, where: str) -> list[RuleResult]:
+    """Returns the result of each rule of some contracts over all calls of an agent that has stopped.
+
+    Raises:
+        TaskError: A contract is invalid; the message begins with its number and `where`.
+    """
+    ended = recorded._replace(trace=recorded.trace._replace(ended=True))
+    results = []
+    for number, text in enumerate(contracts):
         try:
-            contract = read_contract(text, f"contract {number} of check {given.check.name!r}")
+            contract = read_contract(text, f"contract {number} of {where}")
         except UserError as exc:
             raise TaskError(str(exc)) from exc
-        for clause in check_contract(contract, recorded):
-            rules += 1
-            name = f"{contract.name}/{clause.clause.table.name}"
-            steps = [recorded.steps[at] for at in clause.broken[:MOST_SHOWN]]
-            if clause.status == "fail":
-                broken.append(name)
-                cited.add("audit", "contract", {"rule": name, "steps": steps, "count": len(clause.broken)})
-            elif clause.status == "unknown":
-                open_rules.append(name)
-    if broken:
-        return Ruling("fail", 1 - len(broken) / rules, f"broken: {', '.join(broken[:5])}")
-    if open_rules or not rules:
-        named = ", ".join(open_rules[:5])
-        return Ruling("unknown", None, f"not decidable: {named}" if named else "there are no rules")
-    return Ruling("pass", 1.0, f"all {rules} rules hold")
+        for found in check_contract(contract, ended):
+            results.append(RuleResult(f"{contract.name}/{found.clause.table.name}", found.status, found.broken))
+    return results
+
+
+def trace_of_calls(calls: Iterable[tuple[ToolCall, Observation]]) -> RecordedTrace:
+    """Returns the trace of calls that were made without a run, one step a call."""
+    tracer, positions = Tracer(None), []
+    for number, (call, observation) in enumerate(calls):
+        step = Step(number, "agent", tool_calls=(call,), observations=(observation,))
+        positions += [(number, at, fields) for at, fields in tracer.positions(step)]
+    trace = Trace([fields for _, _, fields in positions], ended=True)
+    return RecordedTrace(trace, tuple(n for n, _, _ in positions), tuple(at for _, at, _ in positions))
 
 
 def _parameters(given: WorldInput, kind: type[Any]) -> Any:

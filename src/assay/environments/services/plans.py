@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from assay.records import ToolCall, canonical_bytes
+from assay.records import Observation, ToolCall, canonical_bytes
 
 from .database import RowChange
 from .declaration import Action
@@ -48,6 +48,13 @@ def play(world: ServiceWorld, plan: Plan) -> ServiceWorld:
     for call in plan:
         fork.act(call.action, call.arguments)
     return fork
+
+
+def play_recorded(world: ServiceWorld, plan: Plan) -> list[tuple[ToolCall, Observation]]:
+    """Returns each call of the plan with what a fork of the world answered."""
+    fork = world.fork()
+    calls = as_tool_calls(plan)
+    return [(call, fork.act(call.name, call.parsed or {})) for call in calls]
 
 
 def outcome_key(world: ServiceWorld) -> bytes:

@@ -1,8 +1,8 @@
 """The task family `services`: tasks from walks over the actions of one or several applications.
 
-A plan becomes a task if the oracle's outcome is the wanted one, doing nothing and the plan's reads alone are not, the
-same calls in a world of another seed are not (so that the agent has to read), no generated identifier is in the text,
-and no other task has the same outcome. The same `n`, `seed` and options give the same tasks.
+A plan becomes a task if it keeps the policy; its outcome is not that of doing nothing or of its reads alone; the same
+calls in a world of another seed do not lead to it, so that the agent has to read; no generated identifier is in the
+text; and no other task has the same outcome. The same `n`, `seed` and options give the same tasks.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from assay.errors import UserError
 from assay.plugins import load
 from assay.records import Check, EnvironmentSpec, Task, canonical_bytes, digest_record
 
+from .conduct import keep_policy
 from .instruction import LEVELS, Level, Unspeakable, Wording, write_instruction
 from .walk import Walk, Walker
 
@@ -89,6 +90,9 @@ class ServiceTasks:
         draw = random.Random(f"{world_seed}/{attempt}")
         world = ServiceWorld.of(self._services, world_seed, self._knobs)
         walk = Walker(world, draw).walk(self._writes or draw.choice((1, 2, 3)))
+        contracts = world.policy.contracts
+        if walk is not None and contracts:
+            walk = keep_policy(world, walk, contracts)
         if walk is None:
             return None
         level = self._levels[number % len(self._levels)]
@@ -127,7 +131,9 @@ class ServiceTasks:
             parameters["knobs"] = knobs
         changes = done.database.changes(judged_only=True)
         outcome = {"changes": as_json(wanted_changes(done.composition.tables, changes))}
-        checks = (Check("state", "state", {"outcomes": [outcome]}),)
+        checks = [Check("state", "state", {"outcomes": [outcome]})]
+        if done.policy.contracts:
+            checks.append(Check("policy", "policy", {"contracts": list(done.policy.contracts)}))
         environment = EnvironmentSpec("services", parameters, world_seed)
         instruction = "\n\n".join([wording.text, *_rules(self._services)])
         short = "-".join(name.rpartition(":")[2] for name in self._apps)
@@ -135,7 +141,7 @@ class ServiceTasks:
             id=f"services-{short}-{level}-w{len(walk.writes)}-{seed}-{number}",
             instruction=instruction,
             environment=environment,
-            checks=checks,
+            checks=tuple(checks),
             digest=digest_record([instruction, environment, checks]),
             tags=("services", level, *(name.rpartition(":")[2] for name in self._apps)),
             source=f"family services, {'+'.join(self._apps)}, seed {seed}",
