@@ -24,7 +24,7 @@ from .clock import START, clock
 from .database import Database, Image, NewImage, RowChange
 from .declaration import Action, Policy, Role, Service
 from .schema import Table
-from .transaction import ActionError, Code, Generator, Transaction
+from .transaction import ActionError, Code, Generator, Transaction, is_time
 
 MOST_ARGUMENTS: Final = 256 << 10
 """Largest encoded size of the arguments of one call, in bytes."""
@@ -229,6 +229,9 @@ class ServiceWorld:
         except (msgspec.ValidationError, RecursionError) as exc:
             raise ActionError(f"Wrong arguments for {name}: {exc}.") from exc
         values = {field: getattr(parsed, field) for field in parsed.__struct_fields__}
+        for field, unit in action.units.items():
+            if unit in ("date", "time") and values[field] is not None and not is_time(values[field]):
+                raise ActionError(f"Wrong arguments for {name}: `{field}` is {values[field]!r}, which does not exist.")
         with boundary(EnvironmentFailure, f"the service {action.service}"):
             return self._execute(action, values, role, actor)
 
