@@ -35,7 +35,7 @@ from msgspec import Meta
 from assay.environments.interface import ToolSpec
 from assay.environments.schemas import flat_schema
 
-from .schema import IDENTIFIER, Table, metadata, read_table
+from .schema import IDENTIFIER, UNIT, Table, metadata, read_table
 from .transaction import Generator, Transaction
 
 P = ParamSpec("P")
@@ -85,9 +85,17 @@ class Action(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def takes(self) -> dict[str, str]:
         """Kind of identifier that each argument takes; arguments of other kinds are absent."""
+        return self._facts(IDENTIFIER)
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Unit of each argument that has one: `cents`, `time` or `date`."""
+        return self._facts(UNIT)
+
+    def _facts(self, name: str) -> dict[str, str]:
         hints = typing.get_type_hints(self.arguments, include_extras=True)
-        kinds = {name: metadata(hint).get(IDENTIFIER) for name, hint in hints.items()}
-        return {name: kind for name, kind in kinds.items() if kind}
+        facts = {field: metadata(hint).get(name) for field, hint in hints.items()}
+        return {field: fact for field, fact in facts.items() if fact}
 
     @cached_property
     def gives(self) -> frozenset[str]:

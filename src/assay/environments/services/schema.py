@@ -179,6 +179,7 @@ def metadata(annotation: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for part in _alternatives(annotation):
         if typing.get_origin(part) is Annotated:
+            facts |= metadata(part.__origin__)  # of `Annotated[Annotated[str, ...] | None, ...]`
             for meta in part.__metadata__:
                 if isinstance(meta, Meta) and meta.extra:
                     facts |= meta.extra

@@ -144,13 +144,32 @@ class Transaction:
         number: int = self._execute(query, values).fetchone()[0]
         return number
 
-    def search(self, row: type[R], text: str, *fields: str, limit: int = 20) -> list[R]:
-        """Returns the rows in which each word of a text occurs in one of the fields, whatever the case."""
+    def search(
+        self,
+        row: type[R],
+        text: str,
+        *fields: str,
+        order_by: str = "",
+        limit: int = 20,
+        offset: int = 0,
+        **equal: Any,
+    ) -> list[R]:
+        """Returns the rows in which each word of a text occurs in one of the fields, whatever the case.
+
+        Args:
+            row: Class of the rows.
+            text: Words; without any, every row matches.
+            *fields: Fields that are searched.
+            order_by: As for `find`.
+            limit: Maximum number of rows.
+            offset: Number of rows left out at the beginning.
+            **equal: Values by field that a row must have besides.
+        """
         words = text.lower().split()[:10]
         any_field = " OR ".join(f"instr(lower({name}), ?)" for name in fields)
-        where = " AND ".join(f"({any_field})" for _ in words)
+        where = " AND ".join([*(f"({any_field})" for _ in words), *(f"{name} IS ?" for name in equal)])
         values = [word for word in words for _ in fields]
-        return self.select(row, where, *values, limit=limit)
+        return self.select(row, where, *values, *equal.values(), order_by=order_by, limit=limit, offset=offset)
 
     # Writing.
 
@@ -277,3 +296,12 @@ def shift_time(start: str, *, days: int = 0, hours: int = 0, minutes: int = 0) -
     """Returns a time or date so much later, in the form of `start`. Raises `ValueError` for other texts."""
     form = TIME_FORMAT if len(start) > 10 else TIME_FORMAT[:8]
     return (datetime.fromisoformat(start) + timedelta(days=days, hours=hours, minutes=minutes)).strftime(form)
+
+
+def is_time(text: str) -> bool:
+    """Returns whether a text that looks like a time or date is one; `2026-02-30` is not."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

@@ -27,7 +27,7 @@ from .declaration import Action, Policy, Role, Service
 from .outcome import describe_changes
 from .plans import PlannedCall, as_tool_calls, null_calls, outcome_key, shortcut_calls, wrong_plans
 from .schema import Table
-from .transaction import ActionError, Code, Generator, Transaction
+from .transaction import ActionError, Code, Generator, Transaction, is_time
 
 MOST_ARGUMENTS: Final = 256 << 10
 """Largest encoded size of the arguments of one call, in bytes."""
@@ -283,7 +283,11 @@ class ServiceWorld:
             parsed = msgspec.convert(arguments, action.arguments)
         except (msgspec.ValidationError, RecursionError) as exc:
             raise ActionError(f"Wrong arguments for {name}: {exc}.") from exc
-        return action, {field: getattr(parsed, field) for field in parsed.__struct_fields__}
+        values = {field: getattr(parsed, field) for field in parsed.__struct_fields__}
+        for field, unit in action.units.items():
+            if unit in ("date", "time") and values[field] is not None and not is_time(values[field]):
+                raise ActionError(f"Wrong arguments for {name}: `{field}` is {values[field]!r}, which does not exist.")
+        return action, values
 
     def _execute(self, action: Action, values: dict[str, Any], role: Role, actor: str) -> Any:
         database = self.database
