@@ -26,6 +26,7 @@ Level = Literal["explicit", "implicit", "persona"]
 LEVELS: Final[tuple[Level, ...]] = ("explicit", "implicit", "persona")
 
 _OPENINGS: Final = ("Hello.", "Hi there.", "Good morning.", "Hi, I hope you can help me.")
+_ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _JOINS: Final = ("Also, please", "Then please", "And please", "Besides, please")
 
 
@@ -45,10 +46,53 @@ class Unspeakable(Exception):
 def describe_wish(world: ServiceWorld, call: PlannedCall) -> str:
     """Returns the wish of a call with its arguments put in. Raises `Unspeakable`."""
     action = world.composition.actions[call.action]
+    return action.wish.format_map(
+        {name: _spoken(world, action, name, call.arguments[name]) for name in _named(call, action)}
+    )
+
+
+def vague_wish(world: ServiceWorld, call: PlannedCall, number: int, *, only: bool) -> tuple[str, list[Fact]]:
+    """Returns the wish of a call with its rows left open, and the facts that say which rows are meant.
+
+    Args:
+        world: The world.
+        call: The call.
+        number: Number of the wish, from 1.
+        only: Whether it is the only wish.
+
+    Raises:
+        Unspeakable: As `describe_wish`.
+    """
+    action = world.composition.actions[call.action]
+    words: dict[str, str] = {}
+    facts: list[Fact] = []
+    for name in _named(call, action):
+        spoken = _spoken(world, action, name, call.arguments[name])
+        noun = _noun(world, action.takes.get(name), str(call.arguments[name]))
+        if noun is None:
+            words[name] = spoken
+            continue
+        is_second = any(word.endswith(f" {noun}") for word in words.values())
+        words[name] = f"another {noun}" if is_second else f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+        cues = (noun, *noun.split(), *name.removesuffix("_id").split("_"))
+        matter = "" if only else f"In the {_ORDINALS[number - 1]} matter: "
+        text = f"{matter}{'The' if only else 'the'} {'other ' if is_second else ''}{noun} is {spoken}."
+        facts.append(Fact(f"{number} {name}", text, tuple(dict.fromkeys(cues))))
+    return action.wish.format_map(words), facts
+
+
+def _named(call: PlannedCall, action: Action) -> list[str]:
+    """Returns the arguments that a wish names. Raises `Unspeakable` if the call lacks one."""
     named = [name for _, name, _, _ in Formatter().parse(action.wish) if name]
     if missing := [name for name in named if name not in call.arguments]:
         raise Unspeakable(f"{call.action} has no value for {missing[0]}")
-    return action.wish.format_map({name: _spoken(world, action, name, call.arguments[name]) for name in named})
+    return named
+
+
+def _noun(world: ServiceWorld, kind: str | None, value: str) -> str | None:
+    """Returns the noun of the row that an identifier names; None where a person says the identifier itself."""
+    found = None if kind is None else row_of(world, kind, value)
+    return None if found is None else found[0].label
 
 
 def write_instruction(world: ServiceWorld, walk: Walk, level: Level, seed: int) -> Wording:
@@ -61,16 +105,16 @@ def write_instruction(world: ServiceWorld, walk: Walk, level: Level, seed: int) 
     said = " ".join(wishes).lower()
     known = [fact for fact in walk.known if fact.value.lower() not in said]
     facts = [_sentence(fact) for fact in known]
+    script = None
     if level == "explicit":
-        steps = "\n".join(f"{number}. {_capital(wish)}." for number, wish in enumerate(wishes, 1))
+        steps = "\n".join(f"{number}. {_as_sentence(_capital(wish))}" for number, wish in enumerate(wishes, 1))
         text = "\n".join(["Do the following for the person whom you serve, and nothing else:", steps, *facts])
-        script = None
     elif level == "implicit":
-        parts = [f"Please {wishes[0]}."]
-        parts += [f"{_JOINS[(seed + at) % len(_JOINS)]} {wish}." for at, wish in enumerate(wishes[1:])]
-        text, script = " ".join([_OPENINGS[seed % len(_OPENINGS)], *facts, *parts]), None
+        parts = [_as_sentence(f"Please {wishes[0]}")]
+        parts += [_as_sentence(f"{_JOINS[(seed + at) % len(_JOINS)]} {wish}") for at, wish in enumerate(wishes[1:])]
+        text = " ".join([_OPENINGS[seed % len(_OPENINGS)], *facts, *parts])
     else:
-        script = _script(wishes, known, seed)
+        script = _script(world, walk, known, seed)
         text = (
             "Serve the person in this conversation: `read_messages` shows what they wrote, and `send_message` asks "
             "and answers them. Do what they want, and nothing else."
@@ -78,10 +122,21 @@ def write_instruction(world: ServiceWorld, walk: Walk, level: Level, seed: int) 
     return Wording(text, script, _share_given(walk, text if script is None else script.goal))
 
 
-def _script(wishes: Sequence[str], known: Sequence[Known], seed: int) -> UserScript:
-    goal = " ".join([_OPENINGS[seed % len(_OPENINGS)], *(f"I would like you to {wish}." for wish in wishes)])
-    facts = tuple(Fact(f"{fact.kind} {at}", _sentence(fact), _cues(fact)) for at, fact in enumerate(known))
-    return UserScript(goal, facts, seed=seed)
+def _script(world: ServiceWorld, walk: Walk, known: Sequence[Known], seed: int) -> UserScript:
+    """Returns the person's script: the wishes come first, and what they are about when it is asked for."""
+    said = [_OPENINGS[seed % len(_OPENINGS)]]
+    facts: list[Fact] = []
+    for number, call in enumerate(walk.writes, 1):
+        wish, more = vague_wish(world, call, number, only=len(walk.writes) == 1)
+        said.append(_as_sentence(f"I would like you to {wish}" if number == 1 else f"Then {wish}"))
+        facts += more
+    described = " ".join(fact.text for fact in facts).lower()
+    facts += [
+        Fact(f"{fact.kind} {at}", _sentence(fact), _cues(fact))
+        for at, fact in enumerate(known)
+        if fact.value.lower() not in described
+    ]
+    return UserScript(" ".join(said), tuple(facts), seed=seed)
 
 
 def _cues(fact: Known) -> tuple[str, ...]:
@@ -111,7 +166,9 @@ def _spoken(world: ServiceWorld, action: Action, name: str, value: Any) -> str:
         return f"{when.day} {when:%B %Y}" + (f" at {when:%H:%M}" if unit == "time" else "")
     if unit == "text":
         return f'"{value}"'
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value).replace("_", " ") if "enum" in action.parameters["properties"][name] else str(value)
 
 
 def _described(world: ServiceWorld, kind: str, value: str) -> str:
@@ -142,6 +199,11 @@ def _leaves(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return [leaf for part in value.values() for leaf in _leaves(part)]
     return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, list | tuple) else [value]
+
+
+def _as_sentence(text: str) -> str:
+    """Returns a text with one full stop at its end."""
+    return text if text.endswith((".", "!", "?", '."', '!"', '?"')) else f"{text}."
 
 
 def _capital(text: str) -> str:

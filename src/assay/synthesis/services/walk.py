@@ -28,7 +28,7 @@ _DEPTH: Final = 3
 _TOGETHER: Final = 0.9
 """Share of identifiers that are drawn among rows connected with those drawn before."""
 _NEIGHBOURS: Final = 60
-_TEXTS: Final = ("Please take care of it soon.", "As we discussed.", "Thank you for your help.", "Call me if needed.")
+_TEXTS: Final = ("no longer needed", "as discussed on the phone", "it was entered twice", "a change of plans")
 
 Row = tuple[Table, tuple[Any, ...]]
 
