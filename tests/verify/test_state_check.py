@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.environments.services.outcome import as_json, wanted_changes
+from assay.environments.services.outcome import as_json, expected_changes
 from assay.environments.services.world import ServiceWorld
 from assay.errors import TaskError
 from assay.records import Check, EnvironmentSpec, Task, Verdict
@@ -19,7 +19,7 @@ from tests.environments.services.test_world import books, member, opened, result
 
 def outcome_of(world: ServiceWorld, *free: str) -> dict[str, Any]:
     changes = world.database.changes(judged_only=True)
-    return {"changes": as_json(wanted_changes(world.composition.tables, changes, free))}
+    return {"changes": as_json(expected_changes(world.composition.tables, changes, free))}
 
 
 def judge(world: ServiceWorld, *outcomes: dict[str, Any], **more: Any) -> Verdict:

@@ -101,7 +101,7 @@ class CommunicatedCheck:
             raise TaskError(f"check {given.check.name!r} names no fact")
         if not isinstance(given.facts.get("calls"), list | tuple):
             return _result(given, Ruling("unknown", None, "the world does not report its calls"), cited)
-        said = "\n".join(_said(given.facts))
+        said = "\n".join(_agent_messages(given.facts))
         missing = [fact.value for fact in parameters.facts if not is_said(fact, said)]
         cited.add("audit", "communicated", {"missing": missing, "said": said[-4000:], "characters": len(said)})
         score = 1 - len(missing) / len(parameters.facts)
@@ -141,7 +141,7 @@ def _spellings(day: date) -> list[str]:
     return [day.isoformat(), f"{number}\\s+(?:of\\s+)?{name}{year}", f"{name}\\s+{number}{year}"]
 
 
-def _said(facts: Mapping[str, Any]) -> Iterator[str]:
+def _agent_messages(facts: Mapping[str, Any]) -> Iterator[str]:
     """Yields what the agent sent to the person, by the world's own log."""
     for call in facts["calls"]:
         if isinstance(call, Mapping) and call.get("action") == SEND and call.get("code") is None:

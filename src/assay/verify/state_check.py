@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from assay.environments.services.database import RowChange
-from assay.environments.services.outcome import NEW, Value, WantedChange
+from assay.environments.services.outcome import NEW, Value, ExpectedChange
 from assay.errors import TaskError
 from assay.verify._ruling import Ruling
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
@@ -34,7 +34,7 @@ MOST_SHOWN: Final = 200
 class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An acceptable outcome."""
 
-    changes: tuple[WantedChange, ...] = ()
+    changes: tuple[ExpectedChange, ...] = ()
     name: str = ""
 
 
@@ -115,7 +115,7 @@ class StateCheck:
         return Ruling("fail", match.score, f"{'; '.join(broken[:3])}{more}")
 
 
-def match_outcome(wanted: Sequence[WantedChange], observed: Sequence[RowChange]) -> _Match:
+def match_outcome(wanted: Sequence[ExpectedChange], observed: Sequence[RowChange]) -> _Match:
     """Returns the requirements of an outcome under the best assignment of observed changes to wanted ones.
 
     Raises:
@@ -138,7 +138,7 @@ def match_outcome(wanted: Sequence[WantedChange], observed: Sequence[RowChange])
 class _Search:
     """Backtracking over the wanted changes; each takes an observed change that fits, or none."""
 
-    def __init__(self, wanted: list[WantedChange], observed: list[RowChange]) -> None:
+    def __init__(self, wanted: list[ExpectedChange], observed: list[RowChange]) -> None:
         self._wanted = wanted
         self._observed = observed
         # A change without placeholders fits independently of all others: those come first, and are never undone.
@@ -179,7 +179,7 @@ class _Search:
 
 
 def _fit(
-    wanted: WantedChange, found: RowChange, bound: dict[str, Value], names: dict[Value, str]
+    wanted: ExpectedChange, found: RowChange, bound: dict[str, Value], names: dict[Value, str]
 ) -> tuple[dict[str, Value], dict[Value, str]] | None:
     """Returns the placeholders' values, and the reverse, if the change is the wanted one; else None."""
     kind = "added" if found.before is None else "removed" if found.after is None else "changed"
@@ -205,11 +205,11 @@ def _fit(
     return bound, names
 
 
-def _placeholder_count(change: WantedChange) -> int:
+def _placeholder_count(change: ExpectedChange) -> int:
     return sum(isinstance(value, dict) for value in (*change.key, *change.values.values()))
 
 
-def _wanted_text(change: WantedChange) -> str:
+def _wanted_text(change: ExpectedChange) -> str:
     key = " ".join(str(part[NEW]) if isinstance(part, dict) else str(part) for part in change.key)
     values = ", ".join(
         f"{name} {value[NEW] if isinstance(value, dict) else value}" for name, value in change.values.items()

@@ -21,7 +21,7 @@ Value = str | int | None | dict[str, str]
 Kind = Literal["added", "changed", "removed"]
 
 
-class WantedChange(msgspec.Struct, frozen=True, omit_defaults=True):
+class ExpectedChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """A change of one row that an outcome requires or permits."""
 
     table: str
@@ -37,9 +37,9 @@ class WantedChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """The change is permitted and not required."""
 
 
-def wanted_changes(
+def expected_changes(
     tables: Sequence[Table], changes: Iterable[RowChange], free: Iterable[str] = ()
-) -> tuple[WantedChange, ...]:
+) -> tuple[ExpectedChange, ...]:
     """Returns the outcome that exactly these changes are.
 
     Args:
@@ -50,7 +50,7 @@ def wanted_changes(
     by_name = {table.sql_name: table for table in tables}
     listed, freed = list(changes), set(free)
     placeholders = _placeholders(by_name, listed)
-    return tuple(_wanted(by_name[change.table], change, placeholders, freed) for change in listed)
+    return tuple(_expected_change(by_name[change.table], change, placeholders, freed) for change in listed)
 
 
 def _placeholders(by_name: Mapping[str, Table], changes: Iterable[RowChange]) -> dict[tuple[str, str], dict[str, str]]:
@@ -67,20 +67,20 @@ def _placeholders(by_name: Mapping[str, Table], changes: Iterable[RowChange]) ->
     return found
 
 
-def _wanted(
+def _expected_change(
     table: Table, change: RowChange, placeholders: Mapping[tuple[str, str], dict[str, str]], freed: set[str]
-) -> WantedChange:
+) -> ExpectedChange:
     def value_of(column: Column, value: str | int | None) -> Value:
         return placeholders.get((column.identifier or "", str(value)), value)
 
     key = tuple(value_of(table.column(name), value) for name, value in zip(table.key, change.key, strict=True))
     if change.after is None:
-        return WantedChange(table.sql_name, "removed", key)
+        return ExpectedChange(table.sql_name, "removed", key)
     before = change.before
     columns = [column for column in table.columns if before is None or before[column.name] != change.after[column.name]]
     free = tuple(c.name for c in columns if c.unit == "text" or f"{table.sql_name}.{c.name}" in freed)
     values = {c.name: value_of(c, change.after[c.name]) for c in columns if c.name not in free}
-    return WantedChange(table.sql_name, "added" if before is None else "changed", key, values, free)
+    return ExpectedChange(table.sql_name, "added" if before is None else "changed", key, values, free)
 
 
 def describe_changes(tables: Sequence[Table], changes: Iterable[RowChange]) -> list[str]:
@@ -96,12 +96,12 @@ def _describe(table: Table, change: RowChange) -> str:
     others = [column for column in table.columns if column.name not in table.key]
     if change.before is None:
         filled = [column for column in others if change.after[column.name] is not None]
-        shown = ", ".join(f"{_words(c.name)} {_shown(c, change.after[c.name])}" for c in filled)
+        shown = ", ".join(f"{_words(c.name)} {_format_value(c, change.after[c.name])}" for c in filled)
         return f"{name} added" + (f": {shown}" if shown else "")
     before, after = change.before, change.after
     changed = [column for column in others if before[column.name] != after[column.name]]
     return f"{name}: " + ", ".join(
-        f"{_words(c.name)} {_shown(c, before[c.name])} -> {_shown(c, after[c.name])}" for c in changed
+        f"{_words(c.name)} {_format_value(c, before[c.name])} -> {_format_value(c, after[c.name])}" for c in changed
     )
 
 
@@ -109,7 +109,7 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _shown(column: Column, value: str | int | None) -> str:
+def _format_value(column: Column, value: str | int | None) -> str:
     if value is None:
         return "none"
     if column.kind is bool:
@@ -126,6 +126,6 @@ def format_cents(amount: int) -> str:
     return f"{sign}{abs(amount) // 100}.{abs(amount) % 100:02}"
 
 
-def as_json(wanted: Iterable[WantedChange]) -> list[dict[str, Any]]:
+def as_json(wanted: Iterable[ExpectedChange]) -> list[dict[str, Any]]:
     """Returns wanted changes as JSON data, as a check's parameters hold them."""
     return [msgspec.to_builtins(change) for change in wanted]

@@ -15,8 +15,9 @@ from typing import Any, Final
 import msgspec
 from blake3 import blake3
 
+from assay.environments.services.conversation import conversation
 from assay.environments.services.declaration import Service
-from assay.environments.services.outcome import as_json, wanted_changes
+from assay.environments.services.outcome import as_json, expected_changes
 from assay.environments.services.plans import outcome_key, play
 from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
@@ -27,7 +28,6 @@ from .conduct import keep_policy
 from .instruction import LEVELS, Level, Unspeakable, Wording, write_instruction
 from .walk import Walk, Walker
 
-CONVERSATION: Final = "assay.environments.services.conversation:conversation"
 _TRIES: Final = 400
 """Walks drawn for one task before the applications count as exhausted."""
 _TASKS_OF_A_WORLD: Final = 5
@@ -105,7 +105,7 @@ class ServiceTasks:
         if key in outcomes or not self._is_sound(world, walk, wording, key):
             return None
         outcomes.add(key)
-        return self._made(seed, number, world_seed, level, walk, wording, done)
+        return self._build_task(seed, number, world_seed, level, walk, wording, done)
 
     def _is_sound(self, world: ServiceWorld, walk: Walk, wording: Wording, key: bytes) -> bool:
         if any(call.code is not None for call in play(world, walk.plan).calls):
@@ -119,18 +119,18 @@ class ServiceTasks:
         elsewhere = ServiceWorld.of(self._services, world.seed + 1, self._knobs)
         return outcome_key(play(elsewhere, walk.plan)) != key
 
-    def _made(
+    def _build_task(
         self, seed: int, number: int, world_seed: int, level: Level, walk: Walk, wording: Wording, done: ServiceWorld
     ) -> Task:
         services, knobs = list(self._apps), dict(self._knobs)
         if wording.script is not None:
-            services.append(CONVERSATION)
-            knobs["conversation"] = {"script": msgspec.to_builtins(wording.script)}
+            services.append(conversation.name)
+            knobs[conversation.name] = {"script": msgspec.to_builtins(wording.script)}
         parameters: dict[str, Any] = {"services": services, "plan": msgspec.to_builtins(walk.plan)}
         if knobs:
             parameters["knobs"] = knobs
         changes = done.database.changes(judged_only=True)
-        outcome = {"changes": as_json(wanted_changes(done.composition.tables, changes))}
+        outcome = {"changes": as_json(expected_changes(done.composition.tables, changes))}
         checks = [Check("state", "state", {"outcomes": [outcome]})]
         if done.policy.contracts:
             checks.append(Check("policy", "policy", {"contracts": list(done.policy.contracts)}))

@@ -20,7 +20,7 @@ from assay.environments.services.transaction import Transaction
 from assay.environments.services.users import Fact, UserScript
 from assay.environments.services.world import ServiceWorld
 
-from .walk import Known, Walk, row_of
+from .walk import PersonFact, Walk, row_of
 
 Level = Literal["explicit", "implicit", "persona"]
 LEVELS: Final[tuple[Level, ...]] = ("explicit", "implicit", "persona")
@@ -122,7 +122,7 @@ def write_instruction(world: ServiceWorld, walk: Walk, level: Level, seed: int) 
     return Wording(text, script, _share_given(walk, text if script is None else script.goal))
 
 
-def _script(world: ServiceWorld, walk: Walk, known: Sequence[Known], seed: int) -> UserScript:
+def _script(world: ServiceWorld, walk: Walk, known: Sequence[PersonFact], seed: int) -> UserScript:
     """Returns the person's script: the wishes come first, and what they are about when it is asked for."""
     said = [_OPENINGS[seed % len(_OPENINGS)]]
     facts: list[Fact] = []
@@ -139,13 +139,13 @@ def _script(world: ServiceWorld, walk: Walk, known: Sequence[Known], seed: int) 
     return UserScript(" ".join(said), tuple(facts), seed=seed)
 
 
-def _cues(fact: Known) -> tuple[str, ...]:
+def _cues(fact: PersonFact) -> tuple[str, ...]:
     words = tuple(word for word in re.findall(r"[a-z]+", fact.kind.lower()) if word not in ("of", "the", "number"))
     more = ("details", "which", "name", "called") if fact.kind == "words" else ()
     return (fact.kind.lower(), *words, *more, "identify", "verify", "contact")
 
 
-def _sentence(fact: Known) -> str:
+def _sentence(fact: PersonFact) -> str:
     if fact.kind == "words":
         return f"It is about {fact.value}."
     if fact.kind == "date":

@@ -33,7 +33,7 @@ _TEXTS: Final = ("no longer needed", "as discussed on the phone", "it was entere
 Row = tuple[Table, tuple[Any, ...]]
 
 
-class Known(NamedTuple):
+class PersonFact(NamedTuple):
     """Something that a person has to tell, because a read needs it."""
 
     kind: str
@@ -45,7 +45,7 @@ class Walk(NamedTuple):
 
     plan: tuple[PlannedCall, ...]
     writes: tuple[PlannedCall, ...]
-    known: tuple[Known, ...]
+    known: tuple[PersonFact, ...]
     """What the person must tell beside their wishes, each once."""
 
 
@@ -182,7 +182,7 @@ class Walker:
     def _with_reads(self, writes: Sequence[PlannedCall]) -> Walk | None:
         """Puts the reads before the writes; None if an identifier cannot be found by reading."""
         reads: list[PlannedCall] = []
-        known: list[Known] = []
+        known: list[PersonFact] = []
         found: set[str] = set()
         for call in writes:
             action = self._world.composition.actions[call.action]
@@ -202,10 +202,10 @@ class Walker:
 
     def _path(
         self, kind: str, value: str, depth: int, passed: frozenset[str]
-    ) -> tuple[list[PlannedCall], list[Known]] | None:
+    ) -> tuple[list[PlannedCall], list[PersonFact]] | None:
         """Returns the reads that end in an identifier, and what must be known for them; None if there is no way."""
         if not self._is_generated(kind):
-            return [], [Known(kind, value)]
+            return [], [PersonFact(kind, value)]
         if depth == 0 or kind in passed:
             return None
         near = self._rows_with([value])
@@ -220,10 +220,10 @@ class Walker:
 
     def _ways(
         self, view: Action, near: Sequence[Row], depth: int, passed: frozenset[str]
-    ) -> Iterable[tuple[list[PlannedCall], list[Known], dict[str, Any]]]:
+    ) -> Iterable[tuple[list[PlannedCall], list[PersonFact], dict[str, Any]]]:
         """Yields arguments of a view that fit the rows, with the reads and facts that they need."""
         required = view.parameters.get("required", ())
-        choices: list[tuple[list[PlannedCall], list[Known], dict[str, Any]]] = [([], [], {})]
+        choices: list[tuple[list[PlannedCall], list[PersonFact], dict[str, Any]]] = [([], [], {})]
         for name in required:
             schema = view.parameters["properties"][name]
             grown = []
@@ -239,7 +239,7 @@ class Walker:
         for name in texts[:2]:  # an optional text to search for
             for text in _phrases(near):
                 for reads, known, arguments in choices[:3]:
-                    yield reads, [*known, Known("words", text)], arguments | {name: text}
+                    yield reads, [*known, PersonFact("words", text)], arguments | {name: text}
 
     def _fitting(
         self,
@@ -249,7 +249,7 @@ class Walker:
         near: Sequence[Row],
         depth: int,
         passed: frozenset[str],
-    ) -> Iterable[tuple[Any, list[PlannedCall], list[Known]]]:
+    ) -> Iterable[tuple[Any, list[PlannedCall], list[PersonFact]]]:
         if name in view.takes:
             kind = view.takes[name]
             for value in sorted(self._connected(kind, _identifiers_of(near)))[:4]:
@@ -265,10 +265,10 @@ class Walker:
             pattern = schema.get("pattern")
             if pattern is None:
                 for text in _phrases(near):
-                    yield text, [], [Known("words", text)]
+                    yield text, [], [PersonFact("words", text)]
             else:
                 for text in _matching(near, pattern):
-                    yield text, [], [Known("date", text)]
+                    yield text, [], [PersonFact("date", text)]
 
     def _read(self, call: PlannedCall) -> str:
         observation = self._world.peek(call.action, call.arguments)
