@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from assay.environments.services.database import RowChange
-from assay.environments.services.outcome import NEW, Value, ExpectedChange
+from assay.environments.services.outcome import NEW, ExpectedChange, Value
 from assay.errors import TaskError
 from assay.verify._ruling import Ruling
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest

@@ -84,7 +84,7 @@ def _add(tx: Transaction, sender: str, text: str) -> None:
 
 
 @conversation.generator
-def generate(make: Generator, knobs: ConversationKnobs) -> None:
+def _generate(make: Generator, knobs: ConversationKnobs) -> None:
     """Opens the conversation with the person's first message."""
     state, first = begin(knobs.script)
     make.insert_all([Person(1, msgspec.json.encode(knobs.script).decode(), msgspec.json.encode(state).decode())])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from blake3 import blake3
@@ -32,6 +32,16 @@ _TRIES: Final = 400
 """Walks drawn for one task before the applications count as exhausted."""
 _TASKS_OF_A_WORLD: Final = 5
 _MOST_WRITES: Final = 8
+
+
+class _Draft(NamedTuple):
+    """A sound plan and its wording."""
+
+    seed: int
+    number: int
+    level: Level
+    walk: Walk
+    wording: Wording
 
 
 class ServiceTasks:
@@ -105,7 +115,7 @@ class ServiceTasks:
         if key in outcomes or not self._is_sound(world, walk, wording, key):
             return None
         outcomes.add(key)
-        return self._build_task(seed, number, world_seed, level, walk, wording, done)
+        return self._build_task(_Draft(seed, number, level, walk, wording), done)
 
     def _is_sound(self, world: ServiceWorld, walk: Walk, wording: Wording, key: bytes) -> bool:
         if any(call.code is not None for call in play(world, walk.plan).calls):
@@ -119,9 +129,9 @@ class ServiceTasks:
         elsewhere = ServiceWorld.of(self._services, world.seed + 1, self._knobs)
         return outcome_key(play(elsewhere, walk.plan)) != key
 
-    def _build_task(
-        self, seed: int, number: int, world_seed: int, level: Level, walk: Walk, wording: Wording, done: ServiceWorld
-    ) -> Task:
+    def _build_task(self, draft: _Draft, done: ServiceWorld) -> Task:
+        """Builds the task of a draft, whose plan was played in `done`."""
+        seed, number, level, walk, wording = draft
         services, knobs = list(self._apps), dict(self._knobs)
         if wording.script is not None:
             services.append(conversation.name)
@@ -134,7 +144,7 @@ class ServiceTasks:
         checks = [Check("state", "state", {"outcomes": [outcome]})]
         if done.policy.contracts:
             checks.append(Check("policy", "policy", {"contracts": list(done.policy.contracts)}))
-        environment = EnvironmentSpec("services", parameters, world_seed)
+        environment = EnvironmentSpec("services", parameters, done.seed)
         instruction = "\n\n".join([wording.text, *_rules(self._services)])
         short = "-".join(name.rpartition(":")[2] for name in self._apps)
         return Task(
