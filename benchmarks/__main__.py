@@ -21,6 +21,7 @@ PEERS = {
     "store": ("inspect",),
     "sandbox": (),
     "separation": (),
+    "services": (),
     "gateway": ("verifiers", "litellm"),
     "coverage": (),
     "gate": (),

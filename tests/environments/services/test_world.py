@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -385,3 +386,37 @@ def test_the_key_of_a_row_stays() -> None:
     world = opened()
     with pytest.raises(sqlite3.IntegrityError, match="the key of a row cannot be changed"):
         world.database.connection.execute("UPDATE lending_books SET id = 'x' || id")
+
+
+POSTPONED = '''
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from assay.environments.services.declaration import Service
+from assay.environments.services.schema import identifier
+from assay.environments.services.transaction import Transaction
+
+ThingId = Annotated[str, identifier("thing", "THG-")]
+things = Service("things", "Things.")
+
+
+@things.table()
+class Thing(msgspec.Struct, frozen=True):
+    id: ThingId
+
+
+@things.action()
+def add_thing(tx: Transaction) -> Thing:
+    """Adds a thing."""
+    return tx.insert(Thing(tx.new_id(Thing)))
+'''
+
+
+def test_a_service_in_a_file_with_postponed_annotations(tmp_path: Path) -> None:
+    path = tmp_path / "things.py"
+    path.write_text(POSTPONED)
+    world = ServiceWorld({"services": [f"{path}:things"]}, 0)
+    assert world.act("add_thing", {}).content == '{"id":"THG-100000"}'

@@ -97,6 +97,7 @@ class Database:
         self.connection.execute("PRAGMA foreign_keys = ON")
         statements = [_JOURNAL, *(text for number, table in enumerate(tables) for text in table.triggers(number))]
         self.connection.executescript(";".join(statements))
+        self.connection.execute("PRAGMA query_only = ON")  # writes are refused outside of `transaction`
         self._fold = _Fold(self.tables)
         self._digest: str | None = None
 
@@ -104,24 +105,18 @@ class Database:
     def transaction(self) -> Iterator[None]:
         """Runs its body as one transaction: an exception, also of a constraint at its end, undoes all of it."""
         connection = self.connection
+        connection.execute("PRAGMA query_only = OFF")
         connection.execute("BEGIN")
         try:
             yield
             connection.execute("COMMIT")
+            self._digest = None
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        self._digest = None
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Runs its body with writes refused (`sqlite3.OperationalError`)."""
-        self.connection.execute("PRAGMA query_only = ON")
-        try:
-            yield
         finally:
-            self.connection.execute("PRAGMA query_only = OFF")
+            connection.execute("PRAGMA query_only = ON")
 
     def digest(self) -> str:
         """Returns the digest of the state; equal states of one image have equal digests."""

@@ -289,16 +289,18 @@ class ServiceWorld:
         transaction = Transaction(self, database.connection, action.service, role, actor)
         try:
             if action.reads_only:
-                with database.reading():
-                    return action.function(transaction, **values)
+                return action.function(transaction, **values)
             with database.transaction():
                 return action.function(transaction, **values)
         except sqlite3.IntegrityError as exc:  # of a deferred foreign key
+            self._now = None
             raise ActionError(f"The change cannot be stored: {exc}.", "conflict") from exc
         except OverflowError as exc:
-            raise ActionError(f"A number is too large: {exc}.") from exc
-        finally:
             self._now = None
+            raise ActionError(f"A number is too large: {exc}.") from exc
+        except BaseException:
+            self._now = None
+            raise
 
     # `WorldAccess`: what a transaction asks.
 
