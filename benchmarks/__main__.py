@@ -29,6 +29,7 @@ PEERS = {
     "credit": (),
     "trainer": (),
     "worlds": (),
+    "services": (),
     "allocation": (),
     "improve": (),
 }
