@@ -30,6 +30,7 @@ PEERS = {
     "credit": (),
     "trainer": (),
     "worlds": (),
+    "service_transports": (),
     "allocation": (),
     "improve": (),
 }

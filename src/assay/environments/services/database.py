@@ -97,7 +97,6 @@ class Database:
         self.connection.execute("PRAGMA foreign_keys = ON")
         statements = [_JOURNAL, *(text for number, table in enumerate(tables) for text in table.triggers(number))]
         self.connection.executescript(";".join(statements))
-        self.connection.execute("PRAGMA query_only = ON")  # writes are refused outside of `transaction`
         self._fold = _Fold(self.tables)
         self._digest: str | None = None
 
@@ -105,7 +104,6 @@ class Database:
     def transaction(self) -> Iterator[None]:
         """Runs its body as one transaction: an exception, also of a constraint at its end, undoes all of it."""
         connection = self.connection
-        connection.execute("PRAGMA query_only = OFF")
         connection.execute("BEGIN")
         try:
             yield
@@ -115,8 +113,20 @@ class Database:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Runs its body and undoes what it wrote. Raises `PermissionError` if it wrote anything."""
+        connection = self.connection
+        before = connection.total_changes  # `PRAGMA query_only` would prepare all statements again
+        connection.execute("BEGIN")
+        try:
+            yield
         finally:
-            connection.execute("PRAGMA query_only = ON")
+            has_written = connection.total_changes != before
+            connection.execute("ROLLBACK" if has_written else "COMMIT")
+        if has_written:
+            raise PermissionError("a view has written")
 
     def digest(self) -> str:
         """Returns the digest of the state; equal states of one image have equal digests."""

@@ -288,9 +288,7 @@ class ServiceWorld:
         database = self.database
         transaction = Transaction(self, database.connection, action.service, role, actor)
         try:
-            if action.reads_only:
-                return action.function(transaction, **values)
-            with database.transaction():
+            with database.reading() if action.reads_only else database.transaction():
                 return action.function(transaction, **values)
         except sqlite3.IntegrityError as exc:  # of a deferred foreign key
             self._now = None
