@@ -28,7 +28,7 @@ APP = "tracker"
 
 @cache
 def made() -> tuple[Task, ...]:
-    return ServiceTasks(app=APP).tasks(15, 3)
+    return ServiceTasks(app=APP).tasks(9, 3)
 
 
 def opened(task: Task) -> ServiceWorld:
@@ -51,7 +51,7 @@ def test_same_seed_same_tasks_and_the_first_do_not_depend_on_the_number() -> Non
 
 def test_levels_take_turns_and_ids_are_distinct() -> None:
     assert [task.tags[1] for task in made()[:4]] == ["explicit", "implicit", "persona", "explicit"]
-    assert len({task.id for task in made()}) == len(made()) == 15
+    assert len({task.id for task in made()}) == len(made()) == 9
 
 
 def test_the_plan_passes_and_nothing_and_the_reads_alone_fail() -> None:
@@ -74,14 +74,13 @@ def test_the_plan_keeps_the_policy() -> None:
 def test_reads_that_the_policy_demands_are_added() -> None:
     """Some plans break a contract as they are drawn, and keep it with a read more."""
     world = ServiceWorld({"services": [APP]}, 5)
-    walks = [Walker(world, random.Random(seed)).walk(1) for seed in range(40)]
-    longer = 0
-    for walk in walks:
-        kept = None if walk is None else keep_policy(world, walk, world.policy.contracts)
-        if walk is not None and kept is not None:
-            assert kept.writes == walk.writes
-            longer += len(kept.plan) > len(walk.plan)
-    assert longer > 0
+    walker = Walker(world)
+    walks = (walker.walk(2, random.Random(seed)) for seed in range(200))
+    drawn = next(walk for walk in walks if walk and any(call.action == "close_sprint" for call in walk.writes))
+    kept = keep_policy(world, drawn, world.policy.contracts)
+    assert kept is not None
+    assert kept.writes == drawn.writes
+    assert [call.action for call in kept.plan if call not in drawn.plan] == ["get_sprint_report"]
 
 
 def test_the_same_calls_in_another_world_do_not_pass() -> None:
@@ -92,13 +91,13 @@ def test_the_same_calls_in_another_world_do_not_pass() -> None:
 
 def test_wrong_plans_and_shortcuts_fail() -> None:
     tried = 0
-    for task in made()[:6]:
+    for task in made()[:4]:
         world = opened(task)
         for calls in (*world.perturb(1).values(), *world.shortcuts(1).values(), *world.null().values()):
             plan = [PlannedCall(call.name, call.parsed or {}) for call in calls]
             assert status(task, play(world, plan)) == "fail", plan
             tried += 1
-    assert tried > 40
+    assert tried > 25
 
 
 def test_no_generated_identifier_is_in_the_text() -> None:
@@ -116,7 +115,7 @@ def personas() -> list[tuple[Task, UserScript]]:
 
 
 def test_a_person_tells_all_that_is_needed_when_asked_and_little_before() -> None:
-    assert len(personas()) == 5
+    assert len(personas()) == 3
     for _, script in personas():
         state, first = begin(script)
         assert script.facts
