@@ -17,6 +17,26 @@ from assay.environments.services.world import ServiceWorld
 from assay.records import canonical_bytes
 from tests.analysis.trajectories import acted, subject
 
+postbox = Service("postbox", "Keeps what would be sent by mail.")
+
+
+@postbox.table("letters")
+class Letter(msgspec.Struct, frozen=True):
+    """Mail that an application would send."""
+
+    number: int
+    sender: str
+    recipient: str
+    subject: str
+    text: str
+
+
+@postbox.subscribe("mail.deliver")
+def keep_letter(tx: Transaction, sender: str, recipient: str, subject: str, text: str) -> None:
+    """Keeps mail."""
+    tx.insert(Letter(tx.count(Letter), sender, recipient, subject, text))
+
+
 _IDENTIFIER = re.compile(r"[A-Z]{2,4}-\d{6}")
 Calls = Sequence[tuple[str, dict[str, Any]]]
 

@@ -29,12 +29,14 @@ from assay.environments.services.apps.console import (
 from assay.environments.services.world import ServiceWorld
 from tests.environments.services.properties import (
     Calls,
+    Letter,
     assert_descriptions,
     assert_goes_on_equally,
     broken_rules,
     call,
     changed_tables,
     initial_rows,
+    postbox,
     refuse,
     rows,
     rules,
@@ -401,6 +403,17 @@ def test_shifts() -> None:
     assert not world.act("set_leave", {"until": None}, role="user", actor=colleague).error
     call(world, "hand_over_shift", shift_id=shift.id, engineer_id=colleague)
     assert changed_tables(world) == {"shifts"}
+
+
+def test_who_is_on_call_gets_mail() -> None:
+    world = ServiceWorld.of([console, postbox], 1, {"console": {**CALM, "coming_faults": 1}})
+    fault = rows(world, Fault)[0]
+    team = rows(world, Microservice, id=fault.service_id)[0].team
+    call(world, "open_incident", service_id=fault.service_id, title="Looks odd", severity="sev3")
+    on_call = call(world, "find_on_call", team=team)["engineer"]["email"]
+    assert [(letter.recipient, letter.subject) for letter in rows(world, Letter)] == [(on_call, "sev3: Looks odd")]
+    call(world, "wait", hours=96)
+    assert len(rows(world, Letter, recipient=on_call)) > 1
 
 
 def test_views_of_a_calm_day() -> None:

@@ -1485,7 +1485,8 @@ RELEASE_NOTES: Final = phrases(
 PAST_INCIDENTS: Final = phrases(
     """
     Slow answers at noon | Errors after a deployment | Disk full on a host | Certificate expired at night
-    | Messages sent twice | Time-outs during the sale | Login failed for some customers | Reports came late | Search gave no results
+    | Messages sent twice | Time-outs during the sale | Login failed for some customers | Reports came late
+    | Search gave no results
     """
 )
 NORMAL_LINES: Final[tuple[tuple[Level, str], ...]] = (
