@@ -17,7 +17,7 @@ from scripts.figures import refused_names
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "assay").rglob("*.py"))
 MODULE_LINES, FUNCTION_LINES, PARAMETERS = 500, 60, 6
-APPLICATIONS, APPLICATION_LINES = ROOT / "src" / "assay" / "environments" / "services" / "apps", 1_800
+APPLICATIONS, APPLICATION_LINES = ROOT / "src" / "assay" / "environments" / "services" / "apps", 2_000
 """An application is one file of declarations, which a newcomer reads from top to bottom."""
 FORBIDDEN_NAMES = {"common", "helpers", "manager", "misc", "utils"}
 POSSESSIVE_GROUP = re.compile(r"\)(?:[*+?]|\{\d+(?:,\d*)?\})\+")

@@ -17,18 +17,38 @@ from assay.environments.services.world import ServiceWorld
 from assay.records import canonical_bytes
 from tests.analysis.trajectories import acted, subject
 
+postbox = Service("postbox", "Keeps what would be sent by mail.")
+
+
+@postbox.table("letters")
+class Letter(msgspec.Struct, frozen=True):
+    """Mail that an application would send."""
+
+    number: int
+    sender: str
+    recipient: str
+    subject: str
+    text: str
+
+
+@postbox.subscribe("mail.deliver")
+def keep_letter(tx: Transaction, sender: str, recipient: str, subject: str, text: str) -> None:
+    """Keeps mail."""
+    tx.insert(Letter(tx.count(Letter), sender, recipient, subject, text))
+
+
 _IDENTIFIER = re.compile(r"[A-Z]{2,4}-\d{6}")
 Calls = Sequence[tuple[str, dict[str, Any]]]
 
 
-def call(world: ServiceWorld, name: str, **arguments: Any) -> Any:
+def call(world: ServiceWorld, name: str, /, **arguments: Any) -> Any:
     """Returns the result of a call that succeeds."""
     observation = world.act(name, arguments)
     assert not observation.error, observation.content
     return json.loads(observation.content) if name not in ("wait", "current_time") else observation.content
 
 
-def refuse(world: ServiceWorld, name: str, **arguments: Any) -> str:
+def refuse(world: ServiceWorld, name: str, /, **arguments: Any) -> str:
     """Returns the message of a call that is refused and changes nothing."""
     before = world.database.digest()
     observation = world.act(name, arguments)
@@ -59,6 +79,8 @@ def walk(world: ServiceWorld, seed: int, calls: int) -> dict[str, int]:
             for name, schema in action.parameters["properties"].items()
             if name in action.parameters["required"] or draw.random() < 0.3
         }
+        if action.name == "wait":
+            arguments = {"hours": draw.choice((1, 2, 8, 30))}
         observation = world.act(action.name, arguments, role=draw.choice(action.roles))
         if observation.error:
             assert re.match(rf"Error \(({'|'.join(get_args(Code))})\): .", observation.content), observation.content
@@ -81,7 +103,8 @@ def _argument(draw: random.Random, schema: dict[str, Any], kind: str | None, kno
     if schema["type"] == "boolean":
         return draw.random() < 0.5
     if schema["type"] == "integer":
-        return draw.randint(schema.get("minimum", -5), min(schema.get("maximum", 50), draw.choice((3, 50, 10**7))))
+        low = schema.get("minimum", -5)
+        return draw.randint(low, max(low, min(schema.get("maximum", 50), draw.choice((3, 50, 10**7)))))
     if kind is not None:
         prefix = re.search(r"such as ([A-Z]+)-", schema.get("description", ""))
         pool = known.get(prefix[1], []) if prefix else [v for values in known.values() for v in values]
@@ -124,7 +147,8 @@ def _required_kinds(action: Action) -> set[str]:
 
 def assert_descriptions(world: ServiceWorld, service: Service, most: int = 30) -> None:
     """Every kind that a wish names has a description, which is not empty and holds no identifier."""
-    tables = {table.columns[0].identifier: table for table in service.tables.values() if len(table.key) == 1}
+    keyed = [table for table in service.tables.values() if len(table.key) == 1]
+    tables = {table.columns[0].identifier: table for table in reversed(keyed)}
     wished = [action for action in service.actions.values() if action.wish]
     kinds = {kind for action in wished for name, kind in action.takes.items() if f"{{{name}}}" in action.wish}
     assert len(wished) >= 8

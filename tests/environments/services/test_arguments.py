@@ -1,4 +1,4 @@
-"""Arguments of actions: kinds of identifiers, dates, and searches."""
+"""Identifiers, dates and searches: what actions take, and what rows refer to."""
 
 from __future__ import annotations
 
@@ -22,6 +22,20 @@ class Note(msgspec.Struct, frozen=True):
     id: NoteId
     day: Date
     text: str
+
+
+@diary.table()
+class Colour(msgspec.Struct, frozen=True):
+    """Of some notes: its key is a note's, so that it refers to one."""
+
+    note_id: NoteId
+    name: str
+
+
+@diary.action()
+def paint_note(tx: Transaction, note_id: NoteId) -> Colour:
+    """Paints a note."""
+    return tx.insert(Colour(note_id, "red"))
 
 
 @diary.view()
@@ -59,6 +73,13 @@ def test_an_optional_described_argument_keeps_its_kind_and_unit() -> None:
 def test_a_date_that_does_not_exist_is_refused(day: str) -> None:
     observation = ServiceWorld.of([diary]).act("find_notes", {"text": "", "day": day})
     assert observation.content.startswith("Error (invalid): Wrong arguments for find_notes: `day` is ")
+
+
+def test_the_first_table_of_a_kind_is_the_one_that_is_referred_to() -> None:
+    world = ServiceWorld.of([diary])
+    note = json.loads(world.act("find_notes", {"text": "hen"}).content)[0]
+    assert not world.act("paint_note", {"note_id": note["id"]}).error
+    assert world.act("paint_note", {"note_id": "NOTE-1"}).content.startswith("Error (conflict): The change cannot")
 
 
 def test_search_is_ordered_filtered_and_paged() -> None:

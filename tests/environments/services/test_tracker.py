@@ -29,12 +29,14 @@ from assay.environments.services.apps.tracker import (
 from assay.environments.services.world import ServiceWorld
 from tests.environments.services.properties import (
     Calls,
+    Letter,
     assert_descriptions,
     assert_goes_on_equally,
     broken_rules,
     call,
     changed_tables,
     initial_rows,
+    postbox,
     refuse,
     rows,
     rules,
@@ -369,6 +371,22 @@ def test_restricted_spaces() -> None:
     assert "is restricted; its owner is" in refuse(world, "create_page", space_id=space.id, title="Mine", text="No")
     world.actor = space.owner_id
     call(world, "create_page", space_id=space.id, title="Mine", text="Yes")
+
+
+def test_watchers_and_assignees_get_mail() -> None:
+    world = ServiceWorld.of([tracker, postbox], 1)
+    issue = issue_of(world)
+    call(world, "comment_on_issue", issue_id=issue.id, text="News")
+    reporter = rows(world, Member, id=issue.reporter_id)[0]
+    assert [(letter.recipient, letter.text) for letter in rows(world, Letter)] == [(reporter.email, "News")]
+    assistant = rows(world, Member, title="assistant")[0]
+    call(world, "assign_issue", issue_id=issue.id, member_id=assistant.id)
+    call(world, "set_due_date", issue_id=issue.id, due="2026-03-04")
+    call(world, "wait", hours=48)
+    assert [letter.subject for letter in rows(world, Letter, recipient=assistant.email)] == [
+        f"Assigned to you: {issue.title}",
+        f"Due today: {issue.title}",
+    ]
 
 
 def test_colleagues_comment_and_edit() -> None:

@@ -200,8 +200,11 @@ class NewImage:
         statements = []
         for service in services:
             own = [table for table in tables if table.service == service]
-            keys = {table.columns[table.key_positions[0]].identifier: table for table in own if len(table.key) == 1}
-            known = {kind: table for kind, table in keys.items() if kind is not None}
+            known: dict[str, Table] = {}
+            for table in own:
+                kind = table.columns[table.key_positions[0]].identifier
+                if len(table.key) == 1 and kind is not None:
+                    known.setdefault(kind, table)  # a later table with such a key extends the first one
             statements += [text for table in own for text in table.ddl(known)]
         self.connection.executescript(";".join(statements))
         self.connection.execute("PRAGMA foreign_keys = ON")

@@ -305,3 +305,8 @@ def is_time(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def without_none(**filters: Any) -> dict[str, Any]:
+    """Returns the filters that are not None, for `find` and `search`."""
+    return {name: value for name, value in filters.items() if value is not None}

@@ -16,7 +16,7 @@ from msgspec import Meta
 from assay.environments.services.clock import START
 from assay.environments.services.declaration import Policy, Role, Service
 from assay.environments.services.schema import Date, Timestamp, identifier
-from assay.environments.services.transaction import Generator, Transaction, shift_time
+from assay.environments.services.transaction import Generator, Transaction, shift_time, without_none
 
 from ._words import OFFICE_FIRST_NAMES, OFFICE_SURNAMES, phrases, spoken_date, words
 
@@ -532,7 +532,7 @@ def list_sprints(
         status: Only sprints in this state.
     """
     tx.get(Project, project_id)
-    filters = _without_none(project_id=project_id, status=status)
+    filters = without_none(project_id=project_id, status=status)
     return tx.find(Sprint, order_by="starts", limit=limit, offset=offset, **filters)
 
 
@@ -556,7 +556,7 @@ def search_issues(
     Args:
         text: Words that must all occur in title or description; empty for all issues.
     """
-    filters = _without_none(
+    filters = without_none(
         project_id=project_id,
         status=status,
         kind=kind,
@@ -610,7 +610,7 @@ def list_work_logs(
     offset: Offset = 0,
 ) -> list[WorkLog]:
     """Lists logged time by day, of an issue, a person, a day, or any combination."""
-    filters = _without_none(issue_id=issue_id, member_id=member_id, day=day)
+    filters = without_none(issue_id=issue_id, member_id=member_id, day=day)
     return tx.find(WorkLog, order_by="day", limit=limit, offset=offset, **filters)
 
 
@@ -648,7 +648,7 @@ def search_pages(
         text: Words that must all occur in title or text; empty for all pages.
         parent_id: Only sub-pages of this page.
     """
-    filters = _without_none(space_id=space_id, parent_id=parent_id)
+    filters = without_none(space_id=space_id, parent_id=parent_id)
     pages = tx.search(Page, text, "title", "text", order_by="title", limit=limit, offset=offset, **filters)
     return [PageSummary(p.id, p.space_id, p.title, p.version, p.status, p.parent_id) for p in pages]
 
@@ -674,10 +674,6 @@ def get_page_revision(tx: Transaction, page_id: PageId, version: Version) -> Pag
 
 
 # Rights and history, for the actions below.
-
-
-def _without_none(**filters: Any) -> dict[str, Any]:
-    return {name: value for name, value in filters.items() if value is not None}
 
 
 def _signed_in(tx: Transaction) -> Member:
