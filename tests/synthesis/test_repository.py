@@ -16,7 +16,7 @@ from assay.environments.interface import Backend
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import UserError
 from assay.synthesis import SynthesisConfig, SynthesisReport, synthesise
-from assay.tasks import load_task
+from assay.tasks import lint_task, load_task
 from assay.tasks.assay_config import declared_licence
 from assay.verify.separation_plan import PLAN_PATH, SeparationPlan, encode_plan, load_plan
 from tests.synthesis.conftest import write_sdist
@@ -42,6 +42,10 @@ def test_perimeter_plain():
 def test_perimeter_square():
     assert perimeter(2, 2) == 8
 """
+
+
+SQUARE = "from shapes import perimeter\n\n\ndef test_square():\n    assert perimeter(2, 2) == 8  # all its sides\n"
+OBLONG = SQUARE.replace("square", "oblong").replace("(2, 2) == 8", "(2, 5) == 14")
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -113,6 +117,7 @@ def test_tasks_load_and_hide_what_decides(sets: TaskSets) -> None:
         assert task.metadata["assay"]["provenance"]["licence"] == "not declared"
         assert entry.hidden
         assert entry.visible
+        assert lint_task(sets.straight / entry.id) == ()
         _hides(sets.straight / entry.id, entry.hidden if entry.split == "tests" else ())
 
 
@@ -171,6 +176,23 @@ def _tells_nothing_of_its_fix(folder: Path) -> None:
     assert not {"FIXED", "CHANGES"} & held
     assert not (shown / "changed" / "FIXED").exists()
     assert "as it once was" in (folder / "instruction.md").read_text()
+
+
+async def test_a_shown_test_in_a_file_of_its_own_is_no_leak(
+    folder: Path, commit: Callable[[str, dict[str, str]], None], tmp_path: Path, backend: Backend, cache: Path
+) -> None:
+    text = (folder / "shapes" / "plane.py").read_text()
+    commit("First", {"shapes/plane.py": text.replace("2 * (width", "3 * (width"), "tests/test_plane.py": "x = 1\n"})
+    commit("Two files", {"shapes/plane.py": text, "tests/test_square.py": SQUARE, "tests/test_oblong.py": OBLONG})
+    commit("Words", {"tests/test_square.py": SQUARE.partition("  #")[0] + "\n", "tests/test_oblong.py": OBLONG.partition("  #")[0] + "\n"})
+    (entry,) = (await make(folder, tmp_path / "out", backend, cache, kinds=("commit",))).tasks
+    made = tmp_path / "out" / entry.id
+    shown = {name.partition("::")[0] for name in entry.visible}
+    assert not shown & {name.partition("::")[0] for name in entry.hidden}
+    assert lint_task(made) == ()
+    for name in {name.partition("::")[0] for name in entry.hidden}:
+        shutil.copy(made / "tests" / "files" / name, made / "environment" / "changed" / name)
+    assert {finding.rule for finding in lint_task(made)} == {"leak"}
 
 
 async def test_commit_of_two_fixes_shows_both(
