@@ -16,6 +16,7 @@ from assay.environments.interface import Backend
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import UserError
 from assay.synthesis import SynthesisConfig, SynthesisReport, synthesise
+from assay.synthesis.repository import JUDGING
 from assay.tasks import lint_task, load_task
 from assay.tasks.assay_config import declared_licence
 from assay.verify.separation_plan import PLAN_PATH, SeparationPlan, encode_plan, load_plan
@@ -85,9 +86,12 @@ async def _make_sets(top: Path, backend: Backend, cache: Path) -> TaskSets:
     report = await make(source, top / "one", backend, tmp_path_cache(top, cache, "one"), **SETS)
     mine = tmp_path_cache(top, cache, "two")
 
+    judged: list[str] = []
+
     def stop(what: str, done: int, all_: int) -> None:
-        if what == "judging candidates":
+        if what == JUDGING and judged:
             raise KeyboardInterrupt
+        judged.extend([what] * (what == JUDGING))
 
     config = SynthesisConfig(source=str(source), out=str(top / "two"), **{**SETS, "concurrency": 3})
     with pytest.raises(KeyboardInterrupt):
@@ -110,6 +114,7 @@ def tmp_path_cache(tmp_path: Path, cache: Path, name: str) -> Path:
 def test_tasks_load_and_hide_what_decides(sets: TaskSets) -> None:
     assert len(sets.report.tasks) == SETS["count"]
     assert sum(row.total for row in sets.report.table) == sets.report.candidates
+    assert len(sets.report.dropped) == sets.report.candidates - SETS["count"]
     for entry in sets.report.tasks:
         task = load_task(sets.straight / entry.id).task
         assert task.digest == entry.digest
@@ -184,7 +189,8 @@ async def test_a_shown_test_in_a_file_of_its_own_is_no_leak(
     text = (folder / "shapes" / "plane.py").read_text()
     commit("First", {"shapes/plane.py": text.replace("2 * (width", "3 * (width"), "tests/test_plane.py": "x = 1\n"})
     commit("Two files", {"shapes/plane.py": text, "tests/test_square.py": SQUARE, "tests/test_oblong.py": OBLONG})
-    commit("Words", {"tests/test_square.py": SQUARE.partition("  #")[0] + "\n", "tests/test_oblong.py": OBLONG.partition("  #")[0] + "\n"})
+    plain = {name: text.partition("  #")[0] + "\n" for name, text in (("square", SQUARE), ("oblong", OBLONG))}
+    commit("Words", {f"tests/test_{name}.py": text for name, text in plain.items()})
     (entry,) = (await make(folder, tmp_path / "out", backend, cache, kinds=("commit",))).tasks
     made = tmp_path / "out" / entry.id
     shown = {name.partition("::")[0] for name in entry.visible}
@@ -219,6 +225,11 @@ async def test_commit_of_another_period_is_counted(
     commit("Third", {"shapes/plane.py": text, "tests/test_plane.py": tests, "shapes/new.py": "x = 1\n"})
     report = await make(folder, tmp_path / "out", backend, cache, kinds=("commit",))
     assert {row.gate: row.total for row in report.table if row.total} == {"history": 1, "period": 1}
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    told = {(one["gate"], one["operators"][0].partition(" ")[0]): one["reason"] for one in manifest["dropped"]}
+    assert told.keys() == {("history", "commit"), ("period", "commit")}
+    assert told["history", "commit"] == "it adds or removes program files"
+    assert "gone" in told["period", "commit"]
 
 
 async def test_tests_that_need_a_package_are_told_so(folder: Path, backend: Backend, cache: Path) -> None:
