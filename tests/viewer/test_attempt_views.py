@@ -65,6 +65,13 @@ def test_lines_of_an_attempt_run_forward(root: Path) -> None:
     assert len(times) > 10
 
 
+def test_a_step_has_the_cost_of_its_model_call(root: Path) -> None:
+    lines = view(root, "outline")["lines"]
+    called = [line for line, call in enumerate(lines["calls_of"]) if call >= 0]
+    assert [line for line, *_ in lines["usage"]] == called
+    assert {tuple(usage) for _, *usage in lines["usage"]} == {(1300, 150, None)}
+
+
 def test_time_is_divided_into_model_tools_and_verification(root: Path) -> None:
     timeline = view(root, "outline")["timeline"]
     assert timeline["totals"] == pytest.approx({"model": 12.4, "tool": 6.8, "verify": 3.9})

@@ -57,6 +57,43 @@ def test_invisible_characters_are_signs_where_no_mark_can_be(look: Look) -> None
     assert asked(look, NAMED) == ["a\ufffdb", "c\ufffdd", "e\ufffdf", 0]
 
 
+def test_a_copied_text_has_escapes_for_what_is_invisible(look: Look) -> None:
+    page = look.go("")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    recorded, label = "a\x1b]52;c;x\x07\u202eb\n\tc", "the\u202etext"
+    made = "([text, label]) => document.querySelector('main').append(Assay.copy(text, label))"
+    page.evaluate(made, [recorded, label])
+    button = page.get_by_role("button", name="Copy the\ufffdtext")
+    button.click()
+    expect(button).to_have_text("✓")
+    assert page.evaluate("navigator.clipboard.readText()") == "a\\u{1b}]52;c;x\\u{7}\\u{202e}b\n\tc"
+
+
+def test_a_text_is_copied_where_the_clipboard_is_refused(look: Look) -> None:
+    page = look.go("")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate("""() => {
+      navigator.clipboard.writeText = () => Promise.reject(new Error("refused"));
+      document.querySelector("main").append(Assay.copy(() => Promise.resolve("in parts"), "it"));
+    }""")
+    page.get_by_role("button", name="Copy it").click()
+    expect(page.get_by_role("button", name="Copy it")).to_have_text("✓")
+    assert page.evaluate("navigator.clipboard.readText()") == "in parts"
+
+
+def test_arguments_are_json_again(look: Look) -> None:
+    page = look.go("")
+    values = {
+        "n": ["v", 1],
+        "big": ["v", "12345678901234567890"],
+        "t": ["s", {"text": 'a"b'}],
+        "l": ["a", [["v", None]], 0],
+    }
+    node = ["o", [[name, value] for name, value in values.items()], 0]
+    assert page.evaluate("Assay.jsonOf", node) == '{"n": 1, "big": 12345678901234567890, "t": "a\\"b", "l": [null]}'
+    assert page.evaluate("Assay.jsonOf", ["a", [["v", 1]], 3]) is None
+
+
 def test_nothing_active_is_made(look: Look) -> None:
     assert asked(look, REFUSED) == ["refused"] * 7
 

@@ -84,6 +84,30 @@ def test_colours_differences_pictures_tokens_and_certificates_are_shown(look: Lo
     assert picture.evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 1
 
 
+def test_a_step_says_what_its_model_call_cost(look: Look) -> None:
+    page = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0")
+    expect(page.get_by_role("article", name="bash: ls").locator(".line-head")).to_contain_text("30 in, 4 out · $0.003")
+    expect(page.get_by_role("article", name="attempt ended").locator(".spent")).to_have_count(0)
+    transcript = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0?view=transcript")
+    expect(transcript.get_by_role("article", name="Agent, step 0")).to_contain_text("30 in, 4 out · $0.003")
+
+
+def test_what_is_shown_is_copied_by_keyboard(look: Look) -> None:
+    page = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    step = page.get_by_role("article", name="bash: ls")
+    for name, text in (("Copy command of bash", "ls"), ("Copy digest of the state", "blake3:")):
+        button = step.get_by_role("button", name=name).first
+        button.focus()
+        page.keyboard.press("Enter")
+        expect(button).to_have_text("✓")
+        assert page.evaluate("navigator.clipboard.readText()").startswith(text)
+        expect(button).to_have_text("⧉")
+    page.get_by_text("About this attempt").click()
+    page.get_by_role("button", name="Copy task digest").click()
+    expect(page.locator("#said")).to_have_text("copied task digest")
+
+
 def test_an_attempt_is_searched_and_filtered(look: Look) -> None:
     page = look.go("#/run/demo/attempt/made%2Ftask-5%40loop-small-0.0")
     lines = page.get_by_role("feed", name="Lines of the attempt").get_by_role("article")

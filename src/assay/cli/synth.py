@@ -94,7 +94,7 @@ def _print_reasons(report: SynthesisReport) -> None:
         print_rows([_reason_cells(one) for one in reasons[:MOST_REASONS]])
         if len(reasons) > MOST_REASONS:
             console().print(f"... and {quantity(len(reasons) - MOST_REASONS, 'more reason')}")
-        console().print(f"manifest.json names each of the {quantity(len(report.dropped), 'dropped candidate')}")
+        console().print("manifest.json names every dropped candidate with its reason")
 
 
 def _reason_cells(one: ReasonCount) -> dict[str, str]:

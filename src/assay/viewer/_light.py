@@ -70,6 +70,7 @@ class LightCall(msgspec.Struct):
     id: str = ""
     model: str = ""
     usage: LightUsage = msgspec.field(default_factory=LightUsage)
+    cost_usd: float | None = None
     completion_token_ids: msgspec.Raw = msgspec.Raw()
     parent: str | None = None
     branch: str | None = None

@@ -84,7 +84,11 @@ def _artifacts(ended: AttemptEnded | None) -> list[list[str]]:
 def _columns(outline: Outline) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(outline)
     plain = {key: value for key, value in plain.items() if key not in _HEADER}
-    return plain | {"steps": _pairs(outline.steps), "at_once": AT_ONCE, "flag_bits": FLAGS}
+    return plain | {"steps": _pairs(outline.steps), "usage": _usage(outline), "at_once": AT_ONCE, "flag_bits": FLAGS}
+
+
+def _usage(outline: Outline) -> list[list[Any]]:
+    return [[line, *usage] for line, usage in outline.usage.items()]
 
 
 def _pairs(lines_by_key: dict[int, int]) -> list[list[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -65,6 +65,14 @@ class Lane(msgspec.Struct):
     calls: int = 0
 
 
+class CallUsage(NamedTuple):
+    """Cost of a model call; None where unknown."""
+
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cost_usd: float | None
+
+
 class Outline(msgspec.Struct, frozen=True):
     """Columns over the lines of an attempt."""
 
@@ -89,6 +97,8 @@ class Outline(msgspec.Struct, frozen=True):
     """Id of a model call to its event."""
     call_lines: dict[str, int]
     """Id of a model call to the line that shows it: its step's, else its own."""
+    usage: dict[int, CallUsage]
+    """Line that shows a model call to what the call cost, where anything of it is known."""
     states: list[str]
     lanes: list[Lane]
     verdicts: list[int]
@@ -152,6 +162,7 @@ class _OutlineBuilder:
         self.evidence: dict[str, int] = {}
         self.calls: dict[str, int] = {}
         self.call_lines: dict[str, int] = {}
+        self.usage: dict[int, CallUsage] = {}
         self.states: dict[str, int] = {}
         self.lanes = [Lane("main", "main", -1)]
         self._branches: dict[str, int] = {}
@@ -206,6 +217,7 @@ class _OutlineBuilder:
             evidence=_move_lines(self.evidence, position),
             calls=self.calls,
             call_lines=_move_lines(self.call_lines, position),
+            usage={position[line]: usage for line, usage in self.usage.items()},
             states=list(self.states),
             lanes=lanes,
             verdicts=sorted(position[n] for n in self.verdicts),
@@ -248,7 +260,7 @@ class _OutlineBuilder:
         line = self._line(number, "s", headline.step_headline(step), flags, lane, state=step.state, at=at, call=event)
         self.steps.setdefault(step.index, line)
         if step.call is not None and call is not None:
-            self.call_lines[step.call] = line
+            self._show_call(call[1], line)
         self.lanes[lane].steps += 1
         if self.lanes[lane].first < 0:
             self.lanes[lane].first = line
@@ -310,12 +322,18 @@ class _OutlineBuilder:
         if event.name not in _QUIET_NOTES:
             self._line(number, "n", one_line(event.name), at=event.at)
 
+    def _show_call(self, call: LightCall, line: int) -> None:
+        self.call_lines[call.id] = line
+        usage = CallUsage(call.usage.prompt_tokens, call.usage.completion_tokens, call.cost_usd)
+        if any(amount is not None for amount in usage):
+            self.usage[line] = usage
+
     def _claim_rest(self) -> None:
-        for call_id, (number, call, lane) in self._waiting.items():
+        for number, call, lane in self._waiting.values():
             names = call.error or f"{call.model}: request"
             at = call.ended if call.ended is not None else call.started
             line = self._line(number, "c", one_line(names), _call_flags(call), lane, state=call.state, at=at)
-            self.call_lines[call_id] = line
+            self._show_call(call, line)
             if self.lanes[lane].first < 0 or self.events[self.lanes[lane].first] > number:
                 self.lanes[lane].first = line
 

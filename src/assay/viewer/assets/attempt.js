@@ -10,6 +10,7 @@
   const FOLDED = new Set(["e", "n"]); /* bookkeeping: folded into the line that it precedes */
   const MAIN = ["s", "c", "v", "z"];
   const VIEWS = [["log", "Log"], ["transcript", "Transcript"], ["changes", "Changes"], ["time", "Time"]];
+  const DIGESTS = new Set(["attempt", "task digest", "chain head"]); /* facts that are worth copying */
   const WIDE = "(min-width: 68rem)";
   const BESIDE = 3; /* verdicts that stand beside the task; more stand below it */
 
@@ -49,6 +50,7 @@
       const lines = data.lines;
       this.lines = lines;
       this.bits = lines.flag_bits;
+      this.usageOf = new Map(lines.usage.map(([line, ...usage]) => [line, usage]));
       this.stepOf = new Map(lines.steps.map(([step, line]) => [line, step]));
       this.lineOf = new Map(lines.steps);
       this.firstOf = new Map();
@@ -253,7 +255,7 @@
         this.folds.has(line) ? this.foldButton(this.folds.get(line), "record") : null,
         this.after && this.after.line === line ? this.foldButton(this.after.lines, "later record") : null,
         this.has(line, "clock") ? h("span", { class: "exit", "data-failed": "yes", title: "its time is earlier than that of a line before it" }, "clock went back") : null,
-        this.state(line), at === null ? null : h("span", { class: "at", title: "seconds since the attempt began" }, `+${format.seconds(at)}`));
+        Assay.spent(this.usageOf.get(line)), this.state(line), at === null ? null : h("span", { class: "at", title: "seconds since the attempt began" }, `+${format.seconds(at)}`));
     }
 
     state(line) {
@@ -263,8 +265,9 @@
       const first = this.firstOf.get(state);
       const back = first === line ? "" : ` as in ${this.stepOf.has(first) ? `step ${this.stepOf.get(first)}` : "an earlier line"}`;
       const words = `state ${digest.replace(/^blake3:/, "").slice(0, 8)}`;
-      return h("button", { type: "button", class: `state hue-${state % 8}`, title: `${digest}${back}`,
-        onclick: () => this.nextState(line, state) }, words, back ? h("span", { class: "back" }, "↩", h("span", { class: "unseen" }, back)) : null);
+      return [h("button", { type: "button", class: `state hue-${state % 8}`, title: `${digest}${back}`,
+        onclick: () => this.nextState(line, state) }, words, back ? h("span", { class: "back" }, "↩", h("span", { class: "unseen" }, back)) : null),
+        Assay.copy(digest, "digest of the state")];
     }
 
     /* To the next line in the same state, from the last one to the first. */
@@ -408,10 +411,10 @@
         ["isolation", isolation ? `${isolation.name}, network ${isolation.network || "none"}` : row.isolation], ["began", format.moment(row.started)],
         ["chain head", row.head], ["events", format.count(row.length)]];
       return h("details", { class: "more about" }, h("summary", null, "About this attempt"),
-        h("dl", { class: "facts-list" }, facts.filter(([, value]) => value).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, Assay.line(value))))),
+        h("dl", { class: "facts-list" }, facts.filter(([, value]) => value).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, Assay.line(value), DIGESTS.has(name) ? Assay.copy(value, name) : null)))),
         this.data.config && this.data.config[1].length ? h("details", { class: "more" }, h("summary", null, "Configuration"), Assay.node(this.data.config, { run: this.run, chain: this.chain, event: 0 }, { label: "configuration" })) : null,
         this.data.artifacts.length ? h("details", { class: "more" }, h("summary", null, "Artifacts"), h("ul", { class: "blobs" }, this.data.artifacts.map(([path, digest]) => h("li", null,
-          h("code", null, Assay.line(path)), " ", Assay.blob(this.run, digest, format.digest(digest), path))))) : null);
+          h("code", null, Assay.line(path)), " ", Assay.blob(this.run, digest, format.digest(digest), path), Assay.copy(digest, `digest of ${path}`))))) : null);
     }
 
     /* The text that the agent was given, with its terms. */

@@ -389,6 +389,11 @@ const Assay = (() => {
     return unmasked(words).replace(/[\n\t]/g, "\ufffd").slice(0, most);
   }
 
+  /* Text for the clipboard: invisible characters are escapes, as in JavaScript. */
+  function escaped(words) {
+    return String(words).replace(EVERY_MARKED, (character) => `\\u{${character.codePointAt(0).toString(16)}}`);
+  }
+
   function broken(page, error) {
     const words = error instanceof Failure ? error.message : `This page failed: ${error.message}`;
     fill(page.root, h("div", { class: "failure", role: "alert" },
@@ -466,7 +471,7 @@ const Assay = (() => {
   document.addEventListener("DOMContentLoaded", start);
 
   return {
-    h, svg, text, line, plain, unmasked, fill, size, path, href, load, send, provide, fileOf, live, route, go, say, save, format, exported, Failure,
+    h, svg, text, line, plain, unmasked, escaped, fill, size, path, href, load, send, provide, fileOf, live, route, go, say, save, format, exported, Failure,
     page: () => current,
   };
 })();

@@ -38,7 +38,11 @@
     if (rest.length === 1 && !left && rest[0][1][0] === "s" && !changed) {
       box.append(Assay.block(rest[0][1][1], here, { label: `${rest[0][0]} of ${call.name}`, cited }));
       head.append(h("span", { class: "quiet-text small" }, Assay.line(rest[0][0])));
-    } else if (rest.length) box.append(Assay.node(["o", rest, left], here, { label: `arguments of ${call.name}`, cited }));
+    } else if (rest.length) {
+      const json = Assay.jsonOf(call.parsed);
+      if (json !== null) head.append(Assay.copy(json, `arguments of ${call.name}`));
+      box.append(Assay.node(["o", rest, left], here, { label: `arguments of ${call.name}`, cited }));
+    }
     if (changed) box.append(changed.made);
     return box;
   }
@@ -126,9 +130,7 @@
   function modelCall(summary, here, open = false) {
     const usage = summary.usage || {};
     const at = { run: here.run, chain: here.chain, event: summary.event < 0 ? here.event : summary.event };
-    const told = [summary.model, usage.prompt_tokens === undefined ? null : `${format.tokens(usage.prompt_tokens)} in`,
-      usage.completion_tokens === undefined ? null : `${format.tokens(usage.completion_tokens)} out`,
-      summary.cost_usd === null ? null : format.money(summary.cost_usd),
+    const told = [summary.model, Assay.spentWords([usage.prompt_tokens, usage.completion_tokens, summary.cost_usd]),
       summary.started && summary.ended ? format.seconds(summary.ended - summary.started) : null].filter((each) => each);
     const box = h("details", { class: "model-call", open }, h("summary", null, h("span", null, "Model call "), Assay.line(told.join(" · ")), " ", Assay.certificate(summary)));
     const fill = () => {
@@ -206,7 +208,7 @@
       Assay.node(line.data, here, { label: line.type, cited }),
       line.pictures.map((digest) => Assay.picture(Assay.path("run", here.run, "shown", digest), "picture")),
       line.blobs.length ? h("details", { class: "more" }, h("summary", null, `${format.count(line.blobs.length + line.more_blobs)} kept ${line.blobs.length === 1 ? "blob" : "blobs"}`),
-        h("ul", { class: "blobs" }, line.blobs.map((digest) => h("li", null, Assay.blob(here.run, digest, format.digest(digest), "blob")))),
+        h("ul", { class: "blobs" }, line.blobs.map((digest) => h("li", null, Assay.blob(here.run, digest, format.digest(digest), "blob"), Assay.copy(digest, `digest ${format.digest(digest)}`)))),
         line.more_blobs ? h("p", { class: "small quiet-text" }, `${format.count(line.more_blobs)} more`) : null) : null,
     ];
   }
@@ -216,7 +218,7 @@
     return [
       Assay.prose(given.reason, here, "reason"),
       facts([["kind", given.kind], ["score", given.score === null || given.score === undefined ? null : String(given.score)],
-        ["took", given.duration_s ? format.seconds(given.duration_s) : null], ["verifier", given.verifier ? format.digest(given.verifier) : null],
+        ["took", given.duration_s ? format.seconds(given.duration_s) : null], ["verifier", given.verifier ? h("span", null, format.digest(given.verifier), Assay.copy(given.verifier, "digest of the verifier")) : null],
         ["marks", (given.marks || []).join(", ")]]),
       given.evidence && given.evidence.length ? h("p", { class: "small" }, "Rests on ", given.evidence.map((id) => [h("a", { href: Assay.href("run", here.run, "attempt", here.chain, "evidence", id) }, Assay.line(id)), " "])) : null,
     ];

@@ -55,6 +55,16 @@
     return (asked ?? given ?? null) === null ? null : `${Assay.format.tokens(asked)} in, ${Assay.format.tokens(given)} out`;
   };
 
+  /* What a model call cost, [tokens in, tokens out, US dollars]; nothing where nothing of it is known. */
+  Assay.spentWords = ([asked, given, cost]) => [Assay.tokensWords({ prompt_tokens: asked, completion_tokens: given }),
+    (cost ?? null) === null ? null : Assay.format.money(cost)].filter(Boolean).join(" · ") || null;
+
+  /* The cost of a step as an element of its heading. */
+  Assay.spent = (usage) => {
+    const words = usage ? Assay.spentWords(usage) : null;
+    return words ? h("span", { class: "spent", title: "tokens of the model call, and its cost where it is known" }, words) : null;
+  };
+
   /* The state of a run as a word: running, interrupted, finished or sealed. */
   const STATES = { running: "open", interrupted: "doubt", finished: "pass", sealed: "none" };
   Assay.runState = (state, more = "") => (state ? Assay.status(Object.hasOwn(STATES, state) ? STATES[state] : "none", `${state}${more}`)

@@ -625,6 +625,6 @@
   }
 
   function asked(card) {
-    return card.manifest ? h("details", { class: "asked" }, h("summary", null, "Configuration"), h("pre", { tabindex: "0" }, card.manifest)) : null;
+    return card.manifest ? h("details", { class: "asked" }, h("summary", null, "Configuration"), Assay.copyable(h("pre", { tabindex: "0" }, card.manifest), card.manifest, "configuration")) : null;
   }
 })();

@@ -119,7 +119,7 @@
     if (!seen || !seen.survivors.length) return null;
     return h("div", { class: "panel" }, seen.survivors.map((one) => h("details", { class: "sound-finding" },
       h("summary", null, Assay.status(one.judgement === "changed" ? "doubt" : "unknown", one.judgement), " ", h("code", null, line(one.name)), " ", line(one.operator)),
-      one.witness ? h("p", null, line(one.by ? `${one.by}: ` : ""), line(one.witness)) : null, h("pre", { tabindex: "0" }, one.diff))));
+      one.witness ? h("p", null, line(one.by ? `${one.by}: ` : ""), line(one.witness)) : null, Assay.copyable(h("pre", { tabindex: "0" }, one.diff), one.diff, `change ${one.name}`))));
   }
 
   function probes(run, found) {

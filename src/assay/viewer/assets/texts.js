@@ -21,11 +21,15 @@
       h("button", { type: "button", class: "button", onclick: () => whole(cut, here, label) }, `Show all of ${label}`));
   }
 
+  function textPart(cut, here, part) {
+    return Assay.load(Assay.path("run", here.run, "attempt", here.chain, "text", String(here.event), cut.at, String(part)));
+  }
+
   function whole(cut, here, label, row = 0, offset = 0) {
     Assay.reader({
       title: label,
       told: `${format.count(cut.length)} characters, ${format.count(cut.lines)} ${cut.lines === 1 ? "line" : "lines"}`,
-      load: (part) => Assay.load(Assay.path("run", here.run, "attempt", here.chain, "text", String(here.event), cut.at, String(part))),
+      load: (part) => textPart(cut, here, part),
       part: Math.floor(offset / 65536),
       row,
     });
@@ -35,7 +39,7 @@
   function middle(cut, here, cited) {
     const made = h("span", { class: "gap" }, `… line ${format.count(cited.row)} …`);
     const part = Math.floor((cited.offset || 0) / 65536);
-    Assay.load(Assay.path("run", here.run, "attempt", here.chain, "text", String(here.event), cut.at, String(part))).then((found) => {
+    textPart(cut, here, part).then((found) => {
       const all = found.text.split("\n");
       const at = cited.row - found.line;
       const from = Math.max(0, at - 6);
@@ -54,7 +58,7 @@
     if (cut.image) return Assay.picture(Assay.path("run", here.run, "attempt", here.chain, "picture", String(here.event), cut.at), label);
     const at = cited && cited.at === cut.at ? cited : null;
     const isTerminal = terminal(cut.text) || terminal(cut.tail || "");
-    if (!isTerminal && cut.tail === undefined && !at && !plain && Assay.isPatch(cut.text)) return Assay.patch(cut.text, label);
+    if (!isTerminal && cut.tail === undefined && !at && !plain && Assay.isPatch(cut.text)) return Assay.copyable(Assay.patch(cut.text, label), cut.text, label);
     const options = { terminal: isTerminal, cited: at ? at.row : 0, state: {} };
     const first = cut.text.split("\n").length;
     const hidden = at && cut.tail !== undefined && at.row > first && at.row < cut.line;
@@ -62,13 +66,19 @@
     const box = h("pre", { class: "block", tabindex: "0", role: "group", "aria-label": label },
       lines(cut.text, 1, options), hidden ? middle(cut, here, at) : null, long ? gap(cut, here, label) : null,
       long ? lines(cut.tail, cut.line, options) : null);
-    return box;
+    return Assay.copyable(box, long ? () => Assay.joined((part) => textPart(cut, here, part)) : cut.text, label);
   };
 
   /* Assay.prose(cut, here, label): a message as it was written, its Markdown made visible. */
   Assay.prose = (cut, here, label) => (cut.tail === undefined && !cut.image
-    ? h("div", { class: "prose" }, Assay.markdown(cut.text))
+    ? prose(cut.text, label)
     : Assay.block(cut, here, { label, plain: true }));
+
+  /* A message with a block of code can be copied. */
+  function prose(text, label) {
+    const box = h("div", { class: "prose" }, Assay.markdown(text));
+    return /^ {0,3}(```|~~~)/m.test(text) ? Assay.copyable(box, text, label) : box;
+  }
 
   /* A value's nodes (see `texts.tree` of the server). */
   Assay.node = (node, here, { label = "value", cited = null, deep = 0 } = {}) => {
@@ -132,6 +142,7 @@
     const ends = h("span", { class: "small quiet-text" }, told);
     const dialog = h("dialog", { class: "reader", "aria-label": title },
       h("header", null, h("h2", null, Assay.line(title)), ends, h("span", { class: "space" }),
+        Assay.copy(() => Assay.joined(load), title),
         h("button", { type: "button", class: "button", onclick: () => list.show(0, { align: "start" }) }, "Start"),
         h("button", { type: "button", class: "button", onclick: () => list.show(count - 1, { align: "start" }) }, "End"),
         h("button", { type: "button", class: "button", onclick: () => dialog.close() }, "Close")), scroller);

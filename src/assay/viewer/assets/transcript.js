@@ -84,6 +84,7 @@
       return h("article", { ...shown, class: `said-row said-${kind.replace("_", "-")}`, "aria-label": step === undefined ? name : `${Assay.plain(name)}, step ${step}` },
         h("header", null, h("strong", null, Assay.line(name)),
           step === undefined ? null : h("a", { class: "small", href: attempt.href("step", String(step)) }, `step ${step}`),
+          Assay.spent(attempt.usageOf.get(line)),
           at === null ? null : h("span", { class: "small quiet-text" }, `+${format.seconds(at)}`)),
         h("div", { class: "said-bubble" }, body(line)));
     }
