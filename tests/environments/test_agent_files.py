@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,44 @@ FROM_ELSEWHERE = [
 def test_who_takes_its_program_from_its_input_is_told_by_its_command_line(line: str):
     words = line.encode().split()
     assert reads_program_from_input(b"/usr/bin/" + words[0], words) is (line in FROM_INPUT)
+
+
+def test_a_file_opened_before_the_pipe_is_fed_is_known_once_it_is(tmp_path: Path) -> None:
+    """The thread was let go on and does not hold the file yet: its descriptors do not show it, its call did."""
+    problems: list[str] = []
+    files = AgentFiles(problems.append)
+    with (
+        subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE) as taker,
+        subprocess.Popen(["sleep", "60"], stdout=taker.stdin) as reader,
+    ):
+        try:
+            path = os.fsencode(tmp_path / "copy")
+            files.remember_written(taker.pid, None, path)
+            assert files.find_path(os.getpid(), None, path) is None
+            assert files.add_output_of(reader.pid) == [taker.pid]
+            assert files.find_path(os.getpid(), None, path) == path
+        finally:
+            taker.kill()
+            reader.kill()
+    assert problems == []
+
+
+def test_too_many_files_opened_behind_pipes_count_only_if_one_is_fed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_files, "MOST_NAMES", 2)
+    problems: list[str] = []
+    files = AgentFiles(problems.append)
+    with (
+        subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE) as taker,
+        subprocess.Popen(["sleep", "60"], stdout=taker.stdin) as reader,
+    ):
+        try:
+            for name in "abc":
+                files.remember_written(taker.pid, None, os.fsencode(tmp_path / name))
+            assert problems == []
+            files.add_output_of(reader.pid)
+        finally:
+            taker.kill()
+            reader.kill()
+    assert problems[0] == "too many files are written by processes that read from pipes"

@@ -133,3 +133,17 @@ def test_an_answer_in_an_older_text_is_refused(name: str, text: str) -> None:
 def test_other_texts_are_no_inputs(name: Any, text: Any) -> None:
     with pytest.raises(ValueError, match=r"plain value|canonical|hour"):
         read_input(name, text)
+
+
+def test_places_of_a_tuple_keep_their_order() -> None:
+    """A pair (name, amount) may lose or gain a part and is never turned round."""
+    items = ["l", ["t", "a", 1], ["t", "b", 2]]
+    program = CallProgram("test_it", ([0, "call", ["g", "depot", "f"], "", [items], []],), 0)
+    pairs = [
+        pair[1:]
+        for number in range(400)
+        for pair in draw_inputs((program,), 1, number.to_bytes(32, "big"))[0].operations[0][4][0][1:]
+        if isinstance(pair, list)
+    ]
+    assert {len(pair) for pair in pairs} > {1, 2}
+    assert [pair for pair in pairs if len(pair) == 2 and isinstance(pair[1], str)] == []

@@ -101,7 +101,7 @@ class ServiceTasks:
         return self._held[1:]
 
     def _world_seed(self, seed: int, number: int) -> int:
-        words = f"{'+'.join(self._apps)}/{seed}/{number}"
+        words = f"{'+'.join(service.name for service in self._services)}/{seed}/{number}"
         return int.from_bytes(blake3(words.encode()).digest()[:6], "big")
 
     def _task(self, seed: int, number: int, world_seed: int, attempt: int, outcomes: set[bytes]) -> Task | None:
@@ -155,15 +155,15 @@ class ServiceTasks:
             checks.append(Check("policy", "policy", {"contracts": list(done.policy.contracts)}))
         environment = EnvironmentSpec("services", parameters, done.seed)
         instruction = "\n\n".join([wording.text, *_rules(self._services)])
-        short = "-".join(name.rpartition(":")[2] for name in self._apps)
+        names = [service.name for service in self._services]
         return Task(
-            id=f"services-{short}-{level}-w{len(walk.writes)}-{seed}-{number}",
+            id=f"services-{'-'.join(names)}-{level}-w{len(walk.writes)}-{seed}-{number}",
             instruction=instruction,
             environment=environment,
             checks=tuple(checks),
             digest=digest_record([instruction, environment, checks]),
-            tags=("services", level, *(name.rpartition(":")[2] for name in self._apps)),
-            source=f"family services, {'+'.join(self._apps)}, seed {seed}",
+            tags=("services", level, *names),
+            source=f"family services, {'+'.join(names)}, seed {seed}",
             metadata={"given": round(wording.share_given, 3), "writes": len(walk.writes), "calls": len(walk.plan)},
         )
 

@@ -181,13 +181,15 @@ class _Draw:
         elif way < 0.4 and tree[0] == "l":
             self._rng.shuffle(items)
         else:
-            items = self._resized(items)
+            items = self._resized(items, ordered=tree[0] == "t")
         return [tree[0], *[part for item in self._unique(tree[0], items) for part in item]]
 
-    def _resized(self, items: list[list[Any]]) -> list[list[Any]]:
+    def _resized(self, items: list[list[Any]], *, ordered: bool) -> list[list[Any]]:
+        """Returns more or fewer items; `ordered` ones keep their order, because places of a tuple have meanings."""
         size = min(self._length(len(items)), GROWTH * self._longest)
         if size <= len(items):
-            return self._rng.sample(items, size)
+            kept = self._rng.sample(range(len(items)), size)
+            return [items[at] for at in (sorted(kept) if ordered else kept)]
         grown = list(items)
         while items and len(grown) < size:
             grown.append([self._changed(copy.deepcopy(part)) for part in self._rng.choice(items)])

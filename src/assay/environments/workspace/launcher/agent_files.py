@@ -33,6 +33,10 @@ class AgentFiles:
         self._remaining_bytes = MOST_NAME_BYTES
         self._files: set[_Identity] = set()
         self._pipes: set[_Identity] = set()
+        self._opened: dict[_Identity, set[bytes]] = {}
+        """Paths that threads opened for writing while their input was a pipe without such bytes: when it gets them, a
+        thread that was let go on may not hold the file yet, so that its descriptors do not show it."""
+        self._opened_count = 0
         self._fed_threads: set[int] = set()
         """Threads whose input is such a pipe and that may still execute a program."""
 
@@ -79,6 +83,19 @@ class AgentFiles:
             return _identity(os.stat(b"/proc/%d/fd/0" % tid)) in self._pipes
         except OSError:
             return False
+
+    def remember_written(self, tid: int, folder: int | None, text: bytes) -> None:
+        """Remembers the target that a thread opens for writing, if its input is a pipe, which may be fed meanwhile."""
+        try:
+            status = os.stat(b"/proc/%d/fd/0" % tid)
+        except OSError:
+            return
+        if stat.S_ISFIFO(status.st_mode) and self._opened_count < MOST_NAMES:
+            paths = self._opened.setdefault(_identity(status), set())
+            path = absolute_path(tid, folder, text)
+            if path not in paths:
+                self._opened_count += 1
+                paths.add(path)
 
     def note_execution(self, tid: int) -> list[int]:
         """Adds the outputs of a thread that executes a program with such an input; returns the processes that read
@@ -163,6 +180,13 @@ class AgentFiles:
             self._fail("too many pipes that hold bytes of the agent's")
             return False
         self._pipes.add(identity)
+        if self._opened_count >= MOST_NAMES:
+            self._fail("too many files are written by processes that read from pipes")
+        for path in self._opened.pop(identity, ()):
+            self.add_path(path)
+            self.add_path(os.path.realpath(path))
+            with contextlib.suppress(OSError):
+                self.add_file(os.stat(path))
         return True
 
 

@@ -175,11 +175,13 @@ class Observer:
             self._files.add_path(absolute_path(tid, folder, text))
 
     def _note_writing(self, tid: int, call: _Call, arguments: list[int]) -> None:
-        """Adds a file opened for writing by a process that reads a copy from a pipe."""
+        """Adds a file opened for writing by a process that reads a copy from a pipe, or may do so soon."""
+        folder = None if call.folder is None else _signed(arguments[call.folder])
+        text = self._memory.read_text(tid, arguments[call.path])
         if self._files.is_fed(tid):
-            folder = None if call.folder is None else _signed(arguments[call.folder])
-            text = self._memory.read_text(tid, arguments[call.path])
             self._note_inputs(self._files.add_written(tid, folder, text))
+        else:
+            self._files.remember_written(tid, folder, text)
 
     def _take_first_program(self, tid: int) -> bytes | None:
         """Returns the initial program of a command, whose arguments are still in this process's memory."""
